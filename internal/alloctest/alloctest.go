@@ -1,0 +1,49 @@
+// Package alloctest runs a package's allocation table: the operations that promise a
+// number of heap allocations, measured a thousand at a time, each proving that it worked.
+package alloctest
+
+import "testing"
+
+// opsPerRun is how many operations one measured run holds. testing.AllocsPerRun divides
+// integers, so 999 allocations in 1,000 runs of one operation would read as 0.
+const opsPerRun = 1000
+
+// A Case is one row of an allocation table.
+type Case struct {
+	Name string
+
+	// Op does the operation once and returns an error when it did not do its work:
+	// an operation that fails early allocates nothing and proves nothing.
+	Op func() error
+
+	// PerThousand is how many heap allocations 1,000 operations may make; 0 is the rule.
+	PerThousand float64
+}
+
+// Run measures each case in a subtest and fails the ones that allocate more than they may.
+func Run(t *testing.T, cases []Case) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector allocates by itself: allocation tables are measured without it")
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			var failed error
+			thousand := func() {
+				for range opsPerRun {
+					if err := c.Op(); err != nil {
+						failed = err
+					}
+				}
+			}
+			thousand() // warm up: buffers reach their size
+			got := testing.AllocsPerRun(5, thousand)
+			if failed != nil {
+				t.Fatalf("the operation did not succeed: %v", failed)
+			}
+			if got > c.PerThousand {
+				t.Errorf("%v allocations in %d operations, want at most %v", got, opsPerRun, c.PerThousand)
+			}
+		})
+	}
+}

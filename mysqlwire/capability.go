@@ -1,0 +1,56 @@
+package mysqlwire
+
+// Capability is the set of protocol features that the two sides of a connection agree on.
+// The low 32 bits are the protocol's own; MariaDB's extended capabilities, which it sends
+// in a filler of the handshake, stand in the high 32.
+type Capability uint64
+
+// Capabilities of the protocol, with the bit's name in MySQL's and MariaDB's sources.
+const (
+	CapLongPassword        Capability = 1 << 0 // CLIENT_LONG_PASSWORD; clear in a MariaDB greeting: extended capabilities follow
+	CapFoundRows           Capability = 1 << 1
+	CapLongFlag            Capability = 1 << 2
+	CapConnectWithDB       Capability = 1 << 3
+	CapNoSchema            Capability = 1 << 4
+	CapCompress            Capability = 1 << 5
+	CapODBC                Capability = 1 << 6
+	CapLocalFiles          Capability = 1 << 7
+	CapIgnoreSpace         Capability = 1 << 8
+	CapProtocol41          Capability = 1 << 9
+	CapInteractive         Capability = 1 << 10
+	CapSSL                 Capability = 1 << 11
+	CapIgnoreSigpipe       Capability = 1 << 12
+	CapTransactions        Capability = 1 << 13
+	CapReserved            Capability = 1 << 14
+	CapSecureConnection    Capability = 1 << 15 // CLIENT_RESERVED2 in MySQL 8
+	CapMultiStatements     Capability = 1 << 16
+	CapMultiResults        Capability = 1 << 17
+	CapPSMultiResults      Capability = 1 << 18
+	CapPluginAuth          Capability = 1 << 19
+	CapConnectAttrs        Capability = 1 << 20
+	CapPluginAuthLenenc    Capability = 1 << 21 // auth answers longer than 255 bytes
+	CapExpiredPasswords    Capability = 1 << 22
+	CapSessionTrack        Capability = 1 << 23
+	CapDeprecateEOF        Capability = 1 << 24
+	CapOptionalMetadata    Capability = 1 << 25 // a first byte 00 of a result looks like OK
+	CapZstdCompression     Capability = 1 << 26
+	CapQueryAttributes     Capability = 1 << 27
+	CapMultiFactorAuth     Capability = 1 << 28
+	CapCapabilityExtension Capability = 1 << 29
+	CapSSLVerifyServerCert Capability = 1 << 30
+	CapRememberOptions     Capability = 1 << 31
+
+	CapMariaProgress          Capability = 1 << 32 // progress reports: ERR packets with errno 0xFFFF
+	CapMariaComMulti          Capability = 1 << 33 // obsolete
+	CapMariaBulkOperations    Capability = 1 << 34 // COM_STMT_BULK_EXECUTE
+	CapMariaExtendedTypeInfo  Capability = 1 << 35
+	CapMariaCacheMetadata     Capability = 1 << 36 // a flag after the column count: 0 = no definitions follow
+	CapMariaBulkUnitResults   Capability = 1 << 37
+	CapMariaExtensionsMask    Capability = 0xFFFFFFFF << 32
+	capAllProtocol            Capability = 0xFFFFFFFF
+	capMariaExtensionsAllowed            = CapMariaProgress | CapMariaBulkOperations |
+		CapMariaExtendedTypeInfo | CapMariaCacheMetadata | CapMariaBulkUnitResults
+)
+
+// Has reports whether all capabilities of want are in c.
+func (c Capability) Has(want Capability) bool { return c&want == want }
