@@ -1,0 +1,272 @@
+package mysqlconn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// DefaultBuffer is the size in bytes of the read buffer that New makes.
+const DefaultBuffer = 4 << 10
+
+// maxEmptyReads bounds how often a Read may return nothing without an error.
+const maxEmptyReads = 100
+
+var (
+	// ErrBufferFull says that Fill found no room: the caller consumes bytes or calls Grow.
+	ErrBufferFull = errors.New("connection buffer is full")
+
+	// ErrSequence says that a packet came with another sequence number than expected.
+	ErrSequence = errors.New("mysql packets out of order")
+
+	// ErrTooLarge says that a message is longer than the limit given to ReadMessage.
+	ErrTooLarge = errors.New("mysql message larger than its limit")
+
+	errNoProgress = errors.New("connection read returned nothing repeatedly")
+)
+
+// A Conn is one side of a MySQL connection: a socket, the bytes that were read from it and
+// not yet consumed, and the packets that were appended and not yet written. Header and
+// buffers live in the struct: a header on the stack would be moved to the heap for each
+// packet, since it passes through an interface.
+//
+// A Conn is used by one goroutine; SetDeadline, SetReadDeadline and Close may come from
+// others.
+type Conn struct {
+	nc  net.Conn // the socket, or a *tls.Conn over it
+	raw net.Conn // the socket itself
+
+	buf  []byte // buf[r:w] was read and is not consumed
+	r, w int
+
+	out []byte // whole packets that Flush will write
+
+	// Seq is the sequence number of the next packet in either direction. ReadMessage,
+	// AppendMessage and ResetSeq keep it; whoever reads Buffered does so itself.
+	Seq uint8
+}
+
+// New makes a Conn over an open socket, with a read buffer of DefaultBuffer bytes.
+func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, DefaultBuffer)) }
+
+// NewBuffer makes a Conn that reads into buf.
+func NewBuffer(nc net.Conn, buf []byte) *Conn { return &Conn{nc: nc, raw: nc, buf: buf} }
+
+// Buffered is a view of the bytes that were read and not consumed, valid until the next
+// call of Fill, Grow, SwapBuffer or ReadMessage.
+func (c *Conn) Buffered() []byte { return c.buf[c.r:c.w:c.w] }
+
+// Discard consumes the first n bytes of Buffered.
+func (c *Conn) Discard(n int) {
+	if n > c.w-c.r {
+		panic("BUG: Discard past the buffered bytes")
+	}
+	c.r += n
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+}
+
+// Fill reads once from the socket and adds what came to Buffered. It waits until at least
+// one byte is there, and answers io.EOF when the peer has closed; a reset by the peer is an
+// end of file too. It does not allocate.
+func (c *Conn) Fill() error {
+	if c.w == len(c.buf) {
+		if c.r == 0 {
+			return ErrBufferFull
+		}
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+	}
+	for range maxEmptyReads {
+		n, err := c.nc.Read(c.buf[c.w:])
+		c.w += n
+		switch {
+		case n > 0:
+			return nil // an error comes again with the next Read
+		case err != nil:
+			return readError(err)
+		}
+	}
+	return errNoProgress
+}
+
+// Need reads until at least n bytes are buffered; the buffer must have room for them.
+// An end of file within them is io.ErrUnexpectedEOF; before the first, io.EOF.
+func (c *Conn) Need(n int) error {
+	for c.w-c.r < n {
+		if err := c.Fill(); err != nil {
+			if err == io.EOF && c.w > c.r {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func readError(err error) error {
+	if errors.Is(err, syscall.ECONNRESET) {
+		return io.EOF
+	}
+	return err
+}
+
+// Size is the size of the read buffer in bytes.
+func (c *Conn) Size() int { return len(c.buf) }
+
+// SwapBuffer makes c read into buf, carries unconsumed bytes over, and returns the old
+// buffer to its owner. buf must have room for what is buffered.
+func (c *Conn) SwapBuffer(buf []byte) (old []byte) {
+	if len(buf) < c.w-c.r {
+		panic("BUG: SwapBuffer to a buffer too small for what is buffered")
+	}
+	old = c.buf
+	c.w = copy(buf, c.buf[c.r:c.w])
+	c.r, c.buf = 0, buf
+	return old
+}
+
+// Write writes b, whole packets or parts of them, as they are.
+func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
+
+// ReadMessage reads the next message: one packet, or several joined when the payload is
+// longer than one packet may be. Their sequence numbers must be c.Seq and following.
+// The payload is a view of the buffer, valid until the next read; the buffer grows up to
+// limit bytes as needed and is not given back (for logins and control statements, not for
+// results).
+func (c *Conn) ReadMessage(limit int) ([]byte, error) {
+	if err := c.Need(mysqlwire.HeaderLen); err != nil {
+		return nil, err
+	}
+	have := 0 // payload bytes in place at buf[r+HeaderLen:]
+	for {
+		at := have
+		if have > 0 {
+			at += mysqlwire.HeaderLen
+		}
+		if err := c.need(at+mysqlwire.HeaderLen, limit); err != nil {
+			return nil, err
+		}
+		h := mysqlwire.ParseHeader(c.buf[c.r+at:])
+		if h.Seq != c.Seq {
+			return nil, fmt.Errorf("%w: sequence number %d, want %d", ErrSequence, h.Seq, c.Seq)
+		}
+		c.Seq++
+		if err := c.need(at+mysqlwire.HeaderLen+h.Len, limit); err != nil {
+			return nil, err
+		}
+		if have > 0 { // close the gap that the later header leaves
+			b := c.buf[c.r:c.w]
+			copy(b[at:], b[at+mysqlwire.HeaderLen:])
+			c.w -= mysqlwire.HeaderLen
+		}
+		have += h.Len
+		if h.Len < mysqlwire.MaxPayload {
+			start := c.r + mysqlwire.HeaderLen
+			c.r = start + have
+			return c.buf[start:c.r:c.r], nil
+		}
+	}
+}
+
+// need is Need with a buffer that grows up to limit bytes of payload.
+func (c *Conn) need(n, limit int) error {
+	if n > limit+2*mysqlwire.HeaderLen {
+		return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, n, limit)
+	}
+	if n > len(c.buf) {
+		c.SwapBuffer(make([]byte, max(n, min(2*len(c.buf), limit+2*mysqlwire.HeaderLen))))
+	}
+	err := c.Need(n)
+	if err == io.EOF && n > mysqlwire.HeaderLen {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// ReadExactly reads one packet and not a byte more than it: what follows may be the first
+// bytes of a TLS handshake, which belong to crypto/tls. Nothing must be buffered.
+func (c *Conn) ReadExactly(limit int) ([]byte, error) {
+	if c.r != c.w {
+		panic("BUG: ReadExactly with buffered bytes")
+	}
+	if _, err := io.ReadFull(c.nc, c.buf[:mysqlwire.HeaderLen]); err != nil {
+		return nil, readError(err)
+	}
+	h := mysqlwire.ParseHeader(c.buf)
+	if h.Seq != c.Seq {
+		return nil, fmt.Errorf("%w: sequence number %d, want %d", ErrSequence, h.Seq, c.Seq)
+	}
+	c.Seq++
+	if h.Len > limit {
+		return nil, fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, h.Len, limit)
+	}
+	if h.Len > len(c.buf) {
+		c.buf = make([]byte, h.Len)
+	}
+	if _, err := io.ReadFull(c.nc, c.buf[:h.Len]); err != nil {
+		if err == io.EOF {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return nil, readError(err)
+	}
+	return c.buf[:h.Len:h.Len], nil
+}
+
+// AppendMessage adds payload as one message, or several packets, to what Flush will write.
+func (c *Conn) AppendMessage(payload []byte) {
+	c.out, c.Seq = mysqlwire.AppendPacket(c.out, payload, c.Seq)
+}
+
+// Flush writes what AppendMessage gathered in one call.
+func (c *Conn) Flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	_, err := c.nc.Write(c.out)
+	if cap(c.out) > DefaultBuffer {
+		c.out = nil
+	}
+	c.out = c.out[:0]
+	return err
+}
+
+// WriteMessage appends payload and flushes.
+func (c *Conn) WriteMessage(payload []byte) error {
+	c.AppendMessage(payload)
+	return c.Flush()
+}
+
+// Upgrade makes c speak through nc, a TLS connection over the same socket. Nothing may be
+// buffered in either direction.
+func (c *Conn) Upgrade(nc net.Conn) {
+	if c.r != c.w || len(c.out) > 0 {
+		panic("BUG: Upgrade with buffered bytes")
+	}
+	c.nc = nc
+}
+
+// NetConn is what c reads and writes: the socket or the TLS connection over it.
+func (c *Conn) NetConn() net.Conn { return c.nc }
+
+// Socket is the socket beneath, whether TLS stands over it or not.
+func (c *Conn) Socket() net.Conn { return c.raw }
+
+// IsTLS reports whether Upgrade was called.
+func (c *Conn) IsTLS() bool { return c.nc != c.raw }
+
+// SetReadDeadline bounds all reads; a time in the past wakes a waiting one.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
+
+// SetDeadline bounds all reads and writes.
+func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+
+// Close closes the socket without a word to the peer; a TLS connection says goodbye first
+// when that does not wait.
+func (c *Conn) Close() error { return c.nc.Close() }

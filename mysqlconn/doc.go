@@ -1,0 +1,3 @@
+// Package mysqlconn makes connections of package mysqlwire's bytes: client and server
+// sides with handshake, authentication and TLS.
+package mysqlconn
