@@ -1,0 +1,53 @@
+package testmysql
+
+// An Option changes how a server is started.
+type Option func(*settings)
+
+// settings is what the options add up to.
+type settings struct {
+	args    []string
+	plugins []string
+	setup   []string // statements that root runs once the server is ready
+	tls     bool
+}
+
+// WithArgs passes further arguments to mariadbd; they come last and so override the
+// package's own.
+func WithArgs(args ...string) Option {
+	return func(s *settings) { s.args = append(s.args, args...) }
+}
+
+// WithTLS makes the server offer TLS with a certificate for 127.0.0.1 and localhost, signed
+// by an authority made for this server: see Server.CA and Server.CAFile.
+func WithTLS() Option {
+	return func(s *settings) { s.tls = true }
+}
+
+// WithPerformanceSchema turns the performance schema on, with the statement digest tables.
+func WithPerformanceSchema() Option {
+	return WithArgs("--performance-schema=ON",
+		"--performance-schema-consumer-statements-digest=ON",
+		"--performance-schema-max-digest-length=4096",
+		"--max-digest-length=4096")
+}
+
+// WithBinlog makes the server write a binary log of row events with full images.
+func WithBinlog() Option {
+	return WithArgs("--log-bin=binlog", "--server-id=1", "--binlog-format=ROW",
+		"--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--sync-binlog=0")
+}
+
+// WithEd25519 loads the auth_ed25519 plugin and adds the account EdUser, which
+// authenticates by client_ed25519 with Password.
+func WithEd25519() Option {
+	return func(s *settings) {
+		s.plugins = append(s.plugins, "auth_ed25519")
+		s.setup = append(s.setup, "CREATE OR REPLACE USER '"+EdUser+"'@'%' IDENTIFIED VIA ed25519 USING PASSWORD('"+Password+"')",
+			"GRANT ALL ON `%`.* TO '"+EdUser+"'@'%'")
+	}
+}
+
+// WithSetup has root run statements once the server is ready, and again after a restart.
+func WithSetup(statements ...string) Option {
+	return func(s *settings) { s.setup = append(s.setup, statements...) }
+}

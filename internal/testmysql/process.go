@@ -1,0 +1,124 @@
+package testmysql
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// keptLogLines is how much of mariadbd's log is kept for error messages.
+const keptLogLines = 200
+
+// errPortTaken says that somebody else took the port between our choice and the server's
+// bind.
+var errPortTaken = errors.New("the port was taken meanwhile")
+
+// A process is one running mariadbd.
+type process struct {
+	pid    int
+	exited chan struct{} // closed once the process is gone and reaped
+
+	mu  sync.Mutex
+	log []string // the last lines of its log; under mu
+}
+
+// startProcess starts mariadbd and returns when it is ready for connections.
+func startProcess(mariadbd string, args []string, o owner) (*process, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe for the log: %w", err)
+	}
+	p := &process{exited: make(chan struct{})}
+	cmd := exec.Command(mariadbd, args...)
+	cmd.Stdout, cmd.Stderr = w, w
+	// The signal reaches the server when the thread that forked it ends, so this thread
+	// is kept until the server is gone. Setpgid keeps a terminal's Ctrl-C to the program,
+	// which then shuts its servers down in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if o.switches {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}
+	}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		w.Close()
+		started <- err
+		if err == nil {
+			// Its status says nothing that the log does not say better.
+			_ = cmd.Wait()
+		}
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		r.Close()
+		return nil, fmt.Errorf("start %s: %w", mariadbd, err)
+	}
+	p.pid = cmd.Process.Pid
+
+	ready := make(chan bool, 1) // true when ready, false at the log's end
+	go func() {
+		defer r.Close()
+		p.readLog(r, ready)
+	}()
+	if <-ready {
+		return p, nil
+	}
+	<-p.exited
+	log := p.Log()
+	if strings.Contains(log, "Bind on TCP/IP port") {
+		return nil, errPortTaken
+	}
+	return nil, fmt.Errorf("mariadbd ended before it was ready; its log:\n%s", log)
+}
+
+// readLog keeps the log's last lines and reports the line that says the server is ready.
+func (p *process) readLog(r *os.File, ready chan<- bool) {
+	lines := bufio.NewScanner(r)
+	told := false
+	for lines.Scan() {
+		line := lines.Text()
+		p.mu.Lock()
+		if len(p.log) == keptLogLines {
+			p.log = slices.Delete(p.log, 0, 1)
+		}
+		p.log = append(p.log, line)
+		p.mu.Unlock()
+		if !told && strings.Contains(line, "ready for connections") {
+			told = true
+			ready <- true
+		}
+	}
+	if !told {
+		ready <- false
+	}
+}
+
+// Log returns the last lines that mariadbd logged.
+func (p *process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.log, "\n")
+}
+
+// end sends a signal and waits until the process is gone.
+func (p *process) end(sig syscall.Signal) error {
+	select {
+	case <-p.exited: // its id may be somebody else's by now
+		return nil
+	default:
+	}
+	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal mariadbd (process %d): %w", p.pid, err)
+	}
+	<-p.exited
+	return nil
+}

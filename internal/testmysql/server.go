@@ -1,0 +1,244 @@
+package testmysql
+
+import (
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The accounts that every server has, all with the password Password and open to any host,
+// and the empty schema they find.
+const (
+	RootUser      = "root" // all privileges
+	AppUser       = "app"  // all privileges on all schemas, none on the server
+	EdUser        = "ed"   // as AppUser, by client_ed25519; only WithEd25519
+	Password      = "tare-test"
+	DefaultSchema = "test"
+)
+
+// portAttempts bounds how often a start is tried again because its port was taken.
+const portAttempts = 5
+
+// TB is the part of testing.TB that Start needs.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// A Server is a running MariaDB. Its methods that stop or start the process must not be
+// called concurrently.
+type Server struct {
+	Addr   string // "127.0.0.1:port"; stays the same over Restart
+	Socket string // path of the unix socket
+
+	// CA holds the authority that signed the server's certificate and CAFile its PEM file;
+	// nil and empty without WithTLS.
+	CA     *x509.CertPool
+	CAFile string
+
+	set      settings
+	mariadbd string
+	owner    owner
+	dir      *workDir
+	process  *process
+}
+
+// Start starts a server for a test and stops it when the test ends. It fails the test when
+// there is no MariaDB.
+func Start(t TB, opts ...Option) *Server {
+	t.Helper()
+	s, err := New(opts...)
+	if err != nil {
+		t.Fatalf("start a MariaDB server: %v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("stop the MariaDB server: %v", err)
+		}
+	})
+	return s
+}
+
+// New starts a server for a program that is no test; the caller closes it.
+func New(opts ...Option) (*Server, error) {
+	s := &Server{}
+	for _, o := range opts {
+		o(&s.set)
+	}
+	var err error
+	if s.mariadbd, err = findProgram("mariadbd", "mysqld"); err != nil {
+		return nil, err
+	}
+	template, err := templateDir(s.mariadbd)
+	if err != nil {
+		return nil, err
+	}
+	if s.owner, err = serverOwner(); err != nil {
+		return nil, err
+	}
+	if s.dir, err = makeWorkDir(s.owner); err != nil {
+		return nil, err
+	}
+	s.Socket = filepath.Join(s.dir.path, "sock")
+	err = copyTree(filepath.Join(s.dir.path, "data"), template, s.owner)
+	if err == nil && s.set.tls {
+		err = s.makeCertificates()
+	}
+	if err == nil {
+		err = s.launchAnywhere()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// launchAnywhere starts the process on a free port.
+func (s *Server) launchAnywhere() error {
+	for range portAttempts {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("find a free port: %w", err)
+		}
+		s.Addr = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return fmt.Errorf("find a free port: %w", err)
+		}
+		if err = s.launch(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return errPortTaken
+}
+
+// launch starts the process on the server's address and runs the setup statements.
+func (s *Server) launch() error {
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	p, err := startProcess(s.mariadbd, s.arguments(port), s.owner)
+	if err != nil {
+		return err
+	}
+	s.process = p
+	return s.Exec(s.set.setup...)
+}
+
+// arguments is mariadbd's command line: small, and without any sync to disk, since what a
+// test wrote need not survive the machine. Every commit still leaves the process
+// (flush_log_at_trx_commit=2), so that it survives Kill.
+func (s *Server) arguments(port string) []string {
+	in := func(name string) string { return filepath.Join(s.dir.path, name) }
+	args := []string{
+		"--no-defaults",
+		"--datadir=" + in("data"), "--tmpdir=" + s.dir.path, "--pid-file=" + in("pid"),
+		"--socket=" + s.Socket, "--bind-address=127.0.0.1", "--port=" + port,
+		"--skip-name-resolve", "--skip-log-bin", "--local-infile=1", "--secure-file-priv=",
+		"--character-set-server=utf8mb4", "--max-allowed-packet=64M", "--max-connections=600",
+		"--innodb-buffer-pool-size=64M", logFileSize, "--innodb-flush-log-at-trx-commit=2",
+		"--innodb-flush-method=nosync", "--innodb-doublewrite=OFF",
+		"--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF",
+		"--innodb-fast-shutdown=2", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M",
+	}
+	if s.set.tls {
+		args = append(args, "--ssl-ca="+in("ca.pem"), "--ssl-cert="+in("cert.pem"), "--ssl-key="+in("key.pem"))
+	}
+	for _, p := range s.set.plugins {
+		args = append(args, "--plugin-load-add="+p)
+	}
+	return append(args, s.set.args...)
+}
+
+// Config returns go-sql-driver's configuration for an account of the server, without a
+// schema. It has no TLS configuration: see CA.
+func (s *Server) Config(user string) *mysql.Config {
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.Net, c.Addr = user, Password, "tcp", s.Addr
+	return c
+}
+
+// DSN returns go-sql-driver's data source name for an account of the server, with
+// DefaultSchema.
+func (s *Server) DSN(user string) string {
+	c := s.Config(user)
+	c.DBName = DefaultSchema
+	return c.FormatDSN()
+}
+
+// Port returns the port of Addr.
+func (s *Server) Port() int {
+	port, err := strconv.Atoi(s.Addr[strings.LastIndexByte(s.Addr, ':')+1:])
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return port
+}
+
+// Pid returns the id of the process.
+func (s *Server) Pid() int { return s.process.pid }
+
+// Log returns the last lines of the server's own log.
+func (s *Server) Log() string { return s.process.Log() }
+
+// Exec runs statements as root, one after the other, on one connection through the unix
+// socket.
+func (s *Server) Exec(statements ...string) error {
+	if len(statements) == 0 {
+		return nil
+	}
+	c := s.Config(RootUser)
+	c.Net, c.Addr, c.DBName = "unix", s.Socket, DefaultSchema
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return fmt.Errorf("connect to the server as root: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, q := range statements {
+		if _, err := db.Exec(q); err != nil {
+			return fmt.Errorf("run %q as root: %w", q, err)
+		}
+	}
+	return nil
+}
+
+// Kill ends the process as kill -9 does; Restart brings the server back with what was
+// committed.
+func (s *Server) Kill() error { return s.process.end(syscall.SIGKILL) }
+
+// Stop shuts the server down in order.
+func (s *Server) Stop() error { return s.process.end(syscall.SIGTERM) }
+
+// Restart stops the server when it runs, and starts it on the same address, socket and
+// data.
+func (s *Server) Restart() error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	if err := s.launch(); err != nil {
+		return fmt.Errorf("restart on %s: %w", s.Addr, err)
+	}
+	return nil
+}
+
+// Close ends the process and removes its directory.
+func (s *Server) Close() error {
+	var err error
+	if s.process != nil {
+		err = s.Kill() // nobody will read the data again
+	}
+	return errors.Join(err, s.dir.remove())
+}

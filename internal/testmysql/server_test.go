@@ -1,0 +1,220 @@
+package testmysql_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"go.uber.org/goleak"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// holdEnv turns the test binary into the program that TestKilledProgram kills.
+const holdEnv = "TESTMYSQL_HOLD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(holdEnv) != "" {
+		hold()
+	}
+	goleak.VerifyTestMain(testmysql.Main(m))
+}
+
+// hold starts a server, prints its process id and directory, and waits to be killed.
+func hold() {
+	s, err := testmysql.New()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(s.Pid(), s.Socket)
+	select {}
+}
+
+func open(t *testing.T, c *mysql.Config) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func scalar(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	var v string
+	if err := db.QueryRow(query).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func TestAccounts(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithEd25519())
+	for _, user := range []string{testmysql.RootUser, testmysql.AppUser, testmysql.EdUser} {
+		db := open(t, s.Config(user))
+		if got, want := scalar(t, db, "SELECT CURRENT_USER()"), user+"@%"; got != want {
+			t.Errorf("logged in as %s, want %s: another account shadows it", got, want)
+		}
+	}
+	app := open(t, s.Config(testmysql.AppUser))
+	if _, err := app.Exec("CREATE DATABASE mine"); err != nil {
+		t.Errorf("the application's account makes no schema: %v", err)
+	}
+	if _, err := app.Exec("SET GLOBAL max_connections = 10"); err == nil {
+		t.Error("the application's account administers the server")
+	}
+}
+
+func TestTLS(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithTLS())
+	c := s.Config(testmysql.AppUser)
+	c.TLS = &tls.Config{RootCAs: s.CA, ServerName: "localhost"}
+	var name, cipher string
+	if err := open(t, c).QueryRow("SHOW STATUS LIKE 'Ssl_cipher'").Scan(&name, &cipher); err != nil {
+		t.Fatal(err)
+	}
+	if cipher == "" {
+		t.Error("the connection is in clear")
+	}
+	if _, err := os.ReadFile(s.CAFile); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithPerformanceSchema(),
+		testmysql.WithArgs("--max-allowed-packet=32M"), testmysql.WithSetup("CREATE TABLE marks (id INT)"))
+	db := open(t, s.Config(testmysql.RootUser))
+	for query, want := range map[string]string{
+		"SELECT @@log_bin":                              "1",
+		"SELECT @@performance_schema":                   "1",
+		"SELECT @@max_allowed_packet":                   strconv.Itoa(32 << 20),
+		"SELECT COUNT(*) FROM test.marks":               "0",
+		"SELECT @@global.binlog_row_image":              "FULL",
+		"SELECT @@performance_schema_max_digest_length": "4096",
+	} {
+		if got := scalar(t, db, query); got != want {
+			t.Errorf("%s: got %s, want %s", query, got, want)
+		}
+	}
+}
+
+// TestRestart shows that committed rows survive a kill and a restart, on the same address.
+func TestRestart(t *testing.T) {
+	s := testmysql.Start(t)
+	addr, pid := s.Addr, s.Pid()
+	if err := s.Exec("CREATE TABLE kept (id INT)", "INSERT INTO kept VALUES (42)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func() error{s.Kill, s.Stop} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		db := open(t, s.Config(testmysql.AppUser))
+		if got := scalar(t, db, "SELECT id FROM test.kept"); got != "42" {
+			t.Errorf("read %s back, want 42", got)
+		}
+	}
+	if s.Addr != addr || s.Pid() == pid {
+		t.Errorf("restarted on %s as process %d, want another process on %s (was %d)", s.Addr, s.Pid(), addr, pid)
+	}
+}
+
+func TestSharedSchemas(t *testing.T) {
+	a, b := testmysql.Shared(t), testmysql.Shared(t)
+	if a.Addr != b.Addr {
+		t.Errorf("two servers, %s and %s, want one", a.Addr, b.Addr)
+	}
+	if a.Name == b.Name {
+		t.Errorf("both schemas are named %s", a.Name)
+	}
+	db, err := sql.Open("mysql", a.DSN(testmysql.AppUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if got := scalar(t, db, "SELECT DATABASE()"); got != a.Name {
+		t.Errorf("in schema %s, want %s", got, a.Name)
+	}
+	db2, err := sql.Open("mysql", a.Server.DSN(testmysql.AppUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db2.Close()
+	if got := scalar(t, db2, "SELECT DATABASE()"); got != testmysql.DefaultSchema {
+		t.Errorf("in schema %s, want %s", got, testmysql.DefaultSchema)
+	}
+}
+
+// TestKilledProgram kills a program that has a server and sees the server die with it, and
+// its directory go at the next start.
+func TestKilledProgram(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holdEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	word, socket, _ := strings.Cut(strings.TrimSpace(line), " ")
+	pid, err := strconv.Atoi(word)
+	if err != nil {
+		t.Fatalf("the program said %q", line)
+	}
+	// A pidfd tells of the death of a process that is not our child.
+	fd, err := pidfdOpen(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if err := waitDead(fd); err != nil {
+		t.Errorf("mariadbd (process %d) outlived its program: %v", pid, err)
+	}
+
+	testmysql.Start(t)
+	if _, err := os.Stat(strings.TrimSuffix(socket, "/sock")); !os.IsNotExist(err) {
+		t.Errorf("the killed program's directory is still there: %v", err)
+	}
+}
+
+// fakeTB takes what a test would be told.
+type fakeTB struct {
+	testing.TB
+	fatal string
+}
+
+func (f *fakeTB) Helper() {}
+
+func (f *fakeTB) Fatalf(format string, args ...any) { f.fatal = fmt.Sprintf(format, args...) }
+
+func TestStartFails(t *testing.T) {
+	f := &fakeTB{TB: t}
+	testmysql.Start(f, testmysql.WithArgs("--no-such-option"))
+	if !strings.Contains(f.fatal, "no-such-option") {
+		t.Errorf("the failure does not show mariadbd's log: %q", f.fatal)
+	}
+}

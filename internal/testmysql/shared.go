@@ -1,0 +1,107 @@
+package testmysql
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// shared is the test binary's server, started by the first test that asks for it. It is the
+// package's one process-wide value: a test binary has no other place to keep what all its
+// tests share.
+var shared struct { //nolint:gochecknoglobals // one server a test binary
+	mu      sync.Mutex
+	server  *Server
+	err     error // why it did not start; not tried again
+	schemas int   // how many were made, for names that do not repeat
+}
+
+// A Schema is an empty schema of the shared server, owned by one test.
+type Schema struct {
+	*Server
+	Name string
+}
+
+// Shared returns a new schema on the server that the tests of this binary share, starting
+// it when this is the first one. The schema is dropped when the test ends; the server ends
+// with Main, or else with the process.
+func Shared(t interface {
+	TB
+	Name() string
+},
+) *Schema {
+	t.Helper()
+	server, n, err := sharedServer()
+	if err != nil {
+		t.Fatalf("start the shared MariaDB server: %v", err)
+		return nil
+	}
+	s := &Schema{Server: server, Name: schemaName(t.Name(), n)}
+	if err := server.Exec("CREATE DATABASE `" + s.Name + "` CHARACTER SET utf8mb4"); err != nil {
+		t.Fatalf("make a schema for the test: %v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := server.Exec("DROP DATABASE IF EXISTS `" + s.Name + "`"); err != nil {
+			t.Errorf("drop the test's schema: %v", err)
+		}
+	})
+	return s
+}
+
+func sharedServer() (s *Server, n int, err error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = New()
+	}
+	shared.schemas++
+	return shared.server, shared.schemas, shared.err
+}
+
+// DSN returns go-sql-driver's data source name for an account, with this schema.
+func (s *Schema) DSN(user string) string {
+	c := s.Config(user)
+	c.DBName = s.Name
+	return c.FormatDSN()
+}
+
+// schemaName makes a name from a test's: letters and digits only, as tests quote badly on
+// purpose, and short enough for MySQL's 64 characters.
+func schemaName(test string, n int) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, test)
+	return fmt.Sprintf("t%d_%.40s", n, clean)
+}
+
+// A Runner runs a test binary's tests; *testing.M is one, and so is what goleak wants.
+type Runner interface{ Run() int }
+
+// Main wraps a test binary's tests so that the shared server is gone when they are done:
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(testmysql.Main(m)) }
+func Main(m Runner) Runner { return runner{m} }
+
+type runner struct{ tests Runner }
+
+func (r runner) Run() int {
+	code := r.tests.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		return code
+	}
+	if err := shared.server.Close(); err != nil {
+		fmt.Printf("testmysql: stop the shared server: %v\n", err)
+		code = max(code, 1)
+	}
+	shared.server, shared.err = nil, fmt.Errorf("the tests are over")
+	return code
+}

@@ -1,0 +1,117 @@
+package testmysql
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	workDirPattern = "tare-mysql-"
+
+	// maxWorkDirPath leaves room for the socket's name in sockaddr_un, which holds 107 bytes.
+	maxWorkDirPath = 90
+)
+
+// An owner is the user that the server runs as: whoever we are, but mysql when we are root,
+// as mariadbd refuses to serve as root.
+type owner struct {
+	name     string
+	uid, gid int
+	switches bool // the server's user is not ours
+}
+
+func serverOwner() (owner, error) {
+	if os.Geteuid() != 0 {
+		return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil
+	}
+	u, err := user.Lookup("mysql")
+	if err != nil {
+		return owner{}, fmt.Errorf("find the user that MariaDB's package makes (mariadbd does not run as root): %w", err)
+	}
+	uid, errUID := strconv.Atoi(u.Uid)
+	gid, errGID := strconv.Atoi(u.Gid)
+	if err := errors.Join(errUID, errGID); err != nil {
+		return owner{}, fmt.Errorf("read the ids of user mysql: %w", err)
+	}
+	return owner{name: u.Username, uid: uid, gid: gid, switches: true}, nil
+}
+
+// own gives a file to the server's user.
+func (o owner) own(path string) error {
+	if !o.switches {
+		return nil
+	}
+	return os.Chown(path, o.uid, o.gid)
+}
+
+// A workDir is a temporary directory of one server. Its lock is held for as long as this
+// process lives, which tells the directories of the living from those of the dead.
+type workDir struct {
+	path string
+	lock *os.File
+}
+
+func makeWorkDir(o owner) (*workDir, error) {
+	parent := os.TempDir()
+	if len(parent) > maxWorkDirPath-len(workDirPattern)-10 {
+		parent = "/tmp" // a socket's path must be short
+	}
+	removeDeadWorkDirs(parent)
+	path, err := os.MkdirTemp(parent, workDirPattern)
+	if err != nil {
+		return nil, fmt.Errorf("make the server's directory: %w", err)
+	}
+	w := &workDir{path: path}
+	// The lock gets its name once it is held: nobody can find it unlocked.
+	w.lock, err = os.OpenFile(filepath.Join(path, "lock.new"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = unix.Flock(int(w.lock.Fd()), unix.LOCK_EX)
+	}
+	if err == nil {
+		err = os.Rename(w.lock.Name(), filepath.Join(path, "lock"))
+	}
+	if err == nil {
+		err = o.own(path)
+	}
+	if err != nil {
+		w.remove()
+		return nil, fmt.Errorf("make the server's directory: %w", err)
+	}
+	return w, nil
+}
+
+func (w *workDir) remove() error {
+	err := os.RemoveAll(w.path)
+	if w.lock != nil {
+		err = errors.Join(err, w.lock.Close())
+	}
+	return err
+}
+
+// removeDeadWorkDirs removes what killed programs left behind. It is a courtesy: what it
+// may not remove (another user's directories) stays.
+func removeDeadWorkDirs(parent string) {
+	dirs, err := filepath.Glob(filepath.Join(parent, workDirPattern+"*"))
+	if err != nil {
+		panic("BUG: " + err.Error()) // the pattern is a constant
+	}
+	for _, dir := range dirs {
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue // being made, being removed, or somebody else's
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+				fmt.Fprintf(os.Stderr, "testmysql: remove the directory of a dead server: %v\n", err)
+			}
+		}
+		lock.Close()
+	}
+}
