@@ -1,0 +1,73 @@
+package heapsize
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+)
+
+// A stringRef is a string to be detached: where it stands, and what it was.
+type stringRef struct {
+	at  *string
+	was string
+}
+
+func (r stringRef) addr() uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(r.was))) }
+
+// String tells of the string at s. When Detach is set, Finish replaces *s by a copy that
+// shares nothing with the outside; strings of one value that overlap go on sharing one copy.
+func (w *Walk) String(s *string) {
+	switch {
+	case w.Detach:
+		w.strings = append(w.strings, stringRef{s, *s})
+	case len(*s) > 0:
+		w.visit(span{uintptr(unsafe.Pointer(unsafe.StringData(*s))), uintptr(len(*s)), false})
+	}
+}
+
+// detach copies all strings into one allocation and returns what that costs.
+func (w *Walk) detach() uintptr {
+	slices.SortFunc(w.strings, func(a, b stringRef) int {
+		return cmp.Or(cmp.Compare(a.addr(), b.addr()), cmp.Compare(len(b.was), len(a.was)))
+	})
+	var total int
+	var end uintptr
+	for _, r := range w.strings {
+		if r.was == "" {
+			continue
+		}
+		// Only what lies past the stretch already counted is new.
+		from, to := max(r.addr(), end), r.addr()+uintptr(len(r.was))
+		if to > from {
+			total += int(to - from)
+		}
+		end = max(end, to)
+	}
+	if total == 0 {
+		for _, r := range w.strings {
+			*r.at = ""
+		}
+		return 0
+	}
+	// At least a whole tiny block: the copy shares its memory with nothing else.
+	arena := make([]byte, 0, max(total, tinyBlock))
+	end = 0
+	for _, r := range w.strings {
+		if r.was == "" { // empty, and yet its pointer may hold a parent
+			*r.at = ""
+			continue
+		}
+		// What an earlier string of the same parent covers is the arena's end already.
+		covered := 0
+		if r.addr() < end {
+			covered = int(end - r.addr())
+		}
+		start := len(arena) - covered
+		if covered < len(r.was) {
+			arena = append(arena, r.was[covered:]...)
+		}
+		*r.at = unsafe.String(unsafe.SliceData(arena[start:]), len(r.was))
+		end = max(end, r.addr()+uintptr(len(r.was)))
+	}
+	return Object(uintptr(cap(arena)), false)
+}

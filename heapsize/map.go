@@ -1,0 +1,106 @@
+package heapsize
+
+import "unsafe"
+
+const (
+	groupSlots = 8   // slots in a group of a Swiss map
+	maxDirect  = 128 // larger keys and elements are allocated one by one
+)
+
+// MapShape is what the type of a map says about its memory. Make one with [ShapeOf] or
+// [ShapeWith] and keep it: a map's bytes are then found without reflection.
+type MapShape struct {
+	group         uintptr // bytes of one group: control word and eight slots
+	groupPointers bool
+
+	// Heap bytes of one indirect key and element, 0 when they lie in the slot.
+	key, elem uintptr
+}
+
+// ShapeOf returns the shape of map[K]V. It looks through both types by reflection.
+func ShapeOf[K comparable, V any]() MapShape {
+	return ShapeWith[K, V](HasPointers[K](), HasPointers[V]())
+}
+
+// ShapeWith returns the shape of map[K]V for a caller who knows which of the two types have
+// pointers. It does not allocate.
+func ShapeWith[K comparable, V any](keyPointers, elemPointers bool) MapShape {
+	var s MapShape
+	keySize, elemSize := unsafe.Sizeof(*new(K)), unsafe.Sizeof(*new(V))
+	indirectKey, indirectElem := keySize > maxDirect, elemSize > maxDirect
+	switch {
+	case indirectKey && indirectElem:
+		s.group = groupSize[*K, *V]()
+	case indirectKey:
+		s.group = groupSize[*K, V]()
+	case indirectElem:
+		s.group = groupSize[K, *V]()
+	default:
+		s.group = groupSize[K, V]()
+	}
+	s.groupPointers = keyPointers || elemPointers || indirectKey || indirectElem
+	if indirectKey {
+		s.key = Object(keySize, keyPointers)
+	}
+	if indirectElem {
+		s.elem = Object(elemSize, elemPointers)
+	}
+	return s
+}
+
+func groupSize[K, V any]() uintptr {
+	return unsafe.Sizeof(struct {
+		ctrl  uint64
+		slots [groupSlots]struct {
+			key  K
+			elem V
+		}
+	}{})
+}
+
+// Map returns the heap bytes of m: header, directory, tables, groups, and the keys and
+// elements that are too large for their slots; what keys and elements point to is not
+// included. It must not run while m is written. See [MapShape] for the way without reflection.
+func Map[K comparable, V any](m map[K]V) uintptr { return MapOf(ShapeOf[K, V](), m) }
+
+// MapOf is [Map] with the shape at hand. It does not allocate; its cost grows with the number
+// of tables, one per thousand entries or so.
+func MapOf[K comparable, V any](s MapShape, m map[K]V) uintptr {
+	if m == nil {
+		return 0
+	}
+	n := uintptr(len(m)) * (s.key + s.elem)
+	if !mapsExact() {
+		return n + s.estimate(len(m))
+	}
+	return n + s.measure(*(*unsafe.Pointer)(unsafe.Pointer(&m)))
+}
+
+// MapsExact reports whether [Map] reads the tables that a map really has. It is false on a Go
+// release whose map layout this package does not know; maps are then charged a bound that
+// holds for maps that were never larger than they are.
+func MapsExact() bool { return mapsExact() }
+
+// estimate bounds the memory of a map of n entries that never held more.
+func (s MapShape) estimate(n int) uintptr {
+	const header, table, maxTable = 48, 32, 1024
+	total := Object(header, true)
+	if n == 0 {
+		return total
+	}
+	if n <= groupSlots {
+		return total + Object(s.group, s.groupPointers)
+	}
+	// A table is full at 7/8. One that just split or doubled has used half of that.
+	slots := 2 * groupSlots
+	for slots*7/8 < n {
+		slots *= 2
+	}
+	if slots <= maxTable {
+		return total + Object(wordSize, true) + Object(table, true) +
+			Object(uintptr(slots/groupSlots)*s.group, s.groupPointers)
+	}
+	tables := uintptr((n*16/7 + maxTable - 1) / maxTable)
+	return total + Object(4*tables*wordSize, true) +
+		tables*(Object(table, true)+Object(maxTable/groupSlots*s.group, s.groupPointers))
+}

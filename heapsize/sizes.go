@@ -1,0 +1,89 @@
+package heapsize
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// hchan is the size of a channel's own structure, before its buffer. It is the one size that
+// the runtime gives no way to learn; the tests compare it with the heap.
+const hchan = 13*wordSize + 8
+
+// String returns the heap bytes behind s, as if s owned all of its backing bytes: a substring
+// holds its whole parent, which no one can see from s. It does not allocate.
+func String(s string) uintptr { return Object(uintptr(len(s)), false) }
+
+// Bytes returns the heap bytes of the array behind b, by capacity. It does not allocate.
+func Bytes(b []byte) uintptr { return Object(uintptr(cap(b)), false) }
+
+// Slice returns the heap bytes of the array behind s, by capacity; what its elements point to
+// is not included. Element types with structs are looked through by reflection on each call:
+// code that knows the answer calls [Array].
+func Slice[T any](s []T) uintptr {
+	return Array(uintptr(cap(s)), unsafe.Sizeof(*new(T)), HasPointers[T]())
+}
+
+// Array returns the heap bytes of one allocation of n elements of elem bytes each. It does
+// not allocate.
+func Array(n, elem uintptr, pointers bool) uintptr { return Object(n*elem, pointers) }
+
+// Boxed returns the heap bytes that the interface value any(v) holds for v itself. Values of
+// pointer shape lie in the interface word, and zero-size, single-byte, empty and small
+// values come from the runtime's static tables: they cost nothing.
+func Boxed[T any](v T) uintptr {
+	size, pointers := unsafe.Sizeof(v), HasPointers[T]()
+	if size <= 1 || pointers && size == wordSize {
+		return 0
+	}
+	if !pointers && unsafe.Alignof(v) == size {
+		var small uint64
+		switch size {
+		case 2:
+			small = uint64(*(*uint16)(unsafe.Pointer(&v)))
+		case 4:
+			small = uint64(*(*uint32)(unsafe.Pointer(&v)))
+		case 8:
+			small = *(*uint64)(unsafe.Pointer(&v))
+		}
+		if small < 256 {
+			return 0
+		}
+	}
+	switch t := reflect.TypeFor[T](); {
+	case t.Kind() == reflect.String && *(*string)(unsafe.Pointer(&v)) == "":
+		return 0
+	case t.Kind() == reflect.Slice && *(*unsafe.Pointer)(unsafe.Pointer(&v)) == nil:
+		return 0
+	}
+	return Object(size, pointers)
+}
+
+// Chan returns the heap bytes of a channel with room for n elements of elem bytes each; what
+// the elements point to, and the goroutines waiting on it, are not included.
+func Chan(n int, elem uintptr, pointers bool) uintptr {
+	buffer := uintptr(n) * elem
+	if !pointers {
+		return Object(hchan+buffer, true && buffer == 0)
+	}
+	return Object(hchan, true) + Object(buffer, true)
+}
+
+// HasPointers reports whether the garbage collector has to look into a T. It goes through T
+// by reflection: generated code and constructors ask once and pass the answer on.
+func HasPointers[T any]() bool { return hasPointers(reflect.TypeFor[T]()) }
+
+func hasPointers(t reflect.Type) bool {
+	switch k := t.Kind(); k {
+	case reflect.Array:
+		return t.Len() > 0 && hasPointers(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasPointers(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	default:
+		return k < reflect.Bool || k > reflect.Complex128
+	}
+}
