@@ -1,0 +1,77 @@
+package mysqlwire
+
+import "strconv"
+
+// An Errno is a MySQL error number. 1000–1999 and 3000 up come from servers, 2000–2999
+// from clients; MySQL and MariaDB share the numbers below 1900 and differ above.
+//
+// Specification: MySQL "Error Message Reference", MariaDB "MariaDB Error Codes".
+type Errno uint16
+
+// The error numbers that a gateway sends or acts on.
+const (
+	ErrnoTooManyConnections     Errno = 1040
+	ErrnoBadHost                Errno = 1042 // the host of the backend cannot be reached by its name
+	ErrnoHandshake              Errno = 1043
+	ErrnoAccessDenied           Errno = 1045
+	ErrnoNoDatabase             Errno = 1046
+	ErrnoUnknownCommand         Errno = 1047
+	ErrnoUnknownDatabase        Errno = 1049
+	ErrnoServerShutdown         Errno = 1053
+	ErrnoUnknown                Errno = 1105
+	ErrnoHostBlocked            Errno = 1129
+	ErrnoHostNotPrivileged      Errno = 1130
+	ErrnoAborting               Errno = 1152
+	ErrnoPacketTooLarge         Errno = 1153
+	ErrnoPacketsOutOfOrder      Errno = 1156
+	ErrnoUncompress             Errno = 1157
+	ErrnoNetRead                Errno = 1158
+	ErrnoNetReadInterrupted     Errno = 1159 // timeout while reading
+	ErrnoNetWrite               Errno = 1160
+	ErrnoNetWriteInterrupted    Errno = 1161 // timeout while writing
+	ErrnoTooManyUserConnections Errno = 1203
+	ErrnoLockWaitTimeout        Errno = 1205
+	ErrnoDeadlock               Errno = 1213
+	ErrnoUserLimit              Errno = 1226
+	ErrnoAuthNotSupported       Errno = 1251
+	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
+	ErrnoQueryInterrupted       Errno = 1317
+	ErrnoMalformedPacket        Errno = 1835
+	ErrnoConnectionKilled       Errno = 1927 // MariaDB
+	ErrnoCannotConnect          Errno = 2003
+	ErrnoServerLost             Errno = 2013
+	ErrnoSecureTransport        Errno = 3159
+	ErrnoClientIdle             Errno = 4031 // MySQL; the number means another error in MariaDB
+)
+
+// stateGeneral is the SQLSTATE of an error that has none of its own.
+const stateGeneral = "HY000"
+
+// State is the SQLSTATE that servers send with e: of the numbers above the right one, of
+// all others "HY000". It does not allocate.
+func (e Errno) State() string {
+	switch e {
+	case ErrnoTooManyConnections:
+		return "08004"
+	case ErrnoBadHost, ErrnoHandshake, ErrnoUnknownCommand, ErrnoServerShutdown, ErrnoAborting,
+		ErrnoPacketTooLarge, ErrnoPacketsOutOfOrder, ErrnoUncompress, ErrnoNetRead,
+		ErrnoNetReadInterrupted, ErrnoNetWrite, ErrnoNetWriteInterrupted:
+		return "08S01"
+	case ErrnoAccessDenied:
+		return "28000"
+	case ErrnoNoDatabase:
+		return "3D000"
+	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit:
+		return "42000"
+	case ErrnoDeadlock:
+		return "40001"
+	case ErrnoAuthNotSupported:
+		return "08004"
+	case ErrnoQueryInterrupted, ErrnoConnectionKilled:
+		return "70100"
+	}
+	return stateGeneral
+}
+
+// String is the number in decimal.
+func (e Errno) String() string { return strconv.Itoa(int(e)) }

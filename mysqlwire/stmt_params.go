@@ -1,0 +1,186 @@
+package mysqlwire
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// typeUnsigned is the flag beside a parameter's type that says it is unsigned.
+const typeUnsigned = 0x80
+
+// StmtParams reads the parameters of one prepared statement, execution by execution. It
+// keeps what the messages do not repeat: clients send types only when they changed, and
+// values that went by COM_STMT_SEND_LONG_DATA are not in the execution at all.
+//
+//	PREPARE        ─► Reset(PrepareOK.Params)
+//	SEND_LONG_DATA ─► MarkLong(param)
+//	EXECUTE        ─► Decode ─► Values, Names
+//	RESET          ─► ClearLong
+//
+// The zero value is a statement without parameters.
+type StmtParams struct {
+	// Values of the last Decode, one a parameter, the statement's own first and query
+	// attributes after them. Views of the payload.
+	Values []BinaryValue
+
+	// Names of the last Decode when query attributes are agreed on, else empty; the
+	// statement's own parameters have empty names. Views of the payload.
+	Names [][]byte
+
+	count int
+	types []ValueType
+	long  []uint64 // a bit for each parameter sent as long data
+}
+
+// Reset makes p the state of a newly prepared statement with count parameters; it keeps
+// p's room.
+func (p *StmtParams) Reset(count int) {
+	*p = StmtParams{
+		Values: p.Values[:0], Names: p.Names[:0], count: count, types: p.types[:0], long: p.long[:0],
+	}
+}
+
+// MarkLong notes that the value of a parameter was sent as long data. Numbers that the
+// statement does not have are ignored, as servers do.
+// It does not allocate once the statement has had long data.
+func (p *StmtParams) MarkLong(param uint16) {
+	if int(param) >= p.count {
+		return
+	}
+	for len(p.long) < (p.count+63)/64 {
+		p.long = append(p.long, 0)
+	}
+	p.long[param/64] |= 1 << (param % 64)
+}
+
+// ClearLong forgets the long data, as COM_STMT_RESET does; Decode does so too, because a
+// server forgets it with each execution.
+func (p *StmtParams) ClearLong() { clear(p.long) }
+
+func (p *StmtParams) isLong(i int) bool {
+	return i < p.count && i/64 < len(p.long) && p.long[i/64]&(1<<(i%64)) != 0
+}
+
+// Decode reads the parameters of e by the connection's capabilities. It does not allocate
+// once p has had as many parameters.
+func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
+	defer p.ClearLong()
+	p.Values, p.Names = p.Values[:0], p.Names[:0]
+	named := caps.Has(CapQueryAttributes)
+	if p.count == 0 && !(named && e.Flags.Has(ExecuteParamCount)) {
+		return nil
+	}
+	const what = "stmt execute"
+	c := cursor{rest: e.Params}
+	n := p.count
+	if named {
+		v := c.lenenc()
+		if v < uint64(p.count) || v > maxParams {
+			return malformed(what, "wrong number of parameters")
+		}
+		n = int(v)
+	}
+	if n == 0 {
+		return c.done(what)
+	}
+	nulls := c.bytes((n + 7) / 8)
+	if sent := c.u8(); sent != 0 {
+		if err := p.decodeTypes(&c, n, named); err != nil {
+			return err
+		}
+	}
+	if c.short {
+		return shortIn(what)
+	}
+	if len(p.types) != n {
+		return malformed(what, "types of the parameters were never sent")
+	}
+	p.Values = slices.Grow(p.Values, n)
+	for i, t := range p.types {
+		v := BinaryValue{ValueType: t, Long: p.isLong(i)}
+		if !v.Long && nulls[i/8]&(1<<(i%8)) == 0 {
+			if err := c.binaryValue(&v, what); err != nil {
+				return err
+			}
+		}
+		p.Values = append(p.Values, v)
+	}
+	if c.more() {
+		return malformed(what, "bytes after the last parameter")
+	}
+	return nil
+}
+
+// maxParams is the most parameters that a statement can have: PREPARE counts them in 16
+// bits. As many query attributes again are let through.
+const maxParams = 2 * 0xFFFF
+
+// decodeTypes reads n types, and names when the message has them.
+func (p *StmtParams) decodeTypes(c *cursor, n int, named bool) error {
+	if 2*n > len(c.rest) {
+		return shortIn("stmt execute")
+	}
+	types := slices.Grow(p.types[:0], n)
+	for range n {
+		types = append(types, c.valueType())
+		if named {
+			p.Names = append(p.Names, c.lenencBytes())
+		}
+	}
+	p.types = types
+	if c.short {
+		p.types = types[:0]
+	}
+	return c.done("stmt execute")
+}
+
+// AppendTo appends the parameters for a StmtExecute with the given flags: Values, with
+// their types when withTypes is set, and Names where query attributes are agreed on.
+// It does not allocate when dst has room.
+func (p *StmtParams) AppendTo(dst []byte, flags ExecuteFlags, caps Capability, withTypes bool) []byte {
+	named := caps.Has(CapQueryAttributes)
+	if p.count == 0 && !(named && flags.Has(ExecuteParamCount)) {
+		return dst
+	}
+	if named {
+		dst = AppendLenencInt(dst, uint64(len(p.Values)))
+	}
+	if len(p.Values) == 0 {
+		return dst
+	}
+	dst = appendNulls(dst, p.Values, 0)
+	if !withTypes {
+		dst = append(dst, 0)
+	} else {
+		dst = append(dst, 1)
+		for i, v := range p.Values {
+			dst = v.ValueType.AppendTo(dst)
+			if !named {
+				continue
+			}
+			var name []byte
+			if i < len(p.Names) {
+				name = p.Names[i]
+			}
+			dst = AppendLenencString(dst, name)
+		}
+	}
+	for _, v := range p.Values {
+		dst = v.AppendTo(dst)
+	}
+	return dst
+}
+
+// AppendTo appends the two bytes by which a parameter's type is sent.
+func (t ValueType) AppendTo(dst []byte) []byte {
+	var flags uint16
+	if t.Unsigned {
+		flags = typeUnsigned << 8
+	}
+	return binary.LittleEndian.AppendUint16(dst, uint16(t.Type)|flags)
+}
+
+func (c *cursor) valueType() ValueType {
+	v := c.u16()
+	return ValueType{Type: ColumnType(v), Unsigned: v>>8&typeUnsigned != 0}
+}
