@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+func newConfigCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "config",
+		Short: "Check or print the configuration",
+	})
+	cmd.AddCommand(newConfigCheckCommand(), newConfigPrintCommand())
+	return cmd
+}
+
+func newConfigCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what is wrong in a configuration file, by file and line",
+		Long: `Check a configuration file, together with the TARE_ variables of the environment, without
+starting anything.`,
+		Example: "  tare config check /etc/tare.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, c := range config.Commands() {
+				warnings, err := load(cmd, c, map[string]string{"config": args[0]})
+				if i == 0 { // they are about the whole environment
+					warn(cmd, warnings)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
+			return nil
+		},
+	}
+}
+
+func newConfigPrintCommand() *cobra.Command {
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "print [SUBCOMMAND]",
+		Short: "Print every value and where it comes from",
+		Long: `Print every value and where it comes from (default, file, env or flag), as a configuration
+file or as JSON. Secrets are masked. With a subcommand, its flags count too.`,
+		Example: "  tare config print --config /etc/tare.yaml\n  tare config print serve --listen :3316 --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := make(map[string]string)
+			if cmd.Flags().Changed("config") {
+				given["config"] = file
+			}
+			return printConfig(cmd, asJSON, given, config.Commands())
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "YAML `file` with the options")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	for _, c := range config.Commands() {
+		cmd.AddCommand(newConfigPrintSectionCommand(c))
+	}
+	return cmd
+}
+
+// newConfigPrintSectionCommand prints one section, with the flags that its subcommand has.
+func newConfigPrintSectionCommand(options config.Command) *cobra.Command {
+	var asJSON bool
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   options.Set().Name,
+		Short: "Print the configuration of tare " + options.Set().Name + " with these flags",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return printConfig(cmd, asJSON, given, []config.Command{options})
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printConfig(cmd *cobra.Command, asJSON bool, given map[string]string, commands []config.Command) error {
+	var sections []*config.Set
+	for i, c := range commands {
+		warnings, err := load(cmd, c, given)
+		if i == 0 {
+			warn(cmd, warnings)
+		}
+		if err != nil {
+			return err
+		}
+		sections = append(sections, c.Set())
+	}
+	if asJSON {
+		return config.WriteJSON(cmd.OutOrStdout(), sections)
+	}
+	return config.WriteYAML(cmd.OutOrStdout(), sections)
+}
+
+// warn prints what is only doubtful in the configuration.
+func warn(cmd *cobra.Command, warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), w)
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The exit codes that scripts rely on. A subcommand that does part of its work exits with
+// 3; 2 is left to Go's panics.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 64
+	exitInterrupted = 130
+)
+
+// errInterrupted is why the context of an interrupted run is done.
+var errInterrupted = errors.New("interrupted")
+
+// A usageError is the caller's: nothing was started.
+type usageError struct {
+	err error
+	try string // a command that helps
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// report prints an error as "command: message", line by line, and returns the exit code.
+func report(ctx context.Context, w io.Writer, command string, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errInterrupted) {
+		fmt.Fprintf(w, "%s: %v\n", command, errInterrupted)
+		return exitInterrupted
+	}
+	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			fmt.Fprintf(w, "%s: %s\n", command, line)
+		}
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(w, "Try: %s\n", usage.try)
+		return exitUsage
+	}
+	return exitFailed
+}

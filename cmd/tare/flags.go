@@ -1,0 +1,71 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+// flagText is a flag's value as it was written. It is parsed with the values from the file
+// and the environment, so that all of them get the same errors.
+type flagText struct {
+	option *config.Option
+	text   string
+	given  map[string]string
+}
+
+func (f *flagText) String() string { return f.text }
+
+func (f *flagText) Type() string { return f.option.Kind }
+
+func (f *flagText) Set(text string) error {
+	f.text = text
+	f.given[f.option.Name] = text
+	return nil
+}
+
+// bindFlags gives a command a flag for each option of a section. Once the command line is
+// parsed, the map holds the flags that were given.
+func bindFlags(cmd *cobra.Command, set *config.Set) (given map[string]string) {
+	given = make(map[string]string)
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	for _, o := range set.Options() {
+		f := flags.VarPF(&flagText{option: o, text: o.Default, given: given}, o.Name, "", o.Help)
+		var err error
+		switch {
+		case o.Kind == "bool":
+			f.NoOptDefVal = "true"
+		case o.Kind == "file":
+			err = cmd.MarkFlagFilename(o.Name)
+		case strings.Contains(o.Kind, "|"):
+			err = cmd.RegisterFlagCompletionFunc(o.Name, cobra.FixedCompletions(strings.Split(o.Kind, "|"), cobra.ShellCompDirectiveNoFileComp))
+		}
+		if err != nil {
+			panic("BUG: " + err.Error()) // the flag was added above
+		}
+	}
+	return given
+}
+
+// load fills a command's options from file, environment and flags.
+func load(cmd *cobra.Command, options config.Command, given map[string]string) (warnings []string, err error) {
+	warnings, err = options.Load(config.Input{Flags: given, Environ: os.Environ()})
+	if err != nil {
+		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
+	}
+	return warnings, err
+}
+
+// newLogger starts Tare's own log and writes the configuration's warnings into it.
+func newLogger(cmd *cobra.Command, diag config.Diag, warnings []string) *slog.Logger {
+	log := diag.Logger(cmd.ErrOrStderr())
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	return log
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+func newServeCommand() *cobra.Command {
+	options := config.NewServe()
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the gateway in front of a MySQL-compatible server",
+		Long: `Run the gateway in front of a MySQL-compatible server.
+
+Clients log in with the server's own accounts; the gateway stores no password. SIGTERM
+drains: no new connections, running statements finish within --drain-timeout. SIGUSR1
+reopens the query log, SIGHUP reads the rules of --config again.
+
+Each flag is also an environment variable (--max-connections is TARE_MAX_CONNECTIONS) and a
+key under serve: in the file that --config names. A flag wins over the environment, the
+environment over the file.`,
+		Example: `  tare serve --backend mysql://127.0.0.1:3306
+  tare serve --backend db.example:3306 --log-file /var/log/tare/query.log --log-slower-than 100ms
+  tare serve --config /etc/tare.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings, err := load(cmd, options, given)
+			if err != nil {
+				return err
+			}
+			return runServe(cmd.Context(), *options, newLogger(cmd, options.Diag, warnings))
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	return cmd
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// untilInterrupted returns a context that SIGINT or SIGTERM cancels with errInterrupted. A
+// second one ends the process at once: the caller does not want to wait.
+func untilInterrupted(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	stopped := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stopped:
+				return
+			case s := <-signals:
+				if n > 0 {
+					fmt.Fprintf(os.Stderr, "tare: %v again: ending at once\n", s)
+					os.Exit(exitInterrupted)
+				}
+				cancel(errInterrupted)
+			}
+		}
+	})
+	return ctx, func() {
+		signal.Stop(signals)
+		close(stopped)
+		wait.Wait()
+		cancel(nil)
+	}
+}
+
+// onSignal calls f each time the process gets the signal, one call at a time, until stop,
+// which waits for a call that is running.
+func onSignal(s os.Signal, f func()) (stop func()) {
+	signals := make(chan os.Signal, 1) // more that come meanwhile are one
+	signal.Notify(signals, s)
+	stopped := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-signals:
+				f()
+			}
+		}
+	})
+	return func() {
+		signal.Stop(signals)
+		close(stopped)
+		wait.Wait()
+	}
+}

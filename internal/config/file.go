@@ -1,0 +1,154 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// loadFile checks the whole file and gives this section's options their values from it.
+func (s *Set) loadFile(path string) []error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return []error{fmt.Errorf("read configuration: %w", err)}
+	}
+	return s.parseFile(path, text)
+}
+
+// parseFile is loadFile for a file that has been read.
+func (s *Set) parseFile(path string, text []byte) []error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil // an empty file
+		}
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return []error{fmt.Errorf("%s: %w", path, err)}
+		}
+		return []error{fmt.Errorf("%s:%d: a second document; the file holds one", path, second.Line)}
+	}
+	root := document.Content[0]
+	if isNull(root) {
+		return nil // comments only
+	}
+
+	sections := make(map[string]*Set)
+	var names []string
+	for _, other := range Sections() {
+		if other.Name == s.Name {
+			other = s
+		}
+		sections[other.Name] = other
+		names = append(names, other.Name)
+	}
+	pairs, errs := walk(path, root)
+	for _, p := range pairs {
+		section, ok := sections[p.key]
+		if !ok {
+			errs = append(errs, p.errorf("unknown section %q%s", p.key, suggest(p.key, names)))
+			continue
+		}
+		errs = append(errs, section.applyFile(path, p)...)
+	}
+	return errs
+}
+
+// applyFile gives the section's options the values of its mapping in the file.
+func (s *Set) applyFile(path string, section pair) []error {
+	if isNull(section.value) {
+		return nil // a section whose options are all commented out
+	}
+	pairs, errs := walk(path, section.value)
+	for _, p := range pairs {
+		if b := s.block(p.key); b != nil {
+			errs = append(errs, b.decode(path, p.value)...)
+			continue
+		}
+		o := s.Lookup(p.key)
+		switch {
+		case o == nil:
+			errs = append(errs, p.errorf("unknown key %q in section %s%s", p.key, s.Name, suggest(p.key, s.keys())))
+		case o.notFile:
+			errs = append(errs, p.errorf("%s cannot be set in the file", p.key))
+		case p.value.Kind != yaml.ScalarNode:
+			errs = append(errs, p.errorf("%s: want a single value (%s)", p.key, o.Kind))
+		case isNull(p.value):
+			errs = append(errs, p.errorf("%s has no value", p.key))
+		default:
+			errs = append(errs, o.set(p.value.Value, Origin{FromFile, p.place}))
+		}
+	}
+	return errs
+}
+
+// keys returns what the section's mapping may hold.
+func (s *Set) keys() []string {
+	var keys []string
+	for _, o := range s.options {
+		if o.InFile() {
+			keys = append(keys, o.Name)
+		}
+	}
+	for _, b := range s.blocks {
+		keys = append(keys, b.name)
+	}
+	return keys
+}
+
+func (s *Set) block(name string) *block {
+	for _, b := range s.blocks {
+		if b.name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// A pair is a key of a mapping and its value, with the place to name in errors.
+type pair struct {
+	key   string
+	value *yaml.Node
+	place string // file:line
+}
+
+func (p pair) errorf(format string, args ...any) error {
+	return fmt.Errorf(p.place+": "+format, args...)
+}
+
+// walk returns the pairs of a mapping and refuses keys that are given twice.
+func walk(path string, node *yaml.Node) (pairs []pair, errs []error) {
+	node = resolve(node)
+	if node.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("%s:%d: want a mapping (key: value)", path, node.Line)}
+	}
+	seen := make(map[string]int)
+	for i := 0; i < len(node.Content); i += 2 {
+		key := node.Content[i]
+		p := pair{key: key.Value, value: resolve(node.Content[i+1]), place: fmt.Sprintf("%s:%d", path, key.Line)}
+		if line, twice := seen[p.key]; twice {
+			errs = append(errs, p.errorf("%s is already set in line %d", p.key, line))
+			continue
+		}
+		seen[p.key] = key.Line
+		pairs = append(pairs, p)
+	}
+	return pairs, errs
+}
+
+// resolve follows an alias to its anchor.
+func resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// WriteYAML writes sections as a configuration file, each value with its origin as a
+// comment. Secrets are masked, so a file with secrets does not come back whole.
+func WriteYAML(w io.Writer, sections []*Set) error {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for _, s := range sections {
+		section := &yaml.Node{Kind: yaml.MappingNode}
+		for _, o := range s.options {
+			if !o.InFile() {
+				continue
+			}
+			key, value := textNode(o.Name), o.node()
+			value.LineComment = o.origin.String()
+			section.Content = append(section.Content, key, value)
+		}
+		for _, b := range s.blocks {
+			value := &yaml.Node{}
+			if err := value.Encode(b.value()); err != nil {
+				return fmt.Errorf("print %s: %w", b.name, err)
+			}
+			section.Content = append(section.Content, textNode(b.name), value)
+		}
+		root.Content = append(root.Content, textNode(s.Name), section)
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return fmt.Errorf("print the configuration: %w", err)
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// node is the value as it would be written by hand: numbers and switches without quotes.
+func (o *Option) node() *yaml.Node {
+	node := textNode(o.Text())
+	_, err := strconv.ParseUint(node.Value, 10, 64)
+	switch {
+	case err == nil:
+		node.Tag = "!!int"
+	case o.Kind == "bool":
+		node.Tag = "!!bool"
+	}
+	return node
+}
+
+// textNode makes a scalar; the encoder quotes what would read back as something else.
+func textNode(text string) *yaml.Node {
+	node := &yaml.Node{}
+	node.SetString(text)
+	return node
+}
+
+// jsonSection is the stable form of WriteJSON.
+type jsonSection struct {
+	Name    string         `json:"name"`
+	Options []jsonOption   `json:"options"`
+	Blocks  map[string]any `json:"blocks"`
+}
+
+type jsonOption struct {
+	Name   string     `json:"name"`
+	Value  string     `json:"value"`
+	Origin OriginKind `json:"origin"`
+	Source string     `json:"source"`
+}
+
+// WriteJSON writes sections as
+//
+//	{"sections": [{"name": "serve",
+//	  "options": [{"name": "listen", "value": "127.0.0.1:3316", "origin": "file", "source": "tare.yaml:2"}, …],
+//	  "blocks": {"rules": [{"name": …, "action": …, "source": "tare.yaml:9", …}]}}]}
+//
+// The form only ever gains keys. A value is the text that
+// a flag would take, secrets masked; origin is default, file, env or flag; source is empty
+// for a default.
+func WriteJSON(w io.Writer, sections []*Set) error {
+	document := struct {
+		Sections []jsonSection `json:"sections"`
+	}{}
+	for _, s := range sections {
+		section := jsonSection{Name: s.Name, Blocks: map[string]any{}}
+		for _, o := range s.options {
+			section.Options = append(section.Options, jsonOption{o.Name, o.Text(), o.origin.Kind, o.origin.Place})
+		}
+		for _, b := range s.blocks {
+			value := b.value()
+			if v := reflect.ValueOf(value); v.Kind() == reflect.Slice && v.IsNil() {
+				value = []any{} // an empty list, not null
+			}
+			section.Blocks[b.name] = value
+		}
+		document.Sections = append(document.Sections, section)
+	}
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return fmt.Errorf("print the configuration: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// WriteMarkdown writes the reference of all options.
+func WriteMarkdown(w io.Writer, sections []*Set) error {
+	var out bytes.Buffer
+	for _, s := range sections {
+		fmt.Fprintf(&out, "## tare %s\n\n", s.Name)
+		fmt.Fprintf(&out, "| flag | environment | value | default | meaning |\n|---|---|---|---|---|\n")
+		for _, o := range s.options {
+			def := ""
+			if o.Default != "" {
+				def = "`" + o.Default + "`"
+			}
+			fmt.Fprintf(&out, "| `--%s` | `%s` | %s | %s | %s |\n", o.Name, o.Env(), escapeCell(o.Kind), def, escapeCell(o.Help))
+		}
+		for _, b := range s.blocks {
+			fmt.Fprintf(&out, "\nIn the file only: `%s`, %s.\n", b.name, b.help)
+		}
+		out.WriteByte('\n')
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// escapeCell keeps a text inside one cell of a table.
+func escapeCell(text string) string {
+	return string(bytes.ReplaceAll([]byte(text), []byte("|"), []byte(`\|`)))
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A RuleAction is what a rule does to the statements it matches.
+type RuleAction string
+
+// The actions of rules.
+const (
+	RuleBlock    RuleAction = "block"     // refuse the statement
+	RuleReadOnly RuleAction = "read-only" // refuse it unless it only reads
+)
+
+// A Rule matches statements that fit every list it has; a list fits when one of its
+// entries does.
+type Rule struct {
+	Name    string     `json:"name" yaml:"name"`
+	Action  RuleAction `json:"action" yaml:"action"`
+	Digests []string   `json:"digests,omitempty" yaml:"digests,omitempty"`
+	Tables  []string   `json:"tables,omitempty" yaml:"tables,omitempty"`
+	Types   []string   `json:"types,omitempty" yaml:"types,omitempty"`
+	Users   []string   `json:"users,omitempty" yaml:"users,omitempty"`
+	Message string     `json:"message,omitempty" yaml:"message,omitempty"` // what the client is told
+
+	// Place is where the rule stands, "tare.yaml:12", for errors of whoever compiles it.
+	Place string `json:"source" yaml:"-"`
+}
+
+const rulesHelp = "statements to refuse: a list of name, action (block or read-only), " +
+	"any of digests, tables, types and users, and the message for the client"
+
+// decodeRules decodes the list of rules.
+func decodeRules(path string, node *yaml.Node) (rules []Rule, errs []error) {
+	if isNull(node) {
+		return nil, nil
+	}
+	if node.Kind != yaml.SequenceNode {
+		return nil, []error{fmt.Errorf("%s:%d: rules: want a list", path, node.Line)}
+	}
+	for _, item := range node.Content {
+		r, wrong := decodeRule(path, resolve(item))
+		if slices.ContainsFunc(rules, func(other Rule) bool { return other.Name == r.Name }) {
+			wrong = append(wrong, fmt.Errorf("%s: rule %q is named like another", r.Place, r.Name))
+		}
+		rules = append(rules, r)
+		errs = append(errs, wrong...)
+	}
+	return rules, errs
+}
+
+func decodeRule(path string, node *yaml.Node) (Rule, []error) {
+	r := Rule{Place: fmt.Sprintf("%s:%d", path, node.Line)}
+	pairs, errs := walk(path, node)
+	if len(errs) > 0 {
+		return r, errs
+	}
+	for _, p := range pairs {
+		var err error
+		switch p.key {
+		case "name":
+			r.Name, err = scalar(p)
+		case "action":
+			var action string
+			action, err = scalar(p)
+			r.Action = RuleAction(action)
+			if err == nil && r.Action != RuleBlock && r.Action != RuleReadOnly {
+				err = p.errorf("action: want block or read-only, not %q", action)
+			}
+		case "message":
+			r.Message, err = scalar(p)
+		case "digests":
+			r.Digests, err = list(p)
+		case "tables":
+			r.Tables, err = list(p)
+		case "types":
+			r.Types, err = list(p)
+		case "users":
+			r.Users, err = list(p)
+		default:
+			err = p.errorf("unknown key %q in a rule%s", p.key,
+				suggest(p.key, []string{"name", "action", "digests", "tables", "types", "users", "message"}))
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	switch {
+	case len(errs) > 0:
+	case r.Name == "":
+		errs = append(errs, fmt.Errorf("%s: a rule needs a name", r.Place))
+	case r.Action == "":
+		errs = append(errs, fmt.Errorf("%s: rule %q needs an action: block or read-only", r.Place, r.Name))
+	case len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0:
+		errs = append(errs, fmt.Errorf("%s: rule %q matches every statement: give it digests, tables, types or users", r.Place, r.Name))
+	}
+	return r, errs
+}
+
+func scalar(p pair) (string, error) {
+	if p.value.Kind != yaml.ScalarNode || p.value.Value == "" {
+		return "", p.errorf("%s: want a text", p.key)
+	}
+	return p.value.Value, nil
+}
+
+func list(p pair) ([]string, error) {
+	if p.value.Kind != yaml.SequenceNode || len(p.value.Content) == 0 {
+		return nil, p.errorf("%s: want a list of texts", p.key)
+	}
+	var texts []string
+	for _, item := range p.value.Content {
+		text, err := scalar(pair{key: p.key, value: resolve(item), place: p.place})
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}

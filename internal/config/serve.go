@@ -1,0 +1,145 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A TLSMode is how the gateway uses TLS towards its backend.
+type TLSMode string
+
+// The modes of TLS towards the backend.
+const (
+	TLSMirror         TLSMode = "mirror" // as the client does
+	TLSOff            TLSMode = "off"
+	TLSRequired       TLSMode = "required"        // any certificate
+	TLSVerifyCA       TLSMode = "verify-ca"       // a known authority
+	TLSVerifyIdentity TLSMode = "verify-identity" // and the backend's name
+)
+
+// Serve holds the options of tare serve.
+type Serve struct {
+	ConfigFile string
+
+	Listen  Address
+	Backend Address
+	HTTP    Address    // "" when off
+	Control ControlURL // Addr is "" when not set
+
+	TLSCert, TLSKey string // files; "" for a certificate made at start
+	BackendTLS      TLSMode
+	BackendTLSCA    string // file; "" for the system's authorities
+
+	PlanCacheBytes     Bytes
+	StatementMemory    Bytes
+	MaxConnections     int // 0: no limit
+	MaxUserConnections int // 0: no limit
+	ConnectTimeout     time.Duration
+	HandshakeTimeout   time.Duration
+	IdleTimeout        time.Duration // 0: none
+	DrainTimeout       time.Duration
+	CPUs               int // 0: chosen as the load demands
+
+	WebConfigFile string
+	Log           QueryLog
+	Diag          Diag
+	Rules         []Rule
+
+	set *Set
+}
+
+// NewServe returns the options of tare serve with their defaults.
+func NewServe() *Serve {
+	c := &Serve{}
+	s := newSet("serve", &c.ConfigFile)
+	s.Address(&c.Listen, "listen", "127.0.0.1:3316", "address for MySQL clients")
+	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
+	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
+	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
+	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")
+	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
+	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
+		TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity)
+	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "authorities to verify the backend with (PEM); the system's when empty")
+	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap that the plan cache may hold")
+	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are held whole; longer ones are streamed and digested as they pass")
+	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0 is no limit")
+	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections of one user; 0 is no limit")
+	s.Duration(&c.ConnectTimeout, "connect-timeout", "5s", "how long connecting to the backend may take")
+	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "how long a client's login may take")
+	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that are idle for this long; 0 never does")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may go on after SIGTERM")
+	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to run on at the same time (GOMAXPROCS); 0 follows the load")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	c.Log.declare(s)
+	c.Diag.declare(s)
+	s.blocks = append(s.blocks, &block{
+		name: "rules", help: rulesHelp,
+		decode: func(path string, node *yaml.Node) (errs []error) {
+			c.Rules, errs = decodeRules(path, node)
+			return errs
+		},
+		value: func() any { return c.Rules },
+	})
+	c.set = s
+	return c
+}
+
+// Set returns the section, for flags and printing.
+func (c *Serve) Set() *Set { return c.set }
+
+// Load gives every option its value and validates them together. All that is wrong is in
+// the error; what is only doubtful is in the warnings.
+func (c *Serve) Load(in Input) (warnings []string, err error) {
+	warnings, err = c.set.load(in)
+	if err == nil {
+		err = c.Validate()
+	}
+	return warnings, err
+}
+
+// Validate reports options that contradict each other or would have no effect.
+func (c *Serve) Validate() error {
+	var errs []error
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+	}
+	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
+		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
+	}
+	switch {
+	case c.HTTP == "" && c.WebConfigFile != "":
+		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
+	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
+	}
+	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
+		errs = append(errs, errors.New("--listen and --http are the same address"))
+	}
+	if c.Listen == c.Backend {
+		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
+	}
+	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+// ReloadRules reads the rules of the configuration file again; the other options stay as
+// they are. Without a file there are no rules.
+func (c *Serve) ReloadRules() ([]Rule, error) {
+	if c.ConfigFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("read rules: %w", err)
+	}
+	fresh := NewServe()
+	if errs := fresh.set.parseFile(c.ConfigFile, text); errors.Join(errs...) != nil {
+		return nil, fmt.Errorf("read rules: %w", errors.Join(errs...))
+	}
+	return fresh.Rules, nil
+}
