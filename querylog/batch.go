@@ -1,0 +1,73 @@
+package querylog
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A batch is a run of whole lines of one lane on its way from a stripe to the lane's
+// sinks. Whoever holds a reference may read it; the last one gives it back to the store.
+type batch struct {
+	buf   []byte
+	lines int
+	from  int64 // end time of the first and last line, Unix nanoseconds
+	to    int64
+	refs  atomic.Int32
+}
+
+// note counts one line that was appended.
+func (b *batch) note(end time.Time) {
+	ns := end.UnixNano()
+	if b.lines == 0 {
+		b.from, b.to = ns, ns
+	}
+	b.from, b.to = min(b.from, ns), max(b.to, ns)
+	b.lines++
+}
+
+// bufferSlack is the room in bytes behind the flush threshold, so that the line which
+// passes it finds room too.
+const bufferSlack = 8 << 10
+
+// A batchStore keeps batches that are not in use, at most spare of them and none whose
+// buffer has outgrown the bound: after a huge line its buffer is the garbage collector's.
+type batchStore struct {
+	size   int // bytes a new buffer has
+	maxCap int // bytes above which a buffer is not kept
+	spare  int
+
+	mu   sync.Mutex
+	free []*batch // under mu
+}
+
+func (s *batchStore) get() *batch {
+	s.mu.Lock()
+	if n := len(s.free); n > 0 {
+		b := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.mu.Unlock()
+		return b
+	}
+	s.mu.Unlock()
+	return &batch{buf: make([]byte, 0, s.size)}
+}
+
+// release drops one reference to b.
+func (s *batchStore) release(b *batch) {
+	switch n := b.refs.Add(-1); {
+	case n > 0:
+		return
+	case n < 0:
+		panic("BUG: querylog: batch released twice")
+	}
+	if cap(b.buf) > s.maxCap {
+		return
+	}
+	b.buf, b.lines, b.from, b.to = b.buf[:0], 0, 0, 0
+	s.mu.Lock()
+	if len(s.free) < s.spare {
+		s.free = append(s.free, b)
+	}
+	s.mu.Unlock()
+}

@@ -1,0 +1,36 @@
+package querylog
+
+import (
+	"log/slog"
+	"time"
+)
+
+// faultEvery is how long a sink that keeps failing is quiet between two reports.
+const faultEvery = 10 * time.Second
+
+// A faultReport tells slog that a sink fails, keeps failing, or works again.
+type faultReport struct {
+	log  *slog.Logger
+	name string
+
+	failing bool
+	last    time.Time // of the last report
+	before  uint64    // dropped records at the last report
+}
+
+// report says how a write ended; dropped is how many records the sink has lost so far.
+func (f *faultReport) report(err error, dropped uint64) {
+	switch {
+	case err == nil && !f.failing:
+		return
+	case err == nil:
+		f.failing = false
+		f.log.Info("query log is written again", "sink", f.name, "dropped", dropped)
+		return
+	case f.failing && time.Since(f.last) < faultEvery:
+		return
+	}
+	f.log.Error("query log is not written", "sink", f.name, "err", err,
+		"dropped", dropped, "since_last_report", dropped-f.before)
+	f.failing, f.last, f.before = true, time.Now(), dropped
+}

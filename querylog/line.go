@@ -1,0 +1,305 @@
+package querylog
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// Format is how a record is written as a line.
+type Format uint8
+
+const (
+	// JSON is one RFC 8259 object a line. A string that is not UTF-8 stands under its
+	// name with "_base64" behind it, in standard base64.
+	JSON Format = iota
+
+	// Text is one record a line, its fields "name:value" separated by tabs, values
+	// escaped as AppendEscaped does (labeled tab-separated values, http://ltsv.org).
+	Text
+)
+
+// String is the format's name in options and URLs.
+func (f Format) String() string {
+	switch f {
+	case JSON:
+		return "json"
+	case Text:
+		return "text"
+	}
+	return "format " + strconv.Itoa(int(f))
+}
+
+// ParseFormat is the format that String calls s.
+func ParseFormat(s string) (Format, error) {
+	switch s {
+	case "json":
+		return JSON, nil
+	case "text":
+		return Text, nil
+	}
+	return 0, fmt.Errorf("unknown log format %q: want json or text", s)
+}
+
+// A Line builds one record's line, field by field, behind the bytes given to Begin. The
+// zero Line writes JSON without redaction or limits. Field names are trusted: they must be
+// made of letters, digits and underscores. Methods do not allocate when the buffer has room.
+//
+// A Line remembers the last second it formatted, so one that is used again writes times
+// faster. It is not safe for concurrent use.
+type Line struct {
+	Format    Format
+	Redaction Redaction
+
+	// MaxText and MaxBind are how many bytes of a statement's text and of one bind
+	// variable are written at most; 0 means all. The true length is written beside.
+	MaxText, MaxBind int
+
+	// OriginalText lets a statement's own text be written beside the normalized one.
+	OriginalText bool
+
+	buf    []byte
+	sec    int64 // the second that second holds
+	second [20]byte
+	warm   bool // second is filled
+
+	scratch []byte // for redacted error texts
+}
+
+// Begin starts a line of the kind at the end of dst.
+func (l *Line) Begin(dst []byte, kind string) {
+	if l.Format == JSON {
+		l.buf = append(dst, `{"kind":"`...)
+		l.buf = append(l.buf, kind...)
+		l.buf = append(l.buf, '"')
+		return
+	}
+	l.buf = append(dst, "kind:"...)
+	l.buf = append(l.buf, kind...)
+}
+
+// End completes the line and returns the bytes given to Begin with the line behind them,
+// a line feed at its end.
+func (l *Line) End() []byte {
+	b := l.buf
+	l.buf = nil
+	if l.Format == JSON {
+		return append(b, '}', '\n')
+	}
+	return append(b, '\n')
+}
+
+// key appends the separator and the name of a field.
+func (l *Line) key(name string) {
+	b := l.buf
+	if l.Format == JSON {
+		b = append(b, ',', '"')
+		b = append(b, name...)
+		b = append(b, '"', ':')
+	} else {
+		b = append(b, '\t')
+		b = append(b, name...)
+		b = append(b, ':')
+	}
+	l.buf = b
+}
+
+// String writes a string field.
+func (l *Line) String(name, value string) { l.Bytes(name, view(value)) }
+
+// Bytes writes a string field whose value is b. In JSON, a value that is not UTF-8 is
+// written in base64 under the name with "_base64" behind it.
+func (l *Line) Bytes(name string, b []byte) {
+	l.key(name)
+	if l.Format == Text {
+		l.buf = AppendEscaped(l.buf, b)
+		return
+	}
+	n := plainLen(b)
+	if n == len(b) {
+		l.buf = append(l.buf, '"')
+		l.buf = append(l.buf, b...)
+		l.buf = append(l.buf, '"')
+		return
+	}
+	if utf8.Valid(b[n:]) {
+		l.buf = appendJSONString(l.buf, b)
+		return
+	}
+	l.buf = append(l.buf[:len(l.buf)-2], `_base64":`...)
+	l.buf = appendBase64(l.buf, b)
+}
+
+// Token writes a string field whose value is known to be printable ASCII without quotation
+// marks and backslashes: a constant of the program.
+func (l *Line) Token(name, value string) {
+	l.key(name)
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+		l.buf = append(l.buf, value...)
+		l.buf = append(l.buf, '"')
+		return
+	}
+	l.buf = append(l.buf, value...)
+}
+
+// Int writes a whole number.
+func (l *Line) Int(name string, v int64) {
+	l.key(name)
+	l.buf = strconv.AppendInt(l.buf, v, 10)
+}
+
+// Uint writes a whole number.
+func (l *Line) Uint(name string, v uint64) {
+	l.key(name)
+	l.buf = strconv.AppendUint(l.buf, v, 10)
+}
+
+// Bool writes true or false.
+func (l *Line) Bool(name string, v bool) {
+	l.key(name)
+	l.buf = strconv.AppendBool(l.buf, v)
+}
+
+// Duration writes d as a whole number of nanoseconds. By custom the name ends in "_ns".
+func (l *Line) Duration(name string, d time.Duration) { l.Int(name, int64(d)) }
+
+// Time writes t in UTC as RFC 3339 with nine decimals.
+func (l *Line) Time(name string, t time.Time) {
+	l.key(name)
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+		l.appendTime(t)
+		l.buf = append(l.buf, '"')
+		return
+	}
+	l.appendTime(t)
+}
+
+func (l *Line) appendTime(t time.Time) {
+	if sec := t.Unix(); sec != l.sec || !l.warm {
+		l.fillSecond(t, sec)
+	}
+	b := append(l.buf, l.second[:]...)
+	var frac [10]byte
+	ns := uint32(t.Nanosecond())
+	for i := 8; i >= 0; i-- {
+		frac[i] = byte('0' + ns%10)
+		ns /= 10
+	}
+	frac[9] = 'Z'
+	l.buf = append(b, frac[:]...)
+}
+
+// fillSecond keeps "2006-01-02T15:04:05." of t. Years that RFC 3339 cannot write are
+// written as the nearest one it can.
+func (l *Line) fillSecond(t time.Time, sec int64) {
+	t = t.UTC()
+	if y := t.Year(); y < 0 || y > 9999 {
+		y = max(0, min(y, 9999))
+		t = time.Date(y, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+	}
+	t.AppendFormat(l.second[:0], "2006-01-02T15:04:05.")
+	l.sec, l.warm = sec, true
+}
+
+// Addr writes an address and port; IPv6 addresses in brackets.
+func (l *Line) Addr(name string, a netip.AddrPort) {
+	l.key(name)
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+	}
+	if ip := a.Addr(); ip.Zone() == "" {
+		l.buf = a.AppendTo(l.buf)
+	} else {
+		// A zone may hold any byte.
+		at := len(l.buf)
+		l.buf = a.AppendTo(l.buf)
+		for i := at; i < len(l.buf); i++ {
+			if !plain(l.buf[i]) {
+				l.buf[i] = '_'
+			}
+		}
+	}
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+	}
+}
+
+// Hex writes b as lower-case hexadecimal digits.
+func (l *Line) Hex(name string, b []byte) {
+	l.key(name)
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+	}
+	for _, c := range b {
+		l.buf = append(l.buf, hexDigits[c>>4], hexDigits[c&15])
+	}
+	if l.Format == JSON {
+		l.buf = append(l.buf, '"')
+	}
+}
+
+// Strings writes a list of strings, as a JSON array in both formats. A string that is not
+// UTF-8 becomes an object {"base64":"…"}.
+func (l *Line) Strings(name string, values []string) {
+	at := l.openNested(name)
+	l.buf = append(l.buf, '[')
+	for i, v := range values {
+		if i > 0 {
+			l.buf = append(l.buf, ',')
+		}
+		if b := view(v); utf8.Valid(b) {
+			l.buf = appendJSONString(l.buf, b)
+		} else {
+			l.buf = append(l.buf, `{"base64":`...)
+			l.buf = appendBase64(l.buf, b)
+			l.buf = append(l.buf, '}')
+		}
+	}
+	l.buf = append(l.buf, ']')
+	l.closeNested(at)
+}
+
+// openNested starts a field whose value is JSON in both formats.
+func (l *Line) openNested(name string) (at int) {
+	l.key(name)
+	return len(l.buf)
+}
+
+func (l *Line) closeNested(at int) {
+	if l.Format == Text {
+		l.buf = doubleBackslashes(l.buf, at)
+	}
+}
+
+// command writes a command's name as SHOW PROCESSLIST does.
+func (l *Line) command(c mysqlwire.Command) { l.String("command", c.String()) }
+
+// ErrorText writes an error's text as far as the redaction lets it show.
+func (l *Line) ErrorText(name string, number uint16, text []byte) {
+	switch l.Redaction {
+	case RedactNone:
+		l.Bytes(name, text)
+	case RedactLiterals:
+		l.scratch = appendRedactedError(l.scratch[:0], number, text)
+		l.Bytes(name, l.scratch)
+	}
+}
+
+// SQL writes a statement's text, cut after MaxText bytes, and its true length in bytes as
+// name_bytes when the text was cut here or when true is longer than b already.
+func (l *Line) SQL(name, nameBytes string, b []byte, length int) {
+	length = max(length, len(b))
+	if l.MaxText > 0 {
+		b = cutText(b, l.MaxText)
+	}
+	l.Bytes(name, b)
+	if length > len(b) {
+		l.Int(nameBytes, int64(length))
+	}
+}

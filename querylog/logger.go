@@ -1,0 +1,265 @@
+package querylog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Logger writes entries to its sinks. It is safe for concurrent use.
+type Logger struct {
+	boot       string
+	flushBytes int
+	flushAfter time.Duration
+	lanes      []*lane
+	sinks      []*sink
+	ring       *ring
+	store      batchStore
+	stripes    []stripe // their number is a power of two
+	timer      *time.Timer
+
+	armed  atomic.Bool // timer runs, or has just fired and will flush all stripes
+	closed atomic.Bool
+	_      [64]byte
+	seq    atomic.Uint64 // of the last record
+}
+
+// A lane is a format and redaction in use, with the sinks that want it.
+type lane struct {
+	line  Line // what each stripe's own begins as
+	sinks []*sink
+	ring  *ring // nil, or the ring when it wants this lane
+}
+
+// A stripe is one of several buffers, each with a lock of its own, so that sessions on
+// different stripes do not wait for each other.
+type stripe struct {
+	mu    sync.Mutex
+	lanes []stripeLane
+	_     [64]byte
+}
+
+type stripeLane struct {
+	line Line
+	b    *batch // nil when nothing is buffered
+}
+
+// New opens the sinks of o and returns a Logger, which must be closed.
+func New(o Options) (*Logger, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Logger{
+		boot:       o.Boot,
+		flushBytes: or(o.FlushBytes, DefaultFlushBytes),
+		flushAfter: or(o.FlushAfter, DefaultFlushAfter),
+	}
+	if l.boot == "" {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		l.boot = hex.EncodeToString(b[:])
+	}
+	l.store = batchStore{size: l.flushBytes + bufferSlack, maxCap: 4 * l.flushBytes}
+	if err := l.open(&o); err != nil {
+		return nil, err
+	}
+	n := 1
+	for n < 4*runtime.GOMAXPROCS(0) && n < 64 {
+		n *= 2
+	}
+	l.stripes = make([]stripe, n)
+	for i := range l.stripes {
+		s := &l.stripes[i]
+		s.lanes = make([]stripeLane, len(l.lanes))
+		for k, ln := range l.lanes {
+			s.lanes[k].line = ln.line
+		}
+	}
+	l.store.spare = (n + 4) * len(l.lanes)
+	l.timer = time.AfterFunc(time.Hour, l.flushDue)
+	l.timer.Stop()
+	for _, s := range l.sinks {
+		go s.run()
+	}
+	return l, nil
+}
+
+// open opens the sinks and makes the lanes.
+func (l *Logger) open(o *Options) error {
+	log := o.Slog
+	if log == nil {
+		log = slog.Default()
+	}
+	for i := range o.Sinks {
+		so := &o.Sinks[i]
+		out, err := so.open()
+		if err != nil {
+			for _, s := range l.sinks {
+				_, _ = s.out.close() // nothing was written
+			}
+			return fmt.Errorf("log sink %s: %w", so.name(), err)
+		}
+		s := &sink{
+			name:  so.name(),
+			boot:  l.boot,
+			out:   out,
+			limit: or(so.QueueBytes, DefaultQueueBytes),
+			store: &l.store,
+			line:  Line{Format: so.Format},
+			fault: faultReport{log: log, name: so.name()},
+			wake:  make(chan struct{}, 1),
+			done:  make(chan struct{}),
+		}
+		l.sinks = append(l.sinks, s)
+		ln := l.lane(o, so.Format, so.Redaction)
+		ln.sinks = append(ln.sinks, s)
+	}
+	if size := or(o.RingBytes, DefaultRingBytes); size > 0 {
+		l.ring = newRing(size)
+		l.lane(o, JSON, o.RingRedaction).ring = l.ring
+	}
+	return nil
+}
+
+// lane is the lane for a format and redaction, made when it is new.
+func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
+	for _, ln := range l.lanes {
+		if ln.line.Format == f && ln.line.Redaction == r {
+			return ln
+		}
+	}
+	ln := &lane{line: Line{
+		Format:       f,
+		Redaction:    r,
+		OriginalText: o.OriginalText,
+		MaxText:      or(o.MaxText, DefaultMaxText),
+		MaxBind:      or(o.MaxBind, DefaultMaxBind),
+	}}
+	l.lanes = append(l.lanes, ln)
+	return ln
+}
+
+// Enabled reports whether there is anything to write to: when not, a caller can save
+// itself the filling in of a Record.
+func (l *Logger) Enabled() bool { return len(l.lanes) > 0 }
+
+// Log writes r. Nothing of r is kept. It does not allocate, and never waits for a sink.
+func (l *Logger) Log(r *Record) { l.LogEntry(r) }
+
+// LogEntry writes e, as Log does a Record.
+func (l *Logger) LogEntry(e Entry) {
+	if len(l.lanes) == 0 || l.closed.Load() {
+		return
+	}
+	facts := e.Facts()
+	s := &l.stripes[mix(facts.Origin)&uint64(len(l.stripes)-1)]
+	s.mu.Lock()
+	if l.closed.Load() {
+		s.mu.Unlock()
+		return
+	}
+	seq := l.seq.Add(1)
+	for i := range s.lanes {
+		sl := &s.lanes[i]
+		if sl.b == nil {
+			sl.b = l.store.get()
+		}
+		line := &sl.line
+		line.Begin(sl.b.buf, e.Kind())
+		line.Token("boot", l.boot)
+		line.Uint("seq", seq)
+		e.AppendFields(line)
+		sl.b.buf = line.End()
+		sl.b.note(facts.End)
+		if len(sl.b.buf) >= l.flushBytes {
+			l.handOver(l.lanes[i], sl)
+		}
+	}
+	s.mu.Unlock()
+	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
+		l.timer.Reset(l.flushAfter)
+	}
+}
+
+// mix spreads consecutive numbers over all bits.
+func mix(x uint64) uint64 {
+	x *= 0x9E3779B97F4A7C15
+	return x ^ x>>32
+}
+
+// handOver gives a stripe's batch to the lane's ring and sinks. The caller holds the
+// stripe's lock, so that batches of one stripe arrive in order.
+func (l *Logger) handOver(ln *lane, sl *stripeLane) {
+	b := sl.b
+	sl.b = nil
+	if ln.ring != nil {
+		ln.ring.append(b)
+	}
+	b.refs.Store(int32(len(ln.sinks)) + 1)
+	for _, s := range ln.sinks {
+		s.offer(b)
+	}
+	l.store.release(b)
+}
+
+// flushDue is what the timer runs.
+func (l *Logger) flushDue() {
+	l.armed.Store(false)
+	l.flush()
+}
+
+// flush hands over what all stripes hold.
+func (l *Logger) flush() {
+	for i := range l.stripes {
+		s := &l.stripes[i]
+		s.mu.Lock()
+		for k := range s.lanes {
+			if s.lanes[k].b != nil {
+				l.handOver(l.lanes[k], &s.lanes[k])
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Reopen opens each file's path again, as after a rotation by another program. A file whose
+// path cannot be opened goes on where it is, and the error says so.
+func (l *Logger) Reopen() error {
+	var errs []error
+	for _, s := range l.sinks {
+		if f, ok := s.out.(*file); ok {
+			if err := f.reopen(); err != nil {
+				errs = append(errs, fmt.Errorf("log sink %s: %w", s.name, err))
+			}
+			s.rouse()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close writes what is buffered and closes the sinks. What a sink has not taken when ctx
+// is done counts as dropped. Log does nothing afterwards.
+func (l *Logger) Close(ctx context.Context) error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	l.timer.Stop()
+	l.flush()
+	if l.ring != nil {
+		l.ring.close()
+	}
+	errs := make([]error, len(l.sinks))
+	var wg sync.WaitGroup
+	for i, s := range l.sinks {
+		wg.Go(func() { errs[i] = s.close(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

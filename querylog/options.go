@@ -1,0 +1,137 @@
+package querylog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Options say what a Logger writes, and where.
+type Options struct {
+	Sinks []SinkOptions
+
+	// RingBytes is the size of the ring in memory that ServeHTTP shows: 0 means
+	// DefaultRingBytes, a negative number no ring.
+	RingBytes     int
+	RingRedaction Redaction
+
+	// OriginalText writes a statement's own text beside the normalized one.
+	OriginalText bool
+
+	// MaxText and MaxBind are how many bytes of a statement's text and of one bind
+	// variable are written; 0 means DefaultMaxText and DefaultMaxBind.
+	MaxText, MaxBind int
+
+	// Boot identifies this run of the process in each line. Empty: random.
+	Boot string
+
+	// FlushBytes and FlushAfter bound what is buffered before it goes to the sinks; 0
+	// means 64 KiB and 1 s.
+	FlushBytes int
+	FlushAfter time.Duration
+
+	// Slog hears of sinks that fail and recover, a few times a minute at most. Nil:
+	// slog.Default.
+	Slog *slog.Logger
+}
+
+// SinkOptions describe one place that lines go to.
+type SinkOptions struct {
+	// Path is a file, or "-" for standard output. Empty: lines go to Writer.
+	Path   string
+	Writer io.Writer
+
+	Name      string // in Stats and dropped records; empty: Path
+	Format    Format
+	Redaction Redaction
+
+	// QueueBytes bounds the memory that waits for a slow sink; past it, batches are
+	// dropped and counted. 0 means DefaultQueueBytes.
+	QueueBytes int
+
+	// Mode is what a new file gets; 0 means 0600: the log shows data of its users.
+	Mode fs.FileMode
+}
+
+// The defaults of Options.
+const (
+	DefaultRingBytes  = 1 << 20
+	DefaultMaxText    = 1 << 20
+	DefaultMaxBind    = 256
+	DefaultQueueBytes = 4 << 20
+	DefaultFlushBytes = 64 << 10
+	DefaultFlushAfter = time.Second
+	DefaultFileMode   = fs.FileMode(0o600)
+)
+
+// Validate says what is wrong with o.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxText < 0 || o.MaxBind < 0 || o.FlushBytes < 0 || o.FlushAfter < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	if o.RingBytes > 0 && o.RingBytes < 4<<10 {
+		errs = append(errs, fmt.Errorf("ring of %d bytes: want at least 4096, or a negative number for none", o.RingBytes))
+	}
+	names := map[string]bool{}
+	for i, s := range o.Sinks {
+		if err := s.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("log sink %d: %w", i+1, err))
+			continue
+		}
+		if name := s.name(); names[name] {
+			errs = append(errs, fmt.Errorf("log sink %d: there is a sink %q already", i+1, name))
+		} else {
+			names[name] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *SinkOptions) validate() error {
+	switch {
+	case (s.Path == "") == (s.Writer == nil):
+		return errors.New("want a path or a writer, and not both")
+	case s.Format > Text:
+		return fmt.Errorf("%v is unknown", s.Format)
+	case s.Redaction > RedactAll:
+		return fmt.Errorf("%v is unknown", s.Redaction)
+	case s.QueueBytes < 0:
+		return errors.New("the queue's size is negative")
+	}
+	return nil
+}
+
+func (s *SinkOptions) name() string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case s.Path != "":
+		return s.Path
+	}
+	return "writer"
+}
+
+// open opens the sink's output.
+func (s *SinkOptions) open() (output, error) {
+	switch s.Path {
+	case "":
+		return &stream{w: s.Writer}, nil
+	case "-":
+		return &stream{w: os.Stdout}, nil
+	}
+	return openFile(s.Path, or(s.Mode, DefaultFileMode))
+}
+
+// or is v, or the default when v is zero.
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

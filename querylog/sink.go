@@ -1,0 +1,238 @@
+package querylog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// An output takes batches of whole lines.
+type output interface {
+	// write writes p and says how many bytes of it stand in the output for good: whole
+	// lines, or all of p when err is nil.
+	write(p []byte) (n int, err error)
+
+	// close closes the output and says how many of the lines that write counted are torn.
+	close() (torn int, err error)
+}
+
+// A lost is a range of records that a sink could not take.
+type lost struct {
+	records, bytes uint64
+	from, to       int64 // Unix nanoseconds of the first and last record's end
+}
+
+func (d *lost) add(records, bytes uint64, from, to int64) {
+	if records == 0 {
+		return
+	}
+	if d.records == 0 {
+		d.from, d.to = from, to
+	}
+	d.from, d.to = min(d.from, from), max(d.to, to)
+	d.records += records
+	d.bytes += bytes
+}
+
+// A queued is a batch in a sink's queue, with what was dropped just before it.
+type queued struct {
+	b      *batch // nil: only the note on what was dropped
+	before lost
+}
+
+// A sink owns one output and the goroutine that writes to it. Its queue holds at most
+// limit bytes and one batch; what does not fit is dropped and counted.
+type sink struct {
+	name  string
+	boot  string
+	out   output
+	limit int
+	store *batchStore
+	line  Line   // of the writer goroutine: for dropped records
+	notes []byte // of the writer goroutine
+	fault faultReport
+
+	wake chan struct{} // holds a token while there may be work
+	done chan struct{} // closed when the writer has ended
+
+	mu      sync.Mutex
+	queue   []queued // under mu, as all below; the first head ones are gone
+	head    int
+	bytes   int  // memory of the queued batches and of the one being written
+	writing int  // lines of the batch being written
+	pending lost // dropped since the last batch that was accepted
+	hold    bool // the output failed: pending waits for the next batch
+	closed  bool
+	left    bool // Close has given up waiting for the writer
+	stats   SinkStats
+}
+
+// offer hands b to the sink. It never waits for the output.
+func (s *sink) offer(b *batch) {
+	s.mu.Lock()
+	s.stats.Offered += uint64(b.lines)
+	if s.closed || s.bytes > 0 && s.bytes+cap(b.buf) > s.limit {
+		s.drop(b.lines, len(b.buf), b.from, b.to)
+		s.mu.Unlock()
+		s.store.release(b)
+		return
+	}
+	if s.head > 0 && len(s.queue) == cap(s.queue) {
+		n := copy(s.queue, s.queue[s.head:])
+		clear(s.queue[n:])
+		s.queue, s.head = s.queue[:n], 0
+	}
+	s.queue = append(s.queue, queued{b, s.pending})
+	s.pending, s.hold = lost{}, false
+	s.bytes += cap(b.buf)
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// rouse makes the writer look at the queue.
+func (s *sink) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop counts records that are lost. The caller holds mu.
+func (s *sink) drop(records, bytes int, from, to int64) {
+	s.pending.add(uint64(records), uint64(bytes), from, to)
+	s.stats.Dropped += uint64(records)
+}
+
+// run writes batches until the sink is closed and its queue empty.
+func (s *sink) run() {
+	defer close(s.done)
+	for range s.wake {
+		for {
+			q, ok, closed := s.next()
+			if ok {
+				s.write(q)
+				continue
+			}
+			if closed {
+				return
+			}
+			break
+		}
+	}
+}
+
+// next takes the first batch of the queue, or, when there is none, what was dropped since.
+func (s *sink) next() (q queued, ok, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.head < len(s.queue) {
+		q = s.queue[s.head]
+		s.queue[s.head] = queued{}
+		if s.head++; s.head == len(s.queue) {
+			s.queue, s.head = s.queue[:0], 0
+		}
+		s.writing = q.b.lines
+		return q, true, false
+	}
+	if s.pending.records > 0 && !s.hold {
+		q.before, s.pending = s.pending, lost{}
+		return q, true, false
+	}
+	return q, false, s.closed
+}
+
+// write writes a batch, and before it the record of what was dropped.
+func (s *sink) write(q queued) {
+	if q.before.records > 0 {
+		s.notes = s.appendDropped(s.notes[:0], q.before)
+		if _, err := s.out.write(s.notes); err != nil {
+			s.mu.Lock()
+			s.pending.add(q.before.records, q.before.bytes, q.before.from, q.before.to)
+			s.hold = true
+			s.mu.Unlock()
+		}
+	}
+	if q.b == nil {
+		return
+	}
+	b := q.b
+	n, err := s.out.write(b.buf)
+	written := b.lines
+	if n < len(b.buf) {
+		written = bytes.Count(b.buf[:n], newline)
+	}
+	s.mu.Lock()
+	s.bytes -= cap(b.buf)
+	s.writing = 0
+	s.stats.Bytes += uint64(n)
+	if !s.left {
+		s.stats.Written += uint64(written)
+		if lines := b.lines - written; lines > 0 {
+			s.drop(lines, len(b.buf)-n, b.from, b.to)
+			s.hold = true
+		}
+	}
+	dropped := s.stats.Dropped
+	s.mu.Unlock()
+	s.fault.report(err, dropped)
+	s.store.release(b)
+}
+
+// close ends the writer once it has written what is queued. When that takes until ctx is
+// done, what is left counts as dropped.
+func (s *sink) close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed, s.hold = true, false
+	s.mu.Unlock()
+	s.rouse()
+	select {
+	case <-s.done:
+		torn, err := s.out.close()
+		s.mu.Lock()
+		s.stats.Written -= uint64(torn)
+		s.stats.Dropped += uint64(torn)
+		s.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("close query log %s: %w", s.name, err)
+		}
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.writing
+	for _, q := range s.queue[s.head:] {
+		n += q.b.lines
+		s.store.release(q.b)
+	}
+	clear(s.queue)
+	s.queue, s.head, s.left = s.queue[:0], 0, true
+	s.stats.Dropped += uint64(n)
+	return fmt.Errorf("query log %s: %d records not written: %w", s.name, n, context.Cause(ctx))
+}
+
+func (s *sink) statsNow() SinkStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Name, st.QueuedBytes = s.name, s.bytes
+	return st
+}
+
+var newline = []byte{'\n'}
+
+// kindDropped is the kind of a line that says what a sink could not take.
+const kindDropped = "dropped"
+
+func (s *sink) appendDropped(dst []byte, d lost) []byte {
+	s.line.Begin(dst, kindDropped)
+	s.line.String("boot", s.boot)
+	s.line.String("sink", s.name)
+	s.line.Uint("records", d.records)
+	s.line.Uint("bytes", d.bytes)
+	s.line.Time("from", time.Unix(0, d.from))
+	s.line.Time("to", time.Unix(0, d.to))
+	return s.line.End()
+}
