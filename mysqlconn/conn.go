@@ -264,6 +264,9 @@ func (c *Conn) IsTLS() bool { return c.nc != c.raw }
 // SetReadDeadline bounds all reads; a time in the past wakes a waiting one.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
 
+// SetWriteDeadline bounds all writes.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
+
 // SetDeadline bounds all reads and writes.
 func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 

@@ -46,11 +46,12 @@ const (
 	CapMariaExtendedTypeInfo  Capability = 1 << 35
 	CapMariaCacheMetadata     Capability = 1 << 36 // a flag after the column count: 0 = no definitions follow
 	CapMariaBulkUnitResults   Capability = 1 << 37
-	CapMariaExtensionsMask    Capability = 0xFFFFFFFF << 32
-	capAllProtocol            Capability = 0xFFFFFFFF
-	capMariaExtensionsAllowed            = CapMariaProgress | CapMariaBulkOperations |
-		CapMariaExtendedTypeInfo | CapMariaCacheMetadata | CapMariaBulkUnitResults
 )
+
+// CapKnown are the capabilities that are defined here: those whose effect on the packets
+// is known.
+const CapKnown = Capability(1<<32-1) | CapMariaProgress | CapMariaComMulti | CapMariaBulkOperations |
+	CapMariaExtendedTypeInfo | CapMariaCacheMetadata | CapMariaBulkUnitResults
 
 // Has reports whether all capabilities of want are in c.
 func (c Capability) Has(want Capability) bool { return c&want == want }

@@ -33,6 +33,7 @@ const (
 	ErrnoLockWaitTimeout        Errno = 1205
 	ErrnoDeadlock               Errno = 1213
 	ErrnoUserLimit              Errno = 1226
+	ErrnoSpecificAccessDenied   Errno = 1227
 	ErrnoAuthNotSupported       Errno = 1251
 	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
 	ErrnoQueryInterrupted       Errno = 1317
@@ -61,7 +62,7 @@ func (e Errno) State() string {
 		return "28000"
 	case ErrnoNoDatabase:
 		return "3D000"
-	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit:
+	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit, ErrnoSpecificAccessDenied:
 		return "42000"
 	case ErrnoDeadlock:
 		return "40001"
