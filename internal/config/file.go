@@ -83,7 +83,9 @@ func (s *Set) applyFile(path string, section pair) []error {
 		case isNull(p.value):
 			errs = append(errs, p.errorf("%s has no value", p.key))
 		default:
-			errs = append(errs, o.set(p.value.Value, Origin{FromFile, p.place}))
+			if err := o.set(p.value.Value, Origin{FromFile, p.place}); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errs

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/configuration.md instead of comparing it") //nolint:gochecknoglobals // a test's flag
+
+const configurationPage = "../../docs/configuration.md"
+
+const configurationIntro = `# How is Tare configured?
+
+Every option of a subcommand is a flag, an environment variable and a key in a YAML file, all with one name:
+` + "`--max-connections`, `TARE_MAX_CONNECTIONS`, and `max-connections` under the subcommand's section." + `
+A flag wins over the environment, the environment over the file, the file over the default.
+
+` + "```yaml" + `
+# tare.yaml, used by: tare serve --config tare.yaml
+serve:
+  backend: mysql://db.internal:3306
+  log-file: /var/log/tare/query.log
+  log-slower-than: 100ms
+  rules:
+    - name: no drops by the application
+      action: block
+      types: [drop]
+      users: [app]
+      message: schema changes go through the migration account
+` + "```" + `
+
+- ` + "`tare config check FILE`" + ` names everything that is wrong in a file, by line, without starting anything.
+- ` + "`tare config print`" + ` prints every value and where it comes from; with ` + "`--json`" + `, as
+  ` + "`" + `{"sections": [{"name", "options": [{"name", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
+  a value is the text that a flag would take, ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place (`tare.yaml:3`, `TARE_LISTEN`, `--listen`)" + `.
+  ` + "`tare config print serve --listen :3316`" + ` counts these flags too.
+- An unknown key, a key given twice or a second document is an error with file and line. An unknown ` + "`TARE_`" + ` variable is a
+  warning; a variable that is set and empty counts as not set.
+- Passwords are masked (` + "`xxxxx`" + `) in everything that is printed or logged.
+- Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `.
+- A mistake in the command line, the environment or the file ends the program with exit code 64 before anything is started.
+  The others: 0 done, 1 failed, 3 done in part, 130 interrupted.
+
+`
+
+// TestConfigurationPage holds the page against the options.
+func TestConfigurationPage(t *testing.T) {
+	var page bytes.Buffer
+	page.WriteString(configurationIntro)
+	if err := config.WriteMarkdown(&page, config.Sections()); err != nil {
+		t.Fatal(err)
+	}
+	want := append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
+	if *rewrite {
+		if err := os.WriteFile(configurationPage, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(configurationPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("docs/configuration.md is stale: run go test ./cmd/tare -run TestConfigurationPage -rewrite\n%s", diff)
+	}
+}

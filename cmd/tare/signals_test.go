@@ -1,0 +1,18 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+)
+
+func TestOnSignal(t *testing.T) {
+	called := make(chan struct{})
+	stop := onSignal(syscall.SIGUSR1, func() { called <- struct{}{} })
+	for range 3 {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		<-called
+	}
+	stop()
+}

@@ -1,0 +1,329 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+// file writes a configuration file and returns its path.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tare.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPrecedence(t *testing.T) {
+	path := file(t, "serve:\n  listen: 127.0.0.1:1\n  max-connections: 1\n  cpus: 1\n")
+	c := config.NewServe()
+	warnings, err := c.Load(config.Input{
+		Flags:   map[string]string{"listen": "127.0.0.1:3"},
+		Environ: []string{"TARE_CONFIG=" + path, "TARE_LISTEN=127.0.0.1:2", "TARE_MAX_CONNECTIONS=2", "TARE_CPUS=", "HOME=/"},
+	})
+	if err != nil || len(warnings) != 0 {
+		t.Fatal(err, warnings)
+	}
+	if c.Listen != "127.0.0.1:3" || c.MaxConnections != 2 || c.CPUs != 1 || c.MaxUserConnections != 0 {
+		t.Errorf("flag %s, env %d, file %d, default %d; want 127.0.0.1:3, 2, 1, 0", c.Listen, c.MaxConnections, c.CPUs, c.MaxUserConnections)
+	}
+	for name, want := range map[string]string{
+		"listen":               "flag --listen",
+		"max-connections":      "env TARE_MAX_CONNECTIONS",
+		"cpus":                 "file " + path + ":4",
+		"max-user-connections": "default",
+	} {
+		if got := c.Set().Lookup(name).Origin().String(); got != want {
+			t.Errorf("origin of %s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestFlagNamesTheFile(t *testing.T) {
+	c := config.NewServe()
+	_, err := c.Load(config.Input{
+		Flags:   map[string]string{"config": file(t, "serve: {cpus: 3}")},
+		Environ: []string{"TARE_CONFIG=/does/not/exist"},
+	})
+	if err != nil || c.CPUs != 3 {
+		t.Errorf("got %d CPUs and error %v, want 3", c.CPUs, err)
+	}
+}
+
+// TestFileErrors shows that each mistake in a file is named with its line.
+func TestFileErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown section", "sevre:\n  cpus: 1", `:1: unknown section "sevre" (did you mean serve?)`},
+		{"unknown key", "serve:\n  cpus: 1\n  lisen: 127.0.0.1:1", `:3: unknown key "lisen" in section serve (did you mean listen?)`},
+		{"key twice", "serve:\n  cpus: 1\n  cpus: 2", ":3: cpus is already set in line 2"},
+		{"section twice", "serve:\n  cpus: 1\nserve:\n  cpus: 2", ":3: serve is already set in line 1"},
+		{"second document", "serve:\n  cpus: 1\n---\nserve:\n  cpus: 2", ":3: a second document"},
+		{"list for a value", "serve:\n  cpus: [1, 2]", ":2: cpus: want a single value (int)"},
+		{"no value", "serve:\n  cpus:", ":2: cpus has no value"},
+		{"wrong value", "serve:\n  log-per-digest: 10", `:2: log-per-digest: want a rate such as 10/s, or 0 for no limit, not "10"`},
+		{"file names a file", "serve:\n  config: other.yaml", ":2: config cannot be set in the file"},
+		{"no mapping", "serve: 1", ":1: want a mapping"},
+		{"list on top", "- serve", ":1: want a mapping"},
+		{"no YAML", "serve: [", "line 1"},
+		{"rules no list", "serve:\n  rules: 1", ":2: rules: want a list"},
+		{"rule without name", "serve:\n  rules:\n  - {action: block, users: [app]}", ":3: a rule needs a name"},
+		{"rule without action", "serve:\n  rules:\n  - {name: a, users: [app]}", `:3: rule "a" needs an action`},
+		{"rule for everything", "serve:\n  rules:\n  - {name: a, action: block}", `:3: rule "a" matches every statement`},
+		{"rule named twice", "serve:\n  rules:\n  - {name: a, action: block, users: [x]}\n  - {name: a, action: block, users: [y]}", `:4: rule "a" is named like another`},
+		{"unknown action", "serve:\n  rules:\n  - name: a\n    action: stop", `:4: action: want block or read-only, not "stop"`},
+		{"unknown rule key", "serve:\n  rules:\n  - name: a\n    user: [x]", `:4: unknown key "user" in a rule (did you mean users?)`},
+		{"rule list empty", "serve:\n  rules:\n  - name: a\n    users: []", ":4: users: want a list of texts"},
+		{"rule list of lists", "serve:\n  rules:\n  - name: a\n    users: [[x]]", ":4: users: want a text"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := file(t, c.text)
+			_, err := config.NewServe().Load(config.Input{Flags: map[string]string{"config": path}})
+			if err == nil {
+				t.Fatalf("accepted:\n%s", c.text)
+			}
+			if got := strings.TrimPrefix(err.Error(), path); !strings.Contains(got, c.want) {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAllErrorsAtOnce(t *testing.T) {
+	path := file(t, "serve:\n  cpus: -1\n  http: nowhere\n")
+	_, err := config.NewServe().Load(config.Input{
+		Flags:   map[string]string{"config": path, "log-original": "maybe"},
+		Environ: []string{"TARE_LISTEN=here"},
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{":2: cpus: ", ":3: http: ", "TARE_LISTEN: ", "--log-original: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestEmptyFiles(t *testing.T) {
+	for _, text := range []string{"", "# nothing yet\n", "serve:\n", "serve:\n  # cpus: 1\n", "serve:\n  rules:\n", "---\n"} {
+		if _, err := config.NewServe().Load(config.Input{Flags: map[string]string{"config": file(t, text)}}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAnchors(t *testing.T) {
+	c := config.NewServe()
+	_, err := c.Load(config.Input{Flags: map[string]string{
+		"config": file(t, "serve:\n  connect-timeout: &short 2s\n  handshake-timeout: *short\n"),
+	}})
+	if err != nil || c.HandshakeTimeout != 2*time.Second {
+		t.Errorf("got %v and error %v, want 2s", c.HandshakeTimeout, err)
+	}
+}
+
+func TestEnvironmentWarnings(t *testing.T) {
+	warnings, err := config.NewServe().Load(config.Input{Environ: []string{
+		"TARE_LISEN=127.0.0.1:1", "TARED=1",
+		// what Kubernetes sets for a service named tare
+		"TARE_SERVICE_HOST=10.0.0.1", "TARE_SERVICE_PORT=3316", "TARE_SERVICE_PORT_MYSQL=3316", "TARE_PORT=tcp://10.0.0.1:3316",
+		"TARE_PORT_3316_TCP=tcp://10.0.0.1:3316", "TARE_PORT_3316_TCP_ADDR=10.0.0.1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"environment variable TARE_LISEN names no option (did you mean TARE_LISTEN?)"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"tls-cert=c.pem", "--tls-cert and --tls-key need each other"},
+		{"backend-tls-ca=ca.pem", "--backend-tls-ca has no effect with --backend-tls mirror"},
+		{"backend-tls-ca=ca.pem backend-tls=verify-ca", ""},
+		{"http=0.0.0.0:8316", "--http 0.0.0.0:8316 is open to other machines"},
+		{"http=:8316", "--http :8316 is open to other machines"},
+		{"http=:8316 web-config-file=web.yaml", ""},
+		{"http=[::1]:8316", ""},
+		{"http=localhost:8316", ""},
+		{"http=off", ""},
+		{"http=", ""},
+		{"http=off web-config-file=web.yaml", "--web-config-file has no effect with --http off"},
+		{"listen=127.0.0.1:8316", "--listen and --http are the same address"},
+		{"listen=127.0.0.1:0 http=127.0.0.1:0", ""},
+		{"listen=127.0.0.1:3306", "the gateway would call itself"},
+		{"log-rotate-size=1MiB", "--log-rotate-size needs --log-file with a path"},
+		{"log-rotate-age=1h log-file=-", "--log-rotate-age needs --log-file with a path"},
+		{"log-compress=gzip log-file=q.log", "--log-compress needs --log-rotate-size or --log-rotate-age"},
+		{"log-compress=gzip log-file=q.log log-rotate-age=1h", ""},
+		{"log-original=true log-redact=all", "--log-original shows nothing under --log-redact all"},
+	} {
+		flags := make(map[string]string)
+		for f := range strings.FieldsSeq(c.flags) {
+			name, text, _ := strings.Cut(f, "=")
+			flags[name] = text
+		}
+		_, err := config.NewServe().Load(config.Input{Flags: flags})
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.flags, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %s", c.flags, err, c.want)
+		}
+	}
+}
+
+func TestBackend(t *testing.T) {
+	for _, c := range []struct{ text, addr, err string }{
+		{"db:3307", "db:3307", ""},
+		{"db", "db:3306", ""},
+		{"mysql://db", "db:3306", ""},
+		{"mysql://[::1]:3307/", "[::1]:3307", ""},
+		{"mysql://app:hunter2@db:3306", "", "clients log in to it with their own"},
+		{"app:hunter2@db", "", "clients log in to it with their own"},
+		{"/run/mysqld/mysqld.sock", "", "unix_socket"},
+		{"unix:/run/mysqld/mysqld.sock", "", "unix_socket"},
+		{"mysql+unix:///run/mysqld.sock", "", "unix_socket"},
+		{"mysql:///run/mysqld.sock", "", "unix_socket"},
+		{"mysql://db/shop", "", "a schema has no place here"},
+		{"mysql://db?tls=1", "", "parameters have no place here"},
+		{"postgres://db", "", "postgres:// is not mysql://"},
+		{"mysql://db:port", "", "want mysql://host:port"},
+		{"mysql://db:99999", "", "want host:port"},
+		{"mysql://:3306", "", "there is no host"},
+		{"", "", "there is no host"},
+	} {
+		s := config.NewServe()
+		_, err := s.Load(config.Input{Flags: map[string]string{"backend": c.text}})
+		switch {
+		case c.err == "" && (err != nil || string(s.Backend) != c.addr):
+			t.Errorf("%q: got %q and error %v, want %q", c.text, s.Backend, err, c.addr)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%q: got error %v, want %q", c.text, err, c.err)
+		case err != nil && strings.Contains(err.Error(), "hunter2"):
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+}
+
+// TestSecrets looks for the password in everything that the package can print.
+func TestSecrets(t *testing.T) {
+	const password = "hunter2"
+	c := config.NewServe()
+	if _, err := c.Load(config.Input{Environ: []string{"TARE_CONTROL=mysql://tare:" + password + "@db:3306"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Control.Password.Reveal(); got != password || c.Control.User != "tare" || c.Control.Addr != "db:3306" {
+		t.Errorf("got %s with password %q", c.Control, got)
+	}
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		fmt.Fprintf(&out, verb+"\n", c.Control.Password)
+		fmt.Fprintf(&out, verb+"\n", c.Control)
+		fmt.Fprintf(&out, verb+"\n", *c)
+		fmt.Fprintf(&out, verb+"\n", struct{ hidden config.ControlURL }{c.Control})
+	}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "a", c.Control, "b", c.Control.Password, "c", *c)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "a", c.Control, "b", c.Control.Password)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(text)
+	if err := errors.Join(config.WriteYAML(&out, config.Sections()), config.WriteJSON(&out, []*config.Set{c.Set()})); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "mysql://tare:xxxxx@db:3306") {
+		t.Error("the URL is not shown at all")
+	}
+	for _, bad := range []string{"mysql://tare:" + password, "mysql://tare:" + password + "@db:x", "mysql://tare:a/" + password + "@db", "x://tare:" + password + "@db", "mysql://tare:" + password + "@db\x7f"} {
+		_, err := config.NewServe().Load(config.Input{Flags: map[string]string{"control": bad}})
+		if err == nil {
+			t.Errorf("accepted %q", bad)
+			continue
+		}
+		out.WriteString(err.Error())
+	}
+	if i := strings.Index(out.String(), password); i >= 0 {
+		t.Errorf("the password is shown: …%s", out.String()[max(0, i-80):i+len(password)])
+	}
+}
+
+// TestPrintReadsBack shows that what WriteYAML prints is a file that gives the same values.
+func TestPrintReadsBack(t *testing.T) {
+	first := config.NewServe()
+	_, err := first.Load(config.Input{Flags: map[string]string{
+		"config":     file(t, "serve:\n  rules:\n  - {name: no drops, action: block, types: [drop], message: 'ask: us'}\n"),
+		"http":       "off",
+		"log-file":   "yes: no #1",
+		"log-one-in": "10",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := config.WriteYAML(&text, []*config.Set{first.Set()}); err != nil {
+		t.Fatal(err)
+	}
+	second := config.NewServe()
+	if _, err := second.Load(config.Input{Flags: map[string]string{"config": file(t, text.String())}}); err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	for _, o := range first.Set().Options() {
+		if got := second.Set().Lookup(o.Name).Text(); o.InFile() && got != o.Text() {
+			t.Errorf("%s: read back %q, want %q", o.Name, got, o.Text())
+		}
+	}
+	for i := range first.Rules {
+		first.Rules[i].Place, second.Rules[i].Place = "", ""
+	}
+	if diff := cmp.Diff(first.Rules, second.Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+func TestReloadRules(t *testing.T) {
+	path := file(t, "serve:\n  cpus: 1\n")
+	c := config.NewServe()
+	if _, err := c.Load(config.Input{Flags: map[string]string{"config": path}}); err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("serve:\n  cpus: 2\n  rules:\n  - {name: a, action: read-only, tables: [shop.orders]}\n")
+	rules, err := c.ReloadRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Rule{{Name: "a", Action: config.RuleReadOnly, Tables: []string{"shop.orders"}, Place: path + ":4"}}
+	if diff := cmp.Diff(want, rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if c.CPUs != 1 || c.Rules != nil {
+		t.Errorf("reloading the rules changed the options: %d CPUs, rules %v", c.CPUs, c.Rules)
+	}
+	write("serve:\n  rules:\n  - {name: a}\n")
+	if _, err := c.ReloadRules(); err == nil {
+		t.Error("accepted a rule without an action")
+	}
+	if rules, err := config.NewServe().ReloadRules(); rules != nil || err != nil {
+		t.Errorf("without a file: got %v, %v", rules, err)
+	}
+}
