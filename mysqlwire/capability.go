@@ -40,12 +40,12 @@ const (
 	CapSSLVerifyServerCert Capability = 1 << 30
 	CapRememberOptions     Capability = 1 << 31
 
-	CapMariaProgress          Capability = 1 << 32 // progress reports: ERR packets with errno 0xFFFF
-	CapMariaComMulti          Capability = 1 << 33 // obsolete
-	CapMariaBulkOperations    Capability = 1 << 34 // COM_STMT_BULK_EXECUTE
-	CapMariaExtendedTypeInfo  Capability = 1 << 35
-	CapMariaCacheMetadata     Capability = 1 << 36 // a flag after the column count: 0 = no definitions follow
-	CapMariaBulkUnitResults   Capability = 1 << 37
+	CapMariaProgress         Capability = 1 << 32 // progress reports: ERR packets with errno 0xFFFF
+	CapMariaComMulti         Capability = 1 << 33 // obsolete
+	CapMariaBulkOperations   Capability = 1 << 34 // COM_STMT_BULK_EXECUTE
+	CapMariaExtendedTypeInfo Capability = 1 << 35
+	CapMariaCacheMetadata    Capability = 1 << 36 // a flag after the column count: 0 = no definitions follow
+	CapMariaBulkUnitResults  Capability = 1 << 37
 )
 
 // CapKnown are the capabilities that are defined here: those whose effect on the packets
