@@ -1,0 +1,54 @@
+package sqldigest
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// Version is the version of the normalization rules: equal versions give equal digests. It is
+// no part of the digest; who stores digests for long may store it beside them.
+const Version = 1
+
+// A Digest identifies the statements that differ in nothing but literals, white space,
+// comments and the case of keywords: the first 16 bytes of the SHA-256 of the normalized text.
+// The zero value is no statement's digest.
+type Digest [16]byte
+
+// IsZero reports whether d is the zero value.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// String returns d as 32 lower-case hex digits.
+func (d Digest) String() string {
+	var b [32]byte
+	hex.Encode(b[:], d[:])
+	return string(b[:])
+}
+
+// AppendText appends the 32 hex digits of d to dst. It does not allocate when dst has room.
+// The error is always nil.
+func (d Digest) AppendText(dst []byte) ([]byte, error) {
+	return hex.AppendEncode(dst, d[:]), nil
+}
+
+// MarshalText returns the 32 hex digits of d. The error is always nil.
+func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(nil) }
+
+// UnmarshalText sets d from 32 hex digits of either case.
+func (d *Digest) UnmarshalText(text []byte) error {
+	var v Digest
+	if len(text) != 2*len(v) {
+		return fmt.Errorf("parse digest %q: %d characters instead of %d", text, len(text), 2*len(v))
+	}
+	if _, err := hex.Decode(v[:], text); err != nil {
+		return fmt.Errorf("parse digest %q: %w", text, err)
+	}
+	*d = v
+	return nil
+}
+
+// Parse returns the digest that s, 32 hex digits of either case, spells.
+func Parse(s string) (Digest, error) {
+	var d Digest
+	err := d.UnmarshalText([]byte(s))
+	return d, err
+}

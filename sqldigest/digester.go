@@ -1,0 +1,219 @@
+package sqldigest
+
+import (
+	"crypto/sha256"
+	"hash"
+)
+
+// DefaultMaxText is how much normalized text a Digester keeps unless told otherwise.
+const DefaultMaxText = 64 << 10
+
+const (
+	// spillRoom is how far the text may grow past what is kept before its settled part is
+	// hashed and dropped. It is more than a window of tokens takes.
+	spillRoom = 8 << 10
+	// keptBuffer is the most scratch that survives Reset.
+	keptBuffer = 16 << 10
+	// pieceSize is how much of a long identifier is appended at a time.
+	pieceSize = 2 << 10
+)
+
+// A Digester normalizes statements, one at a time. The zero value is ready; it belongs to one
+// goroutine. Its scratch is bounded: at most MaxText and a few KiB while a statement lasts, at
+// most 16 KiB of buffer after the next Reset.
+type Digester struct {
+	// MaxText is how many bytes of normalized text Text returns; 0 means DefaultMaxText. The
+	// digest covers all of it. A change counts from the next Reset on.
+	MaxText int
+
+	s     scanner
+	open  openToken
+	quote byte // what ends the open token
+	half  byte // the open token's last byte when it is one that the next byte gives a meaning
+
+	buf         []byte // normalized text
+	toks        [window]token
+	top, floor  uint   // tokens [floor, top) are in toks, each at its number modulo window
+	pushed      uint64 // counts tokens; never goes back
+	afterString uint64 // pushed, as it was after a string literal
+	signs       int    // in the last token, when that is tokUnary
+	semicolon   bool   // a semicolon is due before the next token
+
+	limit   int       // length of buf at which to spill
+	kept    int       // length of the text that stays in buf after the first spill
+	hashed  hash.Hash // state over the text that was spilled
+	spilled bool
+	sum     [sha256.Size]byte
+	digest  Digest // what Sum returned
+	summed  bool
+
+	carry  [maxCarry * 3]byte // the beginning of a token that Write could not tell yet
+	ncarry int
+
+	tags tagComment
+}
+
+// openToken says which token goes on in the next Write.
+type openToken uint8
+
+const (
+	openNone openToken = iota
+	openString
+	openName      // quoted identifier, copied
+	openWord      // bare identifier, copied
+	openVariable  // bare variable name, copied
+	openSkip      // rest of a number or host
+	openBlock     // block comment
+	openLine      // line comment
+	openVarString // quoted variable name, copied
+)
+
+// Digest returns the digest of sql: Reset, Write and Sum in one, without copying sql. It does
+// not allocate once the buffer has grown to the statement's text, and reads each byte a small
+// constant number of times.
+func (d *Digester) Digest(sql []byte, m Mode) Digest {
+	d.Reset(m)
+	d.run(sql, 0, len(sql), true)
+	return d.Sum()
+}
+
+// Reset starts a new statement. Views of Text and Tags end here.
+func (d *Digester) Reset(m Mode) {
+	if cap(d.buf) > keptBuffer {
+		d.buf = nil
+	}
+	d.buf = d.buf[:0]
+	d.s = scanner{mode: m}
+	d.open, d.half = openNone, 0
+	d.toks[0] = token{code: tokStart}
+	d.top, d.floor = 1, 0
+	d.pushed, d.afterString = 1, 0
+	d.semicolon, d.spilled, d.summed = false, false, false
+	d.limit = d.maxText() + spillRoom
+	d.kept, d.ncarry = 0, 0
+	d.tags.reset()
+}
+
+func (d *Digester) maxText() int {
+	if d.MaxText > 0 {
+		return d.MaxText
+	}
+	return DefaultMaxText
+}
+
+// Write adds p to the statement. However a statement is split over calls, digest, text and
+// tags are the same; p is not kept. It never fails, and does not allocate once the buffer has
+// grown to the statement's text. After Sum, Write has no effect until Reset.
+func (d *Digester) Write(p []byte) (int, error) {
+	if d.summed {
+		return len(p), nil
+	}
+	i := 0
+	for d.ncarry > 0 && i < len(p) {
+		i += d.writeCarried(p[i:])
+	}
+	if i < len(p) {
+		if i = d.run(p, i, len(p), false); i < len(p) {
+			d.ncarry = copy(d.carry[:], p[i:])
+		}
+	}
+	return len(p), nil
+}
+
+// writeCarried goes on with the token in carry, and returns how much of p it took.
+func (d *Digester) writeCarried(p []byte) int {
+	held := d.ncarry
+	n := held + copy(d.carry[held:], p)
+	i := d.run(d.carry[:n], 0, held, false)
+	if i >= held {
+		d.ncarry = 0
+		return i - held
+	}
+	// The token is still not told: all of p is in carry, since carry has room for any token
+	// that has to be held, with what must follow it.
+	d.ncarry = copy(d.carry[:], d.carry[i:n])
+	return n - held
+}
+
+// Sum ends the statement and returns its digest. Again, it returns the same.
+func (d *Digester) Sum() Digest {
+	if d.summed {
+		return d.digest
+	}
+	d.run(d.carry[:d.ncarry], 0, d.ncarry, true)
+	d.ncarry = 0
+	switch d.open {
+	case openName, openWord, openVariable, openVarString:
+		d.buf = append(d.buf, '`')
+	}
+	d.open = openNone
+	if d.spilled {
+		d.hashed.Write(d.buf[d.kept:])
+		d.hashed.Sum(d.sum[:0])
+	} else {
+		d.sum = sha256.Sum256(d.buf)
+	}
+	d.digest, d.summed = Digest(d.sum[:len(d.digest)]), true
+	return d.digest
+}
+
+// Text returns the normalized text after Sum, a view that is valid until Reset. Past MaxText
+// it is cut behind a token; TextTruncated tells.
+func (d *Digester) Text() []byte {
+	n := len(d.buf)
+	if d.TextTruncated() {
+		n = lastBorder(d.buf, d.maxText())
+	}
+	return d.buf[:n:n]
+}
+
+// TextTruncated reports whether Text lacks part of the normalized text.
+func (d *Digester) TextTruncated() bool { return len(d.buf) > d.maxText() }
+
+// lastBorder returns the end of the last token of normalized text that ends at or before n.
+func lastBorder(text []byte, n int) int {
+	var l Lexer
+	l.Reset(text, 0)
+	end := 0
+	for {
+		t := l.NextSignificant()
+		if t.Kind == KindEOF || t.End > n {
+			return end
+		}
+		end = t.End
+	}
+}
+
+// spill hashes the settled part of the text past what is kept, and drops it.
+func (d *Digester) spill() {
+	settled := d.settled()
+	if !d.spilled {
+		if d.hashed == nil {
+			d.hashed = sha256.New()
+		}
+		d.hashed.Reset()
+		d.hashed.Write(d.buf[:settled])
+		d.spilled, d.kept, d.limit = true, settled, settled+spillRoom
+		return
+	}
+	d.hashed.Write(d.buf[d.kept:settled])
+	drop := settled - d.kept
+	d.buf = append(d.buf[:d.kept], d.buf[settled:]...)
+	for k := d.floor; k != d.top; k++ {
+		d.toks[k%window].start -= drop
+	}
+}
+
+// settled returns the length of the text that no rule can change any more: up to the last
+// identifier, or to the window.
+func (d *Digester) settled() int {
+	end := len(d.buf)
+	for k := d.top; k != d.floor; k-- {
+		t := d.toks[(k-1)%window]
+		if t.code == tokIdent {
+			break
+		}
+		end = t.start
+	}
+	return end
+}

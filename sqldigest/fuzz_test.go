@@ -1,0 +1,103 @@
+package sqldigest
+
+import (
+	"bytes"
+	"testing"
+)
+
+func seeds() []string {
+	return []string{
+		"SELECT 1", "select * from t where a in (1,2,3) and b = 'x' -- c", "insert into t values (1,'a'),(2,'b')",
+		"/*!50000 select */ 1 /*M!100100 + 2 */", "select /*+ MAX_EXECUTION_TIME(1000) */ a.b.c from `x`.`y``z`",
+		"select _utf8mb4'a' 'b', N'c', x'41', b'1', 0x41, 0b1, -1, +.5e-3, 1e10, 2fast, date '2020-01-01'",
+		"set @a=1,@'b c'=2,@@global.x=3, @@y = NULL", "grant all on *.* to 'u'@'%', bob@localhost",
+		"'", "\"", "`", "/*", "--", "#", "\\N", "@", "@@", "x'", "/*!", "a.", "1.", "1e", "1e+", "...", "?, ...",
+		"(?), ...", "ROW(1,2),ROW(3,4)", "- - - 1", "a - -1", "select 'a\\'b' \"c\"\"d\"", "; ; select 1 ; ;",
+		"SELECT 1 /*a='b%20c',d='e'*/", "select count(*), count (*), `count`(1)", "is not null, not null, null, true",
+	}
+}
+
+func addSeeds(f *testing.F) {
+	for _, s := range seeds() {
+		for m := range uint8(4) {
+			f.Add([]byte(s), m, uint16(3))
+		}
+	}
+}
+
+// digestOf returns digest, text and tags of a statement that is written in pieces of n bytes.
+func digestOf(sql []byte, m Mode, n int) (Digest, string, string) {
+	var d Digester
+	d.Reset(m)
+	for len(sql) > 0 {
+		k := min(n, len(sql))
+		piece := bytes.Clone(sql[:k])
+		d.Write(piece)
+		for i := range piece {
+			piece[i] = 0xa5 // Write may not keep it
+		}
+		sql = sql[k:]
+	}
+	return sumOf(&d)
+}
+
+func sumOf(d *Digester) (Digest, string, string) {
+	sum := d.Sum()
+	var tags bytes.Buffer
+	for k, v := range d.Tags() {
+		tags.Write(k)
+		tags.WriteByte('=')
+		tags.Write(v)
+		tags.WriteByte('\n')
+	}
+	return sum, string(d.Text()), tags.String()
+}
+
+func FuzzDigest(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, sql []byte, mode uint8, n uint16) {
+		m := Mode(mode & 3)
+		var d Digester
+		d.Digest(sql, m)
+		sum, text, tags := sumOf(&d)
+		for _, n := range []int{1, int(n) + 1} {
+			if s, x, g := digestOf(sql, m, n); s != sum || x != text || g != tags {
+				t.Fatalf("in pieces of %d:\n got %s %q %q\nwant %s %q %q", n, s, x, g, sum, text, tags)
+			}
+		}
+		if d.TextTruncated() {
+			return
+		}
+		again := d.Digest([]byte(text), m)
+		if got := string(d.Text()); got != text || again != sum {
+			t.Fatalf("normalizing again:\n got %q\nwant %q", got, text)
+		}
+		red := AppendRedacted(nil, sql, m)
+		if d.Digest(red, m) != sum {
+			t.Fatalf("redacted %q\n text %q\n want %q", red, d.Text(), text)
+		}
+		if again := AppendRedacted(nil, red, m); !bytes.Equal(again, red) {
+			t.Fatalf("redacted %q\nagain %q", red, again)
+		}
+		tile(t, sql, m)
+	})
+}
+
+// tile checks that the tokens of sql tile it.
+func tile(t *testing.T, sql []byte, m Mode) {
+	var l Lexer
+	l.Reset(sql, m)
+	for pos := 0; ; {
+		tok := l.Next()
+		if tok.Start != pos || tok.End < tok.Start || tok.End == tok.Start != (tok.Kind == KindEOF) {
+			t.Fatalf("token %+v at %d", tok, pos)
+		}
+		if tok.Kind == KindEOF {
+			if pos != len(sql) {
+				t.Fatalf("EOF at %d of %d", pos, len(sql))
+			}
+			return
+		}
+		pos = tok.End
+	}
+}

@@ -1,0 +1,192 @@
+package sqldigest
+
+import "bytes"
+
+// run normalizes the tokens of b that start in b[i:stop], and returns the place after the last
+// one. With final false that may be short of stop: the token there is not told by b alone.
+func (d *Digester) run(b []byte, i, stop int, final bool) int {
+	for i < stop {
+		if d.open != openNone {
+			i = d.resume(b, i)
+			continue
+		}
+		kind, end, word, open := d.s.next(b, i, final)
+		switch kind {
+		case kindMore:
+			return i
+		case KindSpace, KindExecOpen, KindExecClose:
+			i = end
+			continue
+		case KindComment:
+			d.comment(b[i:end], open)
+			i = end
+			continue
+		}
+		i = d.token(b, i, end, kind, word, open)
+	}
+	return i
+}
+
+// token normalizes the significant token b[i:end] and returns where to go on.
+func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool) int {
+	if kind == KindOperator && b[i] == ';' {
+		d.semicolon = d.peek(1) != tokStart
+		return end
+	}
+	if d.semicolon {
+		d.semicolon = false
+		d.push(tokSemicolon, ";")
+	}
+	switch kind {
+	case KindKeyword:
+		d.keyword(word)
+	case KindIdent:
+		d.begin(tokIdent)
+		d.buf = append(d.buf, '`')
+		d.appendName(b[i:end])
+		if open {
+			d.open = openWord
+			return end
+		}
+		d.buf = append(d.buf, '`')
+	case KindQuotedIdent, KindVariable:
+		return d.quoted(b, i, end, kind, open)
+	case KindIntroducer:
+		d.begin(tokCharset)
+		d.buf = append(d.buf, '`')
+		d.buf = append(d.buf, b[i:end]...)
+		d.buf = append(d.buf, '`')
+	case KindString:
+		d.str()
+		if open {
+			d.open, d.quote = openString, b[end-1]
+		}
+	case KindHost:
+		d.value()
+		if open {
+			d.open, d.quote = openString, b[i]
+			if b[i] != '\'' && b[i] != '"' {
+				d.open = openSkip
+			}
+		}
+	case KindNumber:
+		d.number()
+		if open {
+			d.open = openSkip
+		}
+	case KindParam, KindNull:
+		d.value()
+	case KindEllipsis:
+		d.ellipsis()
+	case KindHintOpen:
+		d.push(tokOther, "/*+")
+	case KindHintClose:
+		d.push(tokOther, "*/")
+	default:
+		d.operator(b[i:end])
+	}
+	return end
+}
+
+func (d *Digester) keyword(word uint16) {
+	k := &keywords[word]
+	last := d.peek(1)
+	code := k.class
+	switch {
+	case last == tokAtAt:
+		code = tokScope
+	case k.flags&isLiteral != 0 && startsLiteral>>last&1 != 0:
+		d.value()
+		return
+	}
+	d.push(code, k.text)
+}
+
+func (d *Digester) operator(op []byte) {
+	code := operatorClass(op)
+	switch code {
+	case tokClose:
+		d.closeParen()
+		return
+	case tokSign:
+		d.sign(op)
+		return
+	case tokExpr:
+		if len(op) == 2 && op[0] == '<' && op[1] == '>' {
+			d.push(tokExpr, "!=")
+			return
+		}
+	}
+	d.begin(code)
+	d.buf = append(d.buf, op...)
+}
+
+// operatorClass returns the class of an operator, + and - being tokSign.
+func operatorClass(op []byte) uint8 {
+	switch op[0] {
+	case ',':
+		return tokComma
+	case '(':
+		return tokOpen
+	case ')':
+		return tokClose
+	case '.':
+		return tokDot
+	case '@':
+		if len(op) > 1 {
+			return tokAtAt
+		}
+		return tokAt
+	case '+', '-':
+		if len(op) > 1 { // -> and ->> take a string
+			return tokOther
+		}
+		return tokSign
+	case '=', '<', '>', '!', '*', '/', '%', '^', '~', '&', '|', ':':
+		return tokExpr
+	}
+	return tokOther
+}
+
+// quoted normalizes an identifier or variable name, which may be in quotes.
+func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
+	d.begin(tokIdent)
+	d.buf = append(d.buf, '`')
+	q := b[i]
+	switch {
+	case q != '`' && q != '"' && q != '\'':
+		d.appendName(b[i:end])
+		if open {
+			d.open = openVariable
+			return end
+		}
+		d.buf = append(d.buf, '`')
+		return end
+	case kind == KindVariable && (q == '\'' || q == '"' && d.s.mode&ANSIQuotes == 0):
+		d.open = openVarString
+	default:
+		d.open = openName
+	}
+	d.quote, d.half = q, 0
+	return d.resume(b, i+1)
+}
+
+// appendName appends the content of an identifier, in pieces that keep the buffer bounded.
+func (d *Digester) appendName(p []byte) {
+	for len(p) > 0 {
+		if len(d.buf) > d.limit {
+			d.spill()
+		}
+		piece := p[:min(len(p), pieceSize)]
+		p = p[len(piece):]
+		for {
+			n := bytes.IndexByte(piece, '`')
+			if n < 0 {
+				d.buf = append(d.buf, piece...)
+				break
+			}
+			d.buf = append(append(d.buf, piece[:n+1]...), '`')
+			piece = piece[n+1:]
+		}
+	}
+}

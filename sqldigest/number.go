@@ -1,0 +1,109 @@
+package sqldigest
+
+// number scans what starts with a digit, or with a dot and a digit: a number, or an
+// identifier such as 2fast. What it is must show in its first maxHeld bytes.
+func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	window := b[i:]
+	cut := len(window) > maxHeld
+	if cut {
+		window = window[:maxHeld]
+	}
+	end, name := numberEnd(window, cut || !final)
+	switch {
+	case name:
+		return s.name(b, i, i+end, final)
+	case end >= 0:
+		s.before = beforeOther
+		return KindNumber, i + end, 0, false
+	case !cut:
+		return kindMore, i, 0, false
+	}
+	s.before = beforeOther
+	to := nameRun(b, i+maxHeld)
+	return KindNumber, to, 0, to == len(b) && !final
+}
+
+// numberEnd returns the end of the number at the beginning of w, or a place inside the
+// identifier that it turns out to be and true. With more set, bytes follow w, and the end is
+// -1 when they decide.
+func numberEnd(w []byte, more bool) (end int, name bool) {
+	if w[0] == '0' && len(w) > 1 && (w[1] == 'x' || w[1] == 'b') {
+		j := 2
+		if w[1] == 'x' {
+			for j < len(w) && isHex(w[j]) {
+				j++
+			}
+		} else {
+			for j < len(w) && w[j]&^1 == '0' {
+				j++
+			}
+		}
+		switch {
+		case j == len(w) && more:
+			return -1, false
+		case j == 2, j < len(w) && isWord(w[j]):
+			return j, true
+		}
+		return j, false
+	}
+	j := digits(w, 0)
+	if j == len(w) {
+		return endOr(j, more), false
+	}
+	if w[j] == '.' {
+		j = digits(w, j+1)
+		if j == len(w) {
+			return endOr(j, more), false
+		}
+		if w[j]|0x20 != 'e' {
+			return j, false
+		}
+		k, ok := exponent(w, j, more)
+		if ok {
+			j = k
+		}
+		return j, false
+	}
+	if w[j]|0x20 == 'e' {
+		k, ok := exponent(w, j, more)
+		if ok {
+			return k, false
+		}
+	}
+	return j, isWord(w[j])
+}
+
+// exponent returns the end of the exponent at w[j], an e; ok is false when it is none.
+func exponent(w []byte, j int, more bool) (end int, ok bool) {
+	k := j + 1
+	if k < len(w) && (w[k] == '+' || w[k] == '-') {
+		k++
+	}
+	if k == len(w) {
+		return -1, more
+	}
+	if !isDigit(w[k]) {
+		return j, false
+	}
+	k = digits(w, k)
+	if k == len(w) {
+		return endOr(k, more), true
+	}
+	return k, true
+}
+
+func digits(w []byte, j int) int {
+	for j < len(w) && isDigit(w[j]) {
+		j++
+	}
+	return j
+}
+
+func endOr(j int, more bool) int {
+	if more {
+		return -1
+	}
+	return j
+}
+
+func isHex(c byte) bool { return isDigit(c) || (c|0x20)-'a' < 6 }

@@ -1,0 +1,241 @@
+package sqldigest
+
+// Classes of the tokens in normalized text, as far as reduction and spacing tell them apart.
+const (
+	tokNone      uint8 = iota // outside the window
+	tokStart                  // before the first token
+	tokOther                  // anything without a part in the rules
+	tokIdent                  // `x`
+	tokExpr                   // an expression starts after it
+	tokNot                    // NOT: a sign after it is unary, but NULL stays
+	tokSign                   // + or - between two operands
+	tokUnary                  // a run of unary + and -
+	tokComma                  // ,
+	tokOpen                   // (
+	tokClose                  // )
+	tokDot                    // .
+	tokAt                     // @
+	tokAtAt                   // @@
+	tokScope                  // the keyword after @@
+	tokCall                   // COUNT and the like, before their parenthesis
+	tokIn                     // IN
+	tokRowWord                // ROW
+	tokTemporal               // DATE, TIME, TIMESTAMP
+	tokCharset                // a character set introducer
+	tokEllipsis               // ...
+	tokValue                  // ?
+	tokValues                 // ?, ...
+	tokRow1                   // (?)
+	tokRows1                  // (?), ...
+	tokRow                    // (...)
+	tokRows                   // (...), ...
+	tokCtor1                  // ROW (?)
+	tokCtors1                 // ROW (?), ...
+	tokCtor                   // ROW (...)
+	tokCtors                  // ROW (...), ...
+	tokSemicolon              // ;
+)
+
+const (
+	// startsExpr are the tokens after which a sign is unary.
+	startsExpr uint32 = 1<<tokExpr | 1<<tokNot | 1<<tokSign | 1<<tokUnary | 1<<tokComma | 1<<tokOpen
+	// startsLiteral are the tokens after which NULL, TRUE and FALSE are literals.
+	startsLiteral = startsExpr &^ (1 << tokNot)
+
+	tightBefore uint32 = 1<<tokComma | 1<<tokClose | 1<<tokSemicolon
+	parens      uint32 = 1<<tokOpen | 1<<tokRow1 | 1<<tokRow
+	names       uint32 = 1 << tokIdent
+)
+
+// tight holds for each token those that stand right after it, without a space.
+var tight = [...]uint32{
+	tokNone: tightBefore, tokStart: ^uint32(0), tokOther: tightBefore,
+	tokIdent: tightBefore | 1<<tokDot | 1<<tokAt,
+	tokExpr:  tightBefore, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
+	tokOpen: ^uint32(0), tokClose: tightBefore,
+	tokDot:   tightBefore | names,
+	tokAt:    tightBefore | names | 1<<tokValue,
+	tokAtAt:  tightBefore | names | 1<<tokScope,
+	tokScope: tightBefore | 1<<tokDot,
+	tokCall:  tightBefore | parens,
+	tokIn:    tightBefore, tokRowWord: tightBefore, tokTemporal: tightBefore, tokCharset: tightBefore,
+	tokEllipsis: tightBefore,
+	tokValue:    tightBefore | 1<<tokAt,
+	tokValues:   tightBefore,
+	tokRow1:     tightBefore, tokRows1: tightBefore, tokRow: tightBefore, tokRows: tightBefore,
+	tokCtor1: tightBefore, tokCtors1: tightBefore, tokCtor: tightBefore, tokCtors: tightBefore,
+	tokSemicolon: tightBefore,
+}
+
+// window is how many tokens at the end of the text the rules look at and may still change.
+const window = 8
+
+// token is one token of the window: its class and where its text begins, the space before it
+// included.
+type token struct {
+	start int
+	code  uint8
+}
+
+// peek returns the class of the k-th token from the end, 1 being the last.
+func (d *Digester) peek(k uint) uint8 {
+	if d.top-d.floor < k {
+		return tokNone
+	}
+	return d.toks[(d.top-k)%window].code
+}
+
+// pop takes the last n tokens back.
+func (d *Digester) pop(n uint) {
+	d.top -= n
+	d.buf = d.buf[:d.toks[d.top%window].start]
+}
+
+// push appends a token.
+func (d *Digester) push(code uint8, text string) {
+	d.begin(code)
+	d.buf = append(d.buf, text...)
+}
+
+// begin starts a token whose text the caller appends.
+func (d *Digester) begin(code uint8) {
+	if len(d.buf) > d.limit {
+		d.spill()
+	}
+	last := d.peek(1)
+	d.toks[d.top%window] = token{start: len(d.buf), code: code}
+	d.top++
+	d.pushed++
+	if d.top-d.floor > window {
+		d.floor = d.top - window
+	}
+	if tight[last]>>code&1 == 0 {
+		d.buf = append(d.buf, ' ')
+	}
+}
+
+// value reduces a literal: VALUE, or a list that goes on.
+func (d *Digester) value() {
+	if d.peek(1) == tokComma {
+		switch d.peek(2) {
+		case tokValues:
+			d.pop(1)
+			return
+		case tokValue:
+			d.pop(1)
+			d.list(tokValues)
+			return
+		}
+	}
+	d.push(tokValue, "?")
+}
+
+// list makes the last token a list of its kind.
+func (d *Digester) list(code uint8) {
+	d.toks[(d.top-1)%window].code = code
+	d.buf = append(d.buf, ", ..."...)
+}
+
+// maxSigns is the longest run of unary signs that a number takes in.
+const maxSigns = 32
+
+// sign appends + or -. Unary ones in a row are one token, which a number takes in.
+func (d *Digester) sign(op []byte) {
+	last := d.peek(1)
+	switch {
+	case last == tokUnary && d.signs < maxSigns:
+		d.signs++
+		d.pushed++
+		d.buf = append(append(d.buf, ' '), op...)
+		return
+	case last != tokUnary && startsExpr>>last&1 != 0:
+		d.signs = 1
+		d.begin(tokUnary)
+	default:
+		d.begin(tokSign)
+	}
+	d.buf = append(d.buf, op...)
+}
+
+// number reduces a number and the signs before it.
+func (d *Digester) number() {
+	if d.peek(1) == tokUnary {
+		d.pop(1)
+	}
+	if d.peek(1) == tokCharset {
+		d.pop(1)
+	}
+	d.value()
+}
+
+// str reduces a string literal. Adjacent strings are one literal.
+func (d *Digester) str() {
+	if d.afterString == d.pushed {
+		return
+	}
+	if c := d.peek(1); c == tokCharset || c == tokTemporal {
+		d.pop(1)
+	}
+	d.value()
+	d.pushed++
+	d.afterString = d.pushed
+}
+
+// ellipsis reduces "...", which makes normalized text normalize to itself.
+func (d *Digester) ellipsis() {
+	if d.peek(1) == tokComma {
+		switch c := d.peek(2); c {
+		case tokValues, tokRows1, tokRows, tokCtors1, tokCtors:
+			d.pop(1)
+			return
+		case tokValue, tokRow1, tokRow, tokCtor1, tokCtor:
+			d.pop(1)
+			d.list(c + 1)
+			return
+		}
+	}
+	d.push(tokEllipsis, "...")
+}
+
+// closeParen reduces a row of literals, and the rows before it.
+func (d *Digester) closeParen() {
+	code, text := tokRow, "(...)"
+	switch d.peek(1) {
+	case tokValue:
+		code, text = tokRow1, "(?)"
+	case tokValues, tokEllipsis:
+	default:
+		d.push(tokClose, ")")
+		return
+	}
+	if d.peek(2) != tokOpen {
+		d.push(tokClose, ")")
+		return
+	}
+	d.pop(2)
+	switch d.peek(1) {
+	case tokIn:
+		d.pop(1)
+		d.push(tokOther, "IN (...)")
+		return
+	case tokRowWord:
+		d.pop(1)
+		if code == tokRow {
+			code, text = tokCtor, "ROW (...)"
+		} else {
+			code, text = tokCtor1, "ROW (?)"
+		}
+	}
+	if d.peek(1) == tokComma {
+		switch d.peek(2) {
+		case code + 1:
+			d.pop(1)
+			return
+		case code:
+			d.pop(1)
+			d.list(code + 1)
+			return
+		}
+	}
+	d.push(code, text)
+}

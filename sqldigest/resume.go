@@ -1,0 +1,177 @@
+package sqldigest
+
+import "bytes"
+
+// resume goes on with the open token at b[i], and returns where it or b ends.
+func (d *Digester) resume(b []byte, i int) int {
+	switch d.open {
+	case openString:
+		return d.resumeString(b, i, false)
+	case openVarString:
+		return d.resumeString(b, i, true)
+	case openName:
+		return d.resumeName(b, i)
+	case openWord:
+		end := i
+		for end < len(b) && isWord(b[end]) {
+			end++
+		}
+		return d.resumeRun(b, i, end, true)
+	case openVariable:
+		return d.resumeRun(b, i, nameRun(b, i), true)
+	case openSkip:
+		return d.resumeRun(b, i, nameRun(b, i), false)
+	case openBlock:
+		return d.resumeBlock(b, i)
+	case openLine:
+		n := bytes.IndexByte(b[i:], '\n')
+		if n < 0 {
+			return len(b)
+		}
+		d.open = openNone
+		return i + n
+	}
+	panic("BUG: resume without an open token")
+}
+
+func (d *Digester) resumeRun(b []byte, i, end int, name bool) int {
+	if name {
+		d.appendName(b[i:end])
+	}
+	if end < len(b) {
+		d.open = openNone
+		if name {
+			d.buf = append(d.buf, '`')
+		}
+	}
+	return end
+}
+
+// resumeString goes on in a string literal, or with name set in a variable name that is
+// written as one and copied, escapes and all.
+func (d *Digester) resumeString(b []byte, i int, name bool) int {
+	escape := byte('\\')
+	if d.s.mode&NoBackslashEscapes != 0 {
+		escape = d.quote
+	}
+	from := i
+	if d.half != 0 && i < len(b) {
+		if d.half == d.quote && b[i] != d.quote {
+			return d.closeOpen(i, name)
+		}
+		d.half = 0
+		i++
+	}
+	for {
+		j := indexEither(b, i, d.quote, escape)
+		if j >= len(b) {
+			d.copyName(b[from:], name)
+			return len(b)
+		}
+		if j+1 == len(b) {
+			d.half = b[j]
+			if b[j] == d.quote {
+				d.copyName(b[from:j], name)
+			} else {
+				d.copyName(b[from:], name)
+			}
+			return len(b)
+		}
+		switch {
+		case b[j] != d.quote:
+		case b[j+1] != d.quote:
+			d.copyName(b[from:j], name)
+			return d.closeOpen(j+1, name)
+		default: // one quote stands for the two
+			d.copyName(b[from:j], name)
+			from = j + 1
+		}
+		i = j + 2
+	}
+}
+
+func (d *Digester) copyName(p []byte, name bool) {
+	if name {
+		d.appendName(p)
+	}
+}
+
+// closeOpen ends the open token before i.
+func (d *Digester) closeOpen(i int, name bool) int {
+	d.open, d.half = openNone, 0
+	if name {
+		d.buf = append(d.buf, '`')
+	}
+	return i
+}
+
+func (d *Digester) resumeName(b []byte, i int) int {
+	if d.half != 0 && i < len(b) {
+		if b[i] != d.quote {
+			return d.closeOpen(i, true)
+		}
+		d.half = 0
+		d.appendName(b[i : i+1])
+		i++
+	}
+	for {
+		n := bytes.IndexByte(b[i:], d.quote)
+		if n < 0 {
+			d.appendName(b[i:])
+			return len(b)
+		}
+		d.appendName(b[i : i+n])
+		i += n
+		if i+1 == len(b) {
+			d.half = d.quote
+			return len(b)
+		}
+		if b[i+1] != d.quote {
+			return d.closeOpen(i+1, true)
+		}
+		d.appendName(b[i : i+1])
+		i += 2
+	}
+}
+
+func (d *Digester) resumeBlock(b []byte, i int) int {
+	if d.half == '*' && i < len(b) {
+		d.half = 0
+		if b[i] == '/' {
+			d.open = openNone
+			d.tags.end(d.pushed)
+			return i + 1
+		}
+		d.tags.add('*')
+	}
+	n := bytes.Index(b[i:], []byte("*/"))
+	if n >= 0 {
+		d.tags.addAll(b[i : i+n])
+		d.tags.end(d.pushed)
+		d.open = openNone
+		return i + n + 2
+	}
+	end := len(b)
+	if end > i && b[end-1] == '*' {
+		d.half = '*'
+		end--
+	}
+	d.tags.addAll(b[i:end])
+	return len(b)
+}
+
+// comment notes a comment, which may hold tags.
+func (d *Digester) comment(c []byte, open bool) {
+	block := len(c) > 1 && c[1] == '*'
+	switch {
+	case !block && open:
+		d.open = openLine
+	case block && open:
+		d.open, d.half = openBlock, 0
+		d.tags.begin()
+	case block && len(c) >= 4 && c[len(c)-1] == '/' && c[len(c)-2] == '*':
+		d.tags.begin()
+		d.tags.addAll(c[2 : len(c)-2])
+		d.tags.end(d.pushed)
+	}
+}

@@ -1,0 +1,456 @@
+package sqldigest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// maxHeld is how many bytes of a word or number decide what it is. A longer word is an
+// identifier; a longer number takes all word bytes and dots that follow. It bounds what a
+// stream has to hold back.
+const maxHeld = 64
+
+// maxCarry bounds the unfinished token at the end of one Write: a held word and its lookahead.
+const maxCarry = maxHeld + 8
+
+// kindMore is the answer of scanner.next when the token cannot be told without more bytes.
+const kindMore Kind = 0xff
+
+// What stood before, as far as the next token depends on it. From beforeAdjacent on it counts
+// only when nothing, not even a space, is in between.
+const (
+	beforeOther  uint8 = iota
+	beforeVerb         // a keyword that takes optimizer hints
+	beforeName         // an identifier
+	beforeString       // a string literal
+
+	beforeAdjacent
+	beforeNameAdjacent // an identifier: a dot is a separator
+	beforeDot          // a dot: what follows is an identifier
+	beforeAt           // the @ of a user variable
+	beforeAccount      // the @ between user and host
+	beforeAtAt         // the @@ of a system variable
+)
+
+// scanner is the state that lexing needs beyond the bytes at hand.
+type scanner struct {
+	mode   Mode
+	before uint8
+	exec   bool // inside /*! … */
+	hint   bool // inside /*+ … */
+}
+
+// gap notes a space or comment.
+func (s *scanner) gap() {
+	if s.before > beforeAdjacent {
+		if s.before == beforeNameAdjacent {
+			s.before = beforeName
+		} else {
+			s.before = beforeOther
+		}
+	}
+}
+
+// next finds the token that starts at b[i], i < len(b). With final false more bytes may
+// follow b: the answer is kindMore when they are needed to tell the token, and a kind with
+// open set when the token's beginning is b[i:end] and its rest, which any bytes may be part
+// of, has to be skipped by resume. word is the index of a keyword in the table.
+func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word uint16, open bool) {
+	c := b[i]
+	if s.before >= beforeAt && s.before <= beforeAccount {
+		if kind, end, open = s.account(b, i, final); kind != KindEOF {
+			return kind, end, 0, open
+		}
+	}
+	switch class[c] {
+	case clWord:
+		return s.word(b, i, final)
+	case clSpace:
+		end = i + 1
+		for end < len(b) && class[b[end]] == clSpace {
+			end++
+		}
+		s.gap()
+		return KindSpace, end, 0, false
+	case clDigit:
+		if s.before == beforeDot {
+			return s.name(b, i, i+1, final)
+		}
+		return s.number(b, i, final)
+	case clQuote:
+		if c == '"' && s.mode&ANSIQuotes != 0 {
+			return s.quotedName(b, i, final)
+		}
+		return s.str(b, i+1, c, final)
+	case clBack:
+		return s.quotedName(b, i, final)
+	case clDot:
+		return s.dot(b, i, final)
+	case clAt:
+		return s.at(b, i, final)
+	case clSlash:
+		return s.slash(b, i, final)
+	case clMinus:
+		return s.minus(b, i, final)
+	case clHash:
+		return s.lineComment(b, i, final)
+	case clParam:
+		s.before = beforeOther
+		return KindParam, i + 1, 0, false
+	case clEscape:
+		if i+1 == len(b) && !final {
+			return kindMore, i, 0, false
+		}
+		s.before = beforeOther
+		if i+1 < len(b) && b[i+1] == 'N' {
+			return KindNull, i + 2, 0, false
+		}
+		return KindOperator, i + 1, 0, false
+	case clOp:
+		return s.operator(b, i, final)
+	}
+	s.before = beforeOther
+	return KindOperator, i + 1, 0, false
+}
+
+// account scans what follows the @ of a variable or of an account name, or answers KindEOF
+// when that is no name.
+func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open bool) {
+	kind = KindVariable
+	if s.before == beforeAccount {
+		kind = KindHost
+	}
+	switch c := b[i]; {
+	case isWord(c) || c == '.':
+		end = nameRun(b, i)
+		if end == len(b) && !final {
+			if end-i <= maxHeld {
+				return kindMore, i, false
+			}
+			open = true
+		}
+	case c == '`' || c == '"' && s.mode&ANSIQuotes != 0:
+		if kind == KindHost {
+			return KindEOF, i, false // an identifier as any other
+		}
+		end, open = closeName(b, i+1, c, final)
+	case c == '\'' || c == '"':
+		end, open = closeString(b, i+1, c, s.mode, final)
+	default:
+		return KindEOF, i, false
+	}
+	s.before = beforeOther
+	return kind, end, open
+}
+
+// nameRun returns the end of the word bytes and dots from b[i].
+func nameRun(b []byte, i int) int {
+	for i < len(b) && (isWord(b[i]) || b[i] == '.') {
+		i++
+	}
+	return i
+}
+
+func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	end := i + 1
+	for end < len(b) && isWord(b[end]) {
+		end++
+	}
+	if s.before == beforeDot || end-i > maxHeld {
+		return s.name(b, i, end, final)
+	}
+	if end+2 > len(b) && !final {
+		return kindMore, i, 0, false // a dot, a parenthesis or a quote may follow
+	}
+	if end < len(b) {
+		switch next := b[end]; {
+		case next == '\'' && end-i == 1 && s.before != beforeAtAt:
+			if c := b[i] | 0x20; c == 'n' || c == 'x' || c == 'b' {
+				return s.str(b, end+1, '\'', final)
+			}
+		case next == '.' && s.before != beforeAtAt && end+1 < len(b) && (isWord(b[end+1]) || b[end+1] == '`'):
+			s.before = beforeNameAdjacent
+			return KindIdent, end, 0, false
+		}
+	}
+	if end-i <= maxKeyword {
+		if id := lookupKeyword(b, i, end); id != 0 {
+			f := keywords[id].flags
+			switch {
+			case f&isCall != 0 && (end == len(b) || b[end] != '('):
+				s.before = beforeNameAdjacent
+				return KindIdent, end, 0, false
+			case s.before == beforeAtAt:
+				s.before = beforeNameAdjacent
+			case f&isHint != 0:
+				s.before = beforeVerb
+			default:
+				s.before = beforeOther
+			}
+			if f&isCharset != 0 {
+				return KindIntroducer, end, id, false
+			}
+			return KindKeyword, end, id, false
+		}
+	}
+	s.before = beforeNameAdjacent
+	return KindIdent, end, 0, false
+}
+
+// name ends the bare identifier that begins with b[i:end].
+func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, bool) {
+	for end < len(b) && isWord(b[end]) {
+		end++
+	}
+	open := end == len(b) && !final
+	if open && end-i <= maxHeld {
+		return kindMore, i, 0, false
+	}
+	s.before = beforeNameAdjacent
+	return KindIdent, end, 0, open
+}
+
+// quotedName scans an identifier in quotes.
+func (s *scanner) quotedName(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	end, open := closeName(b, i+1, b[i], final)
+	s.before = beforeNameAdjacent
+	return KindQuotedIdent, end, 0, open
+}
+
+// closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not
+// in b and more may follow, i and true. A doubled quote is content; a backslash is no escape.
+func closeName(b []byte, i int, quote byte, final bool) (end int, open bool) {
+	for j := i; ; {
+		n := bytes.IndexByte(b[j:], quote)
+		switch {
+		case n < 0 && final:
+			return len(b), false
+		case n < 0, j+n+1 == len(b) && !final:
+			return i, true
+		case j+n+1 < len(b) && b[j+n+1] == quote:
+			j += n + 2
+		default:
+			return j + n + 1, false
+		}
+	}
+}
+
+// str scans a string literal whose content starts at b[i].
+func (s *scanner) str(b []byte, i int, quote byte, final bool) (Kind, int, uint16, bool) {
+	end, open := closeString(b, i, quote, s.mode, final)
+	s.before = beforeString
+	return KindString, end, 0, open
+}
+
+// closeString is closeName for string literals: a backslash escapes the byte after it, unless
+// the mode says otherwise.
+func closeString(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
+	escape := byte('\\')
+	if m&NoBackslashEscapes != 0 {
+		escape = quote
+	}
+	for j := i; ; {
+		j = indexEither(b, j, quote, escape)
+		switch {
+		case j >= len(b):
+			if final {
+				return len(b), false
+			}
+			return i, true
+		case b[j] != quote:
+			j += 2
+		case j+1 == len(b) && !final:
+			return i, true
+		case j+1 < len(b) && b[j+1] == quote:
+			j += 2
+		default:
+			return j + 1, false
+		}
+	}
+}
+
+// indexEither returns the first place at or after i that holds x or y, or a place past the end.
+func indexEither(b []byte, i int, x, y byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	xs, ys := ones*uint64(x), ones*uint64(y)
+	for ; i+8 <= len(b); i += 8 {
+		v := binary.LittleEndian.Uint64(b[i:])
+		p, q := v^xs, v^ys
+		if hit := ((p-ones)&^p | (q-ones)&^q) & tops; hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] == x || b[i] == y {
+			return i
+		}
+	}
+	return i
+}
+
+func (s *scanner) dot(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	if s.before == beforeNameAdjacent {
+		s.before = beforeDot
+		return KindOperator, i + 1, 0, false
+	}
+	if i+3 > len(b) && !final {
+		return kindMore, i, 0, false
+	}
+	if i+1 < len(b) && isDigit(b[i+1]) {
+		return s.number(b, i, final)
+	}
+	if i+2 < len(b) && b[i+1] == '.' && b[i+2] == '.' {
+		s.before = beforeOther
+		return KindEllipsis, i + 3, 0, false
+	}
+	s.before = beforeDot
+	return KindOperator, i + 1, 0, false
+}
+
+func (s *scanner) at(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	if i+1 == len(b) && !final {
+		return kindMore, i, 0, false
+	}
+	if i+1 < len(b) && b[i+1] == '@' {
+		s.before = beforeAtAt
+		return KindOperator, i + 2, 0, false
+	}
+	switch s.before {
+	case beforeName, beforeNameAdjacent, beforeString:
+		s.before = beforeAccount
+	default:
+		s.before = beforeAt
+	}
+	return KindOperator, i + 1, 0, false
+}
+
+// slash scans a comment of any kind, or the division.
+func (s *scanner) slash(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	rest := b[i:]
+	switch {
+	case len(rest) < 4 && !final:
+		return kindMore, i, 0, false
+	case len(rest) < 2 || rest[1] != '*':
+		s.before = beforeOther
+		return KindOperator, i + 1, 0, false
+	case len(rest) > 2 && rest[2] == '!':
+		return s.executable(b, i, i+3, final)
+	case len(rest) > 3 && rest[2] == 'M' && rest[3] == '!':
+		return s.executable(b, i, i+4, final)
+	case len(rest) > 2 && rest[2] == '+' && s.before == beforeVerb && !s.hint:
+		s.before, s.hint = beforeOther, true
+		return KindHintOpen, i + 3, 0, false
+	}
+	s.gap()
+	n := bytes.Index(rest[2:], []byte("*/"))
+	switch {
+	case n >= 0:
+		return KindComment, i + 2 + n + 2, 0, false
+	case final:
+		return KindComment, len(b), 0, false
+	}
+	return KindComment, i + 2, 0, true
+}
+
+// executable scans the opening of an executable comment from its version number at j on.
+func (s *scanner) executable(b []byte, i, j int, final bool) (Kind, int, uint16, bool) {
+	end := j
+	for end < len(b) && end < j+6 && isDigit(b[end]) {
+		end++
+	}
+	if end == len(b) && end < j+6 && !final {
+		return kindMore, i, 0, false
+	}
+	if end < j+5 {
+		end = j // no version: the digits, if any, are content
+	}
+	s.gap()
+	s.exec = true
+	return KindExecOpen, end, 0, false
+}
+
+func (s *scanner) minus(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	if i+3 > len(b) && !final {
+		return kindMore, i, 0, false
+	}
+	if i+1 < len(b) {
+		switch {
+		case b[i+1] == '-' && (i+2 == len(b) || b[i+2] <= ' ' || b[i+2] == 0x7f):
+			return s.lineComment(b, i, final)
+		case b[i+1] == '>':
+			s.before = beforeOther
+			if i+2 < len(b) && b[i+2] == '>' {
+				return KindOperator, i + 3, 0, false
+			}
+			return KindOperator, i + 2, 0, false
+		}
+	}
+	s.before = beforeOther
+	return KindOperator, i + 1, 0, false
+}
+
+func (s *scanner) lineComment(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	s.gap()
+	n := bytes.IndexByte(b[i:], '\n')
+	switch {
+	case n >= 0:
+		return KindComment, i + n, 0, false
+	case final:
+		return KindComment, len(b), 0, false
+	}
+	return KindComment, i + 1, 0, true
+}
+
+// operator scans the operators of one to three bytes, and the end of an open comment.
+func (s *scanner) operator(b []byte, i int, final bool) (Kind, int, uint16, bool) {
+	c := b[i]
+	if c == '*' && !s.hint && !s.exec || c == '=' {
+		s.before = beforeOther
+		return KindOperator, i + 1, 0, false
+	}
+	if i+3 > len(b) && !final {
+		return kindMore, i, 0, false
+	}
+	var c1, c2 byte
+	if i+1 < len(b) {
+		c1 = b[i+1]
+	}
+	if i+2 < len(b) {
+		c2 = b[i+2]
+	}
+	n := 1
+	switch c {
+	case '*':
+		if c1 == '/' {
+			if s.hint {
+				s.hint, s.before = false, beforeOther
+				return KindHintClose, i + 2, 0, false
+			}
+			s.exec = false
+			s.gap()
+			return KindExecClose, i + 2, 0, false
+		}
+	case '<':
+		switch {
+		case c1 == '=' && c2 == '>':
+			n = 3
+		case c1 == '=', c1 == '>', c1 == '<':
+			n = 2
+		}
+	case '>':
+		if c1 == '=' || c1 == '>' {
+			n = 2
+		}
+	case '!', ':':
+		if c1 == '=' {
+			n = 2
+		}
+	case '&', '|':
+		if c1 == c {
+			n = 2
+		}
+	}
+	s.before = beforeOther
+	return KindOperator, i + n, 0, false
+}
