@@ -1,0 +1,53 @@
+package archtest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/taredb/tare/internal/archtest"
+)
+
+const ledger = "internal/archtest/testdata/escape.txt"
+
+// TestHouse holds this module to its rules.
+func TestHouse(t *testing.T) {
+	tree, err := archtest.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, check := range checks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			findings, err := check(tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range findings {
+				t.Error(f)
+			}
+		})
+	}
+}
+
+// checks are the rules that every tree is held to.
+var checks = map[string]func(*archtest.Tree) ([]archtest.Finding, error){
+	"floors": archtest.Floors,
+	"sizes":  archtest.Sizes,
+	"names":  archtest.Names,
+	"docs":   archtest.Docs,
+	"inits":  archtest.Inits,
+	"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
+		return archtest.Paths(t, "internal/archtest/testdata")
+	},
+	"links": func(t *archtest.Tree) ([]archtest.Finding, error) {
+		return archtest.NotLinked(t, "github.com/dolthub/go-mysql-server", "cmd/tare-demo",
+			"keep the engine in internal/embedded and start cmd/tare-demo: linking it costs every start 0.4 s and 74 MB")
+	},
+	"escapes": func(t *archtest.Tree) ([]archtest.Finding, error) {
+		text, err := os.ReadFile("testdata/escape.txt")
+		if err != nil {
+			return nil, err
+		}
+		return archtest.Escapes(t, ledger, string(text))
+	},
+}
