@@ -16,15 +16,16 @@ const (
 	clHash          // #
 	clParam         // ?
 	clEscape        // \
+	clPunct         // comma, parentheses, =
 )
 
 var class = [256]uint8{
 	0: clSpace, '\t': clSpace, '\n': clSpace, '\v': clSpace, '\f': clSpace, '\r': clSpace, ' ': clSpace,
-	'!': clOp, '"': clQuote, '#': clHash, '$': clWord, '&': clOp, '\'': clQuote, '*': clOp,
+	'!': clOp, '"': clQuote, '#': clHash, '$': clWord, '&': clOp, '\'': clQuote, '(': clPunct, ')': clPunct, '*': clOp, ',': clPunct,
 	'-': clMinus, '.': clDot, '/': clSlash,
 	'0': clDigit, '1': clDigit, '2': clDigit, '3': clDigit, '4': clDigit,
 	'5': clDigit, '6': clDigit, '7': clDigit, '8': clDigit, '9': clDigit,
-	':': clOp, '<': clOp, '=': clOp, '>': clOp, '?': clParam, '@': clAt,
+	':': clOp, '<': clOp, '=': clPunct, '>': clOp, '?': clParam, '@': clAt,
 	'A': clWord, 'B': clWord, 'C': clWord, 'D': clWord, 'E': clWord, 'F': clWord, 'G': clWord,
 	'H': clWord, 'I': clWord, 'J': clWord, 'K': clWord, 'L': clWord, 'M': clWord, 'N': clWord,
 	'O': clWord, 'P': clWord, 'Q': clWord, 'R': clWord, 'S': clWord, 'T': clWord, 'U': clWord,

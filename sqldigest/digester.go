@@ -3,6 +3,7 @@ package sqldigest
 import (
 	"crypto/sha256"
 	"hash"
+	"slices"
 )
 
 // DefaultMaxText is how much normalized text a Digester keeps unless told otherwise.
@@ -14,6 +15,8 @@ const (
 	spillRoom = 8 << 10
 	// keptBuffer is the most scratch that survives Reset.
 	keptBuffer = 16 << 10
+	// minRoom is how much room begin leaves: for any token but an identifier, and a space.
+	minRoom = 128
 	// pieceSize is how much of a long identifier is appended at a time.
 	pieceSize = 2 << 10
 )
@@ -33,13 +36,14 @@ type Digester struct {
 
 	buf         []byte // normalized text
 	toks        [window]token
-	top, floor  uint   // tokens [floor, top) are in toks, each at its number modulo window
+	top         uint   // tokens in the text and two sentinels; each is in toks at its number modulo window
 	pushed      uint64 // counts tokens; never goes back
 	afterString uint64 // pushed, as it was after a string literal
 	signs       int    // in the last token, when that is tokUnary
 	semicolon   bool   // a semicolon is due before the next token
 
-	limit   int       // length of buf at which to spill
+	soft    int       // length of buf past which makeRoom is due
+	limit   int       // length of buf past which to spill
 	kept    int       // length of the text that stays in buf after the first spill
 	hashed  hash.Hash // state over the text that was spilled
 	spilled bool
@@ -85,11 +89,12 @@ func (d *Digester) Reset(m Mode) {
 	d.buf = d.buf[:0]
 	d.s = scanner{mode: m}
 	d.open, d.half = openNone, 0
-	d.toks[0] = token{code: tokStart}
-	d.top, d.floor = 1, 0
+	d.toks[0], d.toks[1] = token{code: tokNone}, token{code: tokStart}
+	d.top = 2
 	d.pushed, d.afterString = 1, 0
 	d.semicolon, d.spilled, d.summed = false, false, false
 	d.limit = d.maxText() + spillRoom
+	d.soft = min(d.limit, cap(d.buf)-minRoom)
 	d.kept, d.ncarry = 0, 0
 	d.tags.reset()
 }
@@ -184,6 +189,17 @@ func lastBorder(text []byte, n int) int {
 	}
 }
 
+// makeRoom spills the text if it has grown past the limit, and leaves room for minRoom bytes.
+func (d *Digester) makeRoom() {
+	if len(d.buf) > d.limit {
+		d.spill()
+	}
+	if cap(d.buf)-len(d.buf) < minRoom {
+		d.buf = slices.Grow(d.buf, max(minRoom, len(d.buf), 512))
+	}
+	d.soft = min(d.limit, cap(d.buf)-minRoom)
+}
+
 // spill hashes the settled part of the text past what is kept, and drops it.
 func (d *Digester) spill() {
 	settled := d.settled()
@@ -199,17 +215,18 @@ func (d *Digester) spill() {
 	d.hashed.Write(d.buf[d.kept:settled])
 	drop := settled - d.kept
 	d.buf = append(d.buf[:d.kept], d.buf[settled:]...)
-	for k := d.floor; k != d.top; k++ {
-		d.toks[k%window].start -= drop
+	for i := range d.toks {
+		d.toks[i].start -= drop
 	}
 }
 
 // settled returns the length of the text that no rule can change any more: up to the last
-// identifier, or to the window.
+// identifier, or all but the last few tokens. There are more than that many: it is only asked
+// about a text past MaxText.
 func (d *Digester) settled() int {
 	end := len(d.buf)
-	for k := d.top; k != d.floor; k-- {
-		t := d.toks[(k-1)%window]
+	for k := uint(1); k <= longRule; k++ {
+		t := d.toks[(d.top-k)%window]
 		if t.code == tokIdent {
 			break
 		}

@@ -10,6 +10,10 @@ func (d *Digester) run(b []byte, i, stop int, final bool) int {
 			i = d.resume(b, i)
 			continue
 		}
+		if end := d.fast(b, i, stop, final); end != i {
+			i = end
+			continue
+		}
 		kind, end, word, open := d.s.next(b, i, final)
 		switch kind {
 		case kindMore:
@@ -25,6 +29,108 @@ func (d *Digester) run(b []byte, i, stop int, final bool) int {
 		i = d.token(b, i, end, kind, word, open)
 	}
 	return i
+}
+
+// fast is run for plain tokens: a word, a decimal integer, a short string, punctuation, with
+// nothing before or after that gives them another meaning. It returns where it does not apply
+// any more, at the latest at an i ≥ stop.
+func (d *Digester) fast(b []byte, i, stop int, final bool) int {
+	for i < stop {
+		c := b[i]
+		cl := class[c]
+		if cl == clSpace {
+			i++
+			d.s.gap()
+			continue
+		}
+		if d.s.before > beforeNameAdjacent || d.semicolon {
+			return i
+		}
+		switch cl {
+		case clWord:
+			end := i + 1
+			for end < len(b) && isWord(b[end]) {
+				end++
+			}
+			if end+1 >= len(b) && !final || !d.fastWord(b, i, end) {
+				return i
+			}
+			i = end
+		case clDigit:
+			end := i + 1
+			for end < len(b) && isDigit(b[end]) {
+				end++
+			}
+			if end == len(b) && !final || end < len(b) && (isWord(b[end]) || b[end] == '.') || end-i > maxHeld {
+				return i
+			}
+			d.s.before = beforeOther
+			d.number()
+			i = end
+		case clQuote:
+			if c != '\'' {
+				return i
+			}
+			end, open := closeString(b, i+1, c, d.s.mode, final)
+			if open {
+				return i
+			}
+			d.s.before = beforeString
+			d.str()
+			i = end
+		case clParam:
+			d.s.before = beforeOther
+			d.value()
+			i++
+		case clPunct:
+			d.s.before = beforeOther
+			switch c {
+			case ',':
+				d.begin(tokComma)
+				d.buf = append(d.buf, ',')
+			case '(':
+				d.begin(tokOpen)
+				d.buf = append(d.buf, '(')
+			case ')':
+				d.closeParen()
+			default:
+				d.begin(tokExpr)
+				d.buf = append(d.buf, '=')
+			}
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// fastWord normalizes the word b[i:end] if what follows does not matter for it.
+func (d *Digester) fastWord(b []byte, i, end int) bool {
+	n := end - i
+	if n > maxHeld || end < len(b) && (b[end] == '\'' || b[end] == '.') {
+		return false
+	}
+	if n <= maxKeyword {
+		if id := lookupKeyword(b, i, end); id != 0 {
+			k := &keywords[id]
+			if k.flags&(isCall|isCharset|isLiteral) != 0 {
+				return false
+			}
+			d.s.before = beforeOther
+			if k.flags&isHint != 0 {
+				d.s.before = beforeVerb
+			}
+			d.push(k.class, k.text)
+			return true
+		}
+	}
+	d.s.before = beforeNameAdjacent
+	d.begin(tokIdent)
+	d.buf = append(d.buf, '`')
+	d.buf = append(d.buf, b[i:end]...)
+	d.buf = append(d.buf, '`')
+	return true
 }
 
 // token normalizes the significant token b[i:end] and returns where to go on.
@@ -142,7 +248,9 @@ func operatorClass(op []byte) uint8 {
 			return tokOther
 		}
 		return tokSign
-	case '=', '<', '>', '!', '*', '/', '%', '^', '~', '&', '|', ':':
+	case '*':
+		return tokStar
+	case '=', '<', '>', '!', '/', '%', '^', '~', '&', '|', ':':
 		return tokExpr
 	}
 	return tokOther
@@ -175,7 +283,7 @@ func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 func (d *Digester) appendName(p []byte) {
 	for len(p) > 0 {
 		if len(d.buf) > d.limit {
-			d.spill()
+			d.makeRoom()
 		}
 		piece := p[:min(len(p), pieceSize)]
 		p = p[len(piece):]

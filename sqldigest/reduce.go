@@ -7,6 +7,7 @@ const (
 	tokOther                  // anything without a part in the rules
 	tokIdent                  // `x`
 	tokExpr                   // an expression starts after it
+	tokStar                   // *, which an expression starts after, too
 	tokNot                    // NOT: a sign after it is unary, but NULL stays
 	tokSign                   // + or - between two operands
 	tokUnary                  // a run of unary + and -
@@ -36,24 +37,25 @@ const (
 	tokSemicolon              // ;
 )
 
+// Sets of classes.
 const (
 	// startsExpr are the tokens after which a sign is unary.
-	startsExpr uint32 = 1<<tokExpr | 1<<tokNot | 1<<tokSign | 1<<tokUnary | 1<<tokComma | 1<<tokOpen
+	startsExpr uint64 = 1<<tokExpr | 1<<tokStar | 1<<tokNot | 1<<tokSign | 1<<tokUnary | 1<<tokComma | 1<<tokOpen
 	// startsLiteral are the tokens after which NULL, TRUE and FALSE are literals.
 	startsLiteral = startsExpr &^ (1 << tokNot)
 
-	tightBefore uint32 = 1<<tokComma | 1<<tokClose | 1<<tokSemicolon
-	parens      uint32 = 1<<tokOpen | 1<<tokRow1 | 1<<tokRow
-	names       uint32 = 1 << tokIdent
+	tightBefore uint64 = 1<<tokComma | 1<<tokClose | 1<<tokSemicolon
+	parens      uint64 = 1<<tokOpen | 1<<tokRow1 | 1<<tokRow
+	names       uint64 = 1 << tokIdent
 )
 
 // tight holds for each token those that stand right after it, without a space.
-var tight = [...]uint32{
-	tokNone: tightBefore, tokStart: ^uint32(0), tokOther: tightBefore,
+var tight = [64]uint64{
+	tokNone: tightBefore, tokStart: ^uint64(0), tokOther: tightBefore,
 	tokIdent: tightBefore | 1<<tokDot | 1<<tokAt,
-	tokExpr:  tightBefore, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
-	tokOpen: ^uint32(0), tokClose: tightBefore,
-	tokDot:   tightBefore | names,
+	tokExpr:  tightBefore, tokStar: tightBefore | 1<<tokDot, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
+	tokOpen: ^uint64(0), tokClose: tightBefore,
+	tokDot:   tightBefore | names | 1<<tokStar,
 	tokAt:    tightBefore | names | 1<<tokValue,
 	tokAtAt:  tightBefore | names | 1<<tokScope,
 	tokScope: tightBefore | 1<<tokDot,
@@ -67,8 +69,13 @@ var tight = [...]uint32{
 	tokSemicolon: tightBefore,
 }
 
-// window is how many tokens at the end of the text the rules look at and may still change.
-const window = 8
+// window is how many tokens at the end of the text are on record. The longest rule looks at
+// the last five ("row , ROW ( value"), and a rule never takes back more than it looks at, so
+// no entry is needed after another took its place.
+const (
+	window   = 8
+	longRule = 5
+)
 
 // token is one token of the window: its class and where its text begins, the space before it
 // included.
@@ -78,12 +85,7 @@ type token struct {
 }
 
 // peek returns the class of the k-th token from the end, 1 being the last.
-func (d *Digester) peek(k uint) uint8 {
-	if d.top-d.floor < k {
-		return tokNone
-	}
-	return d.toks[(d.top-k)%window].code
-}
+func (d *Digester) peek(k uint) uint8 { return d.toks[(d.top-k)%window].code }
 
 // pop takes the last n tokens back.
 func (d *Digester) pop(n uint) {
@@ -97,20 +99,19 @@ func (d *Digester) push(code uint8, text string) {
 	d.buf = append(d.buf, text...)
 }
 
-// begin starts a token whose text the caller appends.
+// begin starts a token whose text the caller appends; there is room for minRoom bytes of it.
 func (d *Digester) begin(code uint8) {
-	if len(d.buf) > d.limit {
-		d.spill()
+	if len(d.buf) > d.soft {
+		d.makeRoom()
 	}
-	last := d.peek(1)
-	d.toks[d.top%window] = token{start: len(d.buf), code: code}
+	n := len(d.buf)
+	last := d.toks[(d.top-1)%window].code
+	d.toks[d.top%window] = token{start: n, code: code}
 	d.top++
 	d.pushed++
-	if d.top-d.floor > window {
-		d.floor = d.top - window
-	}
-	if tight[last]>>code&1 == 0 {
-		d.buf = append(d.buf, ' ')
+	if tight[last%64]>>(code%64)&1 == 0 {
+		d.buf = d.buf[:n+1]
+		d.buf[n] = ' '
 	}
 }
 
@@ -127,7 +128,8 @@ func (d *Digester) value() {
 			return
 		}
 	}
-	d.push(tokValue, "?")
+	d.begin(tokValue)
+	d.buf = append(d.buf, '?')
 }
 
 // list makes the last token a list of its kind.
