@@ -1,0 +1,6 @@
+//go:build invariants
+
+package bytecache
+
+// invariants has every write check that the account adds up.
+const invariants = true
