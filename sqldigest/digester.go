@@ -35,12 +35,13 @@ type Digester struct {
 	half  byte // the open token's last byte when it is one that the next byte gives a meaning
 
 	buf         []byte // normalized text
-	toks        [window]token
-	top         uint   // tokens in the text and two sentinels; each is in toks at its number modulo window
-	pushed      uint64 // counts tokens; never goes back
-	afterString uint64 // pushed, as it was after a string literal
-	signs       int    // in the last token, when that is tokUnary
-	semicolon   bool   // a semicolon is due before the next token
+	top         uint   // tokens in the text and two sentinels; the last ones are on record, each at its number modulo window
+	codes       [window]uint8
+	starts      [window]int // where in buf they begin, the space before them included
+	pushed      uint64      // counts tokens; never goes back
+	afterString uint64      // pushed, as it was after a string literal
+	signs       int         // in the last token, when that is tokUnary
+	semicolon   bool        // a semicolon is due before the next token
 
 	soft    int       // length of buf past which makeRoom is due
 	limit   int       // length of buf past which to spill
@@ -89,7 +90,7 @@ func (d *Digester) Reset(m Mode) {
 	d.buf = d.buf[:0]
 	d.s = scanner{mode: m}
 	d.open, d.half = openNone, 0
-	d.toks[0], d.toks[1] = token{code: tokNone}, token{code: tokStart}
+	d.codes[0], d.codes[1] = tokNone, tokStart
 	d.top = 2
 	d.pushed, d.afterString = 1, 0
 	d.semicolon, d.spilled, d.summed = false, false, false
@@ -215,8 +216,8 @@ func (d *Digester) spill() {
 	d.hashed.Write(d.buf[d.kept:settled])
 	drop := settled - d.kept
 	d.buf = append(d.buf[:d.kept], d.buf[settled:]...)
-	for i := range d.toks {
-		d.toks[i].start -= drop
+	for i := range d.starts {
+		d.starts[i] -= drop
 	}
 }
 
@@ -226,11 +227,10 @@ func (d *Digester) spill() {
 func (d *Digester) settled() int {
 	end := len(d.buf)
 	for k := uint(1); k <= longRule; k++ {
-		t := d.toks[(d.top-k)%window]
-		if t.code == tokIdent {
+		if d.peek(k) == tokIdent {
 			break
 		}
-		end = t.start
+		end = d.starts[(d.top-k)%window]
 	}
 	return end
 }

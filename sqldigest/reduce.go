@@ -77,20 +77,13 @@ const (
 	longRule = 5
 )
 
-// token is one token of the window: its class and where its text begins, the space before it
-// included.
-type token struct {
-	start int
-	code  uint8
-}
-
 // peek returns the class of the k-th token from the end, 1 being the last.
-func (d *Digester) peek(k uint) uint8 { return d.toks[(d.top-k)%window].code }
+func (d *Digester) peek(k uint) uint8 { return d.codes[(d.top-k)%window] }
 
 // pop takes the last n tokens back.
 func (d *Digester) pop(n uint) {
 	d.top -= n
-	d.buf = d.buf[:d.toks[d.top%window].start]
+	d.buf = d.buf[:d.starts[d.top%window]]
 }
 
 // push appends a token.
@@ -105,8 +98,8 @@ func (d *Digester) begin(code uint8) {
 		d.makeRoom()
 	}
 	n := len(d.buf)
-	last := d.toks[(d.top-1)%window].code
-	d.toks[d.top%window] = token{start: n, code: code}
+	last := d.codes[(d.top-1)%window]
+	d.starts[d.top%window], d.codes[d.top%window] = n, code
 	d.top++
 	d.pushed++
 	if tight[last%64]>>(code%64)&1 == 0 {
@@ -134,7 +127,7 @@ func (d *Digester) value() {
 
 // list makes the last token a list of its kind.
 func (d *Digester) list(code uint8) {
-	d.toks[(d.top-1)%window].code = code
+	d.codes[(d.top-1)%window] = code
 	d.buf = append(d.buf, ", ..."...)
 }
 
