@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/configuration.md instead of comparing it") //nolint:gochecknoglobals // a test's flag
+var rewrite = flag.Bool("rewrite", false, "write docs/configuration.md instead of comparing it")
 
 const configurationPage = "../../docs/configuration.md"
 

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/archtest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the findings into testdata instead of comparing them") //nolint:gochecknoglobals // a test's flag
+var rewrite = flag.Bool("rewrite", false, "write the findings into testdata instead of comparing them")
 
 // TestBadTrees runs every check on small trees that break the rules; each archive holds
 // such a tree and, in the file "findings", what is to be found in it.
@@ -78,8 +78,8 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 			lines = append(lines, check+": "+f.String()+"\n")
 		}
 	}
-	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "paths"} {
-		found, err := checks[check](tree)
+	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "globals", "paths"} {
+		found, err := checks()[check](tree)
 		note(check, found, err)
 	}
 	found, err := archtest.NotLinked(tree, "example.com/house/heavy", "cmd/demo", "start cmd/demo instead")

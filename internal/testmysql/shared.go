@@ -1,15 +1,19 @@
 package testmysql
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 )
 
-// shared is the test binary's server, started by the first test that asks for it. It is the
-// package's one process-wide value: a test binary has no other place to keep what all its
-// tests share.
-var shared struct { //nolint:gochecknoglobals // one server a test binary
+// shared is the test binary's server. It is the package's one process-wide value: a test
+// binary has no other place to keep what all its tests share.
+var shared sharedServer //nolint:gochecknoglobals // one server a test binary
+
+// A sharedServer is started by the first test that asks for it.
+type sharedServer struct {
 	mu      sync.Mutex
 	server  *Server
 	err     error // why it did not start; not tried again
@@ -31,7 +35,7 @@ func Shared(t interface {
 },
 ) *Schema {
 	t.Helper()
-	server, n, err := sharedServer()
+	server, n, err := shared.get()
 	if err != nil {
 		t.Fatalf("start the shared MariaDB server: %v", err)
 		return nil
@@ -49,14 +53,27 @@ func Shared(t interface {
 	return s
 }
 
-func sharedServer() (s *Server, n int, err error) {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = New()
+// get returns the server, and a number that it returns once.
+func (s *sharedServer) get() (server *Server, n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil && s.err == nil {
+		s.server, s.err = New()
 	}
-	shared.schemas++
-	return shared.server, shared.schemas, shared.err
+	s.schemas++
+	return s.server, s.schemas, s.err
+}
+
+// end stops the server for good.
+func (s *sharedServer) end() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	server := s.server
+	s.server, s.err = nil, errors.New("the tests are over")
+	if server == nil {
+		return nil
+	}
+	return server.Close()
 }
 
 // DSN returns go-sql-driver's data source name for an account, with this schema.
@@ -93,15 +110,9 @@ type runner struct{ tests Runner }
 
 func (r runner) Run() int {
 	code := r.tests.Run()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server == nil {
-		return code
-	}
-	if err := shared.server.Close(); err != nil {
-		fmt.Printf("testmysql: stop the shared server: %v\n", err)
+	if err := shared.end(); err != nil {
+		fmt.Fprintf(os.Stderr, "testmysql: stop the shared server: %v\n", err)
 		code = max(code, 1)
 	}
-	shared.server, shared.err = nil, fmt.Errorf("the tests are over")
 	return code
 }

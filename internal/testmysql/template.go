@@ -92,7 +92,7 @@ func templateDir(mariadbd string) (string, error) {
 
 // makeTemplate initialises a data directory and moves it to dir when it is whole. The work
 // happens in a directory that the server's user may enter, which a cache may not be.
-func makeTemplate(mariadbd, dir string) error {
+func makeTemplate(mariadbd, dir string) (err error) {
 	install, err := findProgram("mariadb-install-db", "mysql_install_db")
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func makeTemplate(mariadbd, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer work.remove()
+	defer func() { err = errors.Join(err, work.remove()) }()
 	data := filepath.Join(work.path, "data")
 
 	args := []string{

@@ -81,8 +81,7 @@ func makeWorkDir(o owner) (*workDir, error) {
 		err = o.own(path)
 	}
 	if err != nil {
-		w.remove()
-		return nil, fmt.Errorf("make the server's directory: %w", err)
+		return nil, fmt.Errorf("make the server's directory: %w", errors.Join(err, w.remove()))
 	}
 	return w, nil
 }

@@ -1,0 +1,62 @@
+# Every step that continuous integration runs is a target here; `make help` lists them.
+.DEFAULT_GOAL := help
+
+LINT_VERSION := v2.11.4
+LINT := .tools/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# Views, pools and sessions are checked harder under the tag invariants.
+INVARIANTS := ./bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./gateway/...
+
+# Where goroutines meet.
+RACE := ./bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./sqlplan/... ./tick/... ./web/... ./internal/config/... ./internal/demo/... ./internal/governor/...
+
+# How long each fuzz target and each benchmark runs, and on what.
+FUZZTIME ?= 30s
+BENCHTIME ?= 1s
+PACKAGES ?= ./...
+
+.PHONY: help build run test race lint fuzz bench generate clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+build: ## build bin/tare and bin/tare-demo
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
+
+run: build ## show the gateway at work on an embedded database
+	bin/tare demo
+
+test: ## vet and test everything; installs a missing MariaDB server
+	.ci/packages mariadbd gcc
+	go vet ./...
+	go test ./...
+	go test -tags invariants $(INVARIANTS)
+	go test -race $(RACE)
+
+race: ## test everything with the race detector
+	.ci/packages mariadbd gcc
+	go test -race $(PACKAGES)
+
+lint: $(LINT) ## run the linters of .golangci.yml
+	$(LINT) run $(PACKAGES)
+
+$(LINT):
+	GOBIN=$(CURDIR)/$(dir $(LINT)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
+	.ci/fuzz $(FUZZTIME) $(PACKAGES)
+
+bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
+	.ci/packages mariadbd
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) $(PACKAGES)
+
+generate: ## write the generated code and documentation again
+	go generate ./...
+	go test -count=1 ./cmd/tare -run TestConfigurationPage -rewrite
+
+clean: ## remove what was built
+	rm -rf bin .tools
