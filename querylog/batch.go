@@ -30,12 +30,14 @@ func (b *batch) note(end time.Time) {
 // passes it finds room too.
 const bufferSlack = 8 << 10
 
-// A batchStore keeps batches that are not in use, at most spare of them and none whose
-// buffer has outgrown the bound: after a huge line its buffer is the garbage collector's.
+// A batchStore keeps batches that are not in use: as many as the sinks' queues may hold
+// while there is traffic, spare of them otherwise, and none whose buffer has outgrown the
+// bound: after a huge line its buffer is the garbage collector's.
 type batchStore struct {
 	size   int // bytes a new buffer has
 	maxCap int // bytes above which a buffer is not kept
-	spare  int
+	spare  int // batches kept by trim
+	most   int // batches kept by release
 
 	mu   sync.Mutex
 	free []*batch // under mu
@@ -66,8 +68,18 @@ func (s *batchStore) release(b *batch) {
 	}
 	b.buf, b.lines, b.from, b.to = b.buf[:0], 0, 0, 0
 	s.mu.Lock()
-	if len(s.free) < s.spare {
+	if len(s.free) < s.most {
 		s.free = append(s.free, b)
+	}
+	s.mu.Unlock()
+}
+
+// trim lets go of what a burst has left.
+func (s *batchStore) trim() {
+	s.mu.Lock()
+	if len(s.free) > s.spare {
+		clear(s.free[s.spare:])
+		s.free = s.free[:s.spare]
 	}
 	s.mu.Unlock()
 }

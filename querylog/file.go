@@ -5,31 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
+	"syscall"
+	"time"
 )
 
-// A file is an output that appends to a file. It goes on in a new one when the path no
-// longer leads to the file that is open, and when reopen was called.
+// A file is an output that appends to a file. It goes on in a new one when the file has been
+// removed, when reopen was called, and when its rotation says so. A file that was only
+// renamed is written on, as programs that rotate logs expect, until reopen. Whatever fails there, the file in use stays in use.
 type file struct {
-	path string
-	mode fs.FileMode
+	path     string
+	mode     fs.FileMode
+	rotation Rotation
+	log      *slog.Logger
 
-	f    *os.File    // of the writer
-	info fs.FileInfo // f's identity
-	size int64       // bytes in f
+	f    *os.File       // of the writer, as all below
+	fd   int            // f's descriptor
+	stat syscall.Stat_t // of f, at the last look
+	size int64          // bytes in f
+	last time.Time      // when f was written last
+
+	tidier
 
 	mu   sync.Mutex
 	next *os.File // opened by reopen, not yet taken by the writer
 }
 
-func openFile(path string, mode fs.FileMode) (*file, error) {
-	o := &file{path: path, mode: mode}
+func openFile(path string, mode fs.FileMode, r Rotation, log *slog.Logger) (*file, error) {
+	o := &file{path: path, mode: mode, rotation: r, log: log}
 	f, err := o.open()
 	if err != nil {
 		return nil, err
 	}
-	return o, o.use(f)
+	if err := o.use(f); err != nil {
+		return nil, err
+	}
+	o.tidy(o) // what an earlier run left
+	return o, nil
 }
 
 func (o *file) open() (*os.File, error) {
@@ -49,7 +63,7 @@ func (o *file) use(f *os.File) error {
 	if o.f != nil {
 		err = o.f.Close()
 	}
-	o.f, o.info, o.size = f, info, info.Size()
+	o.f, o.fd, o.size, o.last = f, int(f.Fd()), info.Size(), info.ModTime()
 	return err
 }
 
@@ -68,33 +82,53 @@ func (o *file) reopen() error {
 	return nil
 }
 
-// turn takes the file that reopen opened, or opens the path anew when it no longer leads
-// to the file in use.
+// turn takes the file that reopen opened, or makes a new one when the one in use has been
+// removed.
 func (o *file) turn() error {
 	o.mu.Lock()
 	f := o.next
 	o.next = nil
 	o.mu.Unlock()
 	if f == nil {
-		if info, err := os.Stat(o.path); err == nil && os.SameFile(info, o.info) {
-			return nil
+		if err := syscall.Fstat(o.fd, &o.stat); err != nil || o.stat.Nlink > 0 {
+			return nil // in doubt the write itself tells what is wrong
 		}
 		var err error
 		if f, err = o.open(); err != nil {
-			return err // the file in use, wherever it is, stays in use
+			return err
 		}
 	}
 	return o.use(f)
 }
 
+// rotate moves the file in use aside and begins a new one.
+func (o *file) rotate(now time.Time) error {
+	old := rotatedPath(o.path, now)
+	if err := os.Rename(o.path, old); err != nil {
+		return fmt.Errorf("rotate query log: %w", err)
+	}
+	f, err := o.open()
+	if err != nil {
+		return errors.Join(err, os.Rename(old, o.path))
+	}
+	err = o.use(f)
+	o.tidy(o)
+	return err
+}
+
 func (o *file) write(p []byte) (int, error) {
 	turned := o.turn()
+	now := time.Now()
+	if turned == nil && o.rotation.due(o.size, o.last, now, len(p)) {
+		turned = o.rotate(now)
+	}
 	n, err := o.f.Write(p)
 	if err != nil {
 		err = fmt.Errorf("write query log: %w", err)
 		n, err = o.untear(p, n, err)
 	}
 	o.size += int64(n)
+	o.last = now
 	return n, errors.Join(err, turned)
 }
 
@@ -110,6 +144,7 @@ func (o *file) untear(p []byte, n int, err error) (int, error) {
 }
 
 func (o *file) close() (int, error) {
+	o.stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var err error

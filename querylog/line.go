@@ -1,8 +1,10 @@
 package querylog
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -67,7 +69,8 @@ type Line struct {
 	second [20]byte
 	warm   bool // second is filled
 
-	scratch []byte // for redacted error texts
+	scratch []byte  // for redacted error texts and odd keys
+	order   []int32 // for sorting bind variables
 }
 
 // Begin starts a line of the kind at the end of dst.
@@ -96,14 +99,20 @@ func (l *Line) End() []byte {
 // key appends the separator and the name of a field.
 func (l *Line) key(name string) {
 	b := l.buf
+	n := len(b)
+	if cap(b)-n < len(name)+4 {
+		b = slices.Grow(b, len(name)+4)
+	}
 	if l.Format == JSON {
-		b = append(b, ',', '"')
-		b = append(b, name...)
-		b = append(b, '"', ':')
+		b = b[:n+len(name)+4]
+		b[n], b[n+1] = ',', '"'
+		copy(b[n+2:], name)
+		b[len(b)-2], b[len(b)-1] = '"', ':'
 	} else {
-		b = append(b, '\t')
-		b = append(b, name...)
-		b = append(b, ':')
+		b = b[:n+len(name)+2]
+		b[n] = '\t'
+		copy(b[n+1:], name)
+		b[len(b)-1] = ':'
 	}
 	l.buf = b
 }
@@ -150,13 +159,13 @@ func (l *Line) Token(name, value string) {
 // Int writes a whole number.
 func (l *Line) Int(name string, v int64) {
 	l.key(name)
-	l.buf = strconv.AppendInt(l.buf, v, 10)
+	l.buf = appendInt(l.buf, v)
 }
 
 // Uint writes a whole number.
 func (l *Line) Uint(name string, v uint64) {
 	l.key(name)
-	l.buf = strconv.AppendUint(l.buf, v, 10)
+	l.buf = appendUint(l.buf, v)
 }
 
 // Bool writes true or false.
@@ -185,14 +194,11 @@ func (l *Line) appendTime(t time.Time) {
 		l.fillSecond(t, sec)
 	}
 	b := append(l.buf, l.second[:]...)
-	var frac [10]byte
-	ns := uint32(t.Nanosecond())
-	for i := 8; i >= 0; i-- {
-		frac[i] = byte('0' + ns%10)
-		ns /= 10
-	}
-	frac[9] = 'Z'
-	l.buf = append(b, frac[:]...)
+	at := len(b)
+	b = appendUint(b, 1e9+uint64(t.Nanosecond())) // ten digits, of which the first goes
+	copy(b[at:], b[at+1:])
+	b[len(b)-1] = 'Z'
+	l.buf = b
 }
 
 // fillSecond keeps "2006-01-02T15:04:05." of t. Years that RFC 3339 cannot write are
@@ -236,9 +242,7 @@ func (l *Line) Hex(name string, b []byte) {
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
 	}
-	for _, c := range b {
-		l.buf = append(l.buf, hexDigits[c>>4], hexDigits[c&15])
-	}
+	l.buf = hex.AppendEncode(l.buf, b)
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
 	}
@@ -278,7 +282,14 @@ func (l *Line) closeNested(at int) {
 }
 
 // command writes a command's name as SHOW PROCESSLIST does.
-func (l *Line) command(c mysqlwire.Command) { l.String("command", c.String()) }
+func (l *Line) command(c mysqlwire.Command) {
+	if c <= mysqlwire.ComClone || c == mysqlwire.ComStmtBulkExecute {
+		l.Token("command", c.String())
+		return
+	}
+	l.scratch = strconv.AppendUint(append(l.scratch[:0], "Command 0x"...), uint64(c), 16)
+	l.Bytes("command", l.scratch)
+}
 
 // ErrorText writes an error's text as far as the redaction lets it show.
 func (l *Line) ErrorText(name string, number uint16, text []byte) {
@@ -291,15 +302,32 @@ func (l *Line) ErrorText(name string, number uint16, text []byte) {
 	}
 }
 
-// SQL writes a statement's text, cut after MaxText bytes, and its true length in bytes as
-// name_bytes when the text was cut here or when true is longer than b already.
-func (l *Line) SQL(name, nameBytes string, b []byte, length int) {
+// SQL writes a statement's text, cut after MaxText bytes. length is the statement's true
+// length in bytes where b is only its beginning, else 0. A text that is not whole is
+// followed by a field with "_bytes" behind the name: the true length.
+func (l *Line) SQL(name string, b []byte, length int) {
 	length = max(length, len(b))
 	if l.MaxText > 0 {
 		b = cutText(b, l.MaxText)
 	}
 	l.Bytes(name, b)
 	if length > len(b) {
-		l.Int(nameBytes, int64(length))
+		l.count(name, "_bytes", length)
 	}
+}
+
+// count writes a number under a name and suffix.
+func (l *Line) count(name, suffix string, n int) {
+	if l.Format == JSON {
+		l.buf = append(l.buf, ',', '"')
+		l.buf = append(l.buf, name...)
+		l.buf = append(l.buf, suffix...)
+		l.buf = append(l.buf, '"', ':')
+	} else {
+		l.buf = append(l.buf, '\t')
+		l.buf = append(l.buf, name...)
+		l.buf = append(l.buf, suffix...)
+		l.buf = append(l.buf, ':')
+	}
+	l.buf = appendInt(l.buf, int64(n))
 }

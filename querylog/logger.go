@@ -24,6 +24,9 @@ type Logger struct {
 	store      batchStore
 	stripes    []stripe // their number is a power of two
 	timer      *time.Timer
+	sampling   Sampling
+	filter     Filter
+	limiter    *limiter // nil without a limit per digest
 
 	armed  atomic.Bool // timer runs, or has just fired and will flush all stripes
 	closed atomic.Bool
@@ -60,6 +63,11 @@ func New(o Options) (*Logger, error) {
 		boot:       o.Boot,
 		flushBytes: or(o.FlushBytes, DefaultFlushBytes),
 		flushAfter: or(o.FlushAfter, DefaultFlushAfter),
+		sampling:   o.Sampling,
+		filter:     o.Filter,
+	}
+	if o.Sampling.PerDigest > 0 {
+		l.limiter = &limiter{perSecond: o.Sampling.PerDigest}
 	}
 	if l.boot == "" {
 		var b [8]byte
@@ -83,6 +91,10 @@ func New(o Options) (*Logger, error) {
 		}
 	}
 	l.store.spare = (n + 4) * len(l.lanes)
+	for _, s := range l.sinks {
+		l.store.most += s.limit / l.store.size
+	}
+	l.store.most += l.store.spare
 	l.timer = time.AfterFunc(time.Hour, l.flushDue)
 	l.timer.Stop()
 	for _, s := range l.sinks {
@@ -99,7 +111,7 @@ func (l *Logger) open(o *Options) error {
 	}
 	for i := range o.Sinks {
 		so := &o.Sinks[i]
-		out, err := so.open()
+		out, err := so.open(log)
 		if err != nil {
 			for _, s := range l.sinks {
 				_, _ = s.out.close() // nothing was written
@@ -122,7 +134,7 @@ func (l *Logger) open(o *Options) error {
 		ln.sinks = append(ln.sinks, s)
 	}
 	if size := or(o.RingBytes, DefaultRingBytes); size > 0 {
-		l.ring = newRing(size)
+		l.ring = newRing(size, l.boot)
 		l.lane(o, JSON, o.RingRedaction).ring = l.ring
 	}
 	return nil
@@ -159,6 +171,15 @@ func (l *Logger) LogEntry(e Entry) {
 		return
 	}
 	facts := e.Facts()
+	reason, factor := l.sampling.choose(&facts)
+	if factor == 0 || !l.filter.Empty() && !l.filter.passEntry(e) {
+		return
+	}
+	if l.limiter != nil {
+		if factor = l.limiter.take(&facts, reason, factor); factor == 0 {
+			return
+		}
+	}
 	s := &l.stripes[mix(facts.Origin)&uint64(len(l.stripes)-1)]
 	s.mu.Lock()
 	if l.closed.Load() {
@@ -176,6 +197,12 @@ func (l *Logger) LogEntry(e Entry) {
 		line.Token("boot", l.boot)
 		line.Uint("seq", seq)
 		e.AppendFields(line)
+		if reason != emitAll {
+			line.Token("emit_reason", reason)
+		}
+		if factor > 1 {
+			line.Uint("sample_factor", factor)
+		}
 		sl.b.buf = line.End()
 		sl.b.note(facts.End)
 		if len(sl.b.buf) >= l.flushBytes {
@@ -213,6 +240,7 @@ func (l *Logger) handOver(ln *lane, sl *stripeLane) {
 func (l *Logger) flushDue() {
 	l.armed.Store(false)
 	l.flush()
+	l.store.trim()
 }
 
 // flush hands over what all stripes hold.

@@ -14,6 +14,11 @@ import (
 type Options struct {
 	Sinks []SinkOptions
 
+	// Sampling and Filter choose what is logged, for all sinks. Both are decided before
+	// anything is formatted; an entry that the filter refuses is not counted anywhere.
+	Sampling Sampling
+	Filter   Filter
+
 	// RingBytes is the size of the ring in memory that ServeHTTP shows: 0 means
 	// DefaultRingBytes, a negative number no ring.
 	RingBytes     int
@@ -55,6 +60,8 @@ type SinkOptions struct {
 
 	// Mode is what a new file gets; 0 means 0600: the log shows data of its users.
 	Mode fs.FileMode
+
+	Rotation Rotation // of a file
 }
 
 // The defaults of Options.
@@ -70,7 +77,10 @@ const (
 
 // Validate says what is wrong with o.
 func (o *Options) Validate() error {
-	var errs []error
+	errs := []error{o.Sampling.Validate()}
+	if o.RingRedaction > RedactAll {
+		errs = append(errs, fmt.Errorf("%v of the ring is unknown", o.RingRedaction))
+	}
 	if o.MaxText < 0 || o.MaxBind < 0 || o.FlushBytes < 0 || o.FlushAfter < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
@@ -102,8 +112,10 @@ func (s *SinkOptions) validate() error {
 		return fmt.Errorf("%v is unknown", s.Redaction)
 	case s.QueueBytes < 0:
 		return errors.New("the queue's size is negative")
+	case (s.Path == "" || s.Path == "-") && s.Rotation != Rotation{}:
+		return errors.New("only a file can be rotated")
 	}
-	return nil
+	return s.Rotation.validate()
 }
 
 func (s *SinkOptions) name() string {
@@ -117,14 +129,14 @@ func (s *SinkOptions) name() string {
 }
 
 // open opens the sink's output.
-func (s *SinkOptions) open() (output, error) {
+func (s *SinkOptions) open(log *slog.Logger) (output, error) {
 	switch s.Path {
 	case "":
 		return &stream{w: s.Writer}, nil
 	case "-":
 		return &stream{w: os.Stdout}, nil
 	}
-	return openFile(s.Path, or(s.Mode, DefaultFileMode))
+	return openFile(s.Path, or(s.Mode, DefaultFileMode), s.Rotation, log)
 }
 
 // or is v, or the default when v is zero.

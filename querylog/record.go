@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"encoding/hex"
 	"net/netip"
 	"time"
 
@@ -33,6 +34,11 @@ type Record struct {
 	Text      []byte
 	TextBytes int
 
+	// Binds and BindNames are the Values and Names of the statement's
+	// mysqlwire.StmtParams.
+	Binds     []mysqlwire.BinaryValue
+	BindNames [][]byte
+
 	RowsReturned uint64
 	RowsAffected uint64
 	BytesIn      uint64 // payload bytes of the command
@@ -52,10 +58,9 @@ type Record struct {
 	Tags []Tag // sqlcommenter's
 
 	PinnedReason string // why the session keeps its backend connection
-}
 
-// A Tag is one key and value of a sqlcommenter comment, decoded.
-type Tag struct{ Key, Value []byte }
+	scratch [64]byte // for FieldValue
+}
 
 // kindStatement is the kind of a Record's line.
 const kindStatement = "statement"
@@ -73,6 +78,74 @@ func (r *Record) Facts() Facts {
 		Digest: r.Digest,
 		Origin: r.ConnectionID,
 	}
+}
+
+// FieldValue answers a field by its name, for filters. It does not allocate.
+func (r *Record) FieldValue(name string) Value {
+	switch name {
+	case "kind":
+		return text(view(kindStatement))
+	case "total_ns":
+		return Value{Number: float64(r.Total)}
+	case "plan_ns":
+		return Value{Number: float64(r.Plan)}
+	case "backend_ns":
+		return Value{Number: float64(r.Upstream)}
+	case "first_byte_ns":
+		return Value{Number: float64(r.FirstByte)}
+	case "connection_id":
+		return Value{Number: float64(r.ConnectionID)}
+	case "user":
+		return text(view(r.User))
+	case "schema":
+		return text(view(r.Schema))
+	case "backend":
+		return text(view(r.Backend))
+	case "command":
+		return text(view(r.Command.String()))
+	case "statement_type":
+		return text(view(r.StatementType))
+	case "client":
+		if !r.Client.IsValid() {
+			return Value{}
+		}
+		return text(r.Client.AppendTo(r.scratch[:0]))
+	case "digest":
+		return text(hex.AppendEncode(r.scratch[:0], r.Digest[:]))
+	case "normalized":
+		return text(r.Normalized)
+	case "text":
+		return text(r.Text)
+	case "rows_returned":
+		return Value{Number: float64(r.RowsReturned)}
+	case "rows_affected":
+		return Value{Number: float64(r.RowsAffected)}
+	case "bytes_in":
+		return Value{Number: float64(r.BytesIn)}
+	case "bytes_out":
+		return Value{Number: float64(r.BytesOut)}
+	case "warnings":
+		return Value{Number: float64(r.Warnings)}
+	case "error_number":
+		return Value{Number: float64(r.ErrorNumber)}
+	case "sqlstate":
+		return text(view(r.SQLState))
+	case "error_text":
+		return text(r.ErrorText)
+	case "pinned_reason":
+		return text(view(r.PinnedReason))
+	}
+	return Value{}
+}
+
+func text(b []byte) Value { return Value{Text: b, IsText: true} }
+
+// filterFields are the names that FieldValue knows.
+var filterFields = []string{
+	"kind", "total_ns", "plan_ns", "backend_ns", "first_byte_ns", "connection_id", "user", "client",
+	"schema", "backend", "command", "statement_type", "digest", "normalized", "text", "rows_returned",
+	"rows_affected", "bytes_in", "bytes_out", "warnings", "error_number", "sqlstate",
+	"error_text", "pinned_reason",
 }
 
 // AppendFields writes r's fields to l. It does not allocate when l's buffer has room.
@@ -148,10 +221,16 @@ func (r *Record) appendTexts(l *Line) {
 		return
 	}
 	if len(r.Normalized) != 0 {
-		l.SQL("normalized", "normalized_bytes", r.Normalized, 0)
+		l.SQL("normalized", r.Normalized, 0)
 	}
 	if l.OriginalText && len(r.Text) != 0 && l.Redaction == RedactNone {
-		l.SQL("text", "text_bytes", r.Text, r.TextBytes)
+		l.SQL("text", r.Text, r.TextBytes)
+	}
+	if len(r.Binds) != 0 {
+		l.Binds("binds", r.Binds, r.BindNames)
+	}
+	if len(r.Tags) != 0 {
+		l.Tags("tags", r.Tags)
 	}
 }
 

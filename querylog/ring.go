@@ -3,54 +3,78 @@ package querylog
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"sync"
+	"time"
 )
 
 // ringHeader is what stands before each line in a ring: its length in 4 bytes.
 const ringHeader = 4
 
-// A ring keeps the latest lines of a lane in a fixed number of bytes. Offsets count all
-// bytes ever appended; a byte's place is its offset modulo the ring's size.
+// A ring keeps the latest lines of a lane in a fixed number of bytes, and lets readers
+// follow. Offsets count all bytes ever appended; a byte's place is its offset modulo the
+// ring's size. A reader that falls behind loses lines; the ring never waits.
 type ring struct {
+	boot string
+
 	mu      sync.Mutex
 	buf     []byte
 	start   uint64 // offset of the oldest line's header, under mu, as all below
 	end     uint64 // offset behind the newest line
 	first   uint64 // number of the oldest line; lines are numbered from 0
 	next    uint64 // number of the line to come
-	skipped uint64 // lines too long for the ring
 	closed  bool
 	readers []*ringReader
+	stats   SinkStats
+	http    SinkStats // of readers that have left
+	line    Line
+	notes   []byte
 }
 
-// A ringReader is woken when lines arrive.
-type ringReader struct{ wake chan struct{} }
-
-func newRing(size int) *ring { return &ring{buf: make([]byte, size)} }
+func newRing(size int, boot string) *ring {
+	return &ring{buf: make([]byte, size), boot: boot, stats: SinkStats{Name: "ring"}, http: SinkStats{Name: "http"}}
+}
 
 // append copies the lines of b into the ring, over the oldest ones.
 func (r *ring) append(b *batch) {
 	r.mu.Lock()
+	r.stats.Offered += uint64(b.lines)
 	for rest := b.buf; len(rest) > 0; {
 		n := bytes.IndexByte(rest, '\n') + 1
-		r.appendLine(rest[:n])
+		if ringHeader+n > len(r.buf) {
+			r.dropLine(n, b)
+		} else {
+			r.appendLine(rest[:n])
+			r.stats.Written++
+			r.stats.Bytes += uint64(n)
+		}
 		rest = rest[n:]
 	}
+	r.rouse()
+	r.mu.Unlock()
+}
+
+// dropLine puts a dropped record in the place of a line of n bytes that is longer than the
+// ring.
+func (r *ring) dropLine(n int, b *batch) {
+	r.stats.Dropped++
+	d := lost{records: 1, bytes: uint64(n), from: b.from, to: b.to}
+	r.notes = appendDropped(r.notes[:0], &r.line, r.boot, r.stats.Name, d)
+	r.appendLine(r.notes)
+}
+
+// rouse wakes all readers.
+func (r *ring) rouse() {
 	for _, rd := range r.readers {
 		select {
 		case rd.wake <- struct{}{}:
 		default:
 		}
 	}
-	r.mu.Unlock()
 }
 
 func (r *ring) appendLine(line []byte) {
 	need := ringHeader + len(line)
-	if need > len(r.buf) {
-		r.skipped++
-		return
-	}
 	for int(r.end-r.start)+need > len(r.buf) {
 		r.start += uint64(ringHeader + r.lengthAt(r.start))
 		r.first++
@@ -89,11 +113,98 @@ func (r *ring) lengthAt(at uint64) int {
 func (r *ring) close() {
 	r.mu.Lock()
 	r.closed = true
-	for _, rd := range r.readers {
-		select {
-		case rd.wake <- struct{}{}:
-		default:
-		}
-	}
+	r.rouse()
 	r.mu.Unlock()
+}
+
+// A ringReader follows a ring at its own pace.
+type ringReader struct {
+	r     *ring
+	wake  chan struct{} // holds a token while there may be something to read
+	at    uint64        // offset of the next line's header; of the reader alone, as line
+	line  uint64        // number of the next line
+	stats SinkStats     // under r.mu
+}
+
+// attach makes a reader that begins with the oldest line, or with the next one to come.
+func (r *ring) attach(history bool) *ringReader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rd := &ringReader{r: r, wake: make(chan struct{}, 1), at: r.end, line: r.next}
+	if history {
+		rd.at, rd.line = r.start, r.first
+	}
+	r.readers = append(r.readers, rd)
+	return rd
+}
+
+// detach ends the reader; what it counted stays in the ring's counts.
+func (rd *ringReader) detach() {
+	r := rd.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readers = slices.DeleteFunc(r.readers, func(o *ringReader) bool { return o == rd })
+	r.http.add(&rd.stats)
+}
+
+// readChunk is how many bytes of lines a reader takes at once, or one line more.
+const readChunk = 64 << 10
+
+// read appends whole lines to dst, and says how many were overwritten before them and
+// whether there will never be more.
+func (rd *ringReader) read(dst []byte) (lines []byte, missed uint64, closed bool) {
+	r := rd.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rd.line < r.first {
+		missed = r.first - rd.line
+		rd.at, rd.line = r.start, r.first
+	}
+	for at := len(dst); rd.at < r.end && len(dst)-at < readChunk; rd.line++ {
+		n := r.lengthAt(rd.at)
+		dst = r.take(dst, rd.at+ringHeader, n)
+		rd.at += uint64(ringHeader + n)
+	}
+	return dst, missed, r.closed && rd.at == r.end
+}
+
+// newest is the number of the line to come.
+func (rd *ringReader) newest() uint64 {
+	rd.r.mu.Lock()
+	defer rd.r.mu.Unlock()
+	return rd.r.next
+}
+
+// count adds what became of lines that were read or missed.
+func (rd *ringReader) count(s SinkStats) {
+	rd.r.mu.Lock()
+	rd.stats.add(&s)
+	rd.r.mu.Unlock()
+}
+
+func (r *ring) statsNow() (ringStats, http SinkStats, readers int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ringStats, http = r.stats, r.http
+	ringStats.QueuedBytes = len(r.buf)
+	for _, rd := range r.readers {
+		http.add(&rd.stats)
+	}
+	return ringStats, http, len(r.readers)
+}
+
+// appendDropped appends the line that says what a sink could not take.
+func appendDropped(dst []byte, l *Line, boot, sink string, d lost) []byte {
+	l.Begin(dst, kindDropped)
+	l.String("boot", boot)
+	l.String("sink", sink)
+	l.Uint("records", d.records)
+	if d.bytes > 0 {
+		l.Uint("bytes", d.bytes)
+	}
+	if d.from != 0 || d.to != 0 {
+		l.Time("from", time.Unix(0, d.from))
+		l.Time("to", time.Unix(0, d.to))
+	}
+	return l.End()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // An output takes batches of whole lines.
@@ -146,7 +145,7 @@ func (s *sink) next() (q queued, ok, closed bool) {
 // write writes a batch, and before it the record of what was dropped.
 func (s *sink) write(q queued) {
 	if q.before.records > 0 {
-		s.notes = s.appendDropped(s.notes[:0], q.before)
+		s.notes = appendDropped(s.notes[:0], &s.line, s.boot, s.name, q.before)
 		if _, err := s.out.write(s.notes); err != nil {
 			s.mu.Lock()
 			s.pending.add(q.before.records, q.before.bytes, q.before.from, q.before.to)
@@ -225,14 +224,3 @@ var newline = []byte{'\n'}
 
 // kindDropped is the kind of a line that says what a sink could not take.
 const kindDropped = "dropped"
-
-func (s *sink) appendDropped(dst []byte, d lost) []byte {
-	s.line.Begin(dst, kindDropped)
-	s.line.String("boot", s.boot)
-	s.line.String("sink", s.name)
-	s.line.Uint("records", d.records)
-	s.line.Uint("bytes", d.bytes)
-	s.line.Time("from", time.Unix(0, d.from))
-	s.line.Time("to", time.Unix(0, d.to))
-	return s.line.End()
-}

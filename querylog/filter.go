@@ -1,0 +1,209 @@
+package querylog
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Filter is a list of conditions on fields, all of which must hold. The zero Filter lets
+// everything pass.
+//
+//	user=app total_ns>10ms normalized~orders
+//
+// A condition is a field's name, an operator and a value. = and != compare the whole value,
+// ~ and !~ look for it inside, < and > compare numbers. A value with spaces stands in double
+// quotes, with backslashes as in Go. A number may be a duration (10ms) where the field is in
+// nanoseconds. A field that a line does not have is empty, and zero as a number.
+type Filter struct{ conditions []condition }
+
+type condition struct {
+	name   string
+	op     operator
+	value  []byte
+	number float64 // of value, for < and >
+}
+
+type operator uint8
+
+const (
+	opEqual operator = iota
+	opNotEqual
+	opContains
+	opLacks
+	opLess
+	opMore
+)
+
+var operators = [...]string{opEqual: "=", opNotEqual: "!=", opContains: "~", opLacks: "!~", opLess: "<", opMore: ">"}
+
+// ParseFilter reads a filter as its String writes it.
+func ParseFilter(s string) (Filter, error) {
+	var f Filter
+	for {
+		if s = strings.TrimLeft(s, " "); s == "" {
+			return f, nil
+		}
+		c, rest, err := parseCondition(s)
+		if err != nil {
+			return Filter{}, fmt.Errorf("filter: %w", err)
+		}
+		f.conditions = append(f.conditions, c)
+		s = rest
+	}
+}
+
+func parseCondition(s string) (c condition, rest string, err error) {
+	n := strings.IndexFunc(s, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+	})
+	if n <= 0 {
+		return c, "", fmt.Errorf("%q: want a field's name and an operator", s)
+	}
+	c.name, s = s[:n], s[n:]
+	switch {
+	case strings.HasPrefix(s, "!="), strings.HasPrefix(s, "!~"):
+		n = 2
+	default:
+		n = 1
+	}
+	found := false
+	for op, text := range operators {
+		if s[:min(n, len(s))] == text {
+			c.op, found = operator(op), true
+		}
+	}
+	if !found {
+		return c, "", fmt.Errorf("field %s: want one of = != ~ !~ < > behind it", c.name)
+	}
+	value, rest, err := parseFilterValue(s[n:])
+	if err != nil {
+		return c, "", fmt.Errorf("field %s: %w", c.name, err)
+	}
+	c.value = []byte(value)
+	if c.op == opLess || c.op == opMore {
+		if c.number, err = parseQuantity(value); err != nil {
+			return c, "", fmt.Errorf("field %s: %w", c.name, err)
+		}
+	}
+	return c, rest, nil
+}
+
+// parseFilterValue reads a value up to the next space, or a quoted one.
+func parseFilterValue(s string) (value, rest string, err error) {
+	if !strings.HasPrefix(s, `"`) {
+		value, rest, _ = strings.Cut(s, " ")
+		return value, rest, nil
+	}
+	quoted, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return "", "", fmt.Errorf("value %s: no closing quote", s)
+	}
+	rest = s[len(quoted):]
+	if rest != "" && rest[0] != ' ' {
+		return "", "", fmt.Errorf("value %s: want a space behind it", quoted)
+	}
+	value, err = strconv.Unquote(quoted)
+	return value, rest, err
+}
+
+// parseQuantity reads a number, or a duration as nanoseconds.
+func parseQuantity(s string) (float64, error) {
+	if v, err := strconv.ParseFloat(s, 64); err == nil {
+		return v, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is neither a number nor a duration", s)
+	}
+	return float64(d), nil
+}
+
+// String is f as ParseFilter reads it.
+func (f Filter) String() string {
+	var b []byte
+	for i, c := range f.conditions {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, c.name...)
+		b = append(b, operators[c.op]...)
+		if n := plainLen(c.value); n == len(c.value) && !bytes.ContainsRune(c.value, ' ') {
+			b = append(b, c.value...)
+		} else {
+			b = strconv.AppendQuote(b, string(c.value))
+		}
+	}
+	return string(b)
+}
+
+// Empty reports whether f lets everything pass.
+func (f Filter) Empty() bool { return len(f.conditions) == 0 }
+
+// A Value is a field's value as a filter sees it.
+type Value struct {
+	Text   []byte
+	Number float64
+	IsText bool // whether Text counts, or Number
+}
+
+// Filterable is what an Entry implements to be filtered by its fields before it is
+// formatted. An Entry that does not has no fields for a filter.
+type Filterable interface {
+	// FieldValue answers the value of the field with a name, and the zero Value when
+	// it has none.
+	FieldValue(name string) Value
+}
+
+// passEntry reports whether e meets all conditions. It does not allocate.
+func (f *Filter) passEntry(e Entry) bool {
+	fe, ok := e.(Filterable)
+	for i := range f.conditions {
+		c := &f.conditions[i]
+		var v Value
+		if ok {
+			v = fe.FieldValue(c.name)
+		}
+		if !c.holds(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether v meets c.
+func (c *condition) holds(v Value) bool {
+	switch c.op {
+	case opLess:
+		return v.number() < c.number
+	case opMore:
+		return v.number() > c.number
+	}
+	var digits [24]byte
+	text := v.Text
+	if !v.IsText && v.Number != 0 {
+		text = strconv.AppendFloat(digits[:0], v.Number, 'f', -1, 64)
+	}
+	switch c.op {
+	case opEqual, opNotEqual:
+		absent := len(text) == 0 && string(c.value) == "0"
+		return (absent || bytes.Equal(text, c.value)) == (c.op == opEqual)
+	case opContains:
+		return bytes.Contains(text, c.value)
+	}
+	return !bytes.Contains(text, c.value)
+}
+
+// number is v as a number; 0 when it is none.
+func (v Value) number() float64 {
+	if !v.IsText {
+		return v.Number
+	}
+	n, err := strconv.ParseFloat(string(v.Text), 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

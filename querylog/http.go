@@ -1,0 +1,259 @@
+package querylog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// writeGrace is how long a reader may take for what is left when its time is over.
+const writeGrace = 10 * time.Second
+
+// ServeHTTP streams the log: first what the ring holds, then lines as they come, at most
+// a second after their statement. The parameters:
+//
+//	format=json|text   JSON lines (the default) or the text format
+//	filter=…           only lines that meet a Filter
+//	for=10s            end after that long; 0s: what the ring holds and no more. Without
+//	                   it the stream ends when the reader leaves
+//	limit=100          end after so many lines
+//	history=0          begin with lines to come
+//
+// A reader that is slower than the log misses lines; a dropped record in their place says
+// how many. Readers cost sessions nothing: lines are formatted once, for the ring.
+func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "want GET", http.StatusMethodNotAllowed)
+		return
+	}
+	if l.ring == nil {
+		http.Error(w, "the query log keeps no ring in memory", http.StatusNotFound)
+		return
+	}
+	q, err := parseStreamQuery(req.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if q.format == JSON {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+	} else {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+
+	ctx := req.Context()
+	rc := http.NewResponseController(w)
+	if q.limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.during)
+		defer cancel()
+		// A writer without deadlines ends with its connection.
+		_ = rc.SetWriteDeadline(time.Now().Add(q.during + writeGrace))
+	}
+	l.flush()
+	rd := l.ring.attach(q.history)
+	defer rd.detach()
+	s := streamer{
+		query: q,
+		rd:    rd,
+		w:     w,
+		flush: rc.Flush,
+		drop:  Line{Format: q.format},
+		log:   l,
+	}
+	s.run(ctx)
+}
+
+// A streamQuery is what a reader asks for.
+type streamQuery struct {
+	format  Format
+	filter  Filter
+	limited bool // during counts
+	during  time.Duration
+	lines   int // at most; 0: no limit
+	history bool
+}
+
+var streamParams = []string{"format", "filter", "for", "limit", "history"}
+
+func parseStreamQuery(v url.Values) (q streamQuery, err error) {
+	q.history = true
+	for name, values := range v {
+		if !slices.Contains(streamParams, name) {
+			return q, fmt.Errorf("unknown parameter %q: want format, filter, for, limit or history", name)
+		}
+		if len(values) != 1 {
+			return q, fmt.Errorf("parameter %s: given %d times", name, len(values))
+		}
+		s := values[0]
+		switch name {
+		case "format":
+			q.format, err = ParseFormat(s)
+		case "filter":
+			q.filter, err = ParseFilter(s)
+		case "for":
+			q.limited = true
+			if q.during, err = time.ParseDuration(s); err == nil && q.during < 0 {
+				err = fmt.Errorf("%s is negative", s)
+			}
+		case "limit":
+			if q.lines, err = strconv.Atoi(s); err == nil && q.lines < 1 {
+				err = fmt.Errorf("%d lines: want at least 1", q.lines)
+			}
+		case "history":
+			q.history, err = strconv.ParseBool(s)
+		}
+		if err != nil {
+			return q, fmt.Errorf("parameter %s: %w", name, err)
+		}
+	}
+	return q, nil
+}
+
+// A streamer writes one reader's lines.
+type streamer struct {
+	query streamQuery
+	rd    *ringReader
+	w     interface{ Write([]byte) (int, error) }
+	flush func() error
+	drop  Line // for dropped records
+	log   *Logger
+
+	in, out, scratch []byte
+	sent             int
+	lastEnd          [32]byte // the end field of the last line taken, for the range of a gap
+}
+
+// run writes until the reader leaves, has what it asked for, or the logger is closed. over
+// is done when the time asked for is over, or the reader has left.
+func (s *streamer) run(over context.Context) {
+	var end uint64 // the line to end before, once last is set
+	last := false
+	for {
+		if !last && over.Err() != nil {
+			// What was logged in the time asked for may still be buffered.
+			s.log.flush()
+			end, last = s.rd.newest(), true
+		}
+		var missed uint64
+		var closed bool
+		s.in, missed, closed = s.rd.read(s.in[:0])
+		more := len(s.in) > 0
+		switch {
+		case s.write(missed) || closed || last && s.rd.line >= end:
+			_ = s.flush() // fails when the reader has left
+			return
+		case more:
+			continue
+		case s.flush() != nil:
+			return
+		}
+		select {
+		case <-s.rd.wake:
+		case <-over.Done():
+		}
+	}
+}
+
+// write writes the lines in s.in, and reports whether the stream is at its end.
+func (s *streamer) write(missed uint64) (done bool) {
+	s.out = s.out[:0]
+	st := SinkStats{Offered: missed, Dropped: missed}
+	if missed > 0 {
+		s.out = s.appendMissed(s.out, missed)
+	}
+	for line := range bytes.Lines(s.in) {
+		if !s.query.filter.Empty() {
+			ok, room, err := s.query.filter.passLine(line, s.scratch)
+			if s.scratch = room; err != nil {
+				panic("BUG: querylog: a line of the ring is not readable: " + err.Error())
+			}
+			if !ok {
+				continue
+			}
+		}
+		s.out = s.appendLine(s.out, line)
+		st.Written++
+		if s.sent++; s.sent == s.query.lines {
+			done = true
+			break
+		}
+	}
+	s.keepEnd()
+	if len(s.out) > 0 {
+		n, err := s.w.Write(s.out)
+		if err != nil {
+			whole := uint64(bytes.Count(s.out[:n], newline))
+			st.Dropped += st.Written - min(st.Written, whole)
+			st.Written = min(st.Written, whole)
+			done = true
+		}
+		st.Bytes = uint64(n)
+	}
+	st.Offered = st.Written + st.Dropped
+	s.rd.count(st)
+	return done
+}
+
+func (s *streamer) appendLine(dst, line []byte) []byte {
+	if s.query.format == JSON {
+		return append(dst, line...)
+	}
+	dst, room, err := appendAsText(dst, line, s.scratch)
+	if s.scratch = room; err != nil {
+		panic("BUG: querylog: a line of the ring is not readable: " + err.Error())
+	}
+	return dst
+}
+
+// appendMissed appends the record of lines that were overwritten before they were read.
+func (s *streamer) appendMissed(dst []byte, n uint64) []byte {
+	d := lost{records: n}
+	d.from = nanosOf(s.lastEnd[:])
+	first, _, _ := bytes.Cut(s.in, newline)
+	var next [32]byte
+	copyEnd(&next, first)
+	d.to = nanosOf(next[:])
+	if d.from == 0 || d.to < d.from {
+		d.from = d.to
+	}
+	return appendDropped(dst, &s.drop, s.log.boot, "http", d)
+}
+
+// keepEnd remembers when the last line taken ended.
+func (s *streamer) keepEnd() {
+	if len(s.in) == 0 {
+		return
+	}
+	last := s.in[bytes.LastIndexByte(s.in[:len(s.in)-1], '\n')+1:]
+	copyEnd(&s.lastEnd, last)
+}
+
+// copyEnd copies the end field of a line of the ring; without one dst stays as it is.
+func copyEnd(dst *[32]byte, line []byte) {
+	for f := ParseLine(line); f.Next(); {
+		if string(f.Name()) == "end" {
+			copy(dst[:], f.Raw())
+			return
+		}
+	}
+}
+
+// nanosOf reads a time as Line writes it, as Unix nanoseconds; 0 when b holds none.
+func nanosOf(b []byte) int64 {
+	t, err := time.Parse(time.RFC3339Nano, string(bytes.TrimRight(b, "\x00")))
+	if err != nil {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+var _ http.Handler = (*Logger)(nil)
