@@ -104,8 +104,8 @@ func render(rows []row) []byte {
 		}
 		flags = strings.TrimPrefix(flags, "0 | ")
 		lo, hi := folded(r.word)
-		fmt.Fprintf(&b, "\t{lo: %#x, hi: %#x, text0: %#x, text1: %#x, word: %q, text: %q, canon: %d, flags: %s, class: %s},\n",
-			lo, hi, packed(text, 0), packed(text, 8), r.word, text, canon, flags, tokenClass(rows[canon-1]))
+		fmt.Fprintf(&b, "\t{lo: %#x, hi: %#x, text0: %#x, word: %q, text: %q, canon: %d, flags: %s, class: %s},\n",
+			lo, hi, packed(text), r.word, text, canon, flags, tokenClass(rows[canon-1]))
 		for h := slot(lo, hi, len(r.word)); ; h = (h + 1) % slots {
 			if table[h] == 0 {
 				table[h] = i + 1
@@ -123,10 +123,10 @@ func render(rows []row) []byte {
 	return b.Bytes()
 }
 
-// packed returns the eight bytes of text from i on, little endian, zeros past its end.
-func packed(text string, i int) (v uint64) {
-	for j := i; j < min(len(text), i+8); j++ {
-		v |= uint64(text[j]) << (8 * (j - i))
+// packed returns the first eight bytes of text, little endian, zeros past its end.
+func packed(text string) (v uint64) {
+	for i := range min(len(text), 8) {
+		v |= uint64(text[i]) << (8 * i)
 	}
 	return v
 }

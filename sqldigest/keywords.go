@@ -49,13 +49,13 @@ const (
 // keyword is one entry of the generated table. lo and hi are the word's first and last eight
 // bytes folded (bit 5 cleared), little endian; hi is 0 when lo holds the whole word.
 type keyword struct {
-	lo, hi       uint64
-	text0, text1 uint64 // the first 16 bytes of text, little endian
-	word         string
-	text         string // what is printed: the word, or the one it is a synonym of
-	canon        uint16
-	flags        keywordFlags
-	class        uint8 // in normalized text, see reduce.go
+	lo, hi uint64
+	text0  uint64 // the first 8 bytes of text, little endian
+	word   string
+	text   string // what is printed: the word, or the one it is a synonym of
+	canon  uint16
+	flags  keywordFlags
+	class  uint8 // in normalized text, see reduce.go
 }
 
 const foldMask = 0xdfdfdfdfdfdfdfdf

@@ -41,16 +41,13 @@ type scanner struct {
 	hint   bool // inside /*+ … */
 }
 
-// gap notes a space or comment.
-func (s *scanner) gap() {
-	if s.before > beforeAdjacent {
-		if s.before == beforeNameAdjacent {
-			s.before = beforeName
-		} else {
-			s.before = beforeOther
-		}
-	}
+// gapped is what a state is after a space or comment.
+var gapped = [16]uint8{
+	beforeVerb: beforeVerb, beforeName: beforeName, beforeString: beforeString, beforeNameAdjacent: beforeName,
 }
+
+// gap notes a space or comment.
+func (s *scanner) gap() { s.before = gapped[s.before%16] }
 
 // next finds the token that starts at b[i], i < len(b). With final false more bytes may
 // follow b: the answer is kindMore when they are needed to tell the token, and a kind with

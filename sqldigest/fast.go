@@ -1,0 +1,172 @@
+package sqldigest
+
+import "encoding/binary"
+
+// fast is run for plain tokens: a word, a decimal integer, a string, punctuation, with nothing
+// before or after that gives them another meaning. It returns where it does not apply any
+// more, at the latest at an i ≥ stop.
+//
+// It keeps text, token count and state in local variables: going through memory at each token
+// is what the general path spends most of its time on.
+func (d *Digester) fast(b []byte, i, stop int, final bool) int {
+	if d.semicolon {
+		return i
+	}
+	buf, top, before := d.buf, d.top, d.s.before
+loop:
+	for i < stop {
+		c := b[i]
+		cl := class[c]
+		if cl == clSpace {
+			i++
+			before = gapped[before%16]
+			continue
+		}
+		if before > beforeNameAdjacent {
+			break
+		}
+		end := i + 1
+		last := d.codes[(top-1)%window]
+		code := tokValue
+		var word *keyword
+		was := before
+		switch cl {
+		case clWord:
+			for end < len(b) && wordByte[b[end]] {
+				end++
+			}
+			if end+1 >= len(b) && !final || end-i > maxHeld || end < len(b) && (b[end] == '\'' || b[end] == '.') {
+				break loop
+			}
+			code, before = tokIdent, beforeNameAdjacent
+			if id := quickKeyword(b, i, end); id != 0 {
+				word = &keywords[id]
+				if word.flags&(isCall|isCharset|isLiteral) != 0 {
+					before = was
+					break loop
+				}
+				code, before = word.class, beforeOther
+				if word.flags&isHint != 0 {
+					before = beforeVerb
+				}
+			}
+		case clDigit:
+			for end < len(b) && isDigit(b[end]) {
+				end++
+			}
+			if end == len(b) && !final || end < len(b) && (wordByte[b[end]] || b[end] == '.') || end-i > maxHeld {
+				break loop
+			}
+			before = beforeOther
+		case clQuote:
+			if c != '\'' {
+				break loop
+			}
+			var open bool
+			if end, open = closeString(b, end, c, d.s.mode, final); open {
+				break loop
+			}
+			before = beforeString
+		case clParam:
+			before = beforeOther
+		case clPunct:
+			before = beforeOther
+			code = punctClass[c%64]
+		default:
+			break loop
+		}
+		if reduces>>code&1 != 0 && (cl == clQuote || reducible[code%64]>>(last%64)&1 != 0) {
+			d.buf, d.pushed, d.top = buf, d.pushed+uint64(top-d.top), top
+			switch cl {
+			case clDigit:
+				d.number()
+			case clQuote:
+				d.str()
+			case clParam:
+				d.value()
+			default:
+				d.closeParen()
+			}
+			buf, top = d.buf, d.top
+			i = end
+			continue
+		}
+
+		// begin, on the local variables.
+		if len(buf) > d.soft {
+			d.buf, d.pushed, d.top = buf, d.pushed+uint64(top-d.top), top
+			d.makeRoom()
+			buf = d.buf
+		}
+		n := len(buf)
+		d.starts[top%window], d.codes[top%window] = n, code
+		top++
+		buf = buf[:n+minRoom]
+		buf[n] = ' '
+		n += int(^tight[last%64] >> (code % 64) & 1)
+		switch {
+		case word != nil:
+			binary.LittleEndian.PutUint64(buf[n:], word.text0)
+			if len(word.text) > 8 {
+				copy(buf[n+8:], word.text[8:])
+			}
+			n += len(word.text)
+		case code == tokIdent:
+			buf[n] = '`'
+			n++
+			n += copyWord(buf[n:], b, i, end)
+			buf[n] = '`'
+			n++
+		case code == tokValue:
+			buf[n] = '?'
+			n++
+		default:
+			buf[n] = c
+			n++
+		}
+		buf = buf[:n]
+		i = end
+	}
+	d.buf, d.pushed, d.top, d.s.before = buf, d.pushed+uint64(top-d.top), top, before
+	return i
+}
+
+// reduces are the classes that may take tokens before them in, reducible the tokens that make
+// them do so. Strings always go the long way: they remember that they were strings.
+const reduces uint64 = 1<<tokValue | 1<<tokClose
+
+var reducible = [64]uint64{
+	tokValue: 1<<tokComma | 1<<tokUnary | 1<<tokCharset,
+	tokClose: 1<<tokValue | 1<<tokValues | 1<<tokEllipsis,
+}
+
+// punctClass holds the class of the bytes of class clPunct.
+var punctClass = [64]uint8{',': tokComma, '(': tokOpen, ')': tokClose, '=': tokExpr}
+
+// quickKeyword is lookupKeyword for short words at the first probe.
+func quickKeyword(b []byte, i, end int) uint16 {
+	n := end - i
+	if n > 8 || i+8 > len(b) {
+		if n > maxKeyword {
+			return 0
+		}
+		return lookupKeyword(b, i, end)
+	}
+	lo := binary.LittleEndian.Uint64(b[i:]) & (foldMask >> (uint(8-n) * 8 & 63))
+	id := keywordTable[keywordSlot(lo, 0, n)]
+	if id == 0 || keywords[id].lo == lo && len(keywords[id].word) == n {
+		return id
+	}
+	return lookupKeyword(b, i, end)
+}
+
+// copyWord copies b[i:end], at most maxHeld bytes, to dst, which has room for more, and
+// returns its length.
+func copyWord(dst, b []byte, i, end int) int {
+	if end-i <= 16 && i+16 <= len(b) {
+		binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(b[i:]))
+		binary.LittleEndian.PutUint64(dst[8:], binary.LittleEndian.Uint64(b[i+8:]))
+		return end - i
+	}
+	return copy(dst, b[i:end])
+}
