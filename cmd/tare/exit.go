@@ -13,12 +13,18 @@ import (
 const (
 	exitOK          = 0
 	exitFailed      = 1
+	exitPartial     = 3
 	exitUsage       = 64
 	exitInterrupted = 130
 )
 
 // errInterrupted is why the context of an interrupted run is done.
 var errInterrupted = errors.New("interrupted")
+
+// A partialError says that a command did part of its work.
+type partialError struct{ error }
+
+func (e *partialError) Unwrap() error { return e.error }
 
 // A usageError is the caller's: nothing was started.
 type usageError struct {
@@ -43,6 +49,10 @@ func report(ctx context.Context, w io.Writer, command string, err error) int {
 		if line = strings.TrimRight(line, "\n"); line != "" {
 			fmt.Fprintf(w, "%s: %s\n", command, line)
 		}
+	}
+	var partial *partialError
+	if errors.As(err, &partial) {
+		return exitPartial
 	}
 	var usage *usageError
 	if errors.As(err, &usage) {

@@ -2,14 +2,263 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/governor"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/web"
 )
 
+// shutdownGrace is how long streams over HTTP may go on once the sessions are over.
+const shutdownGrace = 2 * time.Second
+
+// A service is the gateway's parts, put together.
+type service struct {
+	cfg     config.Serve
+	log     *slog.Logger
+	planner *sqlplan.Planner
+	queries *querylog.Logger
+	gateway *gateway.Server
+	web     *web.Server
+
+	mysql, http net.Listener // http is nil when it is off
+}
+
 // runServe builds the gateway's parts and runs them until ctx is done.
-func runServe(_ context.Context, cfg config.Serve, log *slog.Logger) error {
-	log.Debug("starting", "listen", cfg.Listen, "backend", cfg.Backend)
-	return errors.New("the gateway is not built in")
+func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err error) {
+	s := &service{cfg: cfg, log: log}
+	if err := s.build(); err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return errors.Join(err, s.queries.Close(context.Background()))
+	}
+	defer onSignal(syscall.SIGUSR1, s.reopenLogs)()
+	defer onSignal(syscall.SIGHUP, s.reloadRules)()
+
+	ctx, stop := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	part := func(run func() error) {
+		running.Go(func() {
+			if err := run(); err != nil {
+				stop(err)
+			}
+		})
+	}
+	background, end := context.WithCancel(context.Background())
+	if cfg.CPUs > 0 {
+		runtime.GOMAXPROCS(cfg.CPUs)
+	} else {
+		part(func() error { return governor.Run(background) })
+	}
+	part(func() error { return s.gateway.Serve(s.mysql) })
+	if s.http != nil {
+		part(func() error { return s.web.Serve(s.http) })
+	}
+	s.announce()
+
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	err = s.shutdown()
+	end()
+	running.Wait()
+	if !errors.Is(cause, errInterrupted) && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// build makes the parts; nothing listens yet.
+func (s *service) build() error {
+	rules, err := planRules(s.cfg.Rules)
+	if err != nil {
+		return err
+	}
+	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: int64(s.cfg.PlanCacheBytes), Rules: rules})
+	if err != nil {
+		return fmt.Errorf("plan cache: %w", err)
+	}
+	o := gateway.Options{
+		Backend:            gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSMode(s.cfg.BackendTLS)},
+		Planner:            s.planner,
+		MaxConnections:     s.cfg.MaxConnections,
+		MaxUserConnections: s.cfg.MaxUserConnections,
+		ConnectTimeout:     s.cfg.ConnectTimeout,
+		HandshakeTimeout:   s.cfg.HandshakeTimeout,
+		IdleTimeout:        s.cfg.IdleTimeout,
+		DrainTimeout:       s.cfg.DrainTimeout,
+		StatementMemory:    int(s.cfg.StatementMemory),
+		Diag:               s.log,
+	}
+	if s.cfg.TLSCert != "" {
+		cert, err := tls.LoadX509KeyPair(s.cfg.TLSCert, s.cfg.TLSKey)
+		if err != nil {
+			return fmt.Errorf("load --tls-cert and --tls-key: %w", err)
+		}
+		o.Certificate = &cert
+	}
+	if s.cfg.BackendTLSCA != "" {
+		if o.Backend.CAs, err = loadCAs(s.cfg.BackendTLSCA); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Control.Addr != "" {
+		o.Kill = newKiller(s.cfg.Control)
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.log); err != nil {
+		return err
+	}
+	o.Log = s.queries
+	if s.gateway, err = gateway.New(o); err != nil {
+		return errors.Join(err, s.queries.Close(context.Background()))
+	}
+	s.web = web.New(web.Options{
+		Title:      "tare serve",
+		Gatherer:   s.registry(),
+		Ready:      s.ready,
+		Live:       func() any { return s.gateway.Live() },
+		QueryLog:   s.queries,
+		ConfigFile: s.cfg.WebConfigFile,
+		Log:        s.log,
+	})
+	return nil
+}
+
+func loadCAs(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("load --backend-tls-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("load --backend-tls-ca: no certificate in %s: want PEM", file)
+	}
+	return pool, nil
+}
+
+// planRules turns the configured rules into the planner's.
+func planRules(rules []config.Rule) ([]sqlplan.Rule, error) {
+	var out []sqlplan.Rule
+	var errs []error
+	for _, r := range rules {
+		p := sqlplan.Rule{Name: r.Name, Tables: r.Tables, Users: r.Users, Message: r.Message}
+		var err error
+		bad := func(err error) { errs = append(errs, fmt.Errorf("%s: rule %q: %w", r.Place, r.Name, err)) }
+		if p.Action, err = sqlplan.ParseAction(string(r.Action)); err != nil {
+			bad(err)
+		}
+		for _, text := range r.Digests {
+			d, err := sqldigest.Parse(text)
+			if err != nil {
+				bad(err)
+			}
+			p.Digests = append(p.Digests, d)
+		}
+		for _, text := range r.Types {
+			t, err := sqlplan.ParseType(text)
+			if err != nil {
+				bad(err)
+			}
+			p.Types = append(p.Types, t)
+		}
+		if err := p.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.Place, err))
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (s *service) listen() (err error) {
+	if s.mysql, err = net.Listen("tcp", string(s.cfg.Listen)); err != nil {
+		return fmt.Errorf("listen for MySQL clients (--listen): %w", err)
+	}
+	if s.cfg.HTTP == "" {
+		return nil
+	}
+	if s.http, err = net.Listen("tcp", string(s.cfg.HTTP)); err != nil {
+		s.mysql.Close()
+		return fmt.Errorf("listen for HTTP (--http): %w", err)
+	}
+	return nil
+}
+
+func (s *service) announce() {
+	attrs := []any{"listen", s.mysql.Addr().String(), "backend", string(s.cfg.Backend)}
+	if s.http != nil {
+		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
+	}
+	s.log.Info("gateway is ready", attrs...)
+}
+
+// shutdown ends the parts in the order in which they feed each other.
+func (s *service) shutdown() error {
+	s.log.Info("shutting down", "sessions", s.gateway.Sessions(), "drain_timeout", s.cfg.DrainTimeout)
+	ended := s.gateway.Shutdown(context.Background())
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	err := s.queries.Close(grace)
+	if s.http != nil {
+		err = errors.Join(err, s.web.Shutdown(grace))
+	}
+	if ended > 0 {
+		return errors.Join(err, &partialError{fmt.Errorf("%d sessions did not finish within --drain-timeout %v and were ended", ended, s.cfg.DrainTimeout)})
+	}
+	return err
+}
+
+// ready reports whether the backend takes connections.
+func (s *service) ready(ctx context.Context) error {
+	d := net.Dialer{Timeout: s.cfg.ConnectTimeout}
+	nc, err := d.DialContext(ctx, "tcp", string(s.cfg.Backend))
+	if err != nil {
+		return fmt.Errorf("backend %s: %w", s.cfg.Backend, err)
+	}
+	return nc.Close()
+}
+
+func (s *service) reopenLogs() {
+	if err := s.queries.Reopen(); err != nil {
+		s.log.Error("the query log goes on in the old file", "error", err)
+		return
+	}
+	s.log.Info("query log reopened")
+}
+
+func (s *service) reloadRules() {
+	fresh, err := s.cfg.ReloadRules()
+	if err == nil {
+		var rules []sqlplan.Rule
+		if rules, err = planRules(fresh); err == nil {
+			err = s.planner.SetRules(rules)
+		}
+	}
+	if err != nil {
+		s.log.Error("the rules stay as they were", "error", err)
+		return
+	}
+	s.log.Info("rules reloaded", "rules", len(fresh))
+}
+
+func (s *service) registry() prometheus.Gatherer {
+	r := prometheus.NewRegistry()
+	r.MustRegister(processCollectors()...)
+	r.MustRegister(s.gateway.Collector())
+	return r
 }

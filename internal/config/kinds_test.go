@@ -48,7 +48,7 @@ func TestKindsRefuse(t *testing.T) {
 		"log-format":       {"", "JSON", "xml"},
 		"diag-level":       {"", "INFO", "info+1", "fatal", "info|warn"},
 		"max-connections":  {"", "-1", "1e3", "99999999999"},
-		"log-one-in":       {"0"},
+		"log-one-in":       {"-1"},
 	} {
 		for _, text := range bad {
 			s := NewServe()

@@ -41,14 +41,16 @@ type QueryLog struct {
 	Redact     LogRedaction
 	Original   bool          // also the statement as it was sent
 	SlowerThan time.Duration // 0: any
-	MinRows    int           // 0: any
+	MoreRows   int           // 0: any
 	ErrorsOnly bool
-	OneIn      int  // 1: every one
+	OneIn      int  // 0: all, or none when there is another condition
 	PerDigest  Rate // 0: no limit
 	RotateSize Bytes
 	RotateAge  time.Duration
 	Compress   LogCompression
 	RingBytes  Bytes
+	RotateKeep int // 0: all
+	MaxText    Bytes
 	MaxValue   Bytes
 }
 
@@ -60,15 +62,17 @@ func (l *QueryLog) declare(s *Set) {
 		RedactLiterals, RedactNone, RedactAll)
 	s.Bool(&l.Original, "log-original", "log the statement as it was sent too, under --log-redact")
 	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only what took at least this long")
-	s.Int(&l.MinRows, "log-min-rows", "0", 0, "log only what returned or changed at least this many rows")
+	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only what returned more rows than this; 0 is no condition")
 	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only what failed")
-	s.Int(&l.OneIn, "log-one-in", "1", 1, "log one in this many; each line carries the factor")
+	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many of what meets no other condition, with the factor in the line; 0 logs none of those, or all without a condition")
 	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most so many a second of one digest; 0 is no limit")
 	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0 never does")
 	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0 never does")
+	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0 keeps all")
 	Enum(s, &l.Compress, "log-compress", "compression of log files that were rotated out", CompressNone, CompressGzip, CompressZstd)
 	s.Bytes(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, "memory that keeps the latest records for /debug/querylog")
-	s.Bytes(&l.MaxValue, "log-max-value", "1KiB", 0, "cut bind values and texts in the log at this length")
+	s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "cut statements in the log at this length")
+	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "cut bind values in the log at this length")
 }
 
 // validate refuses options that would have no effect.
@@ -81,6 +85,9 @@ func (l *QueryLog) validate() error {
 		case l.RotateAge != 0:
 			errs = append(errs, errors.New("--log-rotate-age needs --log-file with a path"))
 		}
+	}
+	if l.RotateKeep != 0 && l.RotateSize == 0 && l.RotateAge == 0 {
+		errs = append(errs, errors.New("--log-rotate-keep needs --log-rotate-size or --log-rotate-age"))
 	}
 	if l.Compress != CompressNone && l.RotateSize == 0 && l.RotateAge == 0 {
 		errs = append(errs, errors.New("--log-compress needs --log-rotate-size or --log-rotate-age"))

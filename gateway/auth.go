@@ -1,0 +1,235 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// maxAuthRounds bounds the packets a backend may send in one login.
+const maxAuthRounds = 64
+
+const (
+	pluginSHA2   = "caching_sha2_password"
+	pluginSHA256 = "sha256_password"
+	pluginClear  = "mysql_clear_password"
+	pluginDialog = "dialog"
+)
+
+// authenticate relays a login from the packet after the client's answer to OK or ERR: one
+// packet of the backend, one answer of the client, and so on. It serves the login and
+// COM_CHANGE_USER. Only where TLS stands on one leg alone and the method would send the
+// password in clear on the other does it step in.
+func (l *login) authenticate(plugin []byte) error {
+	a := authentication{login: l, plugin: string(plugin)}
+	for range maxAuthRounds {
+		p, err := l.backend.ReadMessage(maxLoginPacket)
+		if err != nil {
+			return l.refuse(l.backendError("authentication", err))
+		}
+		if len(p) == 0 {
+			return l.refuse(l.backendError("authentication", mysqlwire.ErrShortPacket))
+		}
+		switch p[0] {
+		case mysqlwire.MarkOK:
+			return a.ok(p)
+		case mysqlwire.MarkErr:
+			return a.failed(p)
+		}
+		if err := a.round(p); err != nil {
+			return err
+		}
+	}
+	return l.refuse(l.backendError("authentication", fmt.Errorf("no end after %d packets", maxAuthRounds)))
+}
+
+// authentication is the state of one run of authenticate.
+type authentication struct {
+	*login
+	plugin string
+}
+
+func (a *authentication) ok(p []byte) error {
+	var ok mysqlwire.OK
+	if err := ok.Decode(p, a.caps); err != nil {
+		return a.refuse(a.backendError("authentication", err))
+	}
+	a.sawStatus(ok.Status)
+	if err := a.client.WriteMessage(p); err != nil {
+		return fmt.Errorf("%w: %w", errClientLeft, err)
+	}
+	return nil
+}
+
+func (a *authentication) failed(p []byte) error {
+	var e mysqlwire.Err
+	if err := e.Decode(p); err != nil {
+		return a.refuse(a.backendError("authentication", err))
+	}
+	refused := &clientError{errno: e.Number, msg: string(e.Message)}
+	_ = a.client.WriteMessage(p)
+	return fmt.Errorf("%w: %w", refused, errTold)
+}
+
+// round relays one packet of the backend that is neither OK nor ERR, and the client's
+// answer to it.
+func (a *authentication) round(p []byte) error {
+	fast := false
+	switch p[0] {
+	case mysqlwire.MarkEOF:
+		var sw mysqlwire.AuthSwitchRequest
+		if err := sw.Decode(p); err != nil {
+			return a.refuse(a.backendError("authentication", err))
+		}
+		a.plugin = string(sw.Plugin)
+		a.salt = append(a.salt[:0], bytes.TrimSuffix(sw.Data, []byte{0})...)
+		if err := a.checkClearMethod(a.plugin); err != nil {
+			return err
+		}
+	case mysqlwire.MarkAuthMore:
+		if a.plugin != pluginSHA2 || len(p) != 2 {
+			break
+		}
+		switch p[1] {
+		case mysqlwire.SHA2FastOK:
+			fast = true
+		case mysqlwire.SHA2FullAuth:
+			switch {
+			case a.client.IsTLS() && !a.backend.IsTLS():
+				return a.clearToRSA(p)
+			case !a.client.IsTLS() && a.backend.IsTLS():
+				return a.rsaToClear(p)
+			}
+		}
+	}
+	if err := a.client.WriteMessage(p); err != nil {
+		return fmt.Errorf("%w: %w", errClientLeft, err)
+	}
+	if fast {
+		return nil // the backend goes on by itself
+	}
+	answer, err := a.readClient()
+	if err != nil {
+		return err
+	}
+	return a.toBackend(answer)
+}
+
+// readClient reads the client's answer. A client that leaves has seen the challenge, and
+// the backend is not kept waiting: its connection is closed.
+func (a *authentication) readClient() ([]byte, error) {
+	answer, err := a.client.ReadMessage(maxLoginPacket)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, mysqlconn.ErrSequence) || errors.Is(err, mysqlconn.ErrTooLarge):
+		return nil, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
+	}
+	return nil, fmt.Errorf("%w: %w", errClientLeft, err)
+}
+
+func (a *authentication) toBackend(p []byte) error {
+	if err := a.backend.WriteMessage(p); err != nil {
+		return a.refuse(a.backendError("authentication", err))
+	}
+	return nil
+}
+
+// clearToRSA serves full authentication by caching_sha2_password for a client on TLS and a
+// backend without: the client sends its password in clear, and it goes on encrypted with
+// the backend's public key, never in clear.
+func (a *authentication) clearToRSA(p []byte) error {
+	if err := a.client.WriteMessage(p); err != nil {
+		return fmt.Errorf("%w: %w", errClientLeft, err)
+	}
+	password, err := a.readClient()
+	if err != nil {
+		return err
+	}
+	secret := string(bytes.TrimSuffix(password, []byte{0}))
+	clear(password)
+	if err := a.toBackend([]byte{mysqlwire.SHA2RequestKey}); err != nil {
+		return err
+	}
+	reply, err := a.backend.ReadMessage(maxLoginPacket)
+	if err != nil {
+		return a.refuse(a.backendError("the request for its public key", err))
+	}
+	var key mysqlwire.AuthMoreData
+	if err := key.Decode(reply); err != nil {
+		if len(reply) > 0 && reply[0] == mysqlwire.MarkErr {
+			return a.failed(reply)
+		}
+		return a.refuse(a.backendError("the request for its public key", err))
+	}
+	public, err := mysqlconn.ParsePublicKey(key.Data)
+	if err != nil {
+		return a.refuse(a.backendError("the request for its public key", err))
+	}
+	sealed, err := mysqlconn.EncryptPassword(secret, a.salt, public)
+	if err != nil {
+		return a.refuse(a.backendError("encrypting the password with its public key", err))
+	}
+	return a.toBackend(sealed)
+}
+
+// rsaToClear serves full authentication by caching_sha2_password for a client without TLS
+// and a backend on TLS: the client's request for a public key is answered with the
+// gateway's own, and the password goes on inside TLS.
+func (a *authentication) rsaToClear(p []byte) error {
+	if err := a.client.WriteMessage(p); err != nil {
+		return fmt.Errorf("%w: %w", errClientLeft, err)
+	}
+	request, err := a.readClient()
+	if err != nil {
+		return err
+	}
+	if len(request) != 1 || request[0] != mysqlwire.SHA2RequestKey {
+		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "Tare stands between a client without TLS and a backend with TLS: " +
+			"the client must ask for the public key (server public key retrieval) or use TLS"})
+	}
+	key, err := a.srv.keys.get()
+	if err != nil {
+		return a.refuse(&clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has no key to receive the password with: " + err.Error()})
+	}
+	a.buf = mysqlwire.AuthMoreData{Data: key.PublicPEM()}.AppendTo(a.buf[:0])
+	if err := a.client.WriteMessage(a.buf); err != nil {
+		return fmt.Errorf("%w: %w", errClientLeft, err)
+	}
+	sealed, err := a.readClient()
+	if err != nil {
+		return err
+	}
+	password, err := key.DecryptPassword(sealed, a.salt)
+	if err != nil {
+		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "the password is not encrypted with the key that Tare sent: " +
+			"remove a server public key file from the client's configuration, or use TLS"})
+	}
+	return a.toBackend(append([]byte(password), 0))
+}
+
+// checkClearMethod refuses the methods by which a client on TLS would send its password
+// in clear while the backend's leg has no TLS.
+func (l *login) checkClearMethod(plugin string) error {
+	if !l.client.IsTLS() || l.backend.IsTLS() {
+		return nil
+	}
+	switch plugin {
+	case pluginClear, pluginDialog, pluginSHA256:
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
+			"Tare does not pass a password that came over TLS to backend %s in clear (method %s); enable TLS on the backend's leg (--backend-tls)",
+			l.srv.opts.Backend.Addr, plugin)})
+	}
+	return nil
+}
+
+// checkClearAnswer does the same for a password that came with the login itself.
+func (l *login) checkClearAnswer(plugin, response []byte) error {
+	if len(response) == 0 {
+		return nil
+	}
+	return l.checkClearMethod(string(plugin))
+}

@@ -1,0 +1,212 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A message is the command at hand, as far as it is held in the client's buffer.
+type message struct {
+	cmd   mysqlwire.Command
+	whole bool   // all of it is held
+	size  int    // bytes in the client's buffer that belong to it, headers included
+	body  []byte // payload held of its first packet, the command byte first
+	seq   uint8  // sequence number of its last packet
+	start time.Time
+	bytes uint64 // that came from the client, headers included
+}
+
+// awaitCommand waits for the next command and reads it up to the statement memory. Longer
+// ones are left for forward to pass on in pieces.
+func (s *session) awaitCommand() error {
+	if len(s.client.Buffered()) < mysqlwire.HeaderLen {
+		s.idle()
+		if err := s.waitClient(mysqlwire.HeaderLen); err != nil {
+			return err
+		}
+	}
+	h := mysqlwire.ParseHeader(s.client.Buffered())
+	s.msg = message{start: time.Now()}
+	if h.Seq != 0 {
+		return s.violation(0, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
+			"Got packets out of order: a command begins with sequence number 0, not %d", h.Seq))
+	}
+	if h.Len == 0 {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: a command of no bytes")
+	}
+	total := mysqlwire.HeaderLen + h.Len
+	s.msg.whole = h.Len < mysqlwire.MaxPayload && h.Len <= s.srv.opts.StatementMemory
+	if !s.msg.whole {
+		total = relayBuffer
+	}
+	if total > s.client.Size() {
+		s.borrowClient(total)
+	}
+	if err := s.readRest(total); err != nil {
+		return err
+	}
+	b := s.client.Buffered()
+	s.msg.size = total
+	s.msg.body = b[mysqlwire.HeaderLen:total:total]
+	s.msg.cmd = mysqlwire.Command(s.msg.body[0])
+	s.msg.bytes = uint64(total)
+	return nil
+}
+
+// waitClient waits for n bytes between commands, where hang-ups, time-outs and the
+// server's shutdown end the session.
+func (s *session) waitClient(n int) error {
+	for len(s.client.Buffered()) < n {
+		err := s.client.Fill()
+		if err == nil {
+			continue
+		}
+		if isTimeout(err) {
+			if err := s.interruptedIdle(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == io.EOF && len(s.client.Buffered()) == 0 {
+			return errClientLeft
+		}
+		return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
+	}
+	return nil
+}
+
+// readRest reads the command up to n bytes.
+func (s *session) readRest(n int) error {
+	for len(s.client.Buffered()) < n {
+		if err := s.fillClient(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillClient reads more of a command that has begun.
+func (s *session) fillClient() error {
+	for {
+		err := s.client.Fill()
+		switch {
+		case err == nil:
+			return nil
+		case isTimeout(err):
+			if err := s.interruptedBusy(); err != nil {
+				return err
+			}
+		case errors.Is(err, mysqlconn.ErrBufferFull):
+			panic("BUG: a command longer than the buffer that was taken for it")
+		default:
+			return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
+		}
+	}
+}
+
+// command serves the command at hand.
+func (s *session) command() error {
+	s.counters.command(s.msg.cmd)
+	switch s.msg.cmd {
+	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
+		return s.text()
+	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
+		return s.execution()
+	case mysqlwire.ComStmtSendLongData:
+		s.statements.longData(s.msg.body)
+		return s.forward(nil)
+	case mysqlwire.ComStmtReset:
+		s.statements.reset(s.msg.body)
+		return s.exchange()
+	case mysqlwire.ComStmtClose:
+		s.statements.close(s.msg.body)
+		return s.forward(nil)
+	case mysqlwire.ComQuit:
+		_ = s.forward(nil)
+		return errQuit
+	case mysqlwire.ComChangeUser:
+		return s.changeUser()
+	case mysqlwire.ComInitDB:
+		return s.initDB()
+	case mysqlwire.ComResetConnection:
+		return s.resetConnection()
+	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID, mysqlwire.ComTableDump, mysqlwire.ComClone:
+		return s.pipe()
+	default:
+		return s.exchange()
+	}
+}
+
+// exchange passes a command on and its response back.
+func (s *session) exchange() error {
+	if err := s.forward(nil); err != nil {
+		return err
+	}
+	return s.relay()
+}
+
+// initDB changes the default schema.
+func (s *session) initDB() error {
+	name := append([]byte(nil), s.msg.body[1:]...)
+	if err := s.exchange(); err != nil {
+		return err
+	}
+	if s.resp.Errno == 0 {
+		s.setSchema(name)
+	}
+	return nil
+}
+
+func (s *session) resetConnection() error {
+	if err := s.exchange(); err != nil {
+		return err
+	}
+	if s.resp.Errno == 0 {
+		s.statements.clear()
+	}
+	return nil
+}
+
+// changeUser relays another login on the same connection.
+func (s *session) changeUser() error {
+	if !s.msg.whole {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: a login longer than the statement memory")
+	}
+	var u mysqlwire.ChangeUser
+	if err := u.Decode(s.msg.body, s.caps); err != nil {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+	}
+	l := login{session: s}
+	l.hello.ProtocolVersion = 0 // nothing to dismiss: the connection is logged in
+	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse); err != nil {
+		return err
+	}
+	if !s.srv.users.move(string(s.user), string(u.User)) {
+		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, fmt.Sprintf(
+			"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
+			u.User, s.srv.opts.MaxUserConnections))
+	}
+	s.user = append(s.user[:0], u.User...)
+	s.schema = append(s.schema[:0], u.Database...)
+	plugin := append([]byte(nil), u.AuthPlugin...)
+	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
+	if err := s.forward(nil); err != nil {
+		return err
+	}
+	s.consume()
+	if err := s.setDeadlines(time.Now().Add(s.srv.opts.HandshakeTimeout), causeDrain|causeIdle); err != nil {
+		return err
+	}
+	// The challenge is the last one, unless the backend switches the method.
+	if err := l.authenticate(plugin); err != nil {
+		return err
+	}
+	s.statements.clear()
+	s.rescope()
+	return s.clearDeadlines(0)
+}

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// How sessions end.
+var (
+	errClientLeft  = errors.New("the client left")
+	errQuit        = errors.New("the client quit")
+	errBackendGone = errors.New("the backend ended the session")
+	errDrained     = errors.New("Tare is shutting down")
+	errIdle        = errors.New("the client was idle")
+	errRefused     = errors.New("a long statement was refused")
+	errProtocol    = errors.New("the client broke the protocol")
+	errTold        = errors.New("the client was told")
+)
+
+// A clientError is what a client is told in an ERR packet.
+type clientError struct {
+	errno mysqlwire.Errno
+	msg   string
+}
+
+func (e *clientError) Error() string {
+	return fmt.Sprintf("%d (%s): %s", e.errno, e.errno.State(), e.msg)
+}
+
+// maxErrorText is what the message of an ERR packet may have, in bytes; MySQL's clients
+// cut longer ones.
+const maxErrorText = 512
+
+// sendError writes an ERR packet to the client. Before the greeting there is no SQLSTATE.
+func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
+	p := mysqlwire.NewErr(e.errno, []byte(e.msg[:min(len(e.msg), maxErrorText)]))
+	p.HasState = withState
+	s.errBuf = mysqlwire.OpenPacket(s.errBuf[:0])
+	s.errBuf = mysqlwire.ClosePacket(p.AppendTo(s.errBuf), 0, seq)
+	n, err := s.client.Write(s.errBuf)
+	s.rec.BytesOut += uint64(n)
+	if err != nil {
+		return fmt.Errorf("%w: write an error: %w", errClientLeft, err)
+	}
+	return nil
+}
+
+// violation ends the session of a client that broke the protocol, and tells it why.
+func (s *session) violation(seq uint8, errno mysqlwire.Errno, msg string) error {
+	e := &clientError{errno: errno, msg: msg}
+	_ = s.sendError(seq, e, true)
+	s.drainClient()
+	return fmt.Errorf("%w: %w", errProtocol, e)
+}

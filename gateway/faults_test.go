@@ -1,0 +1,361 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// TestBackendFaults lets the backend fail at each stage of its second connection: the
+// client is told what and where, and the first connection goes on.
+func TestBackendFaults(t *testing.T) {
+	rows := func(c *mysqlconn.Conn, packets ...[]byte) {
+		for _, p := range packets {
+			c.AppendMessage(p)
+		}
+		_ = c.Flush()
+	}
+	column := append([]byte{3}, "def\x00\x00\x00\x01x\x00\x0c\x3f\x00\x0a\x00\x00\x00\x03\x00\x00\x00\x00\x00"...)
+	for _, c := range []struct {
+		name   string
+		script func(c *mysqlconn.Conn)
+		login  bool // the fault comes after the login
+		errno  mysqlwire.Errno
+		text   string
+	}{
+		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoServerLost, "during its greeting: it closed the connection"},
+		{"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
+			false, mysqlwire.ErrnoServerLost, "during its greeting: decode handshake"},
+		{"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
+			false, mysqlwire.ErrnoServerLost, "during its greeting: unexpected EOF"},
+		{"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
+			false, mysqlwire.ErrnoServerLost, "out of order"},
+		{"greets with a giant", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{0, 0, 0x80, 0, 10}) },
+			false, mysqlwire.ErrnoServerLost, "larger than its limit"},
+		{"refuses with its own words", func(c *mysqlconn.Conn) {
+			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
+		}, false, mysqlwire.ErrnoHostBlocked, "Host is blocked"},
+		{"closes after its greeting", func(c *mysqlconn.Conn) {
+			_ = c.WriteMessage(greeting())
+			_, _ = c.ReadMessage(1 << 16)
+		}, false, mysqlwire.ErrnoServerLost, "during authentication: it closed the connection"},
+		{"never answers the login", func(c *mysqlconn.Conn) {
+			_ = c.WriteMessage(greeting())
+			_, _ = c.ReadMessage(1 << 16)
+			_, _ = c.ReadMessage(1 << 16)
+		}, false, mysqlwire.ErrnoServerLost, "no answer within 500ms (--handshake-timeout)"},
+		{"asks without end", func(c *mysqlconn.Conn) {
+			_ = c.WriteMessage(greeting())
+			for {
+				if _, err := c.ReadMessage(1 << 16); err != nil {
+					return
+				}
+				if c.WriteMessage([]byte{mysqlwire.MarkAuthMore, 9}) != nil {
+					return
+				}
+			}
+		}, false, 0, ""}, // the client may be the first to give up
+		{"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
+			mysqlwire.ErrnoServerLost, "during Query: it closed the connection"},
+		{"answers out of order", func(c *mysqlconn.Conn) {
+			scriptCommand(c)
+			c.Seq = 9
+			_ = c.WriteMessage(okPacket())
+		}, true, mysqlwire.ErrnoMalformedPacket, "out of order"},
+		{"answers nothing in a packet", func(c *mysqlconn.Conn) {
+			scriptCommand(c)
+			_ = c.WriteMessage(nil)
+		}, true, mysqlwire.ErrnoMalformedPacket, "unexpected mysql packet"},
+		{"closes after the column count", func(c *mysqlconn.Conn) {
+			scriptCommand(c)
+			rows(c, []byte{2}, column)
+		}, true, mysqlwire.ErrnoServerLost, "it closed the connection"},
+		{"closes among the rows", func(c *mysqlconn.Conn) {
+			scriptCommand(c)
+			rows(c, []byte{1}, column, []byte{1, 'a'}, []byte{1, 'b'})
+		}, true, mysqlwire.ErrnoServerLost, "it closed the connection"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			backend := startScript(t, func(n int, conn *mysqlconn.Conn) {
+				switch {
+				case n != 1:
+					scriptServe(conn)
+				case !c.login || scriptLogin(conn):
+					c.script(conn)
+				}
+			})
+			g := startGateway(t, backend, func(o *Options) { o.HandshakeTimeout = 500 * time.Millisecond })
+			other := mustConnect(t, g.addr)
+			faulty, err := connect(t, g.addr)
+			if c.login {
+				if err != nil {
+					t.Fatalf("login: %v", err)
+				}
+				_, err = exec(t, faulty, "select 1")
+			}
+			if got, ok := serverError(err); c.errno == 0 && err == nil || c.errno != 0 && (!ok || got.Number != c.errno || !strings.Contains(got.Message, c.text)) {
+				t.Errorf("got %v, want error %d with %q", err, c.errno, c.text)
+			}
+			if _, err := exec(t, other, "select 2"); err != nil {
+				t.Errorf("the other session: %v", err)
+			}
+			if _, err := exec(t, mustConnect(t, g.addr), "select 3"); err != nil {
+				t.Errorf("the next session: %v", err)
+			}
+		})
+	}
+}
+
+func TestBackendDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	g := startGateway(t, l.Addr().String(), nil)
+	_, err = connect(t, g.addr)
+	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoCannotConnect ||
+		!strings.Contains(got.Message, l.Addr().String()) || !strings.Contains(got.Message, "connection refused") {
+		t.Errorf("got %v, want error 2003 that names the backend and the reason", err)
+	}
+}
+
+// TestBackendBreaksOffRow ends a row in the middle: there is no place for an error, so the
+// connection is closed, and the record tells.
+func TestBackendBreaksOffRow(t *testing.T) {
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if scriptLogin(c) && scriptCommand(c) != nil {
+			_, _ = c.Write([]byte{1, 0, 0, 1, 1, 4, 0, 0, 2, 3, 'd', 'e', 'f', 100, 0, 0, 3, 99, 'a'})
+		}
+	})
+	g := startGateway(t, backend, nil)
+	c := mustConnect(t, g.addr)
+	if _, err := exec(t, c, "select 1"); err == nil {
+		t.Error("half a row passed for an answer")
+	}
+	if rec, _, text := g.records.wait(t, 0); rec.ErrorNumber != uint16(mysqlwire.ErrnoServerLost) || !strings.Contains(text, "lost backend") {
+		t.Errorf("record has error %d %q, want 2013", rec.ErrorNumber, text)
+	}
+}
+
+// rawLogin logs in and hands out the connection for bytes of any kind.
+func rawLogin(t *testing.T, addr string) *mysqlconn.Conn {
+	t.Helper()
+	c := mustConnect(t, addr)
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.Seq = 0
+	return c.Conn
+}
+
+// TestClientFaults lets clients break the protocol: each is told, or its connection is
+// closed, and it alone.
+func TestClientFaults(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
+	other := mustConnect(t, g.addr)
+	for _, c := range []struct {
+		name  string
+		bytes []byte
+		errno mysqlwire.Errno // 0: closed without a word
+	}{
+		{"a wrong sequence number", []byte{1, 0, 0, 5, byte(mysqlwire.ComPing)}, mysqlwire.ErrnoPacketsOutOfOrder},
+		{"an empty command", []byte{0, 0, 0, 0}, mysqlwire.ErrnoMalformedPacket},
+		{"a login that is none", []byte{3, 0, 0, 0, byte(mysqlwire.ComChangeUser), 'a', 'b'}, mysqlwire.ErrnoMalformedPacket},
+		{"HTTP", []byte("GET / HTTP/1.1\r\nHost: tare\r\n\r\n"), mysqlwire.ErrnoPacketsOutOfOrder},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := rawLogin(t, g.addr)
+			if _, err := conn.Write(c.bytes); err != nil {
+				t.Fatal(err)
+			}
+			reply, err := io.ReadAll(conn.NetConn())
+			if err != nil {
+				t.Fatalf("the connection stays open: %v", err)
+			}
+			var e mysqlwire.Err
+			if len(reply) < 5 || e.Decode(reply[4:]) != nil || e.Number != c.errno {
+				t.Errorf("reply %q, want error %d", reply, c.errno)
+			}
+		})
+	}
+	t.Run("half a command", func(t *testing.T) {
+		conn := rawLogin(t, g.addr)
+		_, _ = conn.Write([]byte{100, 0, 0, 0, byte(mysqlwire.ComQuery), 's'})
+		conn.Close()
+	})
+	if _, err := exec(t, other, "select 1"); err != nil {
+		t.Errorf("the other session: %v", err)
+	}
+}
+
+// TestClientNoise sends random bytes to the gateway before and after a login; what happens
+// to that client does not matter, but the gateway serves the next.
+func TestClientNoise(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		var nc net.Conn
+		if i%2 == 0 {
+			c, err := net.Dial("tcp", g.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nc = c
+		} else {
+			nc = rawLogin(t, g.addr).NetConn()
+		}
+		noise := make([]byte, 1+rnd.IntN(200))
+		for j := range noise {
+			noise[j] = byte(rnd.Uint32())
+		}
+		if i%4 == 3 { // a well-formed header before it, so that the command is looked at
+			noise = append(mysqlwire.Header{Len: len(noise)}.AppendTo(nil), noise...)
+		}
+		_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
+		_, _ = nc.Write(noise)
+		nc.Close()
+	}
+	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+		t.Errorf("after the noise: %v", err)
+	}
+}
+
+func TestClientLeavesBeforeItsLogin(t *testing.T) {
+	answered := make(chan string, 1)
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if c.WriteMessage(greeting()) != nil {
+			return
+		}
+		p, err := c.ReadMessage(1 << 16)
+		var r mysqlwire.HandshakeResponse
+		if err != nil || r.Decode(p) != nil {
+			answered <- "nothing"
+			return
+		}
+		answered <- string(r.User)
+	})
+	g := startGateway(t, backend, nil)
+	nc, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mysqlconn.New(nc).ReadMessage(1 << 16); err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if got := <-answered; got != "tare-client-left" {
+		t.Errorf("the backend was answered with %q: it would count a handshake error against the gateway", got)
+	}
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }),
+		func(o *Options) { o.HandshakeTimeout = 50 * time.Millisecond })
+	nc, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c := mysqlconn.New(nc)
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := c.ReadMessage(1 << 16); err != nil { // the greeting
+		t.Fatal(err)
+	}
+	reply, err := c.ReadMessage(1 << 16)
+	if err != nil || !bytes.Contains(reply, []byte("--handshake-timeout")) {
+		t.Errorf("got %q, %v; want an error that names the time-out", reply, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }),
+		func(o *Options) { o.MaxConnections, o.MaxUserConnections = 3, 2 })
+	first, second := mustConnect(t, g.addr), mustConnect(t, g.addr)
+	_, err := connect(t, g.addr)
+	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoTooManyUserConnections || got.State != "42000" {
+		t.Errorf("third connection of a user: %v, want error 1203 (42000)", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	third, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: "other", TLSMode: mysqlconn.TLSDisabled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	if _, err = connect(t, g.addr); err == nil {
+		t.Error("a fourth connection was let in")
+	} else if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoTooManyConnections {
+		t.Errorf("fourth connection: %v, want error 1040", err)
+	}
+	first.Close()
+	second.Close()
+	for g.Sessions() > 1 {
+		time.Sleep(time.Millisecond)
+	}
+	mustConnect(t, g.addr)
+}
+
+// TestRules refuses statements by rule, short ones with the session going on, long ones by
+// never giving the backend their end.
+func TestRules(t *testing.T) {
+	got := make(chan string, 10)
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if !scriptLogin(c) {
+			return
+		}
+		for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
+			got <- string(p[1:min(20, len(p))])
+			_ = c.WriteMessage(okPacket())
+		}
+	})
+	g := startGateway(t, backend, nil)
+	var d sqldigest.Digester
+	err := g.opts.Planner.SetRules([]sqlplan.Rule{
+		{Name: "no-drop", Action: sqlplan.ActionBlock, Types: []sqlplan.Type{sqlplan.TypeDDL}, Message: "ask the DBA"},
+		{Name: "by-digest", Action: sqlplan.ActionBlock, Digests: []sqldigest.Digest{d.Digest([]byte("select 1"), 0)}},
+		{Name: "frozen", Action: sqlplan.ActionReadOnly, Tables: []string{"shop.*"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mustConnect(t, g.addr)
+	for _, r := range []struct {
+		sql, text string
+		errno     mysqlwire.Errno
+	}{
+		{"drop table shop.x", `rule "no-drop": ask the DBA`, mysqlwire.ErrnoSpecificAccessDenied},
+		{"select 42", `rule "by-digest"`, mysqlwire.ErrnoSpecificAccessDenied},
+		{"insert into shop.t values (1)", `read-only rule "frozen"`, mysqlwire.ErrnoReadOnly},
+	} {
+		_, err := exec(t, c, r.sql)
+		if e, ok := serverError(err); !ok || e.Number != r.errno || !strings.Contains(e.Message, r.text) {
+			t.Errorf("%s: %v, want error %d with %q", r.sql, err, r.errno, r.text)
+		}
+	}
+	if _, err := exec(t, c, "select x from shop.t"); err != nil {
+		t.Errorf("a statement that no rule refuses: %v", err)
+	}
+	if sql := <-got; sql != "select x from shop." {
+		t.Errorf("the backend got %q", sql)
+	}
+	long := "insert into shop.t values ('" + strings.Repeat("x", 3<<20) + "')"
+	_, err = exec(t, c, long)
+	if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoReadOnly {
+		t.Errorf("a long statement: %v, want error 1290", err)
+	}
+	select {
+	case sql := <-got:
+		t.Errorf("the backend got %q, which a rule refuses", sql)
+	default:
+	}
+}

@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A tap sees the payload of a message that is passed on in pieces. see gets each piece
+// after the command's first packet header; before gets its turn when the whole message was
+// seen and its last piece was not passed on yet: an error there keeps the backend from
+// ever having the message whole, and so from acting on it.
+type tap interface {
+	see(payload []byte)
+	before() error
+}
+
+// forward passes the command at hand on to the backend: held ones in one write, longer
+// ones in pieces as they come. What is held stays in the client's buffer until consume.
+func (s *session) forward(t tap) error {
+	if s.msg.whole {
+		if _, err := s.backend.Write(s.client.Buffered()[:s.msg.size]); err != nil {
+			return s.writeFailed(err)
+		}
+		return nil
+	}
+	return s.stream(t)
+}
+
+// stream passes a command on that is longer than what is held of it.
+func (s *session) stream(t tap) error {
+	h := mysqlwire.ParseHeader(s.client.Buffered())
+	p := packets{left: h.Len, last: h.Len < mysqlwire.MaxPayload}
+	at := mysqlwire.HeaderLen
+	for {
+		b := s.client.Buffered()
+		n, err := p.walk(b, at, t)
+		if err != nil {
+			return s.violation(p.seq+1, mysqlwire.ErrnoPacketsOutOfOrder, err.Error())
+		}
+		at = 0
+		if p.done {
+			s.msg.seq = p.seq
+			if t != nil {
+				if err := t.before(); err != nil {
+					return err
+				}
+			}
+		}
+		s.msg.size = 0
+		s.msg.body = nil
+		if err := s.passOn(n); err != nil {
+			return err
+		}
+		if p.done {
+			return nil
+		}
+		if err := s.fillClient(); err != nil {
+			return err
+		}
+	}
+}
+
+// packets follows a message over the packets it is cut into.
+type packets struct {
+	left int   // payload bytes of the current packet still to come
+	last bool  // the current packet is the message's last
+	seq  uint8 // of the current packet
+	done bool
+}
+
+// walk goes through b from at on, shows payload to t, and returns how many bytes of b
+// belong to the message and are complete enough to be passed on.
+func (p *packets) walk(b []byte, at int, t tap) (n int, err error) {
+	n = at
+	for {
+		k := min(p.left, len(b)-n)
+		if k > 0 && t != nil {
+			t.see(b[n : n+k])
+		}
+		n, p.left = n+k, p.left-k
+		if p.left > 0 {
+			return n, nil
+		}
+		if p.last {
+			p.done = true
+			return n, nil
+		}
+		if len(b)-n < mysqlwire.HeaderLen {
+			return n, nil
+		}
+		h := mysqlwire.ParseHeader(b[n:])
+		if h.Seq != p.seq+1 {
+			return n, fmt.Errorf("Got packets out of order: sequence number %d within a command, want %d", h.Seq, p.seq+1)
+		}
+		p.seq, p.left, p.last = h.Seq, h.Len, h.Len < mysqlwire.MaxPayload
+		n += mysqlwire.HeaderLen
+	}
+}
+
+// writeFailed is a write to the backend that did not succeed. A server that refuses a
+// message, for its size for instance, says why before it closes: that is passed on. Then
+// the rest of what the client is sending is read away for a moment, so that closing does
+// not destroy the answer on its way.
+func (s *session) writeFailed(err error) error {
+	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
+	for s.backend.Fill() == nil && len(s.backend.Buffered()) < s.backend.Size() {
+		continue
+	}
+	if b := s.backend.Buffered(); isErrorPacket(b) {
+		_, _ = s.client.Write(b)
+	} else {
+		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+		_ = s.backendGone(err)
+	}
+	s.drainClient()
+	return fmt.Errorf("%w: pass a command on: %w", errBackendGone, err)
+}
+
+// drainClient reads and drops what the client is still sending, for at most a second.
+func (s *session) drainClient() {
+	s.msg.size = 0
+	_ = s.client.SetReadDeadline(time.Now().Add(time.Second))
+	for {
+		s.client.Discard(len(s.client.Buffered()))
+		if err := s.client.Fill(); err != nil {
+			return
+		}
+	}
+}
+
+// consume drops the command at hand from the client's buffer.
+func (s *session) consume() {
+	s.client.Discard(s.msg.size)
+	s.msg.size = 0
+	s.msg.body = nil
+}
+
+func isErrorPacket(b []byte) bool {
+	return len(b) > mysqlwire.HeaderLen && b[mysqlwire.HeaderLen] == mysqlwire.MarkErr &&
+		mysqlwire.ParseHeader(b).Len == len(b)-mysqlwire.HeaderLen
+}
+
+// pipe relays both directions as they come, without looking, until either ends: what
+// follows a BINLOG DUMP is a stream.
+func (s *session) pipe() error {
+	if err := s.forward(nil); err != nil {
+		return err
+	}
+	s.consume()
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(s.backend.NetConn(), buffered(s.client))
+		_ = s.backend.SetDeadline(past)
+		done <- err
+	}()
+	_, err := io.Copy(s.client.NetConn(), buffered(s.backend))
+	_ = s.client.SetDeadline(past)
+	<-done
+	if s.causes.Load()&causeDrainLimit != 0 {
+		return errDrained
+	}
+	return fmt.Errorf("%w: a piped command ended: %v", errQuit, err)
+}

@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// Why a session's waiting read was woken. The bits are set by others and read by the
+// session's goroutine when a read ends by its deadline.
+const (
+	causeClientGone  uint32 = 1 << iota // the client hung up
+	causeBackendGone                    // the backend hung up
+	causeIdle                           // no command within the idle timeout
+	causeDrain                          // Tare shuts down: end when nothing is under way
+	causeDrainLimit                     // Tare shuts down: end now
+)
+
+// past is a deadline that wakes a waiting read.
+var past = time.Unix(1, 0)
+
+// hungUp is called by the watcher when the peer of one side closed. The session may be
+// waiting for the other side, which is woken.
+func (s *session) hungUp(at side) {
+	if at == clientSide {
+		s.interrupt(causeClientGone)
+	} else {
+		s.interrupt(causeBackendGone)
+	}
+}
+
+// interrupt sets the cause and wakes the read that it concerns.
+func (s *session) interrupt(cause uint32) {
+	s.causes.Or(cause)
+	s.wake(cause)
+}
+
+func (s *session) wake(cause uint32) {
+	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit) != 0 {
+		_ = s.client.SetReadDeadline(past)
+	}
+	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
+		_ = b.SetReadDeadline(past)
+	}
+	if cause&causeDrainLimit != 0 {
+		_ = s.client.SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// setDeadlines bounds reads and writes on both sides, and wakes them again for causes that
+// are pending and not handled: an interruption between is not lost.
+func (s *session) setDeadlines(t time.Time, handled uint32) error {
+	err := errors.Join(s.client.SetDeadline(t), s.backend.SetDeadline(t))
+	s.wake(s.causes.Load() &^ handled)
+	return err
+}
+
+// clearDeadlines takes the deadlines off.
+func (s *session) clearDeadlines(handled uint32) error {
+	return s.setDeadlines(time.Time{}, handled)
+}
+
+// interruptedIdle is called when the wait for a command was woken. It returns nil when the
+// session goes on.
+func (s *session) interruptedIdle() error {
+	causes := s.causes.Load()
+	switch {
+	case causes&causeBackendGone != 0:
+		s.lastWords()
+		return fmt.Errorf("%w: between commands", errBackendGone)
+	case causes&causeDrainLimit != 0:
+		return s.drained("a transaction was still open after --drain-timeout")
+	case causes&causeDrain != 0:
+		if s.status.Has(mysqlwire.StatusInTrans) {
+			return s.clearDeadlines(causeDrain)
+		}
+		return s.drained("Tare is shutting down")
+	case causes&causeIdle != 0:
+		if s.status.Has(mysqlwire.StatusInTrans) || s.phase.Load() != phaseIdle {
+			break
+		}
+		s.sendError(0, &clientError{errno: s.idleErrno(), msg: fmt.Sprintf(
+			"The client was disconnected by Tare because of inactivity: no command for %v (--idle-timeout)", s.srv.opts.IdleTimeout)}, true)
+		return errIdle
+	}
+	s.causes.And(^causeIdle)
+	return s.clearDeadlines(causeClientGone)
+}
+
+// idleErrno is the number by which clients of the backend's kind know an idle time-out.
+func (s *session) idleErrno() mysqlwire.Errno {
+	if s.srv.maria.Load() {
+		return mysqlwire.ErrnoNetReadInterrupted
+	}
+	return mysqlwire.ErrnoClientIdle
+}
+
+// interruptedBusy is called when the wait for the rest of a command was woken.
+func (s *session) interruptedBusy() error {
+	switch causes := s.causes.Load(); {
+	case causes&causeBackendGone != 0:
+		s.lastWords()
+		return fmt.Errorf("%w: while the client was sending a command", errBackendGone)
+	case causes&causeDrainLimit != 0:
+		return s.drained("a command did not arrive within --drain-timeout")
+	}
+	return s.clearDeadlines(causeDrain | causeIdle)
+}
+
+// interruptedRelay is called when the wait for the backend's response was woken.
+func (s *session) interruptedRelay() error {
+	switch causes := s.causes.Load(); {
+	case causes&causeClientGone != 0:
+		s.killStatement()
+		return fmt.Errorf("%w: while its statement was running", errClientLeft)
+	case causes&causeDrainLimit != 0:
+		s.killStatement()
+		s.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
+			"Tare is shutting down: the statement did not finish within %v (--drain-timeout)", s.srv.opts.DrainTimeout)})
+		return errDrained
+	}
+	return s.clearDeadlines(causeDrain | causeIdle)
+}
+
+// drained tells an idle client that Tare shuts down.
+func (s *session) drained(why string) error {
+	s.sendError(0, &clientError{errno: mysqlwire.ErrnoServerShutdown,
+		msg: "Server shutdown in progress: " + why}, true)
+	return errDrained
+}
+
+// lastWords passes on what the backend still sent before it hung up, such as the error
+// that says who killed the connection.
+func (s *session) lastWords() {
+	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
+	_ = s.client.SetWriteDeadline(time.Now().Add(time.Second))
+	for {
+		if b := s.backend.Buffered(); len(b) > 0 {
+			if _, err := s.client.Write(b); err != nil {
+				return
+			}
+			s.backend.Discard(len(b))
+		}
+		if s.backend.Fill() != nil {
+			return
+		}
+	}
+}
+
+// buffered reads what c has buffered and then from its connection.
+func buffered(c *mysqlconn.Conn) io.Reader {
+	b := bytes.Clone(c.Buffered())
+	c.Discard(len(b))
+	return io.MultiReader(bytes.NewReader(b), c.NetConn())
+}

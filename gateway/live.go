@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	liveSeconds = 10              // what Live looks back on
+	liveSlots   = liveSeconds + 2 // one being filled, one being cleared
+	liveSub     = 16              // buckets a power of two: a quantile is within 1/16
+	liveBuckets = 40 * liveSub    // microseconds up to 2^40
+)
+
+// live counts the statements of the last seconds: one slot a second, each a histogram of
+// durations in microseconds, log-linear with liveSub buckets a power of two. Recording is
+// a few atomic additions; a slot is cleared by the first statement of its second.
+type live struct {
+	base     time.Time
+	clearing sync.Mutex // once a second
+	slots    [liveSlots]liveSlot
+}
+
+type liveSlot struct {
+	second  atomic.Int64 // which second since base, plus 1, the slot holds
+	calls   atomic.Uint64
+	errors  atomic.Uint64
+	buckets [liveBuckets]atomic.Uint32
+}
+
+// Live is what the last 10 seconds were like.
+type Live struct {
+	Seconds    float64 `json:"seconds"`    // how much time the figures cover
+	Statements uint64  `json:"statements"` // statements that ended in it
+	PerSecond  float64 `json:"statements_per_second"`
+	Errors     uint64  `json:"errors"`
+	P50        float64 `json:"p50_us"` // microseconds, within 1/16
+	P99        float64 `json:"p99_us"`
+	P999       float64 `json:"p999_us"`
+}
+
+func newLive(now time.Time) *live { return &live{base: now} }
+
+func liveBucket(us uint64) int {
+	if us < liveSub {
+		return int(us)
+	}
+	e := bits.Len64(us) - 5 // us>>e is in [liveSub, 2*liveSub)
+	return min(e*liveSub+int(us>>e), liveBuckets-1)
+}
+
+// liveValue is the middle of a bucket.
+func liveValue(b int) float64 {
+	if b < 2*liveSub {
+		return float64(b)
+	}
+	e := b/liveSub - 1
+	low := uint64(b-e*liveSub) << e
+	return float64(low) + float64(uint64(1)<<e)/2
+}
+
+// record counts a statement that ended at now. It does not allocate.
+func (l *live) record(now time.Time, d time.Duration, failed bool) {
+	second := int64(now.Sub(l.base)/time.Second) + 1
+	s := &l.slots[second%liveSlots]
+	if s.second.Load() != second {
+		l.begin(s, second)
+	}
+	s.calls.Add(1)
+	if failed {
+		s.errors.Add(1)
+	}
+	s.buckets[liveBucket(uint64(max(d, 0)/time.Microsecond))].Add(1)
+}
+
+// begin clears the slot of a second that nobody has counted in yet.
+func (l *live) begin(s *liveSlot, second int64) {
+	l.clearing.Lock()
+	defer l.clearing.Unlock()
+	if s.second.Load() >= second {
+		return // another statement was first
+	}
+	s.calls.Store(0)
+	s.errors.Store(0)
+	for i := range s.buckets {
+		s.buckets[i].Store(0)
+	}
+	s.second.Store(second)
+}
+
+// read sums up the whole seconds before now.
+func (l *live) read(now time.Time) Live {
+	second := int64(now.Sub(l.base)/time.Second) + 1
+	out := Live{Seconds: float64(min(second-1, liveSeconds))}
+	var sum [liveBuckets]uint64
+	var total uint64
+	for i := range l.slots {
+		s := &l.slots[i]
+		at := s.second.Load()
+		if at >= second || at < second-liveSeconds || at == 0 {
+			continue
+		}
+		out.Statements += s.calls.Load()
+		out.Errors += s.errors.Load()
+		for b := range s.buckets {
+			n := uint64(s.buckets[b].Load())
+			sum[b] += n
+			total += n
+		}
+	}
+	if out.Seconds > 0 {
+		out.PerSecond = float64(out.Statements) / out.Seconds
+	}
+	out.P50 = liveQuantile(&sum, total, 0.50)
+	out.P99 = liveQuantile(&sum, total, 0.99)
+	out.P999 = liveQuantile(&sum, total, 0.999)
+	return out
+}
+
+func liveQuantile(sum *[liveBuckets]uint64, total uint64, q float64) float64 {
+	if total == 0 {
+		return 0
+	}
+	rank := max(uint64(q*float64(total)+0.5), 1)
+	var seen uint64
+	for b, n := range sum {
+		if seen += n; seen >= rank {
+			return liveValue(b)
+		}
+	}
+	panic("BUG: a quantile past all counted statements")
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
+)
+
+const (
+	statementTypes = 64 // more than sqlplan has
+	commandCodes   = 256
+)
+
+// durationBounds are the upper bounds of the duration histogram, in seconds.
+var durationBounds = [...]float64{
+	0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+}
+
+// A stripe holds the counters of some of the sessions, so that sessions on different
+// processors do not write to the same memory for each statement.
+type stripe struct {
+	logins, refused, kills            atomic.Uint64
+	rows, affected, bytesIn, bytesOut atomic.Uint64
+	warnings, errors, planMisses      atomic.Uint64
+	commands                          [commandCodes]atomic.Uint64
+	statements                        [statementTypes]atomic.Uint64
+	durations                         [len(durationBounds) + 1]atomic.Uint64
+	durationNanos                     atomic.Uint64
+	_                                 [64]byte
+}
+
+func (c *stripe) command(cmd mysqlwire.Command) { c.commands[cmd].Add(1) }
+
+// statement counts a statement that is over. It does not allocate.
+func (c *stripe) statement(p *sqlplan.Plan, r *querylog.Record) {
+	t := sqlplan.TypeUnknown
+	if p != nil {
+		t = p.Type()
+	}
+	c.statements[t%statementTypes].Add(1)
+	c.bytesIn.Add(r.BytesIn)
+	c.bytesOut.Add(r.BytesOut)
+	if r.RowsReturned > 0 {
+		c.rows.Add(r.RowsReturned)
+	}
+	if r.RowsAffected > 0 {
+		c.affected.Add(r.RowsAffected)
+	}
+	if r.Warnings > 0 {
+		c.warnings.Add(uint64(r.Warnings))
+	}
+	if r.ErrorNumber != 0 {
+		c.errors.Add(1)
+	}
+	c.durations[durationBucket(r.Total)].Add(1)
+	c.durationNanos.Add(uint64(max(r.Total, 0)))
+}
+
+func durationBucket(d time.Duration) int {
+	s := d.Seconds()
+	for i, bound := range durationBounds {
+		if s <= bound {
+			return i
+		}
+	}
+	return len(durationBounds)
+}
+
+// metrics are the server's counters; as a prometheus.Collector they are added up when
+// asked for.
+type metrics struct {
+	stripes []stripe
+	next    atomic.Uint32
+
+	accepted, refusedLimit, refusedShutdown              atomic.Uint64
+	loginFailures, clientsLeft, backendsGone, violations atomic.Uint64
+}
+
+func newMetrics() *metrics {
+	return &metrics{stripes: make([]stripe, min(2*runtime.NumCPU(), 16))}
+}
+
+// stripe is the next session's.
+func (m *metrics) stripe() *stripe { return &m.stripes[int(m.next.Add(1))%len(m.stripes)] }
+
+func (m *metrics) sum(of func(*stripe) uint64) (total uint64) {
+	for i := range m.stripes {
+		total += of(&m.stripes[i])
+	}
+	return total
+}
+
+type desc struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func counter(name, help string, labels ...string) desc {
+	return desc{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
+}
+
+func gauge(name, help string, labels ...string) desc {
+	return desc{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+}
+
+// Collector answers s's metrics to Prometheus.
+func (s *Server) Collector() prometheus.Collector {
+	return &collector{
+		s:           s,
+		connections: gauge("tare_connections", "Clients that are connected."),
+		accepted:    counter("tare_connections_total", "Clients that connected, refused ones included."),
+		refused:     counter("tare_connections_refused_total", "Clients refused before their login, by reason.", "reason"),
+		logins:      counter("tare_logins_total", "Logins by outcome.", "outcome"),
+		ended:       counter("tare_sessions_ended_total", "Sessions that did not end by the client's QUIT, by reason.", "reason"),
+		commands:    counter("tare_commands_total", "Commands by name.", "command"),
+		statements:  counter("tare_statements_total", "Statements by type.", "type"),
+		errors:      counter("tare_statement_errors_total", "Statements that ended with an error."),
+		ruled:       counter("tare_statements_refused_total", "Statements that a rule refused."),
+		kills:       counter("tare_statements_killed_total", "Statements killed because their client left or Tare shut down."),
+		rows:        counter("tare_rows_sent_total", "Rows passed to clients."),
+		affected:    counter("tare_rows_affected_total", "Rows that statements changed."),
+		warnings:    counter("tare_statement_warnings_total", "Warnings of statements."),
+		bytes:       counter("tare_statement_bytes_total", "Bytes of statements and their responses, headers included.", "direction"),
+		duration: desc{Desc: prometheus.NewDesc("tare_statement_duration_seconds",
+			"From a statement's last byte to the last byte of its response.", nil, nil)},
+		buffers: gauge("tare_relay_buffer_bytes", "Relay buffers: kept for use, and lent to sessions.", "state"),
+	}
+}
+
+type collector struct {
+	s *Server
+
+	connections, accepted, refused, logins, ended, commands, statements, errors, ruled, kills,
+	rows, affected, warnings, bytes, duration, buffers desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	m := c.s.metrics
+	send := func(d desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d.Desc, d.kind, float64(v), labels...)
+	}
+	send(c.connections, uint64(c.s.Sessions()))
+	send(c.accepted, m.accepted.Load())
+	send(c.refused, m.refusedLimit.Load(), "limit")
+	send(c.refused, m.refusedShutdown.Load(), "shutdown")
+	send(c.logins, m.sum(func(s *stripe) uint64 { return s.logins.Load() }), "ok")
+	send(c.logins, m.loginFailures.Load(), "failed")
+	send(c.ended, m.clientsLeft.Load(), "client-left")
+	send(c.ended, m.backendsGone.Load(), "backend-gone")
+	send(c.ended, m.violations.Load(), "protocol-violation")
+	for cmd := range commandCodes {
+		if n := m.sum(func(s *stripe) uint64 { return s.commands[cmd].Load() }); n > 0 {
+			send(c.commands, n, mysqlwire.Command(cmd).String())
+		}
+	}
+	for t := range sqlplan.AllTypes() {
+		send(c.statements, m.sum(func(s *stripe) uint64 { return s.statements[t].Load() }), t.String())
+	}
+	send(c.errors, m.sum(func(s *stripe) uint64 { return s.errors.Load() }))
+	send(c.ruled, m.sum(func(s *stripe) uint64 { return s.refused.Load() }))
+	send(c.kills, m.sum(func(s *stripe) uint64 { return s.kills.Load() }))
+	send(c.rows, m.sum(func(s *stripe) uint64 { return s.rows.Load() }))
+	send(c.affected, m.sum(func(s *stripe) uint64 { return s.affected.Load() }))
+	send(c.warnings, m.sum(func(s *stripe) uint64 { return s.warnings.Load() }))
+	send(c.bytes, m.sum(func(s *stripe) uint64 { return s.bytesIn.Load() }), "in")
+	send(c.bytes, m.sum(func(s *stripe) uint64 { return s.bytesOut.Load() }), "out")
+	kept, lent := c.s.buffers.bytes()
+	send(c.buffers, uint64(kept), "kept")
+	send(c.buffers, uint64(lent), "lent")
+	ch <- c.histogram()
+}
+
+func (c *collector) histogram() prometheus.Metric {
+	m := c.s.metrics
+	buckets := make(map[float64]uint64, len(durationBounds))
+	var total uint64
+	for i, bound := range durationBounds {
+		total += m.sum(func(s *stripe) uint64 { return s.durations[i].Load() })
+		buckets[bound] = total
+	}
+	total += m.sum(func(s *stripe) uint64 { return s.durations[len(durationBounds)].Load() })
+	nanos := m.sum(func(s *stripe) uint64 { return s.durationNanos.Load() })
+	return prometheus.MustNewConstHistogram(c.duration.Desc, total, float64(nanos)/1e9, buckets)
+}

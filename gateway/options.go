@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// TLSMode says when the backend's leg has TLS.
+type TLSMode string
+
+// The modes, by the names of --backend-tls.
+const (
+	TLSMirror         TLSMode = "mirror" // as the client's leg, so that every login relays verbatim
+	TLSOff            TLSMode = "off"
+	TLSRequired       TLSMode = "required" // with any certificate
+	TLSVerifyCA       TLSMode = "verify-ca"
+	TLSVerifyIdentity TLSMode = "verify-identity"
+)
+
+func (m TLSMode) required() bool {
+	return m == TLSRequired || m == TLSVerifyCA || m == TLSVerifyIdentity
+}
+
+// Backend is the server that sessions are relayed to.
+type Backend struct {
+	Addr string // host:port
+	TLS  TLSMode
+	CAs  *x509.CertPool // for the verifying modes; nil: the system's
+}
+
+// Options of a Server.
+type Options struct {
+	Backend     Backend
+	Certificate *tls.Certificate // for clients; nil: a self-signed one is made
+
+	Planner   *sqlplan.Planner // required
+	Log       *querylog.Logger // required
+	Observers []Observer
+
+	// Kill ends what the backend connection with this id is doing; nil when there is no
+	// account that may.
+	Kill func(connectionID uint32) error
+
+	MaxConnections     int // 0: no limit
+	MaxUserConnections int // of one user; 0: no limit
+
+	ConnectTimeout   time.Duration
+	HandshakeTimeout time.Duration
+	IdleTimeout      time.Duration // 0: none
+	DrainTimeout     time.Duration
+
+	// StatementMemory is how long a statement may be, in bytes, to be held whole; longer
+	// ones pass through a small buffer.
+	StatementMemory int
+
+	// BufferBytes bounds the idle relay buffers that are kept.
+	BufferBytes int64
+
+	Diag *slog.Logger // required; hears of sessions that end otherwise than by their client
+}
+
+// Defaults of Options.
+const (
+	DefaultConnectTimeout   = 5 * time.Second
+	DefaultHandshakeTimeout = 10 * time.Second
+	DefaultDrainTimeout     = 30 * time.Second
+	DefaultStatementMemory  = 1 << 20
+	DefaultBufferBytes      = 16 << 20
+	minStatementMemory      = 16 << 10
+)
+
+// Validate fills in the defaults and says what is wrong with o.
+func (o *Options) Validate() error {
+	o.Backend.TLS = or(o.Backend.TLS, TLSMirror)
+	o.ConnectTimeout = or(o.ConnectTimeout, DefaultConnectTimeout)
+	o.HandshakeTimeout = or(o.HandshakeTimeout, DefaultHandshakeTimeout)
+	o.DrainTimeout = or(o.DrainTimeout, DefaultDrainTimeout)
+	o.StatementMemory = or(o.StatementMemory, DefaultStatementMemory)
+	o.BufferBytes = or(o.BufferBytes, DefaultBufferBytes)
+	var errs []error
+	if _, _, err := net.SplitHostPort(o.Backend.Addr); err != nil {
+		errs = append(errs, fmt.Errorf("backend: %w", err))
+	}
+	switch o.Backend.TLS {
+	case TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity:
+	default:
+		errs = append(errs, fmt.Errorf("backend TLS mode %q is unknown", o.Backend.TLS))
+	}
+	if o.Planner == nil || o.Log == nil || o.Diag == nil {
+		errs = append(errs, errors.New("planner, query log and diagnostics log are required"))
+	}
+	if o.StatementMemory < minStatementMemory || o.StatementMemory >= mysqlwire.MaxPayload {
+		errs = append(errs, fmt.Errorf("statement memory of %d bytes: want %d to %d", o.StatementMemory, minStatementMemory, mysqlwire.MaxPayload-1))
+	}
+	if o.MaxConnections < 0 || o.MaxUserConnections < 0 || o.BufferBytes < 0 ||
+		min(o.ConnectTimeout, o.HandshakeTimeout, o.DrainTimeout) < 0 || o.IdleTimeout < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// tlsConfig is the configuration of the backend's leg, for when it has TLS.
+func (b *Backend) tlsConfig() *tls.Config {
+	host, _, _ := net.SplitHostPort(b.Addr) // Validate has looked at it
+	mode := mysqlconn.TLSRequired
+	switch b.TLS {
+	case TLSVerifyCA:
+		mode = mysqlconn.TLSVerifyCA
+	case TLSVerifyIdentity:
+		mode = mysqlconn.TLSVerifyIdentity
+	}
+	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: b.CAs}, host)
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// relay passes the response to the command at hand back to the client, from buffer to
+// buffer, while s.resp follows it.
+func (s *session) relay() error {
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	for {
+		b := s.backend.Buffered()
+		n, ev, err := s.resp.Scan(b)
+		if n > 0 {
+			if _, werr := s.client.Write(b[:n]); werr != nil {
+				return s.clientGone(werr)
+			}
+			s.rec.BytesOut += uint64(n)
+			s.backend.Discard(n)
+		}
+		if err != nil {
+			return s.backendBroken(err)
+		}
+		switch ev {
+		case mysqlwire.EventDone:
+			if s.resp.SeenStatus {
+				s.sawStatus(s.resp.Status)
+			}
+			return nil
+		case mysqlwire.EventInfile:
+			if err := s.infile(); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(b) == s.backend.Size() { // a long response
+			s.borrowBackend()
+		}
+		if err := s.fillBackend(); err != nil {
+			return err
+		}
+	}
+}
+
+// fillBackend reads more of the response.
+func (s *session) fillBackend() error {
+	for {
+		err := s.backend.Fill()
+		switch {
+		case err == nil:
+			s.lastByte = time.Now()
+			if s.firstByte.IsZero() {
+				s.firstByte = s.lastByte
+			}
+			return nil
+		case isTimeout(err):
+			if err := s.interruptedRelay(); err != nil {
+				return err
+			}
+		default:
+			return s.backendGone(err)
+		}
+	}
+}
+
+// backendGone tells the client that its backend closed the connection within a command.
+func (s *session) backendGone(err error) error {
+	reason := err
+	if err == io.EOF {
+		reason = errors.New("it closed the connection")
+	}
+	e := &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
+		"Tare lost backend %s during %s: %v", s.srv.opts.Backend.Addr, s.msg.cmd, reason)}
+	s.endWith(e)
+	return fmt.Errorf("%w: %w", errBackendGone, e)
+}
+
+// backendBroken tells the client that its backend does not keep the protocol.
+func (s *session) backendBroken(err error) error {
+	e := &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
+		"Tare got a malformed response from backend %s to %s: %v", s.srv.opts.Backend.Addr, s.msg.cmd, err)}
+	s.endWith(e)
+	return fmt.Errorf("%w: %w", errBackendGone, e)
+}
+
+// endWith sends an error as the end of the response, if the response has come to where a
+// packet may begin; otherwise closing is all that can be said.
+func (s *session) endWith(e *clientError) {
+	s.failed = e
+	if s.resp.AtBoundary() {
+		s.sendError(s.resp.NextSeq(), e, true)
+	}
+}
+
+// clientGone is a write to the client that did not succeed. What the backend is still
+// doing for it is stopped.
+func (s *session) clientGone(err error) error {
+	if !s.resp.Done() {
+		s.killStatement()
+	}
+	return fmt.Errorf("%w: write a response: %w", errClientLeft, err)
+}
+
+// killStatement ends what the backend does for a client that is gone, if there are
+// credentials for it; otherwise the backend notices when its connection is closed.
+func (s *session) killStatement() {
+	if s.srv.opts.Kill == nil {
+		return
+	}
+	if err := s.srv.opts.Kill(s.connID); err != nil {
+		s.srv.opts.Diag.Warn("the statement of a client that left cannot be killed",
+			"backend", s.srv.opts.Backend.Addr, "connection", s.connID, "error", err)
+		return
+	}
+	s.counters.kills.Add(1)
+}
+
+// infile relays a LOCAL INFILE: the client's packets up to the empty one.
+func (s *session) infile() error {
+	s.keepText()
+	s.consume()
+	if s.client.Size() < relayBuffer {
+		s.borrowClient(relayBuffer)
+	}
+	seq, left := s.resp.NextSeq(), 0
+	for {
+		b := s.client.Buffered()
+		n := 0
+		for done := false; !done; {
+			k := min(left, len(b)-n)
+			n, left = n+k, left-k
+			if left > 0 || len(b)-n < mysqlwire.HeaderLen {
+				break
+			}
+			h := mysqlwire.ParseHeader(b[n:])
+			if h.Seq != seq {
+				return s.violation(seq, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
+					"Got packets out of order: sequence number %d within LOCAL INFILE, want %d", h.Seq, seq))
+			}
+			seq++
+			n += mysqlwire.HeaderLen
+			if left = h.Len; left == 0 {
+				done = true
+				s.resp.ResumeInfile(seq)
+			}
+			if done {
+				return s.passOn(n)
+			}
+		}
+		if err := s.passOn(n); err != nil {
+			return err
+		}
+		if err := s.fillClient(); err != nil {
+			return err
+		}
+	}
+}
+
+// passOn writes the first n buffered bytes of the client to the backend and consumes them.
+func (s *session) passOn(n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := s.backend.Write(s.client.Buffered()[:n])
+	s.client.Discard(n)
+	s.rec.BytesIn += uint64(n)
+	if err != nil {
+		return s.writeFailed(err)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Server accepts clients and serves a session for each.
+type Server struct {
+	opts         Options
+	started      time.Time
+	clientTLS    *tls.Config
+	backendTLS   *tls.Config
+	keys         keyPair
+	watcher      *watcher
+	buffers      *bufferPool
+	metrics      *metrics
+	live         *live
+	users        userLimit
+	transactions atomic.Uint64 // the last number given to one
+	maria        atomic.Bool   // the backend is MariaDB, whose status tells ANSI_QUOTES
+
+	ctx    context.Context // ends what sessions wait for besides their sockets
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	listener net.Listener
+	sessions map[*session]struct{}
+	draining bool
+	running  sync.WaitGroup // sessions
+	sweeping sync.WaitGroup
+}
+
+// New makes a Server; Serve sets it to work.
+func New(o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if o.Certificate == nil {
+		cert, err := mysqlconn.SelfSignedCertificate()
+		if err != nil {
+			return nil, fmt.Errorf("gateway: make a certificate: %w", err)
+		}
+		o.Certificate = &cert
+	}
+	w, err := newWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	s := &Server{
+		opts:       o,
+		started:    time.Now(),
+		clientTLS:  &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*o.Certificate}},
+		backendTLS: o.Backend.tlsConfig(),
+		watcher:    w,
+		buffers:    newBufferPool(o.BufferBytes),
+		metrics:    newMetrics(),
+		users:      userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
+		sessions:   make(map[*session]struct{}),
+	}
+	s.live = newLive(s.started)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Serve accepts clients until Shutdown; it returns nil then,
+// and an error when the listener fails.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.listener = l
+	if s.opts.IdleTimeout > 0 {
+		s.sweeping.Go(s.sweep)
+	}
+	s.mu.Unlock()
+	for wait := time.Duration(0); ; {
+		nc, err := l.Accept()
+		if err == nil {
+			wait = 0
+			s.accept(nc)
+			continue
+		}
+		if s.ctx.Err() != nil || s.isDraining() {
+			return nil
+		}
+		if !isTemporary(err) {
+			return fmt.Errorf("accept clients on %s: %w", l.Addr(), err)
+		}
+		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+		s.opts.Diag.Error("a client cannot be accepted; trying again", "error", err, "after", wait)
+		select {
+		case <-time.After(wait):
+		case <-s.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// isTemporary reports whether accepting may succeed later, as when descriptors run out.
+func isTemporary(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Temporary() //nolint:staticcheck // still the one way to ask for EMFILE and its kin
+}
+
+func (s *Server) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// accept starts a session, or tells the client why there is none.
+func (s *Server) accept(nc net.Conn) {
+	s.metrics.accepted.Add(1)
+	ses := newSession(s, nc)
+	e := s.enroll(ses)
+	if e == nil {
+		return
+	}
+	_ = ses.client.SetDeadline(time.Now().Add(100 * time.Millisecond))
+	_ = ses.sendError(0, e, false)
+	nc.Close()
+}
+
+func (s *Server) enroll(ses *session) *clientError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		s.metrics.refusedShutdown.Add(1)
+		return &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}
+	}
+	if limit := s.opts.MaxConnections; limit > 0 && len(s.sessions) >= limit {
+		s.metrics.refusedLimit.Add(1)
+		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
+			"Too many connections: Tare serves at most %d (--max-connections)", limit)}
+	}
+	s.sessions[ses] = struct{}{}
+	s.running.Go(func() {
+		ses.run(s.ctx)
+		s.mu.Lock()
+		delete(s.sessions, ses)
+		s.mu.Unlock()
+	})
+	return nil
+}
+
+// Shutdown ends the service: no new clients; sessions end when they are idle and in no
+// transaction; after the drain timeout, or when ctx ends, what still runs is ended with an
+// error. It returns when all sessions are over, with how many had to be ended so.
+func (s *Server) Shutdown(ctx context.Context) (ended int) {
+	s.mu.Lock()
+	already := s.draining
+	s.draining = true
+	l := s.listener
+	s.interruptAll(causeDrain)
+	s.mu.Unlock()
+	if already {
+		return 0
+	}
+	if l != nil {
+		l.Close()
+	}
+	idle := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(idle)
+	}()
+	limit := time.NewTimer(s.opts.DrainTimeout)
+	defer limit.Stop()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+	s.mu.Lock()
+	ended = len(s.sessions)
+	s.interruptAll(causeDrainLimit)
+	s.mu.Unlock()
+	s.cancel()
+	<-idle
+	s.sweeping.Wait()
+	s.watcher.close()
+	return ended
+}
+
+// interruptAll is called with s.mu held.
+func (s *Server) interruptAll(cause uint32) {
+	for ses := range s.sessions {
+		ses.interrupt(cause)
+	}
+}
+
+// sweepEvery is how often idle sessions are looked for.
+const sweepEvery = time.Second
+
+// sweep ends sessions that were idle for too long.
+func (s *Server) sweep() {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		overdue := int64(time.Since(s.started) - s.opts.IdleTimeout)
+		s.mu.Lock()
+		for ses := range s.sessions {
+			if ses.phase.Load() == phaseIdle && ses.idleSince.Load() < overdue {
+				ses.interrupt(causeIdle)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// loginFailed logs the end of a session that did not come to its first command.
+func (s *Server) loginFailed(ses *session, err error) {
+	s.metrics.loginFailures.Add(1)
+	if errors.Is(err, errClientLeft) {
+		s.opts.Diag.Debug("client left before its login", "client", ses.remote, "error", err)
+		return
+	}
+	s.opts.Diag.Info("login failed", "client", ses.remote, "user", string(ses.user), "error", err)
+}
+
+// sessionEnded logs the end of a session, unless its client wanted it.
+func (s *Server) sessionEnded(ses *session, err error) {
+	switch {
+	case errors.Is(err, errQuit):
+		return
+	case errors.Is(err, errClientLeft):
+		s.metrics.clientsLeft.Add(1)
+		s.opts.Diag.Debug("client left without saying so", "client", ses.remote, "connection", ses.connID, "error", err)
+		return
+	case errors.Is(err, errBackendGone):
+		s.metrics.backendsGone.Add(1)
+	case errors.Is(err, errProtocol):
+		s.metrics.violations.Add(1)
+	}
+	s.opts.Diag.Info("session ended", "client", ses.remote, "user", string(ses.user), "connection", ses.connID, "error", err)
+}
+
+// Live is what the last 10 seconds were like.
+func (s *Server) Live() Live { return s.live.read(time.Now()) }
+
+// Sessions is how many clients are connected.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// BufferBytes reports the bytes of relay buffers that are kept for use and that sessions
+// hold at the moment.
+func (s *Server) BufferBytes() (kept, lent int64) { return s.buffers.bytes() }
+
+// keyPair is the RSA key that passwords are received with where only the backend's leg has
+// TLS; making it takes a while, so that happens when it is first needed.
+type keyPair struct {
+	once sync.Once
+	key  *mysqlconn.KeyPair
+	err  error
+}
+
+func (k *keyPair) get() (*mysqlconn.KeyPair, error) {
+	k.once.Do(func() { k.key, k.err = mysqlconn.NewKeyPair() })
+	return k.key, k.err
+}

@@ -1,0 +1,232 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+const (
+	clientBuffer  = 4 << 10 // bytes; holds most statements
+	backendBuffer = 8 << 10 // bytes; holds most responses, and HeaderLen + InspectMax
+)
+
+// A session is one client connection on one backend connection of its own. One goroutine
+// serves it: it waits for a command, passes it on, passes the response back, and records
+// what it saw. The fields are that goroutine's, but for those marked as shared.
+type session struct {
+	srv    *Server
+	remote netip.AddrPort
+
+	client    *mysqlconn.Conn
+	backend   *mysqlconn.Conn
+	clientFD  int32 // in the watcher; -1 when not watched
+	backendFD int32
+
+	// Agreed on at login.
+	offered mysqlwire.Capability // to the client
+	caps    mysqlwire.Capability // with the client, and so with the backend
+	connID  uint32               // the backend's own: what KILL takes
+	salt    []byte               // the challenge of the last login
+	user    []byte
+	entered bool // counted in Server.users
+
+	userName, schemaName string // user and schema, for records
+
+	// What statements do to the session.
+	schema      []byte
+	status      mysqlwire.Status // of the last OK or EOF
+	mode        sqldigest.Mode
+	scope       sqlplan.Scope
+	statements  prepared
+	transaction uint64 // the open transaction's number; 0 outside one
+	rules       uint64 // the epoch of the rules that scope was computed under
+
+	// The command at hand.
+	msg      message
+	resp     mysqlwire.Response
+	digester sqldigest.Digester
+	rec      querylog.Record
+	borrowed bool // a buffer of the client side comes from the pool
+	relaying bool // a buffer of the backend side comes from the pool
+	ownRead  [2][]byte
+
+	plan      *sqlplan.Plan
+	sent      time.Time    // the statement was passed on
+	firstByte time.Time    // of the response
+	lastByte  time.Time    // the response's last read
+	failed    *clientError // what the gateway itself answered
+	sqlState  string
+	tagText   []byte
+	tagEnds   []int
+	tagList   []querylog.Tag
+	values    []mysqlwire.BinaryValue
+	names     [][]byte
+
+	counters *stripe
+	errBuf   []byte
+
+	// Shared: written by the watcher, the sweeper and Shutdown.
+	causes    atomic.Uint32
+	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
+	phase     atomic.Uint32
+	idleSince atomic.Int64 // when the session began to wait for a command, in nanoseconds since the server's start
+}
+
+// The phases of a session.
+const (
+	phaseLogin uint32 = iota
+	phaseIdle
+	phaseBusy
+)
+
+func newSession(srv *Server, nc net.Conn) *session {
+	s := &session{srv: srv, clientFD: -1, backendFD: -1}
+	s.client = mysqlconn.NewBuffer(nc, make([]byte, clientBuffer))
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		s.remote = a.AddrPort()
+		s.remote = netip.AddrPortFrom(s.remote.Addr().Unmap(), s.remote.Port())
+	}
+	s.counters = srv.metrics.stripe()
+	return s
+}
+
+// run serves the session from login to its end.
+func (s *session) run(ctx context.Context) {
+	defer s.close()
+	l := login{session: s}
+	if err := l.run(ctx); err != nil {
+		s.srv.loginFailed(s, err)
+		return
+	}
+	s.counters.logins.Add(1)
+	if err := s.watch(); err != nil {
+		s.srv.opts.Diag.Error("session cannot be watched", "error", err)
+		return
+	}
+	for {
+		if err := s.turn(); err != nil {
+			s.srv.sessionEnded(s, err)
+			return
+		}
+	}
+}
+
+func (s *session) watch() (err error) {
+	if s.clientFD, err = s.srv.watcher.add(s, clientSide, s.client.Socket()); err != nil {
+		return err
+	}
+	s.backendFD, err = s.srv.watcher.add(s, backendSide, s.backend.Socket())
+	return err
+}
+
+func (s *session) close() {
+	s.srv.watcher.remove(s.clientFD)
+	s.srv.watcher.remove(s.backendFD)
+	s.client.Discard(len(s.client.Buffered()))
+	if s.backend != nil {
+		s.backend.Discard(len(s.backend.Buffered()))
+	}
+	s.returnBuffers()
+	s.client.Close()
+	if s.backend != nil {
+		s.backend.Close()
+	}
+	if s.entered {
+		s.srv.users.leave(string(s.user))
+	}
+}
+
+// turn serves one command.
+func (s *session) turn() error {
+	if err := s.awaitCommand(); err != nil {
+		return err
+	}
+	s.phase.Store(phaseBusy)
+	err := s.command()
+	s.consume()
+	s.returnBuffers()
+	return err
+}
+
+// idle marks the session as waiting for a command. It comes after everything about the
+// last one is done.
+func (s *session) idle() {
+	s.idleSince.Store(int64(time.Since(s.srv.started)))
+	s.phase.Store(phaseIdle)
+}
+
+// sawStatus keeps the server status, which tells modes that change how SQL is read.
+func (s *session) sawStatus(st mysqlwire.Status) {
+	s.status = st
+	mode := s.mode &^ sqldigest.NoBackslashEscapes
+	if st.Has(mysqlwire.StatusNoBackslashEscapes) {
+		mode |= sqldigest.NoBackslashEscapes
+	}
+	if st.Has(mysqlwire.StatusMariaANSIQuotes) {
+		mode |= sqldigest.ANSIQuotes
+	} else if s.srv.maria.Load() {
+		mode &^= sqldigest.ANSIQuotes
+	}
+	if mode != s.mode {
+		s.mode = mode
+		s.rescope()
+	}
+}
+
+// rescope computes anew what besides the text decides a plan.
+func (s *session) rescope() {
+	s.userName, s.schemaName = string(s.user), string(s.schema)
+	s.scope = s.srv.opts.Planner.ScopeOf(s.schema, s.user, s.mode)
+}
+
+func (s *session) setSchema(name []byte) {
+	s.schema = append(s.schema[:0], name...)
+	s.rescope()
+}
+
+// borrowClient gives the client side a buffer of at least n bytes from the pool.
+func (s *session) borrowClient(n int) {
+	old := s.client.SwapBuffer(s.srv.buffers.take(n))
+	if s.borrowed {
+		s.srv.buffers.give(old)
+	} else {
+		s.ownRead[clientSide], s.borrowed = old, true
+	}
+}
+
+// borrowBackend gives the backend side a buffer for a long response.
+func (s *session) borrowBackend() {
+	if !s.relaying {
+		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.take(relayBuffer))
+		s.relaying = true
+	}
+}
+
+// returnBuffers gives borrowed buffers back, as far as what the client already sent on
+// fits its own.
+func (s *session) returnBuffers() {
+	if s.relaying && len(s.backend.Buffered()) <= backendBuffer {
+		s.srv.buffers.give(s.backend.SwapBuffer(s.ownRead[backendSide]))
+		s.relaying = false
+	}
+	if s.borrowed && len(s.client.Buffered()) <= clientBuffer {
+		s.srv.buffers.give(s.client.SwapBuffer(s.ownRead[clientSide]))
+		s.borrowed = false
+	}
+}
+
+// isTimeout reports whether a read or write ended by its deadline.
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}

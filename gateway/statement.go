@@ -1,0 +1,371 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// An Observer is told of each statement when it is over. The record and what it points to
+// are valid during the call alone. Observe is called by many sessions at once and must
+// neither wait nor allocate.
+type Observer interface {
+	Observe(r *querylog.Record)
+}
+
+// text serves COM_QUERY and COM_STMT_PREPARE: statements that come as text.
+func (s *session) text() error {
+	s.beginRecord()
+	s.followRules()
+	if !s.msg.whole {
+		return s.longText()
+	}
+	sql, err := s.sqlOf(s.msg.body)
+	if err != nil {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+	}
+	s.rec.Text = sql
+	s.planText(sql, s.digester.Digest(sql, s.mode), true)
+	return s.statement()
+}
+
+// followRules computes the scope anew when the rules were changed.
+func (s *session) followRules() {
+	if epoch := s.srv.opts.Planner.RulesEpoch(); epoch != s.rules {
+		s.rules = epoch
+		s.rescope()
+	}
+}
+
+// sqlOf is the text in a COM_QUERY or COM_STMT_PREPARE.
+func (s *session) sqlOf(body []byte) ([]byte, error) {
+	if s.msg.cmd == mysqlwire.ComStmtPrepare {
+		return body[1:], nil
+	}
+	return mysqlwire.Query(body, s.caps)
+}
+
+// planText looks the statement's plan up, or makes it.
+func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
+	s.rec.Digest = d
+	s.rec.Normalized = s.digester.Text()
+	s.rec.Tags = s.collectTags()
+	s.plan = s.srv.opts.Planner.Get(d, s.scope)
+	s.rec.PlanCached = s.plan != nil
+	if s.plan == nil {
+		s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
+			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: d,
+			Scope: s.scope, Schema: s.schema, User: s.user, Mode: s.mode,
+		})
+	}
+	s.planned()
+}
+
+// collectTags copies the statement's sqlcommenter tags to the session's own memory.
+func (s *session) collectTags() []querylog.Tag {
+	s.tagText, s.tagEnds = s.tagText[:0], s.tagEnds[:0]
+	for key, value := range s.digester.Tags() {
+		s.tagText = append(s.tagText, key...)
+		s.tagEnds = append(s.tagEnds, len(s.tagText))
+		s.tagText = append(s.tagText, value...)
+		s.tagEnds = append(s.tagEnds, len(s.tagText))
+	}
+	s.tagList = s.tagList[:0]
+	for i, at := 0, 0; i < len(s.tagEnds); i += 2 {
+		key, end := s.tagEnds[i], s.tagEnds[i+1]
+		s.tagList = append(s.tagList, querylog.Tag{Key: s.tagText[at:key], Value: s.tagText[key:end]})
+		at = end
+	}
+	return s.tagList
+}
+
+// planned notes that the plan is known.
+func (s *session) planned() {
+	s.rec.StatementType = s.plan.Type().String()
+	s.sent = time.Now()
+	s.rec.Plan = s.sent.Sub(s.msg.start)
+}
+
+// statement passes the planned statement on, unless a rule refuses it, and its response
+// back.
+func (s *session) statement() error {
+	if e := s.refusal(); e != nil {
+		return s.refuseStatement(e)
+	}
+	err := s.exchange()
+	if err == nil {
+		s.afterStatement()
+	}
+	s.record(err)
+	return err
+}
+
+// refusal is the error for a statement that the rules forbid.
+func (s *session) refusal() *clientError {
+	verdict, rule := s.plan.Verdict()
+	if verdict == sqlplan.VerdictPass {
+		return nil
+	}
+	why := s.plan.Message()
+	if verdict == sqlplan.VerdictReadOnly {
+		if why == "" {
+			why = "only statements that change nothing may pass"
+		}
+		return &clientError{errno: mysqlwire.ErrnoReadOnly, msg: fmt.Sprintf("Tare refused this statement by its read-only rule %q: %s", rule, why)}
+	}
+	if why == "" {
+		why = "it is blocked"
+	}
+	return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: fmt.Sprintf("Tare refused this statement by its rule %q: %s", rule, why)}
+}
+
+// refuseStatement answers the command at hand with an error; the session goes on.
+func (s *session) refuseStatement(e *clientError) error {
+	s.counters.refused.Add(1)
+	s.failed = e
+	err := s.sendError(s.msg.seq+1, e, true)
+	s.record(nil)
+	return err
+}
+
+// longText serves a statement that is longer than the statement memory: it is digested as
+// it passes, and its last piece goes on when the rules let it.
+func (s *session) longText() error {
+	sql, err := s.sqlOf(s.msg.body)
+	if err != nil {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+	}
+	s.digester.Reset(s.mode)
+	err = s.forward(&longStatement{session: s, skip: len(s.msg.body) - len(sql)})
+	if err == nil {
+		s.sent = time.Now()
+		if err = s.relay(); err == nil {
+			s.afterStatement()
+		}
+	}
+	s.record(err)
+	return err
+}
+
+// longStatement is the tap of longText.
+type longStatement struct {
+	*session
+	skip int // bytes before the text
+}
+
+func (l *longStatement) see(p []byte) {
+	k := min(l.skip, len(p))
+	l.skip -= k
+	_, _ = l.digester.Write(p[k:])
+}
+
+func (l *longStatement) before() error {
+	l.planText(l.digester.Text(), l.digester.Sum(), false)
+	e := l.refusal()
+	if e == nil {
+		return nil
+	}
+	// The backend has most of the statement and waits for its end, which it never gets:
+	// both connections end here.
+	l.counters.refused.Add(1)
+	l.failed = e
+	_ = l.sendError(l.msg.seq+1, e, true)
+	return fmt.Errorf("%w: %w", errRefused, e)
+}
+
+// execution serves the commands on prepared statements.
+func (s *session) execution() error {
+	s.beginRecord()
+	s.followRules()
+	st := s.statements.find(s.msg.body)
+	if st == nil { // unknown to the backend too, or past the bound on what is kept
+		err := s.exchange()
+		s.record(err)
+		return err
+	}
+	s.rec.Digest, s.rec.Normalized = st.digest, st.text
+	s.rec.StatementID = st.id
+	s.plan = s.srv.opts.Planner.Get(st.digest, s.scope)
+	if s.rec.PlanCached = s.plan != nil; !s.rec.PlanCached {
+		s.plan = s.replan(st)
+	}
+	s.planned()
+	switch {
+	case s.msg.cmd == mysqlwire.ComStmtFetch:
+		err := s.exchange()
+		s.record(err)
+		return err
+	case s.msg.cmd == mysqlwire.ComStmtExecute && s.msg.whole:
+		s.bind(st)
+	}
+	return s.statement()
+}
+
+// bind reads the values that the statement is executed with. They are a view of the
+// message; what cannot be read is the backend's to refuse.
+func (s *session) bind(st *preparedStatement) {
+	var e mysqlwire.StmtExecute
+	if e.Decode(s.msg.body) != nil {
+		return
+	}
+	st.params.Values, st.params.Names = s.values, s.names // the room is the session's
+	if st.params.Decode(&e, s.caps) == nil {
+		s.rec.Binds, s.rec.BindNames = st.params.Values, st.params.Names
+	}
+	s.values, s.names = st.params.Values[:0], st.params.Names[:0]
+	st.params.Values, st.params.Names = nil, nil
+	if cap(s.values) > maxKeptValues {
+		s.values, s.names = nil, nil
+	}
+}
+
+// maxKeptValues bounds the room for values that a session keeps between statements.
+const maxKeptValues = 256
+
+// replan makes the plan of a prepared statement anew, when it is not cached any more or
+// the rules have changed.
+func (s *session) replan(st *preparedStatement) *sqlplan.Plan {
+	if len(st.text) == 0 {
+		return st.plan
+	}
+	st.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
+		SQL: st.text, Complete: false, Text: st.text, Digest: st.digest,
+		Scope: s.scope, Schema: s.schema, User: s.user, Mode: s.mode,
+	})
+	return st.plan
+}
+
+// afterStatement follows what a statement did to the session.
+func (s *session) afterStatement() {
+	if s.resp.Errno != 0 {
+		return
+	}
+	if s.msg.cmd == mysqlwire.ComStmtPrepare {
+		s.statements.add(s.resp.StatementID, s.resp.Params, s.plan, s.rec.Digest, s.rec.Normalized)
+		return
+	}
+	effects := s.plan.Effects()
+	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSQLMode | sqlplan.EffectSchema | sqlplan.EffectUnknown) {
+		s.follow(effects)
+	}
+}
+
+// follow applies the effects that change how later statements are read.
+func (s *session) follow(effects sqlplan.Effect) {
+	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
+		s.srv.opts.Planner.Invalidate()
+	}
+	if effects.Has(sqlplan.EffectUse) {
+		if name, ok := usedSchema(s.rec.Text, s.mode); ok {
+			s.setSchema(name)
+		}
+	}
+	if effects.Has(sqlplan.EffectSQLMode) && s.msg.cmd == mysqlwire.ComQuery && !s.srv.maria.Load() {
+		if mode, known := s.plan.SessionMode(s.rec.Text, s.mode); known && mode != s.mode {
+			s.mode = mode
+			s.rescope()
+		}
+	}
+	if s.caps.Has(mysqlwire.CapSessionTrack) && s.resp.Status.Has(mysqlwire.StatusSessionChanged) {
+		s.trackSchema()
+	}
+}
+
+// trackSchema follows the server's own word on the default schema, where it gives it.
+func (s *session) trackSchema() {
+	var ok mysqlwire.OK
+	if s.resp.Last == nil || ok.Decode(s.resp.Last, s.caps) != nil {
+		return
+	}
+	for it := ok.StateChanges(); it.Next(); {
+		if c := it.Change(); c.Type == mysqlwire.StateSchema {
+			s.setSchema(c.Value)
+		}
+	}
+}
+
+// beginRecord makes the record ready for the statement at hand.
+func (s *session) beginRecord() {
+	s.rec = querylog.Record{
+		Start:        s.msg.start,
+		ConnectionID: uint64(s.connID),
+		Client:       s.remote,
+		User:         s.userName,
+		Schema:       s.schemaName,
+		Backend:      s.srv.opts.Backend.Addr,
+		Command:      s.msg.cmd,
+		BytesIn:      s.msg.bytes,
+	}
+	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
+	s.resp = mysqlwire.Response{}
+}
+
+// record completes the record of the statement at hand and hands it on. err is the error
+// that ended the session with the statement, if one did.
+func (s *session) record(err error) {
+	now := time.Now()
+	r := &s.rec
+	r.Total = now.Sub(r.Start)
+	if !s.sent.IsZero() && !s.firstByte.IsZero() {
+		r.FirstByte = s.firstByte.Sub(s.sent)
+		r.Upstream = s.lastByte.Sub(s.sent)
+	}
+	r.RowsReturned, r.RowsAffected = s.resp.Rows, s.resp.Affected
+	r.Warnings, r.Results = uint16(min(s.resp.Warnings, 0xFFFF)), s.resp.Results
+	switch {
+	case s.resp.Errno != 0:
+		r.ErrorNumber = s.resp.Errno
+		s.recordError()
+	case s.failed != nil:
+		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(s.failed.errno), s.failed.errno.State(), []byte(s.failed.msg)
+	case err != nil:
+		r.ErrorNumber, r.SQLState = uint16(mysqlwire.ErrnoNetWrite), mysqlwire.ErrnoNetWrite.State()
+		r.ErrorText = []byte(err.Error())
+	}
+	s.noteTransaction()
+	s.counters.statement(s.plan, r)
+	s.srv.live.record(now, r.Total, r.ErrorNumber != 0)
+	s.srv.opts.Log.Log(r)
+	for _, o := range s.srv.opts.Observers {
+		o.Observe(r)
+	}
+}
+
+// noteTransaction numbers the transaction that the statement belongs to: from the one that
+// began it to the one that ended it.
+func (s *session) noteTransaction() {
+	open := s.status.Has(mysqlwire.StatusInTrans)
+	if open && s.transaction == 0 {
+		s.transaction = s.srv.transactions.Add(1)
+	}
+	s.rec.TransactionID = s.transaction
+	if !open {
+		s.transaction = 0
+	}
+}
+
+// recordError reads the backend's ERR packet into the record.
+func (s *session) recordError() {
+	var e mysqlwire.Err
+	if e.Decode(s.resp.Last) != nil {
+		return
+	}
+	s.rec.ErrorText = e.Message
+	if e.HasState {
+		if s.sqlState != string(e.State[:]) { // mostly the one before again: no new string
+			s.sqlState = string(e.State[:])
+		}
+		s.rec.SQLState = s.sqlState
+	}
+}
+
+// keepText moves the text of the statement at hand out of the client's buffer, which is
+// needed for what the client sends on.
+func (s *session) keepText() {
+	s.rec.Text = bytes.Clone(s.rec.Text)
+}
