@@ -56,7 +56,7 @@ bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 
 generate: ## write the generated code and documentation again
 	go generate ./...
-	go test -count=1 ./cmd/tare -run TestConfigurationPage -rewrite
+	go test -count=1 ./cmd/tare -rewrite
 
 clean: ## remove what was built
 	rm -rf bin .tools

@@ -67,6 +67,6 @@ func TestConfigurationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/configuration.md is stale: run go test ./cmd/tare -run TestConfigurationPage -rewrite\n%s", diff)
+		t.Errorf("docs/configuration.md is stale: run make generate\n%s", diff)
 	}
 }

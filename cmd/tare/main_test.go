@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command lines of testdata: what a user types, and what is answered.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:           "testdata",
+		UpdateScripts: *rewrite,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			return nil
