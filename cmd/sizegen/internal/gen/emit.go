@@ -15,7 +15,8 @@ type emitter struct {
 	owner *types.Named // whose parts are walked, nil outside of a defined type
 	at    token.Pos    // the field or type being walked, for problems
 	what  string       // the same in words
-	dir   directive    // what is said of it: types
+	dir   directive    // the //sizegen:types said of the field
+	via   site         // the field of this module that led to another module's type
 }
 
 func (e *emitter) printf(format string, args ...any) {
@@ -32,13 +33,31 @@ func (e *emitter) local(prefix string) string {
 	}
 }
 
+// A site is a field or type of this module, where its author can act.
+type site struct {
+	at   token.Pos
+	what string
+}
+
+// site returns where e is, or, inside of another module's types, where it came from.
+func (e *emitter) site() site {
+	if e.via.what != "" {
+		return e.via
+	}
+	return site{e.at, e.what}
+}
+
 // refuse notes what cannot be seen. What is another module's can only be answered from here.
 func (e *emitter) refuse(why, try string) {
-	if e.owner != nil && e.owner.Obj().Pkg() != nil && !e.o.g.inModule(e.owner.Obj().Pkg().Path()) {
-		field := e.what[strings.LastIndexByte(e.what, '.')+1:]
-		try = fmt.Sprintf("in package %s: //sizegen:field %s size N reason, or shared reason", e.o.pkg.Path(), fieldKey(e.owner, field))
+	what := e.what
+	if e.via.what != "" {
+		what = e.via.what + ": " + e.what
+		if e.owner != nil {
+			field := e.what[strings.LastIndexByte(e.what, '.')+1:]
+			try = fmt.Sprintf("in package %s: //sizegen:field %s size N reason, or shared reason", e.o.pkg.Path(), fieldKey(e.owner, field))
+		}
 	}
-	e.o.g.problems.add(Problem{e.o.g.position(e.at), e.what, why, try})
+	e.o.g.problems.add(Problem{e.o.g.position(e.site().at), what, why, try})
 }
 
 // pointerTo, field and element write expressions on the variable x, which may be "*q".
@@ -65,10 +84,10 @@ func (e *emitter) walk(x string, t types.Type) {
 		e.refuse("its type does not type-check", "go vet the package")
 		return
 	}
-	if !hasPointers(t) {
+	if e.o.g.silent(t) {
 		return
 	}
-	if n := named(t); n != nil {
+	if n := named(t); n != nil && !(e.dir.kind != "" && types.IsInterface(n)) {
 		e.walkNamed(x, n)
 		return
 	}
@@ -93,7 +112,11 @@ func (e *emitter) walkNamed(x string, n *types.Named) {
 				"export it, or say //sizegen:size N reason of the field")
 			return
 		}
-		e.printf("%s(w, %s)\n", e.o.walkFunc(n), pointerTo(x))
+		if types.IsInterface(n) && e.o.g.openEnded(n) {
+			e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), "//sizegen:types *A B …, or //sizegen:shared reason")
+			return
+		}
+		e.printf("%s(w, %s)\n", e.o.walkFunc(n, e.site()), pointerTo(x))
 		return
 	}
 	// Another package of this module: its own output has the method.
@@ -146,8 +169,8 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 	case *types.Map:
 		e.walkMap(x, u)
 	case *types.Interface:
-		if named(t) == nil {
-			e.printf("%s(w, %s)\n", e.o.walkFunc(t), pointerTo(x)) // an any may hold an any
+		if e.dir.kind == "" {
+			e.printf("%s(w, %s)\n", e.o.walkFunc(t, e.site()), pointerTo(x)) // an any may hold an any
 			return
 		}
 		e.walkInterface(x, t, u)
@@ -249,7 +272,7 @@ func (e *emitter) walkFields(x string, u *types.Struct) {
 	at, what, dir := e.at, e.what, e.dir
 	defer func() { e.at, e.what, e.dir = at, what, dir }()
 	for f := range u.Fields() {
-		if !hasPointers(f.Type()) || f.Name() == "_" {
+		if f.Name() == "_" {
 			continue // a blank field cannot be set
 		}
 		e.at, e.what, e.dir = f.Origin().Pos(), what+"."+f.Name(), directive{}
@@ -260,9 +283,11 @@ func (e *emitter) walkFields(x string, u *types.Struct) {
 			continue
 		}
 		e.dir, _ = e.o.g.dirs.find(f.Origin().Pos(), dirTypes)
-		if _, ok := f.Type().Underlying().(*types.Interface); ok && e.dir.kind != "" {
-			e.walkInterface(field(x, f.Name()), f.Type(), f.Type().Underlying().(*types.Interface))
-			continue
+		if e.dir.kind != "" && !holdsInterface(f.Type()) {
+			e.o.g.problems.add(Problem{
+				e.o.g.position(e.dir.pos), "//sizegen:types of " + e.what,
+				"there is no interface in " + short(f.Type()), "say it where the interface is declared",
+			})
 		}
 		e.walk(field(x, f.Name()), f.Type())
 	}
@@ -291,7 +316,7 @@ func (e *emitter) walkMap(x string, u *types.Map) {
 	}
 	m := e.local("m")
 	call := fmt.Sprintf("%s(w, %%s, %s)", e.o.heapsize("WalkMap"), e.o.shape(u))
-	if !hasPointers(key) && !hasPointers(elem) {
+	if e.o.g.silent(key) && e.o.g.silent(elem) {
 		e.printf(call+"\n", x)
 		return
 	}

@@ -38,13 +38,13 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	e.at, e.what, e.dir = at, what, dir
 	// Types that this package must not import bring methods of their own.
 	if pointers {
-		e.printf("case interface{ WalkHeapPointer(*%s) }:\n%s.WalkHeapPointer(w)\n", e.o.heapsize("Walk"), v)
+		e.printf("case interface{ WalkHeapPointer(*%s, any) }:\n%s.WalkHeapPointer(w, %s)\n", e.o.heapsize("Walk"), v, v)
 	}
 	if values {
 		f := e.local("f")
-		e.printf("case interface{ WalkHeapValue(*%s, %s) func() any }:\n", e.o.heapsize("Walk"), e.o.unsafe("Pointer"))
-		e.printf("if %s := %s.WalkHeapValue(w, %s(%s)); %s != nil {\nw.After(func() { %s = %s()%s })\n}\n",
-			f, v, e.o.unsafe("Pointer"), pointerTo(x), f, x, f, assertion(e.o, t, u))
+		e.printf("case interface{ WalkHeapValue(*%s, any, %s) func() any }:\n", e.o.heapsize("Walk"), e.o.unsafe("Pointer"))
+		e.printf("if %s := %s.WalkHeapValue(w, %s, %s(%s)); %s != nil {\nw.After(func() { %s = %s()%s })\n}\n",
+			f, v, v, e.o.unsafe("Pointer"), pointerTo(x), f, x, f, assertion(e.o, t, u))
 	}
 	e.printf("default:\nw.Unknown(%q, %s)\n}\n", e.what, v)
 }
@@ -121,7 +121,7 @@ func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, 
 		return openTypes, true
 	}
 	n := named(t)
-	if n == nil || n.Obj().Pkg() == nil || e.o.g.modulePath(n.Obj().Pkg().Path()) == "" {
+	if n == nil || e.o.g.openEnded(n) {
 		e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(t)), "//sizegen:types *A B …, or //sizegen:shared reason")
 		return nil, false
 	}
@@ -131,6 +131,15 @@ func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, 
 		return nil, false
 	}
 	return found, true
+}
+
+// openEnded reports whether n, an interface, is one of the language's or the standard
+// library's of which nothing is said: implementations that cannot be found are the rule there.
+func (g *generator) openEnded(n *types.Named) bool {
+	if _, ok := g.dirs.find(n.Obj().Pos(), dirTypes); ok {
+		return false
+	}
+	return n.Obj().Pkg() == nil || g.modulePath(n.Obj().Pkg().Path()) == ""
 }
 
 // listedTypes resolves the types of a //sizegen:types directive where it stands.
@@ -146,7 +155,9 @@ func (e *emitter) listedTypes(dir directive, t types.Type, u *types.Interface) (
 			e.o.g.problems.add(Problem{e.o.g.position(dir.pos), "//sizegen:types " + text, "it does not implement " + short(t), ""})
 			return nil, false
 		}
-		out = append(out, d)
+		if !slices.ContainsFunc(out, func(o types.Type) bool { return types.Identical(o, d) }) {
+			out = append(out, d)
+		}
 	}
 	return out, true
 }
@@ -298,11 +309,15 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
 	if pointer {
 		inner := e.capture(func() { e.walkPointer("p", types.NewPointer(n)) })
 		o.declare(declMethod, name+".WalkHeapPointer", fmt.Sprintf(
-			"// WalkHeapPointer leads w over *p where an interface of another package holds p.\nfunc (p *%s) WalkHeapPointer(w *%s) {\n%s}\n",
-			name, walk, inner))
+			"// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It\n"+
+				"// does not speak for types that p is embedded in.\n"+
+				"func (p *%[1]s) WalkHeapPointer(w *%[2]s, self any) {\n"+
+				"if _, ok := self.(*%[1]s); !ok {\nw.Unknown(%[4]q, self)\n}\n%[3]s}\n",
+			name, walk, inner, short(n)))
 		return
 	}
 	var b strings.Builder
+	fmt.Fprintf(&b, "if _, ok := self.(%s); !ok {\nw.Unknown(%q, self)\n}\n", name, short(n))
 	switch {
 	case pointerShaped(n):
 		b.WriteString(e.capture(func() { e.walk("v", n) }))
@@ -323,7 +338,8 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
 		b.WriteString("if !w.Detach {\nreturn nil\n}\nreturn func() any { return *c }\n")
 	}
 	o.declare(declMethod, name+".WalkHeapValue", fmt.Sprintf(
-		"// WalkHeapValue leads w over v, which an interface of another package holds in a box, and\n"+
-			"// returns what to put there once the strings are detached, or nil.\nfunc (v %s) WalkHeapValue(w *%s, box %s) func() any {\n%s}\n",
+		"// WalkHeapValue leads w over v, which an interface of another package holds: self, in the\n"+
+			"// variable at box. It returns what to put there once the strings are detached, or nil.\n"+
+			"func (v %s) WalkHeapValue(w *%s, self any, box %s) func() any {\n%s}\n",
 		name, walk, o.unsafe("Pointer"), b.String()))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/format"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,7 @@ import (
 type guard struct {
 	original string // as this package writes it; "" when it cannot
 	mirror   string
+	imports  map[string]string // what original needs: path -> name
 }
 
 // needsMirror reports whether parts of n, a type of another package, are out of reach for
@@ -53,7 +55,14 @@ func (o *output) mirror(n *types.Named) *types.Named {
 	m.SetUnderlying(o.mirrorType(n.Underlying(), n))
 	g := guard{mirror: name}
 	if o.g.nameable(o.pkg, n) {
-		g.original = o.typeName(n)
+		g.imports = make(map[string]string)
+		g.original = types.TypeString(n, func(p *types.Package) string {
+			if p == o.pkg {
+				return ""
+			}
+			g.imports[p.Path()] = o.use(p.Path(), p.Name())
+			return g.imports[p.Path()]
+		})
 	}
 	o.guards = append(o.guards, g)
 	slices.SortFunc(o.guards, func(a, b guard) int { return strings.Compare(a.mirror, b.mirror) })
@@ -132,11 +141,7 @@ func (o *output) renderTest() ([]byte, error) {
 			continue // reached from one that can be named
 		}
 		fmt.Fprintf(&pairs, "{reflect.TypeFor[%s](), reflect.TypeFor[%s]()},\n", m.original, m.mirror)
-		for path, name := range o.imports {
-			if strings.Contains(m.original, name+".") {
-				imports[path] = name
-			}
-		}
+		maps.Copy(imports, m.imports)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n\npackage %s\n\n", header, o.pkg.Name())

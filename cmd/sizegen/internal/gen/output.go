@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/format"
+	"go/token"
 	"go/types"
 	"maps"
 	"path"
@@ -27,7 +28,6 @@ type output struct {
 	walks    typeutil.Map // type -> name of the function that walks a *type's parts
 	parts    map[*types.Named]bool
 	dynamic  map[string]bool               // dynamic types that have their method
-	shapes   typeutil.Map                  // map type -> name of the variable that holds its shape
 	mirrors  typeutil.Map                  // type of another package -> its mirror here
 	mirrored map[*types.Named]*types.Named // mirror -> what it mirrors
 	guards   []guard
@@ -43,8 +43,7 @@ type decl struct {
 }
 
 const (
-	declShape = iota
-	declMirror
+	declMirror = iota
 	declMethod
 	declWalk
 )
@@ -53,10 +52,13 @@ func newOutput(g *generator, pkg *types.Package) *output {
 	o := &output{
 		g: g, pkg: pkg,
 		imports:  make(map[string]string),
-		taken:    map[string]bool{"w": true, "p": true, "err": true},
+		taken:    make(map[string]bool),
 		parts:    make(map[*types.Named]bool),
 		mirrored: make(map[*types.Named]*types.Named),
 		dynamic:  make(map[string]bool),
+	}
+	for _, name := range []string{"w", "p", "m", "c", "v", "box", "self", "size", "err"} {
+		o.taken[name] = true // variables of the generated functions
 	}
 	for _, name := range pkg.Scope().Names() {
 		o.taken[name] = true
@@ -81,6 +83,9 @@ func (o *output) unique(name string) string {
 func (o *output) use(importPath, name string) string {
 	if n, ok := o.imports[importPath]; ok {
 		return n
+	}
+	if token.IsIdentifier(name) && len(name) > 1 && strings.Trim(name[1:], "0123456789") == "" {
+		name = "pkg" + name // v1 and its like are what emitters call their variables
 	}
 	n := o.unique(name)
 	o.imports[importPath] = n
@@ -115,15 +120,6 @@ func (o *output) render() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n\npackage %s\n\n", header, o.pkg.Name())
 	o.writeImports(&b)
-	var lines []string
-	for _, d := range o.decls {
-		if d.kind == declShape {
-			lines = append(lines, d.text)
-		}
-	}
-	if len(lines) > 0 {
-		fmt.Fprintf(&b, "// What the map types say about their memory.\nvar (\n%s)\n\n", strings.Join(lines, ""))
-	}
 	if len(o.guards) > 0 {
 		b.WriteString("// A mirror that has not the size of its type does not compile; generate anew then.\nvar (\n")
 		for _, m := range o.guards {
@@ -135,9 +131,7 @@ func (o *output) render() ([]byte, error) {
 		b.WriteString(")\n\n")
 	}
 	for _, d := range o.decls {
-		if d.kind != declShape {
-			b.WriteString(d.text + "\n")
-		}
+		b.WriteString(d.text + "\n")
 	}
 	out, err := format.Source(b.Bytes())
 	if err != nil {

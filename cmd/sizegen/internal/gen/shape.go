@@ -24,6 +24,48 @@ func hasPointers(t types.Type) bool {
 	return true
 }
 
+// silent reports whether a value of t has nothing to walk: no pointers, and nothing of which
+// a size is stated.
+func (g *generator) silent(t types.Type) bool { return !hasPointers(t) && !g.stated(t) }
+
+func (g *generator) stated(t types.Type) bool {
+	if n := named(t); n != nil {
+		if _, ok := g.dirs.find(n.Obj().Pos(), dirSize); ok {
+			return true
+		}
+	}
+	switch t := t.Underlying().(type) {
+	case *types.Array:
+		return g.stated(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if _, ok := g.dirs.find(f.Origin().Pos(), dirSize); ok || g.stated(f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holdsInterface reports whether a //sizegen:types said of a field of type t has a meaning:
+// an interface that is not inside of a defined type.
+func holdsInterface(t types.Type) bool {
+	if types.IsInterface(t) {
+		return true
+	}
+	switch t := types.Unalias(t).(type) {
+	case *types.Pointer:
+		return holdsInterface(t.Elem())
+	case *types.Slice:
+		return holdsInterface(t.Elem())
+	case *types.Array:
+		return holdsInterface(t.Elem())
+	case *types.Map:
+		return holdsInterface(t.Key()) || holdsInterface(t.Elem())
+	}
+	return false
+}
+
 // replaced reports whether detaching may change the bytes of a t themselves, and not only
 // what they point to: strings get new data words, interfaces new boxes.
 func replaced(t types.Type) bool {

@@ -19,8 +19,8 @@ func (o *output) root(n *types.Named) {
 	}
 	walk := o.heapsize("Walk")
 	body := fmt.Sprintf("w.Enter(%s(p), %s(*p), %t)\n", o.unsafe("Pointer"), o.unsafe("Sizeof"), hasPointers(n))
-	if hasPointers(n) {
-		body = fmt.Sprintf("if %s {\n%s(w, p)\n}\n", body[:len(body)-1], o.walkFunc(n))
+	if !o.g.silent(n) {
+		body = fmt.Sprintf("if %s {\n%s(w, p)\n}\n", body[:len(body)-1], o.walkFunc(n, site{}))
 	}
 	o.declare(declMethod, name+".WalkHeap", fmt.Sprintf(
 		"// WalkHeap leads w over *p and all that it holds.\nfunc (p *%s) WalkHeap(w *%s) {\n%s}\n", name, walk, body))
@@ -28,7 +28,7 @@ func (o *output) root(n *types.Named) {
 		"// CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is\n"+
 			"// set, the strings of *p are its own from then on. It returns a [%[4]s], and\n"+
 			"// leaves *p as it is, when an interface holds a type that sizegen did not find.\n"+
-			"func (p *%[1]s) CachedSize(w *%[2]s) (bytes int64, err error) {\n"+
+			"func (p *%[1]s) CachedSize(w *%[2]s) (size int64, err error) {\n"+
 			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
 }
 
@@ -51,12 +51,12 @@ func (o *output) partsMethod(n *types.Named) {
 	name := n.Obj().Name()
 	o.declare(declMethod, name+".WalkHeapParts", fmt.Sprintf(
 		"// WalkHeapParts leads w over all that *p holds, *p itself not included.\n"+
-			"func (p *%s) WalkHeapParts(w *%s) { %s(w, p) }\n", name, o.heapsize("Walk"), o.walkFunc(n)))
+			"func (p *%s) WalkHeapParts(w *%s) { %s(w, p) }\n", name, o.heapsize("Walk"), o.walkFunc(n, site{})))
 }
 
 // walkFunc returns the name of the function that walks the parts of a t, and sees to it that
-// there is one.
-func (o *output) walkFunc(t types.Type) string {
+// there is one. A problem in another module's type is reported at from.
+func (o *output) walkFunc(t types.Type, from site) string {
 	if u, ok := t.(*types.Interface); ok && u.Empty() {
 		t = emptyInterface // any, however it was written
 	}
@@ -70,17 +70,20 @@ func (o *output) walkFunc(t types.Type) string {
 		return p.Name()
 	})))
 	o.walks.Set(t, name)
-	o.g.work = append(o.g.work, func() { o.writeWalk(name, t) })
+	o.g.work = append(o.g.work, func() { o.writeWalk(name, t, from) })
 	return name
 }
 
-func (o *output) writeWalk(name string, t types.Type) {
+func (o *output) writeWalk(name string, t types.Type, from site) {
 	e := &emitter{o: o, what: short(t)}
 	param := o.typeName(t)
 	subject := "*p"
 	n := named(t)
 	if n != nil {
 		e.owner, e.at = n, n.Obj().Pos()
+		if pkg := n.Obj().Pkg(); pkg == nil || !o.g.inModule(pkg.Path()) || o.mirrored[n] != nil {
+			e.via = from
+		}
 		if original := o.mirrored[n]; original != nil {
 			e.owner, e.what = original, short(original)
 		} else if n.Obj().Pkg() != o.pkg && o.needsMirror(n) {
@@ -105,19 +108,8 @@ func (o *output) writeWalk(name string, t types.Type) {
 	o.declare(declWalk, name, fmt.Sprintf("%sfunc %s(w *%s, p *%s) {\n%s%s}\n", doc, name, o.heapsize("Walk"), param, e.b.String(), body))
 }
 
-// shape returns the variable that holds the shape of a map type.
+// shape writes what the type of a map says about its memory.
 func (o *output) shape(m *types.Map) string {
-	if name, ok := o.shapes.At(m).(string); ok {
-		return name
-	}
-	name := o.unique("shape" + title(types.TypeString(m, func(p *types.Package) string {
-		if p == o.pkg {
-			return ""
-		}
-		return p.Name()
-	})))
-	o.shapes.Set(m, name)
-	o.declare(declShape, name, fmt.Sprintf("%s = %s[%s, %s](%t, %t)\n", name, o.heapsize("ShapeWith"),
-		o.typeName(m.Key()), o.typeName(m.Elem()), hasPointers(m.Key()), hasPointers(m.Elem())))
-	return name
+	return fmt.Sprintf("%s[%s, %s](%t, %t)", o.heapsize("ShapeWith"),
+		o.typeName(m.Key()), o.typeName(m.Elem()), hasPointers(m.Key()), hasPointers(m.Elem()))
 }

@@ -9,11 +9,6 @@ import (
 	"vitess.io/vitess/go/vt/sqlparser"
 )
 
-// What the map types say about their memory.
-var (
-	shapeMapOfStringString = heapsize.ShapeWith[string, string](true, true)
-)
-
 // A mirror that has not the size of its type does not compile; generate anew then.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(*new(sqlparser.CommentDirectives))-unsafe.Sizeof(*new(mirrorSqlparserCommentDirectives))]
@@ -44,7 +39,7 @@ type mirrorSqlparserParsedComments struct {
 // CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is
 // set, the strings of *p are its own from then on. It returns a [heapsize.Error], and
 // leaves *p as it is, when an interface holds a type that sizegen did not find.
-func (p *Entry) CachedSize(w *heapsize.Walk) (bytes int64, err error) {
+func (p *Entry) CachedSize(w *heapsize.Walk) (size int64, err error) {
 	defer heapsize.Recover(&err)
 	w.Reset()
 	p.WalkHeap(w)
@@ -544,7 +539,7 @@ func walkHeapSqlparserColumns(w *heapsize.Walk, p *sqlparser.Columns) {
 // walkHeapSqlparserCommentDirectives walks what a value of type sqlparser.CommentDirectives holds.
 func walkHeapSqlparserCommentDirectives(w *heapsize.Walk, p *sqlparser.CommentDirectives) {
 	m := (*mirrorSqlparserCommentDirectives)(unsafe.Pointer(p))
-	if m1 := m.m; heapsize.WalkMap(w, m1, shapeMapOfStringString) {
+	if m1 := m.m; heapsize.WalkMap(w, m1, heapsize.ShapeWith[string, string](true, true)) {
 		s2 := heapsize.Entries(m1)
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)

@@ -99,7 +99,10 @@ func TestWalkAgainstHeap(t *testing.T) {
 			}
 		}
 		sums, heaps = sums+sum, heaps+grown
-		if off < -grown/100 || off > grown/100 {
+		// The tiny allocator packs pointer-free objects below 16 bytes; each is charged the
+		// block that it keeps alive, and here several trees share one.
+		const tinyBlock = 16
+		if off < -grown/100 || off > max(grown/100, copies*tinyBlock) {
 			t.Errorf("walked %d bytes, the heap grew by %d (%+.2f %%):\n%s", sum, grown, 100*float64(off)/float64(grown), s)
 		}
 	}

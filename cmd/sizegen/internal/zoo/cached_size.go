@@ -13,23 +13,6 @@ import (
 	"github.com/taredb/tare/heapsize"
 )
 
-// What the map types say about their memory.
-var (
-	shapeMapOfAnyString                 = heapsize.ShapeWith[any, string](true, true)
-	shapeMapOfFloat64String             = heapsize.ShapeWith[float64, string](false, true)
-	shapeMapOfIntPtrToPair              = heapsize.ShapeWith[int, *Pair](false, true)
-	shapeMapOfOf20Uint64Of20String      = heapsize.ShapeWith[[20]uint64, [20]string](false, true)
-	shapeMapOfPairPair                  = heapsize.ShapeWith[Pair, Pair](true, true)
-	shapeMapOfPointStruct               = heapsize.ShapeWith[Point, struct{}](false, false)
-	shapeMapOfShapeInt                  = heapsize.ShapeWith[Shape, int](true, false)
-	shapeMapOfStringAny                 = heapsize.ShapeWith[string, any](true, true)
-	shapeMapOfStringInt                 = heapsize.ShapeWith[string, int](true, false)
-	shapeMapOfStringMapOfStringOfString = heapsize.ShapeWith[string, map[string][]string](true, true)
-	shapeMapOfStringOfString            = heapsize.ShapeWith[string, []string](true, true)
-	shapeMapOfStringPtrToTree           = heapsize.ShapeWith[string, *Tree](true, true)
-	shapeMapOfStringString              = heapsize.ShapeWith[string, string](true, true)
-)
-
 // A mirror that has not the size of its type does not compile; generate anew then.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(*new(big.Int))-unsafe.Sizeof(*new(mirrorBigInt))]
@@ -78,7 +61,7 @@ type mirrorUrlUserinfo struct {
 // CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is
 // set, the strings of *p are its own from then on. It returns a [heapsize.Error], and
 // leaves *p as it is, when an interface holds a type that sizegen did not find.
-func (p *Cage) CachedSize(w *heapsize.Walk) (bytes int64, err error) {
+func (p *Cage) CachedSize(w *heapsize.Walk) (size int64, err error) {
 	defer heapsize.Recover(&err)
 	w.Reset()
 	p.WalkHeap(w)
@@ -96,12 +79,12 @@ func (p *Cage) WalkHeap(w *heapsize.Walk) {
 func walkHeapAnimal(w *heapsize.Walk, p *Animal) {
 	switch v1 := (*p).(type) {
 	case nil:
-	case interface{ WalkHeapPointer(*heapsize.Walk) }:
-		v1.WalkHeapPointer(w)
+	case interface{ WalkHeapPointer(*heapsize.Walk, any) }:
+		v1.WalkHeapPointer(w, v1)
 	case interface {
-		WalkHeapValue(*heapsize.Walk, unsafe.Pointer) func() any
+		WalkHeapValue(*heapsize.Walk, any, unsafe.Pointer) func() any
 	}:
-		if f2 := v1.WalkHeapValue(w, unsafe.Pointer(p)); f2 != nil {
+		if f2 := v1.WalkHeapValue(w, v1, unsafe.Pointer(p)); f2 != nil {
 			w.After(func() { *p = f2().(Animal) })
 		}
 	default:
@@ -169,7 +152,7 @@ func walkHeapAny(w *heapsize.Walk, p *any) {
 			}
 		}
 	case map[string]any:
-		if m9 := v1; heapsize.WalkMap(w, m9, shapeMapOfStringAny) {
+		if m9 := v1; heapsize.WalkMap(w, m9, heapsize.ShapeWith[string, any](true, true)) {
 			s10 := heapsize.Entries(m9)
 			for i11 := range s10 {
 				w.String(&s10[i11].Key)
@@ -245,21 +228,21 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		walkHeapKeeper(w, q23)
 	}
 	walkHeapEmbedded(w, &p.Embedded)
-	if m24 := p.Counts; heapsize.WalkMap(w, m24, shapeMapOfStringInt) {
+	if m24 := p.Counts; heapsize.WalkMap(w, m24, heapsize.ShapeWith[string, int](true, false)) {
 		s25 := heapsize.Entries(m24)
 		for i26 := range s25 {
 			w.String(&s25[i26].Key)
 		}
 		heapsize.PutBack(w, m24, s25)
 	}
-	if m27 := p.Index; heapsize.WalkMap(w, m27, shapeMapOfIntPtrToPair) {
+	if m27 := p.Index; heapsize.WalkMap(w, m27, heapsize.ShapeWith[int, *Pair](false, true)) {
 		for _, v29 := range m27 {
 			if w.Enter(unsafe.Pointer(v29), unsafe.Sizeof(*v29), true) {
 				walkHeapPair(w, v29)
 			}
 		}
 	}
-	if m30 := p.Names; heapsize.WalkMap(w, m30, shapeMapOfStringString) {
+	if m30 := p.Names; heapsize.WalkMap(w, m30, heapsize.ShapeWith[string, string](true, true)) {
 		s31 := heapsize.Entries(m30)
 		for i32 := range s31 {
 			w.String(&s31[i32].Key)
@@ -267,11 +250,11 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 		heapsize.PutBack(w, m30, s31)
 	}
-	if m33 := p.Deep; heapsize.WalkMap(w, m33, shapeMapOfStringMapOfStringOfString) {
+	if m33 := p.Deep; heapsize.WalkMap(w, m33, heapsize.ShapeWith[string, map[string][]string](true, true)) {
 		s34 := heapsize.Entries(m33)
 		for i35 := range s34 {
 			w.String(&s34[i35].Key)
-			if m36 := s34[i35].Elem; heapsize.WalkMap(w, m36, shapeMapOfStringOfString) {
+			if m36 := s34[i35].Elem; heapsize.WalkMap(w, m36, heapsize.ShapeWith[string, []string](true, true)) {
 				s37 := heapsize.Entries(m36)
 				for i38 := range s37 {
 					w.String(&s37[i38].Key)
@@ -286,7 +269,7 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 		heapsize.PutBack(w, m33, s34)
 	}
-	if m41 := p.ByPair; heapsize.WalkMap(w, m41, shapeMapOfPairPair) {
+	if m41 := p.ByPair; heapsize.WalkMap(w, m41, heapsize.ShapeWith[Pair, Pair](true, true)) {
 		s42 := heapsize.Entries(m41)
 		for i43 := range s42 {
 			walkHeapPair(w, &s42[i43].Key)
@@ -294,7 +277,7 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 		heapsize.PutBack(w, m41, s42)
 	}
-	if m44 := p.Big; heapsize.WalkMap(w, m44, shapeMapOfOf20Uint64Of20String) {
+	if m44 := p.Big; heapsize.WalkMap(w, m44, heapsize.ShapeWith[[20]uint64, [20]string](false, true)) {
 		s45 := heapsize.Entries(m44)
 		for i46 := range s45 {
 			for i47 := range s45[i46].Elem {
@@ -303,15 +286,15 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 		heapsize.PutBack(w, m44, s45)
 	}
-	if m48 := p.Sparse; heapsize.WalkMap(w, m48, shapeMapOfFloat64String) {
+	if m48 := p.Sparse; heapsize.WalkMap(w, m48, heapsize.ShapeWith[float64, string](false, true)) {
 		s49 := heapsize.Entries(m48)
 		for i50 := range s49 {
 			w.String(&s49[i50].Elem)
 		}
 		heapsize.PutBack(w, m48, s49)
 	}
-	heapsize.WalkMap(w, p.Set, shapeMapOfPointStruct)
-	if m52 := p.ByAny; heapsize.WalkMap(w, m52, shapeMapOfAnyString) {
+	heapsize.WalkMap(w, p.Set, heapsize.ShapeWith[Point, struct{}](false, false))
+	if m52 := p.ByAny; heapsize.WalkMap(w, m52, heapsize.ShapeWith[any, string](true, true)) {
 		s53 := heapsize.Entries(m52)
 		for i54 := range s53 {
 			walkHeapAny(w, &s53[i54].Key)
@@ -319,7 +302,7 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 		heapsize.PutBack(w, m52, s53)
 	}
-	if m55 := p.ByShape; heapsize.WalkMap(w, m55, shapeMapOfShapeInt) {
+	if m55 := p.ByShape; heapsize.WalkMap(w, m55, heapsize.ShapeWith[Shape, int](true, false)) {
 		s56 := heapsize.Entries(m55)
 		for i57 := range s56 {
 			walkHeapShape(w, &s56[i57].Key)
@@ -495,7 +478,7 @@ func walkHeapPartsStackOfPair(w *heapsize.Walk, p *parts.Stack[Pair]) {
 			walkHeapPair(w, &s1[i2])
 		}
 	}
-	if m3 := m.index; heapsize.WalkMap(w, m3, shapeMapOfStringInt) {
+	if m3 := m.index; heapsize.WalkMap(w, m3, heapsize.ShapeWith[string, int](true, false)) {
 		s4 := heapsize.Entries(m3)
 		for i5 := range s4 {
 			w.String(&s4[i5].Key)
@@ -515,7 +498,7 @@ func walkHeapPolygon(w *heapsize.Walk, p *Polygon) {
 
 // walkHeapRegistry walks what a value of type zoo.Registry holds.
 func walkHeapRegistry(w *heapsize.Walk, p *Registry) {
-	if m1 := *p; heapsize.WalkMap(w, m1, shapeMapOfStringString) {
+	if m1 := *p; heapsize.WalkMap(w, m1, heapsize.ShapeWith[string, string](true, true)) {
 		s2 := heapsize.Entries(m1)
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)
@@ -633,7 +616,7 @@ func walkHeapTitle(w *heapsize.Walk, p *Title) {
 
 // walkHeapTree walks what a value of type zoo.Tree holds.
 func walkHeapTree(w *heapsize.Walk, p *Tree) {
-	if m1 := p.Kids; heapsize.WalkMap(w, m1, shapeMapOfStringPtrToTree) {
+	if m1 := p.Kids; heapsize.WalkMap(w, m1, heapsize.ShapeWith[string, *Tree](true, true)) {
 		s2 := heapsize.Entries(m1)
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)

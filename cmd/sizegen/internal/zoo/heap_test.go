@@ -167,6 +167,7 @@ func TestUnknownDynamicType(t *testing.T) {
 		{"any", &Cage{Any: struct{}{}}, "size of any: no walk is known for the dynamic type struct {}"},
 		{"listed", &Cage{Either: 1}, "size of zoo.Cage.Either: no walk is known for the dynamic type int"},
 		{"other package", &Cage{Animal: struct{ Animal }{}}, "size of zoo.Animal: no walk is known for the dynamic type struct { zoo.Animal }"},
+		{"embedded", &Cage{Animal: struct{ *habitat.Dog }{}}, "size of habitat.Dog: no walk is known for the dynamic type struct { *habitat.Dog }"},
 		{"NaN", &Cage{Sparse: map[float64]string{math.NaN(): "a"}}, "size of map[float64]string: a NaN key's strings cannot be detached"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

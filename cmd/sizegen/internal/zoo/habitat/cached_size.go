@@ -8,21 +8,23 @@ import (
 	"github.com/taredb/tare/heapsize"
 )
 
-// What the map types say about their memory.
-var (
-	shapeMapOfStringPtrToDog = heapsize.ShapeWith[string, *Dog](true, true)
-)
-
-// WalkHeapPointer leads w over *p where an interface of another package holds p.
-func (p *Bird) WalkHeapPointer(w *heapsize.Walk) {
+// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
+// does not speak for types that p is embedded in.
+func (p *Bird) WalkHeapPointer(w *heapsize.Walk, self any) {
+	if _, ok := self.(*Bird); !ok {
+		w.Unknown("habitat.Bird", self)
+	}
 	if w.Enter(unsafe.Pointer(p), unsafe.Sizeof(*p), true) {
 		walkHeapBird(w, p)
 	}
 }
 
-// WalkHeapValue leads w over v, which an interface of another package holds in a box, and
-// returns what to put there once the strings are detached, or nil.
-func (v Bird) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
+// WalkHeapValue leads w over v, which an interface of another package holds: self, in the
+// variable at box. It returns what to put there once the strings are detached, or nil.
+func (v Bird) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+	if _, ok := self.(Bird); !ok {
+		w.Unknown("habitat.Bird", self)
+	}
 	c := heapsize.Unbox(w, box, v, true)
 	if c == nil {
 		return nil
@@ -34,37 +36,55 @@ func (v Bird) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
 	return func() any { return *c }
 }
 
-// WalkHeapPointer leads w over *p where an interface of another package holds p.
-func (p *Dog) WalkHeapPointer(w *heapsize.Walk) {
+// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
+// does not speak for types that p is embedded in.
+func (p *Dog) WalkHeapPointer(w *heapsize.Walk, self any) {
+	if _, ok := self.(*Dog); !ok {
+		w.Unknown("habitat.Dog", self)
+	}
 	if w.Enter(unsafe.Pointer(p), unsafe.Sizeof(*p), true) {
 		walkHeapDog(w, p)
 	}
 }
 
-// WalkHeapPointer leads w over *p where an interface of another package holds p.
-func (p *Herd) WalkHeapPointer(w *heapsize.Walk) {
+// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
+// does not speak for types that p is embedded in.
+func (p *Herd) WalkHeapPointer(w *heapsize.Walk, self any) {
+	if _, ok := self.(*Herd); !ok {
+		w.Unknown("habitat.Herd", self)
+	}
 	if w.Enter(unsafe.Pointer(p), unsafe.Sizeof(*p), true) {
 		walkHeapHerd(w, p)
 	}
 }
 
-// WalkHeapValue leads w over v, which an interface of another package holds in a box, and
-// returns what to put there once the strings are detached, or nil.
-func (v Herd) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
+// WalkHeapValue leads w over v, which an interface of another package holds: self, in the
+// variable at box. It returns what to put there once the strings are detached, or nil.
+func (v Herd) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+	if _, ok := self.(Herd); !ok {
+		w.Unknown("habitat.Herd", self)
+	}
 	walkHeapHerd(w, &v)
 	return nil
 }
 
-// WalkHeapPointer leads w over *p where an interface of another package holds p.
-func (p *Name) WalkHeapPointer(w *heapsize.Walk) {
+// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
+// does not speak for types that p is embedded in.
+func (p *Name) WalkHeapPointer(w *heapsize.Walk, self any) {
+	if _, ok := self.(*Name); !ok {
+		w.Unknown("habitat.Name", self)
+	}
 	if w.Enter(unsafe.Pointer(p), unsafe.Sizeof(*p), true) {
 		walkHeapName(w, p)
 	}
 }
 
-// WalkHeapValue leads w over v, which an interface of another package holds in a box, and
-// returns what to put there once the strings are detached, or nil.
-func (v Name) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
+// WalkHeapValue leads w over v, which an interface of another package holds: self, in the
+// variable at box. It returns what to put there once the strings are detached, or nil.
+func (v Name) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+	if _, ok := self.(Name); !ok {
+		w.Unknown("habitat.Name", self)
+	}
 	if v == "" {
 		return nil
 	}
@@ -79,14 +99,21 @@ func (v Name) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
 	return func() any { return *c }
 }
 
-// WalkHeapPointer leads w over *p where an interface of another package holds p.
-func (p *Snake) WalkHeapPointer(w *heapsize.Walk) {
+// WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
+// does not speak for types that p is embedded in.
+func (p *Snake) WalkHeapPointer(w *heapsize.Walk, self any) {
+	if _, ok := self.(*Snake); !ok {
+		w.Unknown("habitat.Snake", self)
+	}
 	w.Enter(unsafe.Pointer(p), unsafe.Sizeof(*p), false)
 }
 
-// WalkHeapValue leads w over v, which an interface of another package holds in a box, and
-// returns what to put there once the strings are detached, or nil.
-func (v Snake) WalkHeapValue(w *heapsize.Walk, box unsafe.Pointer) func() any {
+// WalkHeapValue leads w over v, which an interface of another package holds: self, in the
+// variable at box. It returns what to put there once the strings are detached, or nil.
+func (v Snake) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+	if _, ok := self.(Snake); !ok {
+		w.Unknown("habitat.Snake", self)
+	}
 	w.Box(box, unsafe.Sizeof(v), false)
 	return nil
 }
@@ -111,7 +138,7 @@ func walkHeapDog(w *heapsize.Walk, p *Dog) {
 
 // walkHeapHerd walks what a value of type habitat.Herd holds.
 func walkHeapHerd(w *heapsize.Walk, p *Herd) {
-	if m1 := *p; heapsize.WalkMap(w, m1, shapeMapOfStringPtrToDog) {
+	if m1 := *p; heapsize.WalkMap(w, m1, heapsize.ShapeWith[string, *Dog](true, true)) {
 		s2 := heapsize.Entries(m1)
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)

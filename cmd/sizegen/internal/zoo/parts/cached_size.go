@@ -8,11 +8,6 @@ import (
 	"github.com/taredb/tare/heapsize"
 )
 
-// What the map types say about their memory.
-var (
-	shapeMapOfStringString = heapsize.ShapeWith[string, string](true, true)
-)
-
 // WalkHeapParts leads w over all that *p holds, *p itself not included.
 func (p *Part) WalkHeapParts(w *heapsize.Walk) { walkHeapPart(w, p) }
 
@@ -28,7 +23,7 @@ func walkHeapPart(w *heapsize.Walk, p *Part) {
 
 // walkHeapSub walks what a value of type parts.Sub holds.
 func walkHeapSub(w *heapsize.Walk, p *Sub) {
-	if m1 := p.tags; heapsize.WalkMap(w, m1, shapeMapOfStringString) {
+	if m1 := p.tags; heapsize.WalkMap(w, m1, heapsize.ShapeWith[string, string](true, true)) {
 		s2 := heapsize.Entries(m1)
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)
