@@ -1,0 +1,225 @@
+package mysqlconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// ErrBroken says that an earlier command was interrupted or failed halfway, so that nobody
+// knows which answer comes next. The connection can only be closed.
+var ErrBroken = errors.New("connection is broken by an earlier error")
+
+// A Client is a connection that is logged in to a server, made by Dial. It is used by one
+// goroutine.
+type Client struct {
+	*Conn
+
+	ServerVersion string
+	ConnectionID  uint32               // as in SHOW PROCESSLIST
+	Capabilities  mysqlwire.Capability // that the connection uses
+
+	Status mysqlwire.Status // of the last OK
+
+	maxPacket int // bytes of the longest message to read
+	broken    bool
+	row       mysqlwire.TextRow
+}
+
+// A Result is what a statement did.
+type Result struct {
+	AffectedRows uint64 // of all results together
+	LastInsertID uint64 // of the last result that has one
+	Warnings     uint32 // of all results together
+	Rows         uint64 // rows sent
+}
+
+// Ping asks the server whether it is there.
+func (c *Client) Ping(ctx context.Context) error {
+	_, err := c.command(ctx, "ping", []byte{byte(mysqlwire.ComPing)}, nil)
+	return err
+}
+
+// Exec executes statements and drops the rows they return. A server that refuses answers a
+// *ServerError, and the connection stays usable; after any other error it is broken.
+func (c *Client) Exec(ctx context.Context, sql string) (Result, error) { return c.Query(ctx, sql, nil) }
+
+// Query is Exec with a function that is called for each row. The row's values are valid
+// until it returns; when it answers an error, the rest of the rows is dropped and Query
+// answers the error.
+func (c *Client) Query(ctx context.Context, sql string, row func(mysqlwire.TextRow) error) (Result, error) {
+	return c.command(ctx, "execute", mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities), row)
+}
+
+// Close says goodbye to the server and closes the connection.
+func (c *Client) Close() error {
+	if !c.broken {
+		c.Seq = 0
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // a goodbye is not worth waiting for
+		_ = c.WriteMessage([]byte{byte(mysqlwire.ComQuit)}) // the server may have gone first
+		c.broken = true
+	}
+	return c.Conn.Close()
+}
+
+// command sends a command and reads all results of its response.
+func (c *Client) command(ctx context.Context, what string, payload []byte, row func(mysqlwire.TextRow) error) (Result, error) {
+	if c.broken {
+		return Result{}, ErrBroken
+	}
+	var result Result
+	var rowErr error
+	err := c.during(ctx, func() (err error) {
+		c.Seq = 0
+		if err := c.WriteMessage(payload); err != nil {
+			return err
+		}
+		rowErr, err = c.readResults(&result, row)
+		return err
+	})
+	var refused *ServerError
+	switch {
+	case errors.As(err, &refused):
+	case err != nil:
+		c.broken = true
+	default:
+		err = rowErr
+	}
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", what, err)
+	}
+	return result, nil
+}
+
+// readResults reads results until the last one. rowErr is the error of the row function.
+func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) (rowErr, err error) {
+	for {
+		payload, err := c.read()
+		if err != nil {
+			return rowErr, err
+		}
+		switch payload[0] {
+		case mysqlwire.MarkOK:
+			err = c.addOK(result, payload)
+		case mysqlwire.MarkErr:
+			err = decodeServerError(payload)
+		case mysqlwire.MarkLocalInfile:
+			err = errors.New("the server asks for a local file, which was not offered")
+		default:
+			var h mysqlwire.ResultHeader
+			err = h.Decode(payload, c.Capabilities)
+			if err == nil && h.Columns > maxColumns {
+				err = fmt.Errorf("%w: a result of %d columns", mysqlwire.ErrMalformedPacket, h.Columns)
+			}
+			if err == nil {
+				err = c.readRows(int(h.Columns), result, row, &rowErr)
+			}
+		}
+		if err != nil || !c.Status.Has(mysqlwire.StatusMoreResults) {
+			return rowErr, err
+		}
+	}
+}
+
+// maxColumns bounds the columns of a result: servers have at most 4,096 a table.
+const maxColumns = 1 << 16
+
+// readRows reads column definitions and rows up to the packet that ends them.
+func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRow) error, rowErr *error) error {
+	deprecateEOF := c.Capabilities.Has(mysqlwire.CapDeprecateEOF)
+	skip := columns
+	if !deprecateEOF {
+		skip++
+	}
+	for range skip {
+		payload, err := c.read()
+		if err != nil {
+			return err
+		}
+		if len(payload) > 0 && payload[0] == mysqlwire.MarkErr { // a gateway that lost its server
+			return decodeServerError(payload)
+		}
+	}
+	for {
+		payload, err := c.read()
+		switch {
+		case err != nil:
+			return err
+		case payload[0] == mysqlwire.MarkErr:
+			return decodeServerError(payload)
+		case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
+			return c.addOK(result, payload)
+		case !deprecateEOF && mysqlwire.IsEOF(payload):
+			var e mysqlwire.EOF
+			if err := e.Decode(payload, c.Capabilities); err != nil {
+				return err
+			}
+			c.Status = e.Status
+			result.Warnings += uint32(e.Warnings)
+			return nil
+		}
+		result.Rows++
+		if row == nil || *rowErr != nil {
+			continue
+		}
+		if err := c.row.Decode(payload, columns); err != nil {
+			return err
+		}
+		*rowErr = row(c.row)
+	}
+}
+
+// read reads the next message of a response, past progress reports.
+func (c *Client) read() ([]byte, error) {
+	for {
+		payload, err := c.ReadMessage(c.maxPacket)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(payload) == 0:
+			return nil, mysqlwire.ErrShortPacket
+		case !mysqlwire.IsProgress(payload):
+			return payload, nil
+		}
+	}
+}
+
+// noteOK keeps the status of an OK.
+func (c *Client) noteOK(payload []byte) error { return c.addOK(&Result{}, payload) }
+
+func (c *Client) addOK(result *Result, payload []byte) error {
+	var ok mysqlwire.OK
+	if err := ok.Decode(payload, c.Capabilities); err != nil {
+		return err
+	}
+	c.Status = ok.Status
+	result.AffectedRows += ok.AffectedRows
+	result.Warnings += uint32(ok.Warnings)
+	if ok.LastInsertID != 0 {
+		result.LastInsertID = ok.LastInsertID
+	}
+	return nil
+}
+
+// during runs f, whose reads and writes end when ctx does. When ctx has ended, the
+// connection is broken, even if f was faster.
+func (c *Client) during(ctx context.Context, f func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.SetDeadline(time.Unix(1, 0)) // it fails on a closed socket, where nothing waits
+	})
+	err := f()
+	if stop() {
+		return err
+	}
+	c.broken = true
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}

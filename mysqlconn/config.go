@@ -1,0 +1,139 @@
+package mysqlconn
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// DefaultCharset is utf8mb4_general_ci, which all servers of today know.
+	DefaultCharset = 45
+
+	// DefaultMaxPacket is the longest message in bytes that a client announces and reads.
+	DefaultMaxPacket = 1 << 26
+)
+
+// A Config says where Dial connects and who it is there.
+type Config struct {
+	Network  string // "tcp" or "unix"; empty stands for "tcp"
+	Addr     string // host and port, or the socket's path
+	User     string
+	Password string
+	Database string // empty: none
+
+	TLSMode TLSMode
+	TLS     *tls.Config // authorities and client certificates; nil: the system's
+
+	// AllowClearText lets mysql_clear_password and dialog (PAM) send the password as it is,
+	// if the server asks for it. Even then it leaves over TLS or a unix socket only.
+	AllowClearText bool
+
+	// ServerPublicKey encrypts the password where there is no TLS; nil: the server is asked
+	// for its key.
+	ServerPublicKey *rsa.PublicKey
+
+	Charset   uint8 // collation id; 0 stands for DefaultCharset
+	MaxPacket int   // bytes; 0 stands for DefaultMaxPacket
+
+	// Capabilities are wanted besides the usual ones, as far as the server has them: for
+	// example mysqlwire.CapMultiStatements.
+	Capabilities mysqlwire.Capability
+
+	Attributes map[string]string // connection attributes, added to Tare's own
+
+	// DialFunc opens the socket; nil stands for net.Dialer.
+	DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// capsBase are the capabilities without which Tare does not connect; capsUsual are used
+// when the server has them; capsNever change the protocol in ways that Client does not
+// follow.
+const (
+	capsBase  = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection
+	capsUsual = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapTransactions |
+		mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults | mysqlwire.CapPluginAuth |
+		mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs | mysqlwire.CapDeprecateEOF
+	capsNever = mysqlwire.CapSSL | mysqlwire.CapCompress | mysqlwire.CapZstdCompression |
+		mysqlwire.CapOptionalMetadata | mysqlwire.CapQueryAttributes | mysqlwire.CapLocalFiles |
+		mysqlwire.CapConnectWithDB | capsExtended
+	capsExtended = mysqlwire.Capability(0xFFFFFFFF) << 32 // MariaDB's
+)
+
+// Validate says what is wrong with c, if anything.
+func (c *Config) Validate() error {
+	switch {
+	case c.Network != "" && c.Network != "tcp" && c.Network != "unix":
+		return fmt.Errorf("unknown network %q: want tcp or unix", c.Network)
+	case c.Addr == "":
+		return errors.New("no address to connect to")
+	case int(c.TLSMode) >= len(tlsModes):
+		return fmt.Errorf("unknown %v", c.TLSMode)
+	case strings.ContainsRune(c.User+c.Password+c.Database, 0):
+		return errors.New("user, password and database must not contain NUL bytes")
+	case c.MaxPacket < 0:
+		return fmt.Errorf("negative longest packet: %d bytes", c.MaxPacket)
+	case c.Capabilities&capsNever != 0:
+		return fmt.Errorf("capabilities %#x are not supported", uint64(c.Capabilities&capsNever))
+	case c.TLSMode == TLSVerifyIdentity && c.Network == "unix" && (c.TLS == nil || c.TLS.ServerName == ""):
+		return errors.New("tls mode verify-identity over a unix socket: set a server name to verify")
+	}
+	return nil
+}
+
+func (c *Config) network() string {
+	if c.Network == "" {
+		return "tcp"
+	}
+	return c.Network
+}
+
+func (c *Config) maxPacket() int {
+	if c.MaxPacket == 0 {
+		return DefaultMaxPacket
+	}
+	return c.MaxPacket
+}
+
+func (c *Config) charset() uint8 {
+	if c.Charset == 0 {
+		return DefaultCharset
+	}
+	return c.Charset
+}
+
+// host is the name of the server for TLS.
+func (c *Config) host() string {
+	if host, _, err := net.SplitHostPort(c.Addr); err == nil {
+		return host
+	}
+	return c.Addr
+}
+
+// attributes are the connection attributes in wire form, in a fixed order.
+func (c *Config) attributes() []byte {
+	all := map[string]string{
+		"_client_name": "tare",
+		"_os":          runtime.GOOS,
+		"_pid":         strconv.Itoa(os.Getpid()),
+		"_platform":    runtime.GOARCH,
+		"program_name": "tare",
+	}
+	maps.Copy(all, c.Attributes)
+	var raw []byte
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		raw = mysqlwire.AppendAttribute(raw, name, all[name])
+	}
+	return raw
+}

@@ -1,0 +1,166 @@
+package mysqlconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// maxLoginPacket bounds a packet of the server's during login, in bytes.
+	maxLoginPacket = 1 << 16
+
+	// maxLoginRounds bounds how many packets a server may send until it says OK or ERR.
+	maxLoginRounds = 32
+)
+
+// Dial connects to a server and logs in. When ctx ends first, Dial gives up; afterwards it
+// has no effect on the connection. A server that refuses answers a *ServerError.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("connect to a MySQL server: %w", err)
+	}
+	dial := cfg.DialFunc
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	nc, err := dial(ctx, cfg.network(), cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
+	}
+	c := &Client{Conn: New(nc), maxPacket: cfg.maxPacket()}
+	err = c.during(ctx, func() error { return c.login(ctx, &cfg) })
+	if err == nil && c.broken {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = nc.Close() // the login's error says more
+		return nil, fmt.Errorf("log in to %s as %q: %w", cfg.Addr, cfg.User, err)
+	}
+	return c, nil
+}
+
+// login goes from the greeting to the server's OK.
+func (c *Client) login(ctx context.Context, cfg *Config) error {
+	c.Seq = 0
+	payload, err := c.ReadMessage(maxLoginPacket)
+	if err != nil {
+		return fmt.Errorf("read the greeting: %w", err)
+	}
+	var h mysqlwire.Handshake
+	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
+		return decodeServerError(payload)
+	} else if err != nil {
+		return err
+	}
+	if !h.Capabilities.Has(capsBase) {
+		return errors.New("the server speaks the protocol from before MySQL 4.1")
+	}
+	c.ServerVersion, c.ConnectionID = string(h.ServerVersion), h.ConnectionID
+	plugin := string(h.AuthPlugin)
+
+	r := mysqlwire.HandshakeResponse{
+		Capabilities: (capsBase | capsUsual | cfg.Capabilities) & h.Capabilities,
+		MaxPacket:    uint32(min(c.maxPacket, 1<<30)),
+		Charset:      cfg.charset(),
+		User:         []byte(cfg.User),
+		Attrs:        cfg.attributes(),
+	}
+	if cfg.Database != "" {
+		if !h.Capabilities.Has(mysqlwire.CapConnectWithDB) {
+			return errors.New("the server takes no database with the login")
+		}
+		r.Capabilities |= mysqlwire.CapConnectWithDB
+		r.Database = []byte(cfg.Database)
+	}
+	if err := c.maybeTLS(ctx, cfg, h.Capabilities, &r); err != nil {
+		return err
+	}
+	c.Capabilities = r.Capabilities
+
+	x := &exchange{
+		password: cfg.Password, secure: c.IsTLS() || cfg.network() == "unix",
+		clearText: cfg.AllowClearText, key: cfg.ServerPublicKey,
+	}
+	if plugin == "" || !knowsPlugin(plugin) {
+		plugin = PluginNative // the server switches to what the account needs
+	}
+	if r.AuthResponse, err = x.begin(plugin, h.AuthData); err != nil {
+		return err
+	}
+	if len(r.AuthResponse) > 255 && !r.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
+		return errors.New("the password is longer than the server takes")
+	}
+	r.AuthPlugin = []byte(plugin)
+	if err := c.WriteMessage(r.AppendTo(nil)); err != nil {
+		return fmt.Errorf("send the login: %w", err)
+	}
+	return c.authenticate(x)
+}
+
+// maybeTLS turns the connection to TLS when the mode wants it and the server has it.
+func (c *Client) maybeTLS(ctx context.Context, cfg *Config, server mysqlwire.Capability, r *mysqlwire.HandshakeResponse) error {
+	switch {
+	case cfg.TLSMode == TLSDisabled,
+		cfg.TLSMode == TLSPreferred && (cfg.network() == "unix" || !server.Has(mysqlwire.CapSSL)):
+		return nil
+	case !server.Has(mysqlwire.CapSSL):
+		return fmt.Errorf("tls mode is %v, but the server offers no TLS", cfg.TLSMode)
+	}
+	r.Capabilities |= mysqlwire.CapSSL
+	request := mysqlwire.SSLRequest{Capabilities: r.Capabilities, MaxPacket: r.MaxPacket, Charset: r.Charset}
+	return c.StartTLS(ctx, request, ClientTLS(cfg.TLSMode, cfg.TLS, cfg.host()))
+}
+
+// authenticate answers the server until it says OK or ERR.
+func (c *Client) authenticate(x *exchange) error {
+	for range maxLoginRounds {
+		payload, err := c.ReadMessage(maxLoginPacket)
+		if err != nil {
+			return fmt.Errorf("read the login's answer: %w", err)
+		}
+		if len(payload) == 0 {
+			return fmt.Errorf("read the login's answer: %w", mysqlwire.ErrShortPacket)
+		}
+		var answer []byte
+		switch mark := payload[0]; {
+		case mark == mysqlwire.MarkOK:
+			return c.noteOK(payload)
+		case mark == mysqlwire.MarkErr:
+			return decodeServerError(payload)
+		case mark == mysqlwire.MarkEOF:
+			var a mysqlwire.AuthSwitchRequest
+			if err := a.Decode(payload); err != nil {
+				return err
+			}
+			if a.Old {
+				return &UnknownPluginError{"mysql_old_password"}
+			}
+			answer, err = x.begin(string(a.Plugin), a.Data)
+			if answer == nil && err == nil {
+				answer = []byte{} // an empty password is an empty packet
+			}
+		case mark == mysqlwire.MarkAuthMore:
+			answer, err = x.next(payload[1:])
+		case x.plugin == PluginDialog: // its questions have no mark of their own
+			answer, err = x.next(payload)
+		case mark == mysqlwire.MarkNextFactor:
+			return errors.New("the account needs a second factor, which is not supported")
+		default:
+			return fmt.Errorf("read the login's answer: %w: first byte is 0x%02x", mysqlwire.ErrMalformedPacket, mark)
+		}
+		if err != nil {
+			return fmt.Errorf("authenticate by %s: %w", x.plugin, err)
+		}
+		if answer == nil {
+			continue
+		}
+		if err := c.WriteMessage(answer); err != nil {
+			return fmt.Errorf("send the login's answer: %w", err)
+		}
+	}
+	return fmt.Errorf("the server has not decided the login after %d packets", maxLoginRounds)
+}

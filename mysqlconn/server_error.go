@@ -1,0 +1,48 @@
+package mysqlconn
+
+import (
+	"fmt"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A ServerError is an ERR packet that the server sent in answer to a login or a command.
+type ServerError struct {
+	Number  mysqlwire.Errno
+	State   string // SQLSTATE; empty when the server sent it before its greeting
+	Message string
+}
+
+// Error is the number, the SQLSTATE and the server's message.
+func (e *ServerError) Error() string {
+	if e.State == "" {
+		return fmt.Sprintf("server error %d: %s", e.Number, e.Message)
+	}
+	return fmt.Sprintf("server error %d (%s): %s", e.Number, e.State, e.Message)
+}
+
+// SafeToRetry reports whether the server did nothing of what was asked, so that asking
+// again may succeed and cannot do it twice: it had no room for the connection, or gave up
+// waiting for a lock. After a deadlock the whole transaction is to be repeated, after a lock
+// wait timeout at least the statement.
+func (e *ServerError) SafeToRetry() bool {
+	switch e.Number {
+	case mysqlwire.ErrnoTooManyConnections, mysqlwire.ErrnoTooManyUserConnections,
+		mysqlwire.ErrnoLockWaitTimeout, mysqlwire.ErrnoDeadlock:
+		return true
+	}
+	return false
+}
+
+// decodeServerError makes a ServerError, or a decoding error, of an ERR packet.
+func decodeServerError(payload []byte) error {
+	var e mysqlwire.Err
+	if err := e.Decode(payload); err != nil {
+		return err
+	}
+	s := &ServerError{Number: e.Number, Message: string(e.Message)}
+	if e.HasState {
+		s.State = string(e.State[:])
+	}
+	return s
+}
