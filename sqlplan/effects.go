@@ -1,0 +1,283 @@
+package sqlplan
+
+// statementEffects adds what a statement of type t at [lo, hi), whose verb ends at next, does
+// beyond what its expressions do, and reports whether its type lets it be read-only.
+func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
+	switch t {
+	case TypeSelect, TypeDeallocate, TypeKill, TypeLoad, TypeUpdate, TypeDelete, TypeAnalyze, TypeDo:
+		return a.plainEffects(t)
+	case TypeInsert, TypeReplace:
+		a.effects |= EffectInsertID
+		return false
+	case TypeDDL:
+		a.ddlEffects(lo, next, hi)
+		return false
+	case TypeGrant:
+		a.effects |= EffectSchema | EffectImplicitCommit
+		return false
+	case TypeSet:
+		return a.setEffects(next, hi)
+	case TypeBegin:
+		a.effects |= EffectBegin | EffectImplicitCommit
+		return true
+	case TypeCommit, TypeRollback:
+		a.endEffects(t, next, hi)
+		return true
+	case TypeSavepoint:
+		a.effects |= EffectSavepoint
+		return true
+	case TypeUse:
+		a.effects |= EffectUse
+		return true
+	case TypeShow:
+		a.showEffects(next, hi)
+		return true
+	case TypeExplain:
+		return a.explainEffects(lo, next, hi)
+	case TypeCall:
+		a.effects |= EffectUnknown
+		return false
+	case TypePrepare:
+		a.effects |= EffectPrepare
+		a.opaque = true
+		return false
+	case TypeExecute:
+		a.effects |= EffectPrepare | EffectUnknown | EffectSQLMode
+		a.remode = true
+		if a.is(next, "immediate") {
+			a.opaque = true
+		}
+		return false
+	case TypeLock, TypeUnlock:
+		a.effects |= EffectTableLocks | EffectImplicitCommit
+		return t == TypeUnlock
+	case TypeFlush:
+		a.flushEffects(next, hi)
+		return false
+	case TypeXA:
+		a.effects |= EffectXA
+		return false
+	case TypeHandler:
+		a.effects |= EffectHandler
+		return false
+	case TypeOther:
+		return a.otherEffects(lo, hi)
+	}
+	a.compound(lo, hi)
+	a.effects |= EffectUnknown | EffectSQLMode
+	a.remode = true
+	return false
+}
+
+// plainEffects is for types whose effects are those of their expressions alone, or one fixed one.
+func (a *analysis) plainEffects(t Type) (readOnly bool) {
+	switch t {
+	case TypeDeallocate:
+		a.effects |= EffectPrepare
+	case TypeAnalyze:
+		a.effects |= EffectImplicitCommit
+	case TypeLoad:
+		a.effects |= EffectInsertID
+	}
+	return t == TypeSelect || t == TypeDo || t == TypeDeallocate
+}
+
+func (a *analysis) ddlEffects(lo, next, hi int) {
+	temporary := false
+	for i := next; i < hi; i++ {
+		switch a.word(i) {
+		case "temporary":
+			temporary = true
+		case "or", "replace", "definer", "aggregate", "":
+			continue
+		case "procedure", "function", "trigger", "event", "package":
+			a.routine = true
+			a.compound(lo, hi)
+		}
+		if !a.isDefinerTail(i) {
+			break
+		}
+	}
+	if temporary && (a.is(lo, "create") || a.is(lo, "drop")) {
+		a.effects |= EffectTempTable
+		return
+	}
+	// Not told apart: ALTER, RENAME or DROP TABLE of a temporary table. They count as
+	// changes of the schema.
+	a.effects |= EffectSchema | EffectImplicitCommit
+}
+
+// isDefinerTail reports whether the word at i may stand between CREATE and what it creates.
+func (a *analysis) isDefinerTail(i int) bool {
+	switch a.word(i) {
+	case "table", "view", "database", "schema", "index", "unique", "fulltext", "spatial", "server", "tablespace",
+		"procedure", "function", "trigger", "event", "package", "sequence", "undo", "logfile":
+		return false
+	}
+	return true
+}
+
+func (a *analysis) endEffects(t Type, next, hi int) {
+	if t == TypeCommit {
+		a.effects |= EffectCommit
+	} else {
+		a.effects |= EffectRollback
+	}
+	for i := next; i+1 < hi; i++ {
+		if a.is(i, "and") && a.is(i+1, "chain") {
+			a.effects |= EffectBegin
+		}
+	}
+}
+
+func (a *analysis) showEffects(next, hi int) {
+	for i := next; i < hi; i++ {
+		switch a.word(i) {
+		case "warnings", "errors":
+			a.effects |= EffectLastResult
+		}
+	}
+}
+
+// explainEffects looks at a statement that EXPLAIN ANALYZE or MariaDB's ANALYZE runs.
+func (a *analysis) explainEffects(lo, next, hi int) (readOnly bool) {
+	runs := a.is(lo, "analyze")
+	for i := next; i < hi; i++ {
+		switch a.word(i) {
+		case "analyze":
+			runs = true
+			continue
+		case "format", "extended", "partitions", "traditional", "tree", "json", "into", "for":
+			continue
+		case "select", "table", "with", "insert", "replace", "update", "delete", "values":
+			if !runs {
+				return true
+			}
+			t, after := a.verb(i, hi)
+			a.types.add(t)
+			return a.statementEffects(t, i, after, hi)
+		}
+	}
+	return !runs
+}
+
+func (a *analysis) flushEffects(next, hi int) {
+	a.effects |= EffectImplicitCommit
+	for i := next; i < hi; i++ {
+		switch a.word(i) {
+		case "table", "tables", "lock", "export":
+			a.effects |= EffectTableLocks
+		case "privileges":
+			a.effects |= EffectSchema
+		}
+	}
+}
+
+func (a *analysis) otherEffects(lo, hi int) (readOnly bool) {
+	switch a.word(lo) {
+	case "help":
+		return true
+	case "get": // GET DIAGNOSTICS
+		a.effects |= EffectLastResult | EffectUserVarWrite
+		return true
+	case "binlog": // its argument is a row event
+		a.hide()
+	case "import", "install", "uninstall":
+		a.effects |= EffectSchema | EffectImplicitCommit
+	case "signal", "resignal":
+		return true
+	}
+	return false
+}
+
+// scanEffects adds what expressions and clauses anywhere in [lo, hi) do.
+func (a *analysis) scanEffects(lo, hi int) {
+	into := false
+	for i := lo; i < hi; i++ {
+		switch a.toks[i].kind {
+		case kindUserVar:
+			switch {
+			case into || i+1 < hi && a.isOp(i+1, ":="):
+				a.effects |= EffectUserVarWrite
+			default:
+				a.effects |= EffectUserVarRead
+			}
+			continue
+		case kindSysVar:
+			a.systemVarRead(i, hi)
+		case kindWord, kindQuoted:
+			if i+1 < hi && a.isOp(i+1, "(") {
+				a.callEffects(i, hi)
+			}
+			if a.toks[i].kind == kindWord {
+				into = a.clauseEffects(i, hi)
+				continue
+			}
+		case kindOp:
+			if into && a.isOp(i, ",") {
+				continue
+			}
+		}
+		into = false
+	}
+}
+
+// clauseEffects handles the word at i and reports whether variables follow that it assigns.
+func (a *analysis) clauseEffects(i, hi int) (into bool) {
+	if i > 0 && a.isOp(i-1, ".") {
+		return false
+	}
+	following := ""
+	if i+1 < hi {
+		following = a.word(i + 1)
+	}
+	switch a.word(i) {
+	case "into":
+		if following == "outfile" || following == "dumpfile" {
+			a.effects |= EffectFile
+		}
+		return i+1 < hi && a.toks[i+1].kind == kindUserVar
+	case "for":
+		if following == "update" || following == "share" {
+			a.effects |= EffectRowLocks
+		}
+	case "lock":
+		if following == "in" {
+			a.effects |= EffectRowLocks
+		}
+	case "sql_calc_found_rows":
+		a.effects |= EffectFoundRows
+	case "value":
+		if following == "for" && i > 0 && a.is(i-1, "next") {
+			a.effects |= EffectSequence
+		}
+	}
+	return false
+}
+
+// callEffects handles the name at i, which an opening parenthesis follows.
+func (a *analysis) callEffects(i, hi int) {
+	switch a.name(i) {
+	case "get_lock", "release_lock", "release_all_locks":
+		a.effects |= EffectNamedLock
+	case "last_insert_id":
+		a.effects |= EffectLastResult
+		if i+2 < hi && !a.isOp(i+2, ")") {
+			a.effects |= EffectInsertID
+		}
+	case "found_rows", "row_count":
+		a.effects |= EffectLastResult
+	case "nextval", "setval":
+		a.effects |= EffectSequence
+	case "lastval":
+		a.effects |= EffectLastResult
+	}
+}
+
+// systemVarRead handles a system variable that stands in an expression.
+func (a *analysis) systemVarRead(i, hi int) {
+	switch _, name, _ := a.systemVar(i, hi); name {
+	case "error_count", "identity", "insert_id", "last_insert_id", "warning_count":
+		a.effects |= EffectLastResult
+	}
+}

@@ -1,0 +1,144 @@
+package sqlplan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/taredb/tare/bytecache"
+)
+
+const heapCapacity = 32 << 20
+
+// heapInUse returns the bytes of live objects.
+func heapInUse() int64 {
+	for range 3 {
+		runtime.GC() // a pool's victims take two cycles
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// runtimeOwn is what goroutines that waited leave on the runtime's lists: it comes and goes by some KiB,
+// more than a percent of what this small process idles at.
+const runtimeOwn = 16 << 10
+
+// within fails when got is further from want than one percent of of, or than the slack.
+func within(t *testing.T, what string, got, want, of, slack int64) {
+	t.Helper()
+	t.Logf("%s: %d bytes, accounted %d (%+.3f %%)", what, got, want, float64(got-want)/float64(of)*100)
+	if off := max(got-want, want-got); off > max(of/100, slack) {
+		t.Errorf("%s: %d bytes on the heap, accounted %d: off by %d", what, got, want, off)
+	}
+}
+
+// TestAccountedBytesAreTheHeap fills a planner of 32 MiB with real plans, churns it from several
+// goroutines until it has evicted thousands, and compares its account with the heap: with
+// ten thousand plans, after the churn, and dropped.
+func TestAccountedBytesAreTheHeap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills 32 MiB of plans")
+	}
+	for _, w := range []struct {
+		name string
+		mix  mix
+	}{{"oltp", oltp}, {"mapper", mapper}} {
+		t.Run(w.name, func(t *testing.T) {
+			warm(t, w.mix)
+			idle := heapInUse()
+			p, err := New(Options{CacheBytes: heapCapacity})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(p, w.mix, 11_000)
+			filled := heapInUse() - idle
+			if n := p.Stats().Cache.Entries; n < 10_000 {
+				t.Errorf("only %d plans are kept", n)
+			}
+			within(t, "filled", filled, p.Bytes(), p.Bytes(), 0)
+			churn(p, w.mix, 3000)
+			within(t, "churned", heapInUse()-idle, p.Bytes(), p.Bytes(), 0)
+			if p.Bytes() > heapCapacity || p.Bytes() < heapCapacity*9/10 {
+				t.Errorf("%d bytes accounted of %d", p.Bytes(), heapCapacity)
+			}
+			p.Invalidate()
+			within(t, "invalidated", heapInUse()-idle, p.Bytes(), idle, runtimeOwn)
+			runtime.KeepAlive(p)
+			p = nil
+			within(t, "dropped", heapInUse()-idle, 0, idle, runtimeOwn)
+		})
+	}
+}
+
+// warm plans some of the mix in a small cache, so that the parser, its pool and the runtime's
+// own lists have their size.
+func warm(t *testing.T, m mix) {
+	p, err := New(Options{CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(p, m, 1000)
+	churn(p, m, 100)
+}
+
+// fill plans the first n statements of the mix.
+func fill(p *Planner, m mix, n int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	c := client{schema: "shop"}
+	for i := range n {
+		p.Plan(c.statement(p, m(r, i)))
+	}
+}
+
+// churn plans statements of the mix for ever new schemas, from several goroutines, until that
+// many plans had to go for others.
+func churn(p *Planner, m mix, evictions uint64) {
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(3, uint64(g)))
+			var sts []Statement
+			for i := range 44 {
+				c := client{user: "app"} // a digester each: its text is the statement's
+				sts = append(sts, c.statement(p, m(r, 100*i+g)))
+			}
+			for i := 0; ; i++ {
+				st := sts[r.IntN(len(sts))]
+				st.Schema = fmt.Appendf(nil, "tenant_%d_%d", g, i)
+				st.Scope = p.ScopeOf(st.Schema, st.User, st.Mode)
+				p.Plan(st)
+				if s := p.Stats().Cache; i%100 == 0 && s.Evicted[bytecache.Capacity]+s.Evicted[bytecache.Contest] > evictions {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestLargeStatementLeavesNothing asserts that a statement of two megabytes whose plan is kept
+// leaves the plan on the heap and nothing else.
+func TestLargeStatementLeavesNothing(t *testing.T) {
+	p := newPlanner(t)
+	warmUp := client{schema: "shop"}
+	p.Plan(warmUp.statement(p, insertOf(2<<20)))
+	p.Invalidate()
+	before, accounted := heapInUse(), p.Bytes()
+	func() {
+		c := client{schema: "shop"}
+		p.Plan(c.statement(p, insertOf(2<<20)))
+	}()
+	if p.Stats().Cache.Entries != 1 {
+		t.Fatal("the plan is not kept")
+	}
+	grown, plan := heapInUse()-before, p.Bytes()-accounted
+	t.Logf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
+	if grown > plan+4096 || grown < plan-4096 {
+		t.Errorf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
+	}
+	runtime.KeepAlive(p)
+	runtime.KeepAlive(&warmUp)
+}

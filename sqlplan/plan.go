@@ -1,0 +1,189 @@
+package sqlplan
+
+import (
+	"encoding/binary"
+	"iter"
+	"unsafe"
+
+	"github.com/taredb/tare/heapsize"
+)
+
+// A Plan is what the gateway knows about a statement: facts of its normalized text under one
+// scope, the same for every execution. It is immutable and safe for concurrent use.
+//
+// It is two heap objects: this struct, and the arena that holds its strings, cut to size, so
+// that a plan pins no statement's text. The rule is the planner's and shared.
+type Plan struct {
+	// arena holds the tables, then the hints, then the literals' positions, each encoded as
+	// appendTable, appendHint and appendPosition say.
+	arena string
+
+	// rule is the one that refuses the statement, nil when none does. The gateway's error
+	// message, its log record and the rule counters name it.
+	rule *compiledRule
+
+	// effects is for session-effect tracking.
+	effects Effect
+
+	// literals counts the placeholders in the normalized text: the log states how many values a
+	// redacted statement hides.
+	literals uint32
+
+	tablesEnd, hintsEnd, end uint32 // offsets into arena
+
+	// typ is for the log, metrics and rules.
+	typ Type
+
+	// verdict is asked by the gateway before it relays.
+	verdict Verdict
+
+	flags planFlags
+}
+
+type planFlags uint8
+
+const (
+	// flagReadOnly is for routing and for rules of ActionReadOnly.
+	flagReadOnly planFlags = 1 << iota
+	// flagParsed is for the coverage counter in the metrics and for the page of largest plans.
+	flagParsed
+)
+
+// Type is the statement's type.
+func (p *Plan) Type() Type { return p.typ }
+
+// Effects is what the statement does to its session.
+func (p *Plan) Effects() Effect { return p.effects }
+
+// ReadOnly reports whether the statement changes nothing that another session could see: no
+// rows, no schema, no global state, no files, and takes no locks. What cannot be known is not
+// read-only. A read-only statement may still have effects on its own session.
+func (p *Plan) ReadOnly() bool { return p.flags&flagReadOnly != 0 }
+
+// Parsed reports whether the tables are exact: the statement was understood whole. Otherwise
+// the lexer alone classified it, and its effects are those it may have.
+func (p *Plan) Parsed() bool { return p.flags&flagParsed != 0 }
+
+// Verdict is what the rules say, and the name of the rule that refuses.
+func (p *Plan) Verdict() (v Verdict, rule string) {
+	if p.rule == nil {
+		return VerdictPass, ""
+	}
+	return p.verdict, p.rule.Name
+}
+
+// Message is what the refusing rule wants the client told, "" for the gateway's own words.
+func (p *Plan) Message() string {
+	if p.rule == nil {
+		return ""
+	}
+	return p.rule.Message
+}
+
+// A Table is a table that a statement names. Its strings are views of the plan and keep its arena
+// alive.
+type Table struct {
+	Schema string // the default schema for an unqualified name, "" when none was selected
+	Name   string // "" for the whole schema, as in DROP DATABASE
+	Access Access
+}
+
+// String returns schema.name.
+func (t Table) String() string {
+	switch {
+	case t.Name == "":
+		return t.Schema + ".*"
+	case t.Schema == "":
+		return t.Name
+	}
+	return t.Schema + "." + t.Name
+}
+
+// Tables yields the tables that the statement names, each once, in order of appearance. Of an
+// unparsed statement they are the likely ones. The log and per-table metrics use it. It does
+// not allocate.
+func (p *Plan) Tables() iter.Seq[Table] {
+	return func(yield func(Table) bool) {
+		for s := p.arena[:p.tablesEnd]; s != ""; {
+			t := Table{Access: Access(s[0])}
+			t.Schema, s = cutString(s[1:])
+			t.Name, s = cutString(s)
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Hints yields the text of the statement's optimizer hints, without the comment marks. The
+// page of a digest shows them. It does not allocate.
+func (p *Plan) Hints() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for s := p.arena[p.tablesEnd:p.hintsEnd]; s != ""; {
+			var h string
+			if h, s = cutString(s); !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// Literals is how many literals and parameters the normalized text stands for; a collapsed list
+// is one.
+func (p *Plan) Literals() int { return int(p.literals) }
+
+// LiteralPositions yields the offsets of their placeholders in the normalized text, ascending.
+// Redaction uses them to mark what is hidden without lexing the text again. It does not
+// allocate.
+func (p *Plan) LiteralPositions() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		pos := 0
+		for s := p.arena[p.hintsEnd:p.end]; s != ""; {
+			var d uint64
+			d, s = cutUvarint(s)
+			pos += int(d)
+			if !yield(pos) {
+				return
+			}
+		}
+	}
+}
+
+// heapBytes is what the plan costs on the heap, without the rule, which is the planner's. The
+// cache accounts it at insertion; nothing changes it later.
+func (p *Plan) heapBytes() int64 {
+	return int64(heapsize.Object(unsafe.Sizeof(*p), true) + heapsize.String(p.arena))
+}
+
+func appendTable(dst []byte, t tableRef) []byte {
+	dst = append(dst, byte(t.access))
+	dst = appendString(dst, t.schema)
+	return appendString(dst, t.name)
+}
+
+func appendHint(dst []byte, text []byte) []byte { return appendString(dst, text) }
+
+// appendPosition appends the distance from the position before.
+func appendPosition(dst []byte, delta int) []byte {
+	return binary.AppendUvarint(dst, uint64(delta))
+}
+
+func appendString[T string | []byte](dst []byte, s T) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+func cutString(s string) (head, tail string) {
+	n, s := cutUvarint(s)
+	return s[:n], s[n:]
+}
+
+func cutUvarint(s string) (v uint64, tail string) {
+	for i, shift := 0, uint(0); i < len(s); i, shift = i+1, shift+7 {
+		v |= uint64(s[i]&0x7f) << shift
+		if s[i] < 0x80 {
+			return v, s[i+1:]
+		}
+	}
+	panic("BUG: plan arena ends inside a number")
+}

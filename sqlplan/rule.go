@@ -1,0 +1,307 @@
+package sqlplan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+// An Action is what a rule does with the statements it matches.
+type Action uint8
+
+const (
+	// ActionBlock refuses the statement.
+	ActionBlock Action = iota + 1
+	// ActionReadOnly refuses the statement unless it only reads.
+	ActionReadOnly
+)
+
+// String returns "block" or "read-only", as the configuration spells them.
+func (a Action) String() string {
+	switch a {
+	case ActionBlock:
+		return "block"
+	case ActionReadOnly:
+		return "read-only"
+	}
+	return fmt.Sprintf("Action(%d)", uint8(a))
+}
+
+// ParseAction is the inverse of String.
+func ParseAction(name string) (Action, error) {
+	for _, a := range [...]Action{ActionBlock, ActionReadOnly} {
+		if a.String() == name {
+			return a, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown action %q: want block or read-only", name)
+}
+
+// A Rule refuses statements. It matches a statement that meets each of its non-empty lists:
+// its digest is in Digests, and one of its tables matches one of Tables, and its type is in
+// Types, and the user is in Users.
+//
+// The rules are looked at in order; the first that refuses the statement decides. A rule of
+// ActionReadOnly lets pass what only reads; one with Tables lets pass what does not write
+// the tables it names.
+//
+// What cannot be known counts against the statement:
+//   - a statement that was not parsed has the tables and types that any word of its text may
+//     mean;
+//   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE) and the part of a
+//     statement past what was kept have every table and type.
+//
+// CALL and EXECUTE run what was stored or prepared earlier and are judged by their own type
+// alone. A view stands for itself, not for the tables behind it.
+type Rule struct {
+	// Name identifies the rule in errors, the log and metrics. It is required and unique.
+	Name string
+	// Action is required.
+	Action Action
+	// Digests lists statements by digest.
+	Digests []sqldigest.Digest
+	// Tables are patterns of the form schema.table in which * stands for any text and ? for any
+	// one byte. Letters match in either case. A statement's unqualified table is in the
+	// session's default schema.
+	Tables []string
+	// Types lists statement types.
+	Types []Type
+	// Users lists user names, without host, compared byte by byte.
+	Users []string
+	// Message is told to the client; when empty, the gateway's own words are.
+	Message string
+}
+
+// Validate returns an error that names the rule and everything wrong with it.
+func (r *Rule) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if r.Name == "" {
+		bad("name is empty")
+	}
+	if r.Action != ActionBlock && r.Action != ActionReadOnly {
+		bad("action is neither block nor read-only")
+	}
+	if r.Action == ActionBlock && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0 {
+		bad("blocks every statement: give digests, tables, types or users")
+	}
+	for _, p := range r.Tables {
+		schema, table, ok := strings.Cut(p, ".")
+		if !ok || schema == "" || table == "" {
+			bad("table pattern %q is not of the form schema.table", p)
+		}
+	}
+	for _, t := range r.Types {
+		if t >= typeCount {
+			bad("statement type %d does not exist", uint8(t))
+		}
+	}
+	if slices.Contains(r.Users, "") {
+		bad("a user name is empty")
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("rule %q: %w", r.Name, errors.Join(errs...))
+}
+
+// A Verdict is what the rules say about a statement.
+type Verdict uint8
+
+const (
+	// VerdictPass : no rule refuses it.
+	VerdictPass Verdict = iota
+	// VerdictBlocked : a rule of ActionBlock refuses it.
+	VerdictBlocked
+	// VerdictReadOnly : a rule of ActionReadOnly refuses it: it writes, or may.
+	VerdictReadOnly
+)
+
+// String returns "pass", "blocked" or "read-only".
+func (v Verdict) String() string {
+	switch v {
+	case VerdictPass:
+		return "pass"
+	case VerdictBlocked:
+		return "blocked"
+	case VerdictReadOnly:
+		return "read-only"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// A ruleSet is a validated list of rules as it is compiled into plans. It is never changed.
+type ruleSet struct {
+	rules []compiledRule
+}
+
+type compiledRule struct {
+	Rule
+	types  typeSet
+	tables []tablePattern
+}
+
+type tablePattern struct{ schema, table string } // lower case
+
+// compileRules copies the rules: what the caller does to its slices later changes nothing.
+func compileRules(rules []Rule) (*ruleSet, error) {
+	set := &ruleSet{rules: make([]compiledRule, 0, len(rules))}
+	names := make(map[string]bool, len(rules))
+	var errs []error
+	for i := range rules {
+		r := &rules[i]
+		if err := r.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if names[r.Name] {
+			errs = append(errs, fmt.Errorf("rule %q: the name is used twice", r.Name))
+		}
+		names[r.Name] = true
+		c := compiledRule{Rule: *r}
+		c.Digests = slices.Clone(r.Digests)
+		c.Users = slices.Clone(r.Users)
+		for _, t := range r.Types {
+			c.types.add(t)
+		}
+		for _, p := range r.Tables {
+			schema, table, _ := strings.Cut(lowerASCII(p), ".")
+			c.tables = append(c.tables, tablePattern{schema: schema, table: table})
+		}
+		set.rules = append(set.rules, c)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return set, nil
+}
+
+// names reports whether the rule is about the user.
+func (r *compiledRule) names(user []byte) bool {
+	for _, u := range r.Users {
+		if u == string(user) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge returns the first rule that refuses the statement, or nil.
+func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
+	for i := range s.rules {
+		r := &s.rules[i]
+		if len(r.Users) > 0 && !r.names(st.User) ||
+			len(r.Digests) > 0 && !slices.Contains(r.Digests, st.Digest) ||
+			r.types != 0 && !a.opaque && a.types&r.types == 0 ||
+			len(r.tables) > 0 && !a.touches(r) {
+			continue
+		}
+		if r.Action == ActionBlock {
+			return r, VerdictBlocked
+		}
+		if !a.readOnly {
+			return r, VerdictReadOnly
+		}
+	}
+	return nil, VerdictPass
+}
+
+// touches reports whether one of the statement's tables is one of the rule's. For a
+// read-only rule only written tables count, where they are known.
+func (a *analysis) touches(r *compiledRule) bool {
+	if a.opaque {
+		return true
+	}
+	if !a.parsed {
+		return a.mentions(r.tables)
+	}
+	for _, t := range a.tables.list {
+		if r.Action == ActionReadOnly && t.access&AccessWrite == 0 {
+			continue
+		}
+		for _, p := range r.tables {
+			if p.matches(t.schema, t.name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// matches reports whether the pattern covers a table. An empty schema (none was selected) may be
+// any, an empty name is the whole schema.
+func (p tablePattern) matches(schema, name string) bool {
+	return (schema == "" || globName(p.schema, schema)) && (name == "" || globName(p.table, name))
+}
+
+// globName is globMatch for a name in normalized text. There a keyword that stands for another has
+// become that one, also where it is a table's name: a pattern that covers any of the words
+// covers the name.
+func globName(pattern, name string) bool {
+	if globMatch(pattern, name) {
+		return true
+	}
+	kw := sqldigest.LookupKeyword(name)
+	if kw == 0 {
+		return false
+	}
+	for _, s := range synonyms {
+		if sqldigest.LookupKeyword(s) == kw && globMatch(pattern, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// synonyms are the words that the digest prints as another word and that may be names
+// without quotes.
+var synonyms = [...]string{
+	"distinctrow", "explain", "fields", "float4", "float8", "geomcollection", "int1", "int2", "int3", "int4", "int8",
+	"io_thread", "middleint", "ndb", "replica", "replicas", "replica_pos", "rlike", "schema", "schemas", "some",
+	"sql_tsi_day", "sql_tsi_hour", "sql_tsi_minute", "sql_tsi_month", "sql_tsi_quarter", "sql_tsi_second",
+	"sql_tsi_week", "sql_tsi_year", "varcharacter", "character", "dec", "integer", "localtime", "localtimestamp",
+}
+
+// globMatch reports whether s matches a lower-case pattern of bytes, * and ?. Its time is bounded by
+// the product of their lengths.
+func globMatch(pattern, s string) bool {
+	p, i := 0, 0
+	star, mark := -1, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == lowerByte(s[i])):
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+func lowerByte(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		b[i] = lowerByte(c)
+	}
+	return string(b)
+}

@@ -1,0 +1,208 @@
+package sqlplan
+
+import "strings"
+
+// parsable reports whether the parser is asked at all.
+func (a *analysis) parsable() bool {
+	if a.opaque || a.wrapped || a.routine || a.depth > maxDepth {
+		return false
+	}
+	switch a.typ {
+	case TypeUnknown, TypeMulti, TypeOther, TypePrepare, TypeExecute, TypeLoad, TypeGrant, TypeXA, TypeHandler, TypeDo:
+		return false // the grammar has none of them, or skips over what they name
+	}
+	return true
+}
+
+// spell appends the statement as the parser is to see it, with the i-th placeholder in
+// forms[i], and to ends the offset at which each token ends.
+//
+// Keywords are in lower case: those that are not reserved may be names, and names are so more
+// often. Quoted names are in backticks under every mode.
+func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, []int) {
+	lit := 0
+	for i, t := range a.toks {
+		if !a.glued(i) {
+			dst = append(dst, ' ')
+		}
+		switch t.kind {
+		case kindLiteral:
+			dst = a.spellLiteral(dst, i, forms[lit])
+			lit++
+		case kindQuoted:
+			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+		case kindUserVar:
+			dst = append(dst, '@')
+			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+		case kindHost:
+			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+		case kindWord:
+			if t.keyword != 0 {
+				dst = append(dst, spelling(a.word(i))...)
+			} else {
+				dst = append(dst, a.text[t.start:t.end]...)
+			}
+		case kindOp, kindSysVar:
+			if a.typ == TypeSet && a.isOp(i, ":=") {
+				dst = append(dst, '=') // the parser knows no other in SET
+				break
+			}
+			dst = append(dst, a.text[t.start:t.end]...)
+		case kindDrop:
+		}
+		ends = append(ends, len(dst))
+	}
+	return dst, ends
+}
+
+// spellLiteral appends the placeholder at i: of rows that follow a row, one more of the kind.
+func (a *analysis) spellLiteral(dst []byte, i int, f literalForm) []byte {
+	if !a.isEllipsis(i) || !a.isOp(i-1, ",") || !a.isOp(i-2, ")") {
+		return append(dst, formText[f]...)
+	}
+	open := i - 2
+	for open > 0 && !a.isOp(open, "(") {
+		open--
+	}
+	if a.is(open-1, "row") {
+		dst = append(dst, "row"...)
+	}
+	dst = append(dst, '(')
+	dst = append(dst, formText[f]...)
+	return append(dst, ')')
+}
+
+// isEllipsis reports whether the token at i stands for a collapsed list.
+func (a *analysis) isEllipsis(i int) bool {
+	return a.toks[i].kind == kindLiteral && string(a.text[a.toks[i].start:a.toks[i].end]) == "..."
+}
+
+// glued reports whether the token at i has to touch the one before it.
+func (a *analysis) glued(i int) bool {
+	if i == 0 {
+		return true
+	}
+	switch {
+	case a.isOp(i, "."), a.isOp(i-1, "."), a.toks[i-1].kind == kindSysVar, a.isOp(i-1, "@"):
+		return true
+	case a.isOp(i, "("):
+		return a.toks[i-1].kind == kindWord
+	}
+	return false
+}
+
+// spelling returns the word that the parser's grammar has for a keyword of the digest.
+func spelling(word string) string {
+	switch word {
+	case "char":
+		return "character" // also in CHARACTER SET, where the parser knows no other
+	}
+	return word
+}
+
+func appendBackticked(dst []byte, name string) []byte {
+	dst = append(dst, '`')
+	dst = append(dst, strings.ReplaceAll(name, "`", "``")...)
+	return append(dst, '`')
+}
+
+// guessForms sets the forms that the placeholders of a definition most likely need; others
+// start as parameters.
+func (a *analysis) guessForms(forms []literalForm) {
+	if a.typ != TypeDDL {
+		return
+	}
+	for n, i := range a.literals {
+		switch i := int(i); {
+		case a.isOp(i-1, "("), a.isOp(i-1, ","), a.isOp(i-1, "="):
+			forms[n] = formNumber
+			if w := a.word(i - 2); w == "enum" || w == "set" || w == "comment" {
+				forms[n] = formString
+			}
+		case a.is(i-1, "comment"):
+			forms[n] = formString
+		}
+	}
+}
+
+// guessTables sets the tables of a statement that was not parsed: the names that stand where
+// tables most often do.
+func (a *analysis) guessTables() {
+	access := AccessRead | AccessWrite
+	switch a.typ {
+	case TypeSelect, TypeExplain, TypeShow, TypeDo:
+		access = AccessRead
+	case TypeGrant:
+		return // its FROM names users
+	}
+	for i := 0; i < len(a.toks); i++ {
+		switch a.word(i) {
+		case "from", "join", "straight_join", "into", "update", "table", "tables":
+		default:
+			continue
+		}
+		i++
+		for a.skipTableWord(i) {
+			i++
+		}
+		if i >= len(a.toks) || a.toks[i].kind != kindWord && a.toks[i].kind != kindQuoted {
+			i--
+			continue
+		}
+		schema, name := "", a.tableName(i)
+		if a.isOp(i+1, ".") && i+2 < len(a.toks) {
+			schema, name = name, a.tableName(i+2)
+			i += 2
+		}
+		if name != "" && name != "dual" && !a.isOp(i+1, "(") {
+			a.tables.add(schema, name, access)
+		}
+	}
+}
+
+func (a *analysis) skipTableWord(i int) bool {
+	switch a.word(i) {
+	case "low_priority", "ignore", "quick", "table", "if", "not", "exists", "only", "delayed", "high_priority":
+		return true
+	}
+	return false
+}
+
+// tableName returns the name at i as it is written, without quotes.
+func (a *analysis) tableName(i int) string {
+	switch t := a.toks[i]; {
+	case t.kind == kindQuoted:
+		return unquoteName(a.raw(i))
+	case t.kind == kindWord && t.keyword == 0:
+		return a.raw(i)
+	}
+	return a.word(i)
+}
+
+// mentions reports whether any name or word of the text may be a table that one of the patterns
+// covers.
+func (a *analysis) mentions(patterns []tablePattern) bool {
+	schema, wholeSchema := a.tables.schema, false
+	for i := range a.toks {
+		switch a.word(i) {
+		case "use":
+			schema = "" // what follows may be in any
+		case "database":
+			wholeSchema = true // any name may be one
+		}
+	}
+	for i := range a.toks {
+		k := a.toks[i].kind
+		if k != kindWord && k != kindQuoted {
+			continue
+		}
+		name := a.name(i)
+		for _, p := range patterns {
+			if p.matches(schema, name) || wholeSchema && p.matches(name, "") ||
+				a.isOp(i+1, ".") && p.matches(name, a.name(i+2)) {
+				return true
+			}
+		}
+	}
+	return false
+}

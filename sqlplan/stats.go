@@ -1,0 +1,97 @@
+package sqlplan
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// A Refusal says why a plan was made and not kept, before the cache's own policy had a say.
+type Refusal uint8
+
+const (
+	keep Refusal = iota
+	// RefusedIncomplete : the normalized text was not known whole.
+	RefusedIncomplete
+	// RefusedLong : the normalized text is longer than Options.MaxCachedStatement.
+	RefusedLong
+	// RefusedList : a list has more items than Options.MaxListItems.
+	RefusedList
+	// RefusedScope : the scope is not the one of schema, user and mode under the rules in
+	// force: it was computed before SetRules.
+	RefusedScope
+	refusals
+)
+
+var refusalNames = [refusals]string{"", "incomplete", "long", "list", "scope"}
+
+// String returns the label of the refusal in metrics.
+func (r Refusal) String() string {
+	if r < refusals {
+		return refusalNames[r]
+	}
+	return fmt.Sprintf("Refusal(%d)", uint8(r))
+}
+
+// Refusals lists the reasons in the order of Stats.Refused.
+func Refusals() []Refusal {
+	return []Refusal{RefusedIncomplete, RefusedLong, RefusedList, RefusedScope}
+}
+
+type counts struct {
+	refused          [refusals]atomic.Uint64
+	parsed, unparsed atomic.Uint64
+}
+
+// Stats are the counters of a planner since it was made, and its cache's.
+type Stats struct {
+	// Cache holds bytes, capacity, entries, hits, misses, evictions by reason, and what the
+	// cache's policy refused.
+	Cache bytecache.Stats
+
+	// Refused counts the plans not offered to the cache, indexed by Refusal.
+	Refused [refusals]uint64
+
+	// Parsed and Unparsed count the plans made with and without the parser's understanding.
+	Parsed, Unparsed uint64
+}
+
+// Stats returns the counters. It is for scrapes and pages, not for each statement.
+func (p *Planner) Stats() Stats {
+	s := Stats{
+		Cache:    p.cache.Stats(),
+		Parsed:   p.counts.parsed.Load(),
+		Unparsed: p.counts.unparsed.Load(),
+	}
+	for i := range s.Refused {
+		s.Refused[i] = p.counts.refused[i].Load()
+	}
+	return s
+}
+
+// Bytes is the heap that the cached plans take, everything counted: what dropping the cache
+// would give back.
+func (p *Planner) Bytes() int64 { return p.cache.Bytes() }
+
+// Capacity is the most that Bytes may be.
+func (p *Planner) Capacity() int64 { return p.cache.Capacity() }
+
+// A CachedPlan is one row of the page of largest plans.
+type CachedPlan struct {
+	Digest sqldigest.Digest
+	Scope  Scope
+	Plan   *Plan
+	Bytes  int64 // with its entry in the cache
+}
+
+// Largest returns the n largest cached plans, largest first.
+func (p *Planner) Largest(n int) []CachedPlan {
+	entries := p.cache.Largest(n)
+	plans := make([]CachedPlan, len(entries))
+	for i, e := range entries {
+		plans[i] = CachedPlan{Digest: e.Key.digest, Scope: e.Key.scope, Plan: e.Value, Bytes: e.Bytes}
+	}
+	return plans
+}

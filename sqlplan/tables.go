@@ -1,0 +1,337 @@
+package sqlplan
+
+import (
+	"vitess.io/vitess/go/vt/sqlparser"
+)
+
+// An Access is what a statement does to a table.
+type Access uint8
+
+const (
+	// AccessRead : rows are read.
+	AccessRead Access = 1 << iota
+	// AccessWrite : rows or the definition are changed, or the table is locked.
+	AccessWrite
+)
+
+// String returns "read", "write" or "read+write".
+func (a Access) String() string {
+	switch a {
+	case AccessRead:
+		return "read"
+	case AccessWrite:
+		return "write"
+	case AccessRead | AccessWrite:
+		return "read+write"
+	}
+	return "none"
+}
+
+// A tableSet collects the tables of one statement, each once, in order of appearance.
+type tableSet struct {
+	schema string // of unqualified names
+	list   []tableRef
+	index  map[[2]string]int
+
+	unknownCall bool // a function is called that is not built in
+}
+
+type tableRef struct {
+	schema, name string // name "" stands for the whole schema
+	access       Access
+}
+
+func (s *tableSet) add(schema, name string, access Access) {
+	if schema == "" {
+		schema = s.schema
+	}
+	k := [2]string{schema, name}
+	if i, ok := s.index[k]; ok {
+		s.list[i].access |= access
+		return
+	}
+	if s.index == nil {
+		s.index = make(map[[2]string]int)
+	}
+	s.index[k] = len(s.list)
+	s.list = append(s.list, tableRef{schema: schema, name: name, access: access})
+}
+
+func (s *tableSet) addName(t sqlparser.TableName, access Access) {
+	if t.Name.IsEmpty() {
+		return
+	}
+	s.add(t.Qualifier.String(), t.Name.String(), access)
+}
+
+// A cteScope is a list of the common table expressions that a name may mean.
+type cteScope struct {
+	name  string
+	outer *cteScope
+}
+
+// hides reports whether the name means a common table expression instead of a table.
+func (c *cteScope) hides(t sqlparser.TableName) bool {
+	if !t.Qualifier.IsEmpty() {
+		return false
+	}
+	for ; c != nil; c = c.outer {
+		if c.name == t.Name.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// collect adds the tables of a statement and reports whether it knows where such a
+// statement keeps all of them.
+func (s *tableSet) collect(stmt sqlparser.Statement) bool {
+	switch n := stmt.(type) {
+	case *sqlparser.Select, *sqlparser.Union, *sqlparser.ValuesStatement,
+		*sqlparser.Insert, *sqlparser.Update, *sqlparser.Delete, *sqlparser.Set:
+		s.walk(n, nil)
+	case *sqlparser.CreateTable:
+		s.addName(n.Table, AccessWrite)
+		if n.OptLike != nil {
+			s.addName(n.OptLike.LikeTable, AccessRead)
+		}
+		s.walk(n, nil)
+	case *sqlparser.AlterTable:
+		for _, t := range n.AffectedTables() {
+			s.addName(t, AccessWrite)
+		}
+		if n.PartitionSpec != nil {
+			s.addName(n.PartitionSpec.TableName, AccessWrite)
+		}
+		s.walk(n, nil)
+	case *sqlparser.CreateView:
+		s.addName(n.ViewName, AccessWrite)
+		s.walk(n, nil)
+	case *sqlparser.AlterView:
+		s.addName(n.ViewName, AccessWrite)
+		s.walk(n, nil)
+	case *sqlparser.DropTable, *sqlparser.DropView, *sqlparser.RenameTable, *sqlparser.TruncateTable:
+		for _, t := range n.(sqlparser.DDLStatement).AffectedTables() {
+			s.addName(t, AccessWrite)
+		}
+	case sqlparser.DBDDLStatement:
+		if n.GetDatabaseName() == "" && s.schema == "" {
+			return false
+		}
+		s.add(n.GetDatabaseName(), "", AccessWrite)
+	case *sqlparser.ExplainTab:
+		s.addName(n.Table, AccessRead)
+	case *sqlparser.ExplainStmt:
+		return s.collect(n.Statement)
+	case *sqlparser.Analyze:
+		s.addName(n.Table, AccessWrite)
+	case *sqlparser.LockTables:
+		for _, t := range n.Tables {
+			s.lockTable(t)
+		}
+	case *sqlparser.Flush:
+		for _, t := range n.TableNames {
+			s.addName(t, AccessWrite)
+		}
+	case *sqlparser.Show:
+		s.show(n)
+	case *sqlparser.Begin, *sqlparser.Commit, *sqlparser.Rollback, *sqlparser.SRollback, *sqlparser.Savepoint,
+		*sqlparser.Release, *sqlparser.UnlockTables, *sqlparser.Use, *sqlparser.DeallocateStmt, *sqlparser.Kill:
+		// They name no table.
+	case *sqlparser.CallProc:
+		s.walk(n, nil)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *tableSet) show(n *sqlparser.Show) {
+	switch in := n.Internal.(type) {
+	case *sqlparser.ShowBasic:
+		if !in.Tbl.Name.IsEmpty() {
+			schema := in.Tbl.Qualifier.String()
+			if in.DbName.NotEmpty() {
+				schema = in.DbName.String() // SHOW COLUMNS FROM t FROM db
+			}
+			s.add(schema, in.Tbl.Name.String(), AccessRead)
+		}
+	case *sqlparser.ShowCreate:
+		s.addName(in.Op, AccessRead)
+	}
+	s.walk(n, nil)
+}
+
+func (s *tableSet) lockTable(t *sqlparser.TableAndLockType) {
+	access := AccessRead
+	if t.Lock == sqlparser.Write || t.Lock == sqlparser.LowPriorityWrite {
+		access = AccessWrite
+	}
+	if a, ok := t.Table.(*sqlparser.AliasedTableExpr); ok {
+		if name, ok := a.Expr.(sqlparser.TableName); ok {
+			s.addName(name, access)
+		}
+	}
+}
+
+// walk adds every table below n as read, and those that a DML statement changes as written.
+// Names that a common table expression of an enclosing WITH defines are no tables.
+func (s *tableSet) walk(n sqlparser.SQLNode, ctes *cteScope) {
+	if n == nil {
+		return
+	}
+	err := sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if with := takeWith(n); with != nil {
+			s.walk(n, s.with(with, ctes))
+			return false, nil
+		}
+		switch n := n.(type) {
+		case *sqlparser.Insert:
+			s.insert(n, ctes)
+			return false, nil
+		case *sqlparser.Update:
+			s.updateTargets(n, ctes)
+		case *sqlparser.Delete:
+			s.deleteTargets(n, ctes)
+		case *sqlparser.AliasedTableExpr:
+			if t, ok := n.Expr.(sqlparser.TableName); ok {
+				s.read(t, ctes)
+			}
+		case *sqlparser.FuncExpr:
+			if !n.Qualifier.IsEmpty() || !builtin(n.Name.Lowered()) {
+				s.unknownCall = true
+			}
+		case *sqlparser.ReferenceDefinition:
+			s.addName(n.ReferencedTable, AccessRead)
+		}
+		return true, nil
+	}, n)
+	if err != nil {
+		panic("BUG: a visitor that returns no error returned " + err.Error())
+	}
+}
+
+// takeWith removes and returns the WITH clause of a node, so that the node can be walked
+// again with its names in scope.
+func takeWith(n sqlparser.SQLNode) (with *sqlparser.With) {
+	switch n := n.(type) {
+	case *sqlparser.Select:
+		with, n.With = n.With, nil
+	case *sqlparser.Union:
+		with, n.With = n.With, nil
+	case *sqlparser.ValuesStatement:
+		with, n.With = n.With, nil
+	case *sqlparser.Update:
+		with, n.With = n.With, nil
+	case *sqlparser.Delete:
+		with, n.With = n.With, nil
+	}
+	return with
+}
+
+// with walks the expressions of a WITH clause, each seeing the ones before it (and itself
+// when they are recursive), and returns the scope they make.
+func (s *tableSet) with(w *sqlparser.With, ctes *cteScope) *cteScope {
+	for _, cte := range w.CTEs {
+		own := &cteScope{name: cte.ID.String(), outer: ctes}
+		if w.Recursive {
+			s.walk(cte.Subquery, own)
+		} else {
+			s.walk(cte.Subquery, ctes)
+		}
+		ctes = own
+	}
+	return ctes
+}
+
+func (s *tableSet) read(t sqlparser.TableName, ctes *cteScope) {
+	if !ctes.hides(t) && !(t.Qualifier.IsEmpty() && t.Name.String() == "dual") {
+		s.addName(t, AccessRead)
+	}
+}
+
+func (s *tableSet) insert(n *sqlparser.Insert, ctes *cteScope) {
+	if t, ok := n.Table.Expr.(sqlparser.TableName); ok {
+		s.addName(t, AccessWrite)
+	}
+	s.walk(n.Rows, ctes)
+	s.walk(n.OnDup, ctes)
+}
+
+// updateTargets adds the tables that an UPDATE changes: those its SET list qualifies, and all of
+// its tables when a column there does not say whose it is.
+func (s *tableSet) updateTargets(n *sqlparser.Update, ctes *cteScope) {
+	var from fromList
+	from.addAll(n.TableExprs, ctes)
+	for _, e := range n.Exprs {
+		q := e.Name.Qualifier
+		if t, ok := from.lookup(q); ok && !q.Name.IsEmpty() {
+			s.addName(t, AccessWrite)
+			continue
+		}
+		for _, f := range from {
+			s.addName(f.table, AccessWrite)
+		}
+	}
+}
+
+func (s *tableSet) deleteTargets(n *sqlparser.Delete, ctes *cteScope) {
+	var from fromList
+	from.addAll(n.TableExprs, ctes)
+	if len(n.Targets) == 0 {
+		for _, f := range from {
+			s.addName(f.table, AccessWrite)
+		}
+		return
+	}
+	for _, target := range n.Targets {
+		t, ok := from.lookup(target)
+		if !ok {
+			t = target
+		}
+		s.addName(t, AccessWrite)
+	}
+}
+
+// A fromList holds the tables of a FROM clause with their aliases; derived tables and common
+// table expressions are not in it, they cannot be written.
+type fromList []aliasedTable
+
+type aliasedTable struct {
+	alias string
+	table sqlparser.TableName
+}
+
+func (l *fromList) addAll(exprs []sqlparser.TableExpr, ctes *cteScope) {
+	for _, e := range exprs {
+		l.add(e, ctes)
+	}
+}
+
+func (l *fromList) add(e sqlparser.TableExpr, ctes *cteScope) {
+	switch e := e.(type) {
+	case *sqlparser.AliasedTableExpr:
+		if t, ok := e.Expr.(sqlparser.TableName); ok && !ctes.hides(t) {
+			*l = append(*l, aliasedTable{alias: e.As.String(), table: t})
+		}
+	case *sqlparser.JoinTableExpr:
+		l.add(e.LeftExpr, ctes)
+		l.add(e.RightExpr, ctes)
+	case *sqlparser.ParenTableExpr:
+		l.addAll(e.Exprs, ctes)
+	}
+}
+
+// lookup finds the table that a qualifier or DELETE target means: an alias, or a table's own name.
+func (l fromList) lookup(name sqlparser.TableName) (sqlparser.TableName, bool) {
+	for _, f := range l {
+		switch {
+		case f.alias != "" && name.Qualifier.IsEmpty() && f.alias == name.Name.String():
+			return f.table, true
+		case f.alias == "" && f.table.Name.String() == name.Name.String() &&
+			(name.Qualifier.IsEmpty() || f.table.Qualifier.IsEmpty() || name.Qualifier.String() == f.table.Qualifier.String()):
+			return f.table, true
+		}
+	}
+	return sqlparser.TableName{}, false
+}

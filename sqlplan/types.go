@@ -1,0 +1,210 @@
+package sqlplan
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+)
+
+// A Type is what a statement is, by its verb.
+type Type uint8
+
+// The statement types. Their numbers are not stable; their names are.
+const (
+	TypeUnknown    Type = iota // no verb that this package knows
+	TypeSelect                 // SELECT, TABLE, VALUES, WITH … SELECT, parenthesized queries
+	TypeInsert                 // INSERT
+	TypeReplace                // REPLACE
+	TypeUpdate                 // UPDATE
+	TypeDelete                 // DELETE
+	TypeDDL                    // CREATE, ALTER, DROP, RENAME, TRUNCATE of anything but accounts
+	TypeSet                    // SET
+	TypeBegin                  // BEGIN, START TRANSACTION
+	TypeCommit                 // COMMIT
+	TypeRollback               // ROLLBACK of the whole transaction
+	TypeSavepoint              // SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO
+	TypeUse                    // USE
+	TypeShow                   // SHOW
+	TypeExplain                // EXPLAIN, DESCRIBE, DESC, MariaDB's ANALYZE of a statement
+	TypeCall                   // CALL
+	TypePrepare                // PREPARE
+	TypeExecute                // EXECUTE, MariaDB's EXECUTE IMMEDIATE
+	TypeDeallocate             // DEALLOCATE PREPARE, DROP PREPARE
+	TypeLoad                   // LOAD DATA, LOAD XML
+	TypeLock                   // LOCK TABLES, LOCK INSTANCE
+	TypeUnlock                 // UNLOCK TABLES, UNLOCK INSTANCE
+	TypeKill                   // KILL
+	TypeFlush                  // FLUSH, RESET
+	TypeAnalyze                // ANALYZE, CHECK, CHECKSUM, OPTIMIZE, REPAIR TABLE
+	TypeGrant                  // GRANT, REVOKE and the account statements
+	TypeXA                     // XA
+	TypeHandler                // HANDLER
+	TypeDo                     // DO
+	TypeOther                  // a known statement of no type above, or an empty one
+	TypeMulti                  // several statements in one text
+	typeCount
+)
+
+var typeNames = [typeCount]string{
+	"unknown", "select", "insert", "replace", "update", "delete", "ddl", "set",
+	"begin", "commit", "rollback", "savepoint", "use", "show", "explain", "call",
+	"prepare", "execute", "deallocate", "load", "lock", "unlock", "kill", "flush",
+	"analyze", "grant", "xa", "handler", "do", "other", "multi",
+}
+
+// String returns the type's name as rules, the log and metrics spell it.
+func (t Type) String() string {
+	if t < typeCount {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("Type(%d)", uint8(t))
+}
+
+// ParseType is the inverse of String.
+func ParseType(name string) (Type, error) {
+	for t, n := range typeNames {
+		if n == name {
+			return Type(t), nil
+		}
+	}
+	return TypeUnknown, fmt.Errorf("unknown statement type %q", name)
+}
+
+// AllTypes yields every type in the order of its declaration, for help texts and metrics.
+func AllTypes() iter.Seq[Type] {
+	return func(yield func(Type) bool) {
+		for t := range typeCount {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// A typeSet holds types as bits.
+type typeSet uint64
+
+func (s typeSet) has(t Type) bool { return s>>t&1 == 1 }
+
+func (s *typeSet) add(t Type) { *s |= 1 << t }
+
+// An Effect is a set of things that a statement does to the session it runs in, or to the
+// server beyond its result. Session-effect tracking consumes it: a session is free to change
+// its backend connection only while nothing it did would be missed.
+//
+// An effect says that something may happen, never with which value: literals are not part
+// of a statement's digest.
+type Effect uint32
+
+const (
+	// EffectSessionVar : sets a session system variable.
+	EffectSessionVar Effect = 1 << iota
+	// EffectGlobalVar : sets a global or persisted system variable.
+	EffectGlobalVar
+	// EffectSQLMode : may change sql_mode and with it how the next statement is read;
+	// Plan.SessionMode tells how.
+	EffectSQLMode
+	// EffectCharset : changes a character set or collation of the connection.
+	EffectCharset
+	// EffectAutocommit : sets autocommit; the status flags of the server's answer say to what.
+	EffectAutocommit
+	// EffectTxMode : SET TRANSACTION: isolation level or access mode.
+	EffectTxMode
+	// EffectUserVarWrite : assigns a user variable.
+	EffectUserVarWrite
+	// EffectUserVarRead : its result depends on a user variable.
+	EffectUserVarRead
+	// EffectTempTable : creates or drops a temporary table.
+	EffectTempTable
+	// EffectTableLocks : LOCK TABLES, FLUSH TABLES WITH READ LOCK, LOCK INSTANCE, or their release.
+	EffectTableLocks
+	// EffectNamedLock : GET_LOCK, RELEASE_LOCK, RELEASE_ALL_LOCKS.
+	EffectNamedLock
+	// EffectRowLocks : SELECT … FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
+	EffectRowLocks
+	// EffectBegin : begins a transaction.
+	EffectBegin
+	// EffectCommit : commits one.
+	EffectCommit
+	// EffectRollback : rolls one back.
+	EffectRollback
+	// EffectSavepoint : sets, releases or rolls back to a savepoint.
+	EffectSavepoint
+	// EffectImplicitCommit : ends a running transaction without saying so, as DDL does.
+	EffectImplicitCommit
+	// EffectXA : belongs to an XA transaction.
+	EffectXA
+	// EffectUse : changes the default schema.
+	EffectUse
+	// EffectPrepare : PREPARE, EXECUTE or DEALLOCATE of a statement named in text.
+	EffectPrepare
+	// EffectHandler : opens, reads or closes a HANDLER.
+	EffectHandler
+	// EffectRole : changes the session's roles or resource group.
+	EffectRole
+	// EffectInsertID : an INSERT or REPLACE, or LAST_INSERT_ID(expr): sets what LAST_INSERT_ID() reads.
+	EffectInsertID
+	// EffectLastResult : reads what the statement before left: LAST_INSERT_ID(), FOUND_ROWS(),
+	// ROW_COUNT(), SHOW WARNINGS, GET DIAGNOSTICS, @@warning_count and their like.
+	EffectLastResult
+	// EffectFoundRows : SELECT SQL_CALC_FOUND_ROWS.
+	EffectFoundRows
+	// EffectSequence : advances a MariaDB sequence.
+	EffectSequence
+	// EffectFunction : calls a function that is not built in: a stored or loadable one, which
+	// may do anything.
+	EffectFunction
+	// EffectFile : writes a file on the server: INTO OUTFILE, INTO DUMPFILE.
+	EffectFile
+	// EffectSchema : changes a schema or accounts; what is known about tables is out of date.
+	EffectSchema
+	// EffectUnknown : may do anything: CALL, a statement out of a variable, text that could not
+	// be understood.
+	EffectUnknown
+
+	effectsEnd
+)
+
+var effectNames = [...]string{
+	"session-var", "global-var", "sql-mode", "charset", "autocommit", "tx-mode", "user-var-write",
+	"user-var-read", "temp-table", "table-locks", "named-lock", "row-locks", "begin", "commit", "rollback",
+	"savepoint", "implicit-commit", "xa", "use", "prepare", "handler", "role", "insert-id", "last-result",
+	"found-rows", "sequence", "function", "file", "schema", "unknown",
+}
+
+// Has reports whether all of other is in e.
+func (e Effect) Has(other Effect) bool { return e&other == other }
+
+// Any reports whether some of other is in e.
+func (e Effect) Any(other Effect) bool { return e&other != 0 }
+
+// String returns the names in the set, joined by commas; "-" for none.
+func (e Effect) String() string {
+	b, _ := e.AppendText(nil)
+	return string(b)
+}
+
+// AppendText appends what String returns. It implements encoding.TextAppender.
+func (e Effect) AppendText(dst []byte) ([]byte, error) {
+	if e == 0 {
+		return append(dst, '-'), nil
+	}
+	for i, first := e, true; i != 0; i &= i - 1 {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if n := bits.TrailingZeros32(uint32(i)); n < len(effectNames) {
+			dst = append(dst, effectNames[n]...)
+		} else {
+			dst = fmt.Appendf(dst, "Effect(%d)", n)
+		}
+	}
+	return dst, nil
+}
+
+// effectsOnlySession are the effects that change or read the session alone: they do not
+// make a statement a writer.
+const effectsOnlySession = EffectSessionVar | EffectSQLMode | EffectCharset | EffectAutocommit | EffectTxMode |
+	EffectUserVarWrite | EffectUserVarRead | EffectBegin | EffectCommit | EffectRollback | EffectSavepoint |
+	EffectUse | EffectLastResult | EffectFoundRows | EffectRole
