@@ -25,12 +25,12 @@ func (f *faultReport) report(err error, dropped uint64) {
 		return
 	case err == nil:
 		f.failing = false
-		f.log.Info("query log is written again", "sink", f.name, "dropped", dropped)
+		f.log.Info("query log works again", "sink", f.name, "dropped", dropped)
 		return
 	case f.failing && time.Since(f.last) < faultEvery:
 		return
 	}
-	f.log.Error("query log is not written", "sink", f.name, "err", err,
+	f.log.Error("query log has a fault", "sink", f.name, "err", err,
 		"dropped", dropped, "since_last_report", dropped-f.before)
 	f.failing, f.last, f.before = true, time.Now(), dropped
 }

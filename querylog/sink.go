@@ -115,10 +115,22 @@ func (s *sink) run() {
 				continue
 			}
 			if closed {
+				s.abandon()
 				return
 			}
 			break
 		}
+	}
+}
+
+// abandon closes the output when Close has given up on the writer before its end.
+func (s *sink) abandon() {
+	s.mu.Lock()
+	left := s.left
+	s.mu.Unlock()
+	if left {
+		_, err := s.out.close() // what it says is counted already
+		s.fault.report(err, 0)
 	}
 }
 

@@ -1,0 +1,116 @@
+package querylog
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
+)
+
+// TestAllocs measures the whole road: a record, its line, and the batches it goes on in.
+// What readers and compression allocate is a constant for each of them, not for a record.
+func TestAllocs(t *testing.T) {
+	var cases []alloctest.Case
+	records := map[string]*Record{"query": sample(), "binds": prepared(), "error": failed(), "all fields": everything()}
+	for name, r := range records {
+		for _, f := range []Format{JSON, Text} {
+			for _, red := range []Redaction{RedactNone, RedactLiterals, RedactAll} {
+				l := Line{Format: f, Redaction: red, OriginalText: true}
+				var buf []byte
+				cases = append(cases, alloctest.Case{
+					Name: fmt.Sprintf("line/%s/%s/%s", name, f, red),
+					Op: func() error {
+						l.Begin(buf[:0], r.Kind())
+						r.AppendFields(&l)
+						if buf = l.End(); len(buf) < 100 {
+							return fmt.Errorf("got %q", buf)
+						}
+						return nil
+					},
+				})
+			}
+		}
+	}
+	filter, err := ParseFilter(`user=app client~192 total_ns>1ms digest!=00 command!=Ping`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name    string
+		o       Options
+		readers int
+		none    bool // nothing is logged
+	}{
+		{name: "ring", o: Options{}},
+		{name: "file", o: Options{RingBytes: -1, Sinks: []SinkOptions{{Path: filepath.Join(dir, "a")}}}},
+		{name: "text file and ring", o: Options{Sinks: []SinkOptions{{Path: filepath.Join(dir, "b"), Format: Text}}}},
+		{name: "two files of one format", o: Options{Sinks: []SinkOptions{{Path: filepath.Join(dir, "c")}, {Path: filepath.Join(dir, "d")}}}},
+		{name: "writer", o: Options{Sinks: []SinkOptions{{Writer: discard{}}}}},
+		{name: "one reader", o: Options{}, readers: 1},
+		{name: "three readers", o: Options{}, readers: 3},
+		{name: "filter", o: Options{Filter: filter}},
+		{name: "sampled out", o: Options{Sampling: Sampling{SlowerThan: 1 << 40}}, none: true},
+		{name: "one in 10, 5 a digest", o: Options{Sampling: Sampling{OneIn: 10, PerDigest: 5}}, none: true},
+	} {
+		for i := range c.o.Sinks {
+			c.o.Sinks[i].QueueBytes = 256 << 10 // soon full: then all buffers there will be are there
+		}
+		l := mustNew(t, c.o)
+		for range c.readers {
+			attachReader(t, l)
+		}
+		for range 5000 {
+			for _, r := range records {
+				l.Log(r)
+			}
+		}
+		for name, r := range records {
+			if c.o.Filter.String() != "" && name == "all fields" {
+				continue // another client
+			}
+			cases = append(cases, alloctest.Case{Name: "log/" + c.name + "/" + name, Op: func() error {
+				was := l.seq.Load()
+				l.Log(r)
+				if l.seq.Load() == was && !c.none {
+					return errors.New("not logged")
+				}
+				return nil
+			}})
+		}
+	}
+	alloctest.Run(t, cases)
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// attachReader lets a reader that takes everything follow l until the test ends.
+func attachReader(t *testing.T, l *Logger) {
+	t.Helper()
+	ctx := t.Context()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/debug/querylog?format=text&filter=user%3Dapp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.ServeHTTP(&sunk{header: http.Header{}}, req)
+	}()
+	for l.Stats().Readers == 0 { // the handler is on its way
+	}
+	t.Cleanup(func() { <-done })
+}
+
+// A sunk response writer takes everything and keeps nothing.
+type sunk struct{ header http.Header }
+
+func (w *sunk) Header() http.Header         { return w.header }
+func (w *sunk) WriteHeader(int)             {}
+func (w *sunk) Write(p []byte) (int, error) { return len(p), nil }
+func (w *sunk) Flush()                      {}

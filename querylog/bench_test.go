@@ -1,0 +1,64 @@
+package querylog
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkLine is a record made a line.
+func BenchmarkLine(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		r    *Record
+	}{{"query", sample()}, {"binds", prepared()}, {"error", failed()}} {
+		for _, f := range []Format{JSON, Text} {
+			b.Run(c.name+"/"+f.String(), func(b *testing.B) {
+				l := Line{Format: f, MaxBind: DefaultMaxBind, MaxText: DefaultMaxText}
+				var buf []byte
+				b.ReportAllocs()
+				for b.Loop() {
+					l.Begin(buf[:0], c.r.Kind())
+					c.r.AppendFields(&l)
+					buf = l.End()
+				}
+				b.SetBytes(int64(len(buf)))
+			})
+		}
+	}
+}
+
+// BenchmarkLog is a record to a file, or to the ring alone.
+func BenchmarkLog(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		o    Options
+	}{
+		{"ring", Options{}},
+		{"json", Options{Sinks: []SinkOptions{{Path: "/dev/null"}}, RingBytes: -1}},
+		{"json+ring", Options{Sinks: []SinkOptions{{Path: "/dev/null"}}}},
+		{"text", Options{Sinks: []SinkOptions{{Path: "/dev/null", Format: Text}}, RingBytes: -1}},
+		{"sampled out", Options{Sampling: Sampling{SlowerThan: 1 << 40}}},
+		{"limit per digest", Options{Sampling: Sampling{PerDigest: 10}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			l := mustNew(b, c.o)
+			r := sample()
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Log(r)
+			}
+		})
+		b.Run(c.name+"/parallel", func(b *testing.B) {
+			l := mustNew(b, c.o)
+			var id atomic.Uint64
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				r := sample()
+				r.ConnectionID = id.Add(1)
+				for pb.Next() {
+					l.Log(r)
+				}
+			})
+		})
+	}
+}

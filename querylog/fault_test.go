@@ -1,0 +1,414 @@
+package querylog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// tally counts the lines of a log by kind, the records that dropped lines tell of, and fails
+// on what is no line.
+func tally(t *testing.T, b []byte) (statements, dropped uint64) {
+	t.Helper()
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		t.Fatalf("the log ends inside a line: %q", b[max(0, len(b)-80):])
+	}
+	for line := range bytes.Lines(b) {
+		var kind, records string
+		f := ParseLine(line)
+		for f.Next() {
+			switch string(f.Name()) {
+			case "kind":
+				kind = string(f.Raw())
+			case "records":
+				records = string(f.Raw())
+			}
+		}
+		if f.Err() != nil {
+			t.Fatalf("%v: %q", f.Err(), line)
+		}
+		switch kind {
+		case "statement":
+			statements++
+		case "dropped":
+			n, err := strconv.ParseUint(records, 10, 64)
+			if err != nil || n == 0 {
+				t.Fatalf("dropped line %q: %v", line, err)
+			}
+			dropped += n
+		default:
+			t.Fatalf("line of kind %q: %q", kind, line)
+		}
+	}
+	return statements, dropped
+}
+
+// checkSums checks that what a sink counted agrees with what was logged and with the lines
+// in its output.
+func checkSums(t *testing.T, st SinkStats, offered uint64, out []byte) {
+	t.Helper()
+	statements, dropped := tally(t, out)
+	if st.Offered != offered || st.Written+st.Dropped != offered {
+		t.Errorf("offered %d, written %d + dropped %d; want %d", st.Offered, st.Written, st.Dropped, offered)
+	}
+	if statements != st.Written {
+		t.Errorf("%d statements in the output, %d counted as written", statements, st.Written)
+	}
+	if dropped > st.Dropped {
+		t.Errorf("dropped lines tell of %d records, counted are %d", dropped, st.Dropped)
+	}
+}
+
+// TestSinkBlocked blocks a writer for a minute under load. No Log waits; when the writer
+// moves again the log says what is missing, and nothing else is.
+func TestSinkBlocked(t *testing.T) {
+	for _, f := range []Format{JSON, Text} {
+		t.Run(f.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTap()
+				l := mustNew(t, Options{Sinks: []SinkOptions{{Writer: w, Format: f, QueueBytes: 256 << 10}}})
+				r := sample()
+				offered := uint64(0)
+				second := func() {
+					for range 300 {
+						l.Log(r)
+						offered++
+					}
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+				for range 3 {
+					second()
+				}
+				release := w.stick()
+				for range 60 {
+					second()
+				}
+				st := sinkStats(t, l, "writer")
+				if st.Dropped == 0 || st.QueuedBytes > 256<<10+2*(64<<10) {
+					t.Errorf("blocked: %+v", st)
+				}
+				release()
+				for range 3 {
+					second()
+				}
+				mustClose(t, l)
+				checkSums(t, sinkStats(t, l, "writer"), offered, w.bytes())
+				if _, dropped := tally(t, w.bytes()); dropped != sinkStats(t, l, "writer").Dropped {
+					t.Errorf("dropped lines tell of %d records, want %d", dropped, sinkStats(t, l, "writer").Dropped)
+				}
+			})
+		})
+	}
+}
+
+// TestWriterFull gives a writer room for so many bytes, for every number over the length of
+// a few lines: the output is whole lines once there is room again, whatever was cut.
+func TestWriterFull(t *testing.T) {
+	for room := 0; room < 3000; room += 7 {
+		w := newTap()
+		w.setRoom(room)
+		l, err := New(Options{RingBytes: -1, FlushBytes: 1, Slog: quiet(), Sinks: []SinkOptions{{Writer: w}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sample()
+		for range 5 {
+			l.Log(r)
+		}
+		w.setRoom(-1)
+		for range 5 {
+			l.Log(r)
+		}
+		mustClose(t, l)
+		checkSums(t, sinkStats(t, l, "writer"), 10, w.bytes())
+	}
+}
+
+// TestNeverRoom closes a logger whose writer has stayed full: all is dropped, a line that was
+// begun included.
+func TestNeverRoom(t *testing.T) {
+	w := newTap()
+	w.setRoom(100)
+	l, err := New(Options{Slog: quiet(), Sinks: []SinkOptions{{Writer: w}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Log(sample())
+	if err := l.Close(t.Context()); !errors.Is(err, errFull) {
+		t.Errorf("close: got %v, want %v", err, errFull)
+	}
+	if st := sinkStats(t, l, "writer"); st.Offered != 1 || st.Dropped != 1 || st.Written != 0 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+// TestDevFull logs to a disk that is full: each record counts as dropped, and slog hears of
+// it once, not per record.
+func TestDevFull(t *testing.T) {
+	var heard bytes.Buffer
+	l, err := New(Options{
+		FlushBytes: 1,
+		Slog:       slog.New(slog.NewTextHandler(&heard, nil)),
+		Sinks:      []SinkOptions{{Path: "/dev/full", Name: "full"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		l.Log(sample())
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := sinkStats(t, l, "full"); st.Offered != 1000 || st.Dropped != 1000 {
+		t.Errorf("got %+v", st)
+	}
+	if n := strings.Count(heard.String(), "\n"); n != 1 || !strings.Contains(heard.String(), "no space left on device") {
+		t.Errorf("slog heard %d times: %s", n, heard.String())
+	}
+}
+
+// TestTornFile cuts a file short of a batch, as a full disk does, and looks whether half a
+// line is left.
+func TestTornFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "query.log")
+	o, err := openFile(path, DefaultFileMode, Rotation{}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = o.close() }()
+	if _, err := o.write([]byte("one\ntwo\n")); err != nil {
+		t.Fatal(err)
+	}
+	// What a write does that stops after "three\nfo":
+	if _, err := o.f.WriteString("three\nfo"); err != nil {
+		t.Fatal(err)
+	}
+	n, err := o.untear([]byte("three\nfour\n"), 8, io.ErrShortWrite)
+	if n != len("three\n") || !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("got %d, %v", n, err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "one\ntwo\nthree\n" {
+		t.Errorf("the file holds %q", b)
+	}
+}
+
+// TestFileRemoved removes the file again and again under load: a new one is made, and no
+// batch is lost but those that went to the removed ones.
+func TestFileRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "query.log")
+	l := mustNew(t, Options{FlushBytes: 1, Sinks: []SinkOptions{{Path: path}}})
+	r := sample()
+	var all []byte
+	offered := uint64(0)
+	for range 20 {
+		for range 50 {
+			l.Log(r)
+			offered++
+		}
+		for sinkStats(t, l, path).Written < offered { // until the writer has caught up
+			runtime.Gosched()
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, l)
+	checkSums(t, sinkStats(t, l, path), offered, all)
+	if st := sinkStats(t, l, path); st.Dropped != 0 {
+		t.Errorf("dropped %d", st.Dropped)
+	}
+}
+
+// TestReopenStorm renames the file and reopens it many times from two goroutines while
+// others log: the files together hold every record.
+func TestReopenStorm(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "query.log")
+	l := mustNew(t, Options{FlushBytes: 2000, Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 20}}})
+	const sessions, each = 4, 3000
+	var logging, reopening sync.WaitGroup
+	for id := range sessions {
+		logging.Go(func() {
+			r := sample()
+			r.ConnectionID = uint64(id)
+			for range each {
+				l.Log(r)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	for k := range 2 {
+		reopening.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// The other goroutine may have renamed it just before.
+				_ = os.Rename(path, path+"."+strconv.Itoa(k)+"."+strconv.Itoa(i))
+				if err := l.Reopen(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	logging.Wait()
+	close(stop)
+	reopening.Wait()
+	mustClose(t, l)
+	var all []byte
+	names, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	st := sinkStats(t, l, path)
+	checkSums(t, st, sessions*each, all)
+	if st.Dropped != 0 {
+		t.Errorf("dropped %d", st.Dropped)
+	}
+}
+
+// TestReopenFails makes the path unusable: Reopen says so and the old file goes on.
+func TestReopenFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "query.log")
+	l := mustNew(t, Options{Sinks: []SinkOptions{{Path: path}}})
+	l.Log(sample())
+	moved := dir + ".moved"
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reopen(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, os.ErrNotExist)
+	}
+	l.Log(sample())
+	mustClose(t, l)
+	b, err := os.ReadFile(filepath.Join(moved, "query.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, sinkStats(t, l, path), 2, b)
+}
+
+// TestCloseGivesUp closes a logger whose writer is stuck: Close returns when its context
+// ends, and what was not written counts as dropped.
+func TestCloseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTap()
+		l, err := New(Options{FlushBytes: 1, Sinks: []SinkOptions{{Writer: w}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := w.stick()
+		for range 10 {
+			l.Log(sample())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+		}
+		if st := sinkStats(t, l, "writer"); st.Offered != 10 || st.Dropped != 10 {
+			t.Errorf("got %+v", st)
+		}
+		l.Log(sample()) // does nothing
+		release()
+		synctest.Wait()
+		if st := sinkStats(t, l, "writer"); st.Offered != 10 || st.Dropped != 10 {
+			t.Errorf("after the writer moved: %+v", st)
+		}
+	})
+}
+
+// TestHugeLine logs a statement of two megabytes: its line is whole, and the buffers are
+// back at their bound once it is written.
+func TestHugeLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTap()
+		l := mustNew(t, Options{OriginalText: true, MaxText: 4 << 20, Sinks: []SinkOptions{{Writer: w}}})
+		r := sample()
+		r.Text = bytes.Repeat([]byte("x"), 2<<20)
+		l.Log(r)
+		l.Log(sample())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if b := w.bytes(); len(b) < 2<<20 || bytes.Count(b, newline) != 2 {
+			t.Errorf("got %d bytes, %d lines", len(b), bytes.Count(b, newline))
+		}
+		kept := 0
+		for _, b := range l.store.free {
+			kept = max(kept, cap(b.buf))
+		}
+		for i := range l.stripes {
+			for _, sl := range l.stripes[i].lanes {
+				if sl.b != nil {
+					kept = max(kept, cap(sl.b.buf))
+				}
+			}
+		}
+		if bound := 4 * DefaultFlushBytes; kept > bound {
+			t.Errorf("a buffer of %d bytes is kept, want at most %d", kept, bound)
+		}
+		if st := sinkStats(t, l, "ring"); st.Dropped != 1 || st.Written != 1 {
+			t.Errorf("ring: %+v", st)
+		}
+	})
+}
+
+// TestFlushAfter looks how old what is buffered may get, and that nothing runs when nothing
+// is buffered.
+func TestFlushAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTap()
+		l := mustNew(t, Options{Sinks: []SinkOptions{{Writer: w}}})
+		for range 3 {
+			was := len(w.bytes())
+			l.Log(sample())
+			time.Sleep(999 * time.Millisecond)
+			synctest.Wait()
+			if len(w.bytes()) != was {
+				t.Error("written before its second was over")
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if len(w.bytes()) == was {
+				t.Error("not written after a second")
+			}
+			if l.armed.Load() {
+				t.Error("the timer is armed with nothing buffered")
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

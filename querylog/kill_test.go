@@ -1,0 +1,117 @@
+package querylog
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// killedEnv makes the test binary the process that TestKill kills: its value is the path
+// to log to.
+const killedEnv = "QUERYLOG_TEST_KILLED"
+
+// logUntilKilled logs a hundred records every millisecond, and says on standard output how
+// far it has come.
+func logUntilKilled(path string) {
+	l, err := New(Options{Boot: "killed", FlushAfter: 100 * time.Millisecond, Sinks: []SinkOptions{{Path: path}}})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	r := sample()
+	for now := range time.Tick(time.Millisecond) {
+		for range 100 {
+			r.ConnectionID++
+			r.Start = now
+			l.Log(r)
+		}
+		fmt.Println(l.Stats().Seq, now.UnixNano())
+	}
+}
+
+// TestKill kills a process with SIGKILL while it logs: whatever is missing in its file is no
+// older than the flush interval (100 ms here, and as much for the machine), and the
+// sequence numbers tell what is missing.
+func TestKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "query.log")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), killedEnv+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	type mark struct{ seq, at int64 }
+	var marks []mark
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		seq, at, _ := strings.Cut(sc.Text(), " ")
+		var m mark
+		if m.seq, err = strconv.ParseInt(seq, 10, 64); err == nil {
+			m.at, err = strconv.ParseInt(at, 10, 64)
+		}
+		if err != nil {
+			t.Fatalf("the process says %q", sc.Text())
+		}
+		marks = append(marks, m)
+		if len(marks) == 500 {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the process ended by itself")
+	}
+
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if torn := bytes.LastIndexByte(b, '\n') + 1; torn < len(b) {
+		t.Logf("the kill tore the last write after %d bytes of a line", len(b)-torn)
+		b = b[:torn]
+	}
+	seen := map[int64]bool{}
+	var newest int64
+	for line := range bytes.Lines(b) {
+		for f := ParseLine(line); f.Next(); {
+			if string(f.Name()) == "seq" {
+				seq, err := strconv.ParseInt(string(f.Raw()), 10, 64)
+				if err != nil || seen[seq] {
+					t.Fatalf("line %q: %v", line, err)
+				}
+				seen[seq] = true
+				newest = max(newest, seq)
+			}
+		}
+	}
+	missing := int64(0)
+	oldest := marks[len(marks)-1].at
+	for _, m := range marks {
+		if !seen[m.seq] {
+			oldest = min(oldest, m.at)
+		}
+	}
+	for seq := int64(1); seq <= newest; seq++ {
+		if !seen[seq] {
+			missing++
+		}
+	}
+	lost := time.Duration(marks[len(marks)-1].at - oldest)
+	t.Logf("%d lines, newest %d, %d missing before it; the oldest loss is %v old", len(seen), newest, missing, lost)
+	if int64(len(seen))+missing != newest {
+		t.Errorf("%d lines and %d missing, want %d", len(seen), missing, newest)
+	}
+	if lost > time.Second {
+		t.Errorf("lost a record that was %v old, want less than a second", lost)
+	}
+}
