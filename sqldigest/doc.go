@@ -1,3 +1,92 @@
 // Package sqldigest turns SQL statements into normalized text and a 128-bit digest, so that
 // statements which differ in nothing but their literals count as one.
+//
+// # Terms
+//
+//   - Normalized text: the statement with literals as ?, lists collapsed, comments gone,
+//     keywords in upper case and white space canonical.
+//   - Digest: the first 16 bytes of the SHA-256 of the normalized text.
+//   - Mode: the two session modes that change how SQL is read.
+//
+// # Data flow
+//
+//	bytes ──> scanner ──tokens──> reduction (last 8 tokens) ──> text ──> SHA-256 ──> Digest
+//	          │  │                                               └─> Text, cut at MaxText
+//	          │  └──────────────> Lexer, AppendRedacted
+//	          └─ trailing comment ─> Tags
+//
+// [Digester.Write] takes a statement in pieces and holds a bounded number of bytes, however
+// long its literals, names and comments are: it goes on in the middle of them.
+//
+// # What it does not do
+//
+// It parses no grammar: whether SQL is valid is the server's business, and anything at all has
+// a digest. It does not know the default schema, IGNORE_SPACE, or the server's version.
+//
+// # Specification, version 1
+//
+// The digest is stable: the same statement has the same digest in every release that has the
+// same [Version]. testdata/vectors.txt holds vectors that never change. The groups are those
+// of MySQL's STATEMENT_DIGEST and of MariaDB's performance schema, or coarser; section 8 lists
+// the differences.
+//
+// 1. Tokens. White space is space, \t, \n, \v, \f, \r and NUL. Word bytes are letters, digits,
+// _, $ and bytes from 0x80 on, which are taken as they are. Comments are "-- " (also before any
+// control byte, DEL or the end), "#" to the end of the line, and "/* */". The contents of
+// "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five or six digits) are SQL, whatever
+// the version. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and
+// stays, its contents normalized; elsewhere it is a comment. What is not terminated goes to
+// the end.
+//
+// 2. Literals become ?: strings in '…' and, without ANSIQuotes, "…", with doubled quotes and
+// (without NoBackslashEscapes) backslash escapes; N'…', x'…', b'…' with the prefix in either
+// case; numbers: 12, 1.5, .5, 1., 1e9, 1.5e-3, 0x1F, 0b01 (0X and 0B start identifiers, as on
+// the servers); \N; the host of an account name (after the @ that follows a string or an
+// identifier). A ? is a ? too. Taken in are adjacent strings, a known character set introducer
+// (_utf8mb4'x', _binary 0x41), DATE, TIME or TIMESTAMP before a string, and up to 32 signs
+// before a number where an expression starts. NULL, TRUE and FALSE are literals where an
+// expression starts (after an operator, a comma, an opening parenthesis, or a keyword marked
+// expr in keywords.txt, NOT aside), and keywords elsewhere: IS NULL, NOT NULL, SET NULL stay.
+// A number that does not show as one in its first 64 bytes is an identifier (1abc); a longer
+// one takes all word bytes and dots that follow.
+//
+// 3. Reduction, on the tokens as they come, V being a literal:
+//
+//	V , V          ->  ?, ...           and longer lists
+//	( V )          ->  (?)
+//	( V , V )      ->  (...)            and longer lists
+//	IN (?)         ->  IN (...)         also IN (...)
+//	(?) , (?)      ->  (?), ...         and more rows
+//	(...) , (...)  ->  (...), ...       and more rows, of whatever lengths
+//	ROW (...)      ->  one row, in lists as the above
+//
+// 4. Words. The words in keywords.txt are keywords and become upper case, synonyms one word
+// (EXPLAIN is DESCRIBE, INTEGER is INT); those marked call (COUNT, NOW) only when "(" follows
+// at once. A word directly before "." and a name, or directly after ".", is an identifier; a
+// word after @@ is looked up in any case. All other words, and longer ones than 64 bytes, are
+// identifiers.
+//
+// 5. Names keep their bytes and stand in backticks, whichever quotes they had (backticks
+// inside doubled). The names of user variables stay, as @`x`; system variables are @@ and
+// words: @@GLOBAL.`x`. <> is !=.
+//
+// 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (,
+// around the dot of a qualified name, after @ and @@ before a name, between a call keyword and
+// its parenthesis, before and after the @ of an account. Statements are separated by "; ";
+// empty statements and the last semicolon go. Normalized text normalizes to itself.
+//
+// 7. Versions. A change of keywords.txt or of a rule that gives any statement another digest is
+// a new version.
+//
+// 8. Differences. Coarser than MySQL and MariaDB, so that what they group is grouped here:
+// signs are folded after comparisons too (MySQL keeps "= - ?"), TRUE and FALSE are literals
+// (else a bulk INSERT of booleans has a digest for each combination), NULL is in lists from
+// the start, introducers, DATE and adjacent strings are one literal, _charset names do not
+// count, ROW lists collapse, rows of N'…' and numbers are alike, and MariaDB's IN (?) is IN
+// (...) as in MySQL 8. Finer, on purpose: the names of user variables count (MySQL has @? for
+// all), since they tell statements apart as columns do.
+//
+// Against pt-fingerprint: no number is taken out of a name (foo_1), ASC stays, UNION branches,
+// one row and several rows, LIMIT ?, ? and LIMIT ? OFFSET ? are different statements, USE and
+// CALL have no special form, and nothing is known of particular tools.
 package sqldigest

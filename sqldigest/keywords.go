@@ -44,6 +44,7 @@ const (
 	isTemporal
 	isLiteral
 	isCharset
+	isName
 )
 
 // keyword is one entry of the generated table. lo and hi are the word's first and last eight

@@ -54,6 +54,14 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 		}
 		d.buf = append(d.buf, '`')
 	case KindQuotedIdent, KindVariable:
+		if word != 0 {
+			code := nameClass(word)
+			if d.peek(1) == tokAtAt {
+				code = tokScope
+			}
+			d.push(code, keywords[word].text)
+			return end
+		}
 		return d.quoted(b, i, end, kind, open)
 	case KindIntroducer:
 		d.begin(tokCharset)
@@ -90,6 +98,14 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 		d.operator(b[i:end])
 	}
 	return end
+}
+
+// nameClass is the class of a word in quotes.
+func nameClass(word uint16) uint8 {
+	if c := keywords[word].class; c != tokTemporal {
+		return c
+	}
+	return tokOther // a string after a name in quotes is an alias, not a date
 }
 
 func (d *Digester) keyword(word uint16) {

@@ -166,7 +166,7 @@ func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 			if c := b[i] | 0x20; c == 'n' || c == 'x' || c == 'b' {
 				return s.str(b, end+1, '\'', final)
 			}
-		case next == '.' && s.before != beforeAtAt && end+1 < len(b) && (isWord(b[end+1]) || b[end+1] == '`'):
+		case s.before != beforeAtAt && dotName(b, end):
 			s.before = beforeNameAdjacent
 			return KindIdent, end, 0, false
 		}
@@ -208,11 +208,41 @@ func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, boo
 	return KindIdent, end, 0, open
 }
 
-// quotedName scans an identifier in quotes.
-func (s *scanner) quotedName(b []byte, i int, final bool) (Kind, int, uint16, bool) {
-	end, open := closeName(b, i+1, b[i], final)
+// quotedName scans an identifier in quotes. If its content is a word that is not reserved, and
+// neither a dot before nor one after says that it is a name, word is set: quoted or not, it is
+// the same word.
+func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, word uint16, open bool) {
+	end, open = closeName(b, i+1, b[i], final)
+	switch {
+	case open && len(b)-i <= maxHeld, !open && !final && end+2 > len(b) && end-i <= maxHeld:
+		return kindMore, i, 0, false
+	case !open && b[end-1] == b[i] && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end):
+		word = s.quotedWord(b, i+1, end-1)
+	}
 	s.before = beforeNameAdjacent
-	return KindQuotedIdent, end, 0, open
+	return KindQuotedIdent, end, word, open
+}
+
+// quotedWord returns the word that is not reserved and that b[i:end], the content of quotes,
+// spells.
+func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
+	if end <= i || end-i > maxKeyword {
+		return 0
+	}
+	for _, c := range b[i:end] {
+		if !wordByte[c] {
+			return 0
+		}
+	}
+	if id := lookupKeyword(b, i, end); keywords[id].flags&isName != 0 {
+		return id
+	}
+	return 0
+}
+
+// dotName reports whether b goes on at i with a dot and a name.
+func dotName(b []byte, i int) bool {
+	return i+1 < len(b) && b[i] == '.' && (isWord(b[i+1]) || b[i+1] == '`')
 }
 
 // closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not

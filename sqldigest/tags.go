@@ -42,7 +42,9 @@ func (t *tagComment) end(tokens uint64) { t.closed, t.after = true, tokens }
 // trailing comment of the form /*key='value',…*/, URL-decoded, in the order written. A comment
 // of any other form, or longer than 4 KiB, has none. Key and value are views that are valid
 // until the next pair. Iterating does not allocate once the scratch has grown.
-func (d *Digester) Tags() iter.Seq2[[]byte, []byte] { return d.eachTag }
+func (d *Digester) Tags() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) { d.eachTag(yield) }
+}
 
 func (d *Digester) eachTag(yield func(key, value []byte) bool) {
 	t := &d.tags
