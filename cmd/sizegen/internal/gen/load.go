@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +30,16 @@ const loadMode = packages.NeedName | packages.NeedFiles | packages.NeedModule | 
 
 // load returns the packages that the patterns name, and the packages of every module by path.
 func load(dir string, patterns []string) (named []*packages.Package, all map[string]*packages.Package, err error) {
-	named, err = packages.Load(&packages.Config{Mode: loadMode, Dir: dir, ParseFile: parseFile}, patterns...)
+	root, err := moduleRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, err = packages.Load(&packages.Config{Mode: loadMode, Dir: dir, ParseFile: func(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+		if rel, err := filepath.Rel(root, name); err != nil || !filepath.IsLocal(rel) {
+			return parseDeclarations(fset, name, src)
+		}
+		return parseFile(fset, name, src)
+	}}, patterns...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load %s: %w", strings.Join(patterns, " "), err)
 	}
@@ -50,6 +60,36 @@ func load(dir string, patterns []string) (named []*packages.Package, all map[str
 	}
 	slices.SortFunc(named, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
 	return named, all, nil
+}
+
+// moduleRoot returns the directory of the go.mod that dir is under.
+func moduleRoot(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for d := abs; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("find the module of %s: no go.mod in it or above", abs)
+		}
+	}
+}
+
+// parseDeclarations parses a file of another module: no comments, no function bodies, which
+// would be type-checked for nothing.
+func parseDeclarations(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+	if file != nil {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				f.Body = nil
+			}
+		}
+	}
+	return file, err
 }
 
 // parseFile parses a source file. Of the generator's own output only the package clause
