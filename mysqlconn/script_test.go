@@ -35,7 +35,11 @@ func scripted(t *testing.T, cfg Config, script func(s *Conn)) (*Client, error) {
 		})
 		return client, nil
 	}
-	return Dial(t.Context(), cfg)
+	c, err := Dial(t.Context(), cfg)
+	if err != nil {
+		wg.Wait() // the client has hung up: what the script heard is complete
+	}
+	return c, err
 }
 
 // greeting is a handshake of a server that wants plugin.

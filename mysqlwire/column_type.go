@@ -86,6 +86,7 @@ const (
 	FlagSet            ColumnFlags = 1 << 11
 	FlagNoDefaultValue ColumnFlags = 1 << 12
 	FlagOnUpdateNow    ColumnFlags = 1 << 13
+	FlagPartKey        ColumnFlags = 1 << 14 // the column is part of some key
 	FlagNum            ColumnFlags = 1 << 15
 )
 

@@ -1,3 +1,62 @@
 // Package mysqlwire is the MySQL client/server protocol as bytes: one file per packet or
 // concept, no sockets.
+//
+// # Terms
+//
+//   - A packet is a header of 4 bytes, with length and sequence number, and a payload of up
+//     to 16 MiB - 1. A longer message is split into several packets.
+//   - A view is a slice that aliases the payload, with capped capacity. It is good for as
+//     long as its caller keeps the payload's bytes.
+//   - Length-encoded ("lenenc") integers take 1, 3, 4 or 9 bytes; length-encoded strings
+//     have one before them.
+//   - Capabilities are what both sides agreed on at login. They decide the form of many
+//     packets, whose Decode and AppendTo take them.
+//
+// # The protocol's table of contents
+//
+//	frame          header.go lenenc.go payload.go marker.go
+//	agreement      capability.go status.go flag_names.go
+//	login          server ─► Handshake           handshake.go
+//	               client ─► SSLRequest          ssl_request.go
+//	               client ─► HandshakeResponse   handshake_response.go attributes.go
+//	               server ─► AuthSwitchRequest   auth_switch.go
+//	               server ─► AuthMoreData        auth_more.go
+//	               server ─► AuthNextFactor      auth_next_factor.go
+//	commands       Command                       command.go
+//	               Query, QueryWithAttributes    query.go
+//	               InitDB, FieldList, SetOption  init_db.go field_list.go set_option.go
+//	               ProcessKill, ChangeUser       process_kill.go change_user.go
+//	prepared       StmtPrepare, PrepareOK        stmt_prepare.go
+//	               StmtExecute, StmtParams       stmt_execute.go stmt_params.go
+//	               StmtBulkExecute               stmt_bulk_execute.go
+//	               StmtLongData, StmtFetch       stmt_long_data.go stmt_fetch.go
+//	               StmtClose, StmtReset          stmt_close.go
+//	answers        OK, StateChangeIter           ok.go session_track.go
+//	               Err, Errno, Progress          err.go errno.go progress.go
+//	               EOF, LocalInfile              eof.go local_infile.go
+//	results        ResultHeader                  result_header.go
+//	               ColumnDefinition, ColumnType  column.go column_type.go
+//	               TextRow, BinaryRow            text_row.go binary_row.go
+//	               BinaryValue, DateTime         binary_value.go temporal.go
+//	               Response                      response.go
+//
+// # Data flow
+//
+//	payload ──Decode──> struct of views ──AppendTo──> payload
+//
+// Decoders keep nothing, allocate nothing and trust nothing: input that ends early is
+// ErrShortPacket, input that contradicts its format ErrMalformedPacket, and no input
+// panics. Encoders append to the caller's buffer. Response follows a whole response by the
+// first bytes of its packets, for those who pass it on without reading it.
+//
+// # What it does not do
+//
+// It opens no connections and computes no passwords (package mysqlconn does), reads no
+// events of the binary log, and knows neither the compressed protocol nor that from before
+// MySQL 4.1.
+//
+// # Specification
+//
+// MySQL Source Code Documentation, "Client/Server Protocol"; MariaDB Knowledge Base,
+// "Client/Server Protocol". Each type names its section.
 package mysqlwire
