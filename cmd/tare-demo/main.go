@@ -1,0 +1,122 @@
+// Command tare-demo is the other half of `tare demo`: the embedded engine and the clients
+// that work on it. `tare demo` starts it; it is a binary of its own because the engine
+// makes every start of a program that links it half a second slower.
+//
+//	tare-demo engine   [--listen 127.0.0.1:0]    the shop, until SIGTERM or SIGINT
+//	tare-demo workload --address HOST:PORT       clients at work, until SIGTERM or SIGINT
+//
+// Both print JSON lines on stdout: engine one when it is ready, workload one a second and
+// one at its end.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/demo"
+	"github.com/taredb/tare/internal/demo/workload"
+	"github.com/taredb/tare/internal/embedded"
+)
+
+// The exit codes of tare: 2 is left to Go's panics.
+const (
+	exitFailed = 1
+	exitUsage  = 64
+)
+
+// errUsage marks errors of the command line.
+var errUsage = errors.New("see tare-demo --help")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "tare-demo:", err)
+		if errors.Is(err, errUsage) {
+			os.Exit(exitUsage)
+		}
+		os.Exit(exitFailed)
+	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tare-demo",
+		Short:         "the engine and the workload behind `tare demo`",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("which part? engine or workload: %w", errUsage)
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %w", err, errUsage)
+	})
+	root.AddCommand(newEngineCommand(), newWorkloadCommand())
+	return root
+}
+
+func newEngineCommand() *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "engine",
+		Short: "serve the demo's shop from memory",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			engine, err := embedded.Start(cmd.Context(), listen)
+			if err != nil {
+				return err
+			}
+			ready := demo.EngineReady{Address: engine.Addr(), Database: embedded.Database, Rows: engine.Rows()}
+			if err := json.NewEncoder(cmd.OutOrStdout()).Encode(ready); err != nil {
+				return errors.Join(fmt.Errorf("say that the engine is ready: %w", err), engine.Close())
+			}
+			<-cmd.Context().Done()
+			return engine.Close()
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address to serve on; port 0 is a free one")
+	return cmd
+}
+
+func newWorkloadCommand() *cobra.Command {
+	o := workload.Options{
+		Database: embedded.Database,
+		Shop:     workload.Shop{Customers: embedded.Customers, Products: embedded.Products, Orders: embedded.Orders},
+	}
+	cmd := &cobra.Command{
+		Use:   "workload",
+		Short: "work on the demo's shop through a gateway",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return fmt.Errorf("%w: %w", err, errUsage)
+			}
+			out := json.NewEncoder(cmd.OutOrStdout())
+			return workload.Run(cmd.Context(), o, func(r workload.Report) error { return out.Encode(r) })
+		},
+	}
+	cmd.Flags().StringVar(&o.Address, "address", "", "host:port of the gateway")
+	cmd.Flags().IntVar(&o.Clients, "clients", 8, "how many clients work at once")
+	cmd.Flags().DurationVar(&o.Every, "every", time.Second, "time between two reports")
+	return cmd
+}
+
+// usageArgs makes a refusal of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return fmt.Errorf("%w: %w", err, errUsage)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/taredb/tare/internal/demo"
+	"github.com/taredb/tare/internal/demo/workload"
+	"github.com/taredb/tare/internal/embedded"
+)
+
+func TestMain(m *testing.M) {
+	// The engine's regular expression library keeps goroutines for the life of the process.
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}
+
+// command runs a command line in this process; its stdout is to be read from the pipe, and
+// ended must be called once at the end of the test.
+func command(t *testing.T, ctx context.Context, args ...string) (stdout *bufio.Scanner, ended <-chan error) {
+	t.Helper()
+	r, w := io.Pipe()
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(w)
+	done := make(chan error, 1)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		w.Close()
+		done <- err
+	}()
+	return bufio.NewScanner(r), done
+}
+
+// TestEngineServesTheWorkload runs both commands against each other: every shape of the
+// workload works on the shop, and the errors are exactly the provoked ones.
+func TestEngineServesTheWorkload(t *testing.T) {
+	engineCtx, stopEngine := context.WithCancel(t.Context())
+	defer stopEngine()
+	out, engineEnded := command(t, engineCtx, "engine")
+	if !out.Scan() {
+		t.Fatalf("the engine printed nothing: %v", <-engineEnded)
+	}
+	var ready demo.EngineReady
+	if err := json.Unmarshal(out.Bytes(), &ready); err != nil {
+		t.Fatal(err)
+	}
+	if ready.Database != embedded.Database || ready.Rows < 9_000 {
+		t.Errorf("the engine says %+v, want database %s and some 10,000 rows", ready, embedded.Database)
+	}
+
+	workCtx, stopWork := context.WithCancel(t.Context())
+	defer stopWork()
+	out, workEnded := command(t, workCtx, "workload", "--address", ready.Address, "--every", "20ms")
+	var last workload.Report
+	lines := 0
+	for out.Scan() {
+		last = workload.Report{}
+		if err := json.Unmarshal(out.Bytes(), &last); err != nil {
+			t.Fatalf("report %q: %v", out.Bytes(), err)
+		}
+		lines++
+		if len(last.Shapes) == 0 || slices.Min(slices.Collect(maps.Values(last.Shapes))) > 0 || last.Errors > 0 {
+			stopWork()
+		}
+	}
+	if err := <-workEnded; err != nil {
+		t.Errorf("the workload ended with %v", err)
+	}
+	if last.Errors != 0 {
+		t.Errorf("%d errors that no shape asked for, the latest: %s", last.Errors, last.LastError)
+	}
+	if len(last.Shapes) < 10 || lines < 2 {
+		t.Errorf("%d shapes in %d reports; want at least 10 in 2", len(last.Shapes), lines)
+	}
+	provoked := last.Shapes["taken address, an error"] + last.Shapes["missing table, an error"]
+	if last.ExpectedErrors != provoked || provoked < 2 {
+		t.Errorf("%d provoked errors of %d provoking shapes; want equal numbers of at least 2", last.ExpectedErrors, provoked)
+	}
+	stopEngine()
+	if err := <-engineEnded; err != nil {
+		t.Errorf("the engine ended with %v", err)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{},
+		{"nonsense"},
+		{"engine", "nonsense"},
+		{"engine", "--nonsense"},
+		{"workload"},
+		{"workload", "--address", "127.0.0.1:1", "--clients", "0"},
+		{"workload", "--address", "127.0.0.1:1", "--every", "0s"},
+	} {
+		root := newRootCommand()
+		root.SetArgs(args)
+		root.SetOut(io.Discard)
+		if err := root.ExecuteContext(t.Context()); !errors.Is(err, errUsage) {
+			t.Errorf("%q: got %v, want a usage error", args, err)
+		}
+	}
+}
+
+func TestEngineNamesATakenAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	root := newRootCommand()
+	root.SetArgs([]string{"engine", "--listen", l.Addr().String()})
+	root.SetOut(io.Discard)
+	err = root.ExecuteContext(t.Context())
+	if err == nil || errors.Is(err, errUsage) {
+		t.Fatalf("got %v, want an error that is not the command line's", err)
+	}
+}

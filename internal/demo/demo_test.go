@@ -1,0 +1,168 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/goleak"
+)
+
+// The test binary plays the demo's processes too, under the names that the demo looks for.
+func TestMain(m *testing.M) {
+	switch name := filepath.Base(os.Args[0]); {
+	case len(os.Args) > 1 && name == engineBinary && os.Args[1] == "engine":
+		playEngine()
+	case len(os.Args) > 1 && name == engineBinary && os.Args[1] == "workload":
+		playWorkload()
+	case len(os.Args) > 1 && name == "tare" && os.Args[1] == "serve":
+		playGateway(os.Args[2:])
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
+
+// cast makes a directory in which the test binary stands under the names of Tare's, and
+// answers the path of its tare. A part that misbehaves is asked for in the environment,
+// which all children inherit.
+func cast(t *testing.T, misbehave string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"tare", engineBinary} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("DEMO_MISBEHAVE", misbehave)
+	t.Setenv("TARE_LISTEN", "the user's own, not to reach the children")
+	return filepath.Join(dir, "tare")
+}
+
+func misbehaves(how string) bool { return os.Getenv("DEMO_MISBEHAVE") == how }
+
+func untilTerminated() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGTERM)
+	<-c
+}
+
+func die(words string) {
+	fmt.Fprintln(os.Stderr, words)
+	os.Exit(1)
+}
+
+func playEngine() {
+	switch {
+	case misbehaves("engine dies"):
+		die("out of memory")
+	case misbehaves("engine babbles"):
+		fmt.Println("hello")
+	default:
+		fmt.Println(`{"address":"127.0.0.1:1","database":"shop","rows":10000}`)
+	}
+	untilTerminated()
+}
+
+func playWorkload() {
+	if misbehaves("workload dies") {
+		die("cannot connect")
+	}
+	fmt.Println(`{"statements":0,"errors":0,"expected_errors":0}`)
+	untilTerminated()
+	fmt.Println(`{"statements":40,"errors":0,"expected_errors":20}`)
+}
+
+// playGateway has the pages of a gateway. Its log tells of a statement that takes 1 ms and
+// one that fails after 3 ms, twenty times each, and of 2 dropped records.
+func playGateway(args []string) {
+	if os.Getenv("TARE_LISTEN") != "" {
+		die("the user's settings reached the demo's gateway")
+	}
+	flags := map[string]string{}
+	for i := 0; i+1 < len(args); i += 2 {
+		flags[args[i]] = args[i+1]
+	}
+	if flags["--backend"] != "mysql://127.0.0.1:1" || flags["--listen"] == "" {
+		die("unexpected arguments: " + strings.Join(args, " "))
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
+	var scrapes atomic.Int64
+	if !misbehaves("gateway without count") {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: metricStatements}, func() float64 {
+			if scrapes.Add(1) <= tareScrapes+2 {
+				return 5 // before the workload: not the demo's
+			}
+			return 5 + 42
+		}))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/-/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/debug/querylog", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("format") != "json" {
+			http.Error(w, "want JSON", http.StatusBadRequest)
+			return
+		}
+		for i := range 20 {
+			fmt.Fprintf(w, `{"kind":"statement","seq":%d,"total_ns":1000000,"digest":"aaaaaaaaaaaaaaaa","normalized":"select name from customers where id = ?","rows_returned":1}`+"\n", 2*i)
+			fmt.Fprintf(w, `{"kind":"statement","seq":%d,"total_ns":3000000,"digest":"bbbbbbbbbbbbbbbb","normalized":"select id from wishlists","error_number":1146}`+"\n", 2*i+1)
+		}
+		fmt.Fprint(w, `{"kind":"dropped","records":2,"bytes":900}`+"\n")
+		w.(http.Flusher).Flush()
+		if misbehaves("stream breaks off") {
+			return
+		}
+		<-r.Context().Done()
+	})
+	if misbehaves("gateway dies") {
+		time.AfterFunc(100*time.Millisecond, func() { die("lost its mind") })
+	}
+	srv := &http.Server{Addr: flags["--http"], Handler: mux}
+	go func() {
+		if err := srv.ListenAndServe(); err != nil {
+			die(err.Error())
+		}
+	}()
+	untilTerminated()
+}
+
+// ownChildren is the processes that this one has started and that are still there.
+func ownChildren(t *testing.T) []string {
+	t.Helper()
+	dir := "/proc/" + strconv.Itoa(os.Getpid()) + "/task"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, thread := range threads {
+		f, err := os.Open(filepath.Join(dir, thread.Name(), "children"))
+		if err != nil {
+			continue // the thread has ended
+		}
+		b, err := io.ReadAll(f)
+		f.Close()
+		if err != nil {
+			continue
+		}
+		pids = append(pids, strings.Fields(string(b))...)
+	}
+	return pids
+}

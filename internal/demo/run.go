@@ -1,0 +1,220 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	// frameEvery is the time between two frames on a terminal, plainEvery between two
+	// lines elsewhere.
+	frameEvery = time.Second
+	plainEvery = 5 * time.Second
+
+	// settleTimeout is how long the demo waits at its end for log records that are still
+	// under way; the gateway flushes them every second.
+	settleTimeout = 3 * time.Second
+	settleEvery   = 50 * time.Millisecond
+
+	scrapeTimeout = 10 * time.Second
+)
+
+// Options say what `tare demo` does.
+type Options struct {
+	// For ends the demo; 0 lets it run until the context is done.
+	For time.Duration
+
+	// JSON prints a Result on Stdout instead of the table and summary.
+	JSON bool
+
+	// HTTP is the address of the gateway's pages. Empty: its default, or a free one when
+	// that is in use.
+	HTTP string
+
+	// Tare is the path of the binary whose subcommand serve is the gateway.
+	Tare string
+
+	Stdout, Stderr io.Writer
+}
+
+// Validate says what is wrong with o.
+func (o *Options) Validate() error {
+	if o.For < 0 {
+		return fmt.Errorf("--for %v: want a duration of more than 0, or none", o.For)
+	}
+	return nil
+}
+
+// Run runs the demo. When the context is done it ends with a summary; that is an error,
+// the context's, only if o.For had asked for more time.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	s, err := startStage(ctx, &o)
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err != nil {
+		return err
+	}
+	v, err := watch(ctx, &o, s)
+	if err != nil {
+		return err
+	}
+	if err := printEnd(&o, s, v); err != nil {
+		return err
+	}
+	if o.For > 0 {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// watch shows what happens until it is time to end, then stops the workload and answers
+// the last view.
+func watch(ctx context.Context, o *Options, s *stage) (*view, error) {
+	d, err := newDisplay(o, s.places)
+	if err != nil {
+		return nil, err
+	}
+	err = follow(ctx, o, s, d)
+	if err := errors.Join(err, d.close()); err != nil {
+		return nil, err
+	}
+	elapsed := time.Since(s.began)
+	if err := s.work.stop(stopGrace); err != nil {
+		return nil, err
+	}
+	return s.settle(context.WithoutCancel(ctx), elapsed)
+}
+
+// follow shows a view at each tick. It ends with nil when the demo's time is over.
+func follow(ctx context.Context, o *Options, s *stage, d *display) error {
+	var over <-chan time.Time // never, unless o.For says when
+	if o.For > 0 {
+		timer := time.NewTimer(time.Until(s.began.Add(o.For)))
+		defer timer.Stop()
+		over = timer.C
+	}
+	ticker := time.NewTicker(d.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over:
+			return nil
+		case <-ticker.C:
+			v, err := s.view(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err == nil {
+				err = d.show(v)
+			}
+			if err != nil {
+				return s.blame(err)
+			}
+		case <-s.engine.done:
+			return s.engine.ended()
+		case <-s.gateway.done:
+			return s.gateway.ended()
+		case <-s.work.done:
+			return s.work.ended()
+		case err := <-s.streamed:
+			return s.blame(err)
+		}
+	}
+}
+
+// printEnd prints the result.
+func printEnd(o *Options, s *stage, v *view) error {
+	if o.JSON {
+		enc := json.NewEncoder(o.Stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v.result()); err != nil {
+			return fmt.Errorf("print the result: %w", err)
+		}
+		return nil
+	}
+	width := fullWidth
+	if sc := screenOf(o.Stdout); sc != nil {
+		width, _ = sc.size()
+	}
+	text := appendSummary(nil, v, width)
+	text = append(text, "\nOn your own database:  tare serve --backend mysql://HOST:3306\n"...)
+	if _, err := o.Stdout.Write(text); err != nil {
+		return fmt.Errorf("print the summary: %w", err)
+	}
+	return nil
+}
+
+// A display shows views while the demo runs: frames on a terminal, lines elsewhere.
+type display struct {
+	screen *screen   // nil where frames cannot be shown
+	lines  io.Writer // otherwise
+	every  time.Duration
+	places places
+	buf    []byte
+}
+
+// newDisplay prepares o.Stdout. With --json the lines go to o.Stderr.
+func newDisplay(o *Options, p places) (*display, error) {
+	d := &display{places: p, lines: o.Stdout, every: plainEvery}
+	if o.JSON {
+		d.lines = o.Stderr
+	} else if d.screen = screenOf(o.Stdout); d.screen != nil {
+		d.every = frameEvery
+		if err := d.screen.enter(); err != nil {
+			return nil, fmt.Errorf("show the table: %w", err)
+		}
+		return d, nil
+	}
+	if _, err := d.lines.Write(append(appendHints(nil, p, fullWidth), '\n')); err != nil {
+		return nil, fmt.Errorf("show progress: %w", err)
+	}
+	return d, nil
+}
+
+func (d *display) show(v *view) error {
+	if d.screen == nil {
+		d.buf = appendPlain(d.buf[:0], v)
+		if _, err := d.lines.Write(d.buf); err != nil {
+			return fmt.Errorf("show progress: %w", err)
+		}
+		return nil
+	}
+	width, height := d.screen.size()
+	d.buf = appendFrame(d.buf[:0], v, d.places, width, height)
+	if err := d.screen.show(d.buf, height); err != nil {
+		return fmt.Errorf("show the table: %w", err)
+	}
+	return nil
+}
+
+func (d *display) close() error {
+	if d.screen == nil {
+		return nil
+	}
+	return d.screen.leave()
+}
+
+// screenOf is the screen of a writer that is a terminal, otherwise nil.
+func screenOf(w io.Writer) *screen {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	return newScreen(f)
+}
+
+// newHTTPClient is a client whose connections are the demo's own, to be closed at its end.
+func newHTTPClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{}}
+}

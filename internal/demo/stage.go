@@ -1,0 +1,273 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/internal/demo/workload"
+)
+
+const (
+	// startTimeout is how long a child may take until it answers.
+	startTimeout = 30 * time.Second
+	pollEvery    = 20 * time.Millisecond
+
+	// blameTimeout is how long after an error a process may turn out to have ended.
+	blameTimeout = 500 * time.Millisecond
+
+	// The gateway's default addresses, which the demo takes when they are free.
+	defaultMySQL = "127.0.0.1:3316"
+	defaultHTTP  = "127.0.0.1:8316"
+)
+
+// A stage is the three processes, what is read from them, and where they are.
+type stage struct {
+	engine, gateway, work *child // nil until started
+	places                places
+	began                 time.Time // when the clients started
+
+	client     *http.Client
+	stream     io.ReadCloser
+	stopStream context.CancelFunc
+	streamed   chan error // what ended the stream; closed behind it
+	table      *digestTable
+	scale      *scale
+	shown      time.Time // when the table was last read
+
+	mu     sync.Mutex
+	report workload.Report // the latest, under mu
+}
+
+// startStage starts everything in order. The stage it answers needs stop also after an
+// error.
+func startStage(ctx context.Context, o *Options) (*stage, error) {
+	s := &stage{client: newHTTPClient(), table: newDigestTable(), streamed: make(chan error, 1)}
+	program, err := locateEngine(o.Tare)
+	if err != nil {
+		return s, err
+	}
+	engine, err := s.startEngine(ctx, program)
+	if err != nil {
+		return s, err
+	}
+	if err := s.startGateway(ctx, o, engine); err != nil {
+		return s, err
+	}
+	if err := s.listen(ctx); err != nil {
+		return s, err
+	}
+	scrapeCtx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	if s.scale, err = newScale(scrapeCtx, s.client, s.places.web, s.gateway.pid()); err != nil {
+		return s, s.blame(err)
+	}
+	return s, s.startWork(ctx, program)
+}
+
+// startEngine starts the engine and waits for its word that it is ready.
+func (s *stage) startEngine(ctx context.Context, program string) (EngineReady, error) {
+	said := make(chan []byte, 1)
+	var err error
+	s.engine, err = startChild("the embedded engine", program, []string{"engine"}, func(line []byte) {
+		select {
+		case said <- slices.Clone(line):
+		default: // one line is all it has to say
+		}
+	})
+	if err != nil {
+		return EngineReady{}, err
+	}
+	var ready EngineReady
+	err = s.engine.await(ctx, func() (bool, error) {
+		select {
+		case line := <-said:
+			if err := json.Unmarshal(line, &ready); err != nil {
+				return false, fmt.Errorf("the embedded engine said %q: %w", line, err)
+			}
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	return ready, err
+}
+
+// startGateway starts `tare serve` on free addresses and waits until it is ready.
+func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady) error {
+	mysql, err := freeAddress(ctx, defaultMySQL)
+	if err != nil {
+		return err
+	}
+	web := o.HTTP
+	if web == "" {
+		if web, err = freeAddress(ctx, defaultHTTP); err != nil {
+			return err
+		}
+	}
+	s.places = places{mysql: mysql, web: "http://" + web, database: engine.Database}
+	s.gateway, err = startChild("the gateway (tare serve)", o.Tare, []string{
+		"serve", "--listen", mysql, "--http", web, "--backend", "mysql://" + engine.Address,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return s.gateway.await(ctx, func() (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.places.web+"/-/ready", nil)
+		if err != nil {
+			return false, fmt.Errorf("ask whether the gateway is ready: %w", err)
+		}
+		resp, err := s.client.Do(req)
+		if err != nil {
+			return false, nil //nolint:nilerr // it does not listen yet
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK, nil
+	})
+}
+
+// listen starts reading the query log.
+func (s *stage) listen(ctx context.Context) error {
+	// The stream outlives the end of ctx: the last records come after it.
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stream, err := openStream(streamCtx, s.client, s.places.web)
+	if err != nil {
+		cancel()
+		return err
+	}
+	s.stream, s.stopStream = stream, cancel
+	go func() {
+		defer close(s.streamed)
+		s.streamed <- readStream(streamCtx, stream, s.table.add)
+	}()
+	return nil
+}
+
+// startWork starts the clients and waits until they have begun.
+func (s *stage) startWork(ctx context.Context, program string) error {
+	began := make(chan struct{})
+	once := sync.OnceFunc(func() { close(began) })
+	var err error
+	s.work, err = startChild("the workload", program, []string{"workload", "--address", s.places.mysql}, func(line []byte) {
+		var r workload.Report
+		if err := json.Unmarshal(line, &r); err != nil {
+			return // only its own reports stand on its stdout; a cut one is not the last
+		}
+		s.mu.Lock()
+		s.report = r
+		s.mu.Unlock()
+		once()
+	})
+	if err != nil {
+		return err
+	}
+	err = s.work.await(ctx, func() (bool, error) {
+		select {
+		case <-began:
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	s.began = time.Now()
+	s.shown = s.began
+	return err
+}
+
+// view reads everything anew.
+func (s *stage) view(ctx context.Context) (*view, error) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	if err := s.scale.weigh(ctx); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	v := s.viewAt(now.Sub(s.shown), now.Sub(s.began))
+	s.shown = now
+	return v, nil
+}
+
+func (s *stage) viewAt(since, elapsed time.Duration) *view {
+	s.mu.Lock()
+	report := s.report
+	s.mu.Unlock()
+	return &view{
+		elapsed: elapsed, table: s.table.snapshot(since, elapsed), work: report,
+		queries: s.scale.statements(), weight: s.scale.result(),
+	}
+}
+
+// settle weighs a last time and waits until the log stream has told of every statement
+// that the gateway counted, or until it takes too long.
+func (s *stage) settle(ctx context.Context, elapsed time.Duration) (*view, error) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	if err := s.scale.weigh(ctx); err != nil {
+		return nil, err
+	}
+	ticker := time.NewTicker(settleEvery)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(settleTimeout); s.table.count() < s.scale.statements() && time.Now().Before(deadline); {
+		<-ticker.C
+	}
+	return s.viewAt(elapsed, elapsed), nil
+}
+
+// blame finds the cause of an error: a gateway that ended is seen on its connections
+// before it is seen to have ended.
+func (s *stage) blame(err error) error {
+	timer := time.NewTimer(blameTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.gateway.done:
+		return s.gateway.ended()
+	case <-timer.C:
+		return err
+	}
+}
+
+// stop ends what was started, the other way round.
+func (s *stage) stop() error {
+	var errs []error
+	end := func(c *child) {
+		if c != nil {
+			errs = append(errs, c.stop(stopGrace))
+		}
+	}
+	end(s.work)
+	if s.stream != nil {
+		s.stopStream()
+		for range s.streamed {
+			// What broke off by itself was reported already.
+		}
+		errs = append(errs, s.stream.Close())
+	}
+	end(s.gateway)
+	end(s.engine)
+	s.client.CloseIdleConnections()
+	return errors.Join(errs...)
+}
+
+// freeAddress is the preferred address if nobody listens there, otherwise one on a free
+// port of the same host.
+func freeAddress(ctx context.Context, preferred string) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", preferred)
+	if err != nil {
+		if l, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+			return "", fmt.Errorf("look for a free port: %w", err)
+		}
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return "", fmt.Errorf("look for a free port: %w", err)
+	}
+	return addr, nil
+}

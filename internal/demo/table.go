@@ -1,0 +1,134 @@
+package demo
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fullWidth stands for a place without a right border.
+const fullWidth = 1 << 20
+
+// shortDigest is how much of a digest the table shows; --json has all of it.
+const shortDigest = 8
+
+// The columns' names; rowText keeps to their widths. Below narrowWidth columns, the table
+// leaves out what can be spared so that something of the statement can be seen.
+const (
+	tableHead   = "  CALLS/S       P50       P99      ROWS  ERRORS  TIME  DIGEST    STATEMENT"
+	narrowHead  = "  CALLS/S       P50       P99  ERRORS  TIME  STATEMENT"
+	narrowWidth = 90
+)
+
+// appendTable adds the head and at most rows rows, each cut to width. When there are more
+// digests than rows, the last row says how many are not shown.
+func appendTable(dst []byte, digests []digestView, whole bool, width, rows int) []byte {
+	narrow := width < narrowWidth
+	head := tableHead
+	if narrow {
+		head = narrowHead
+	}
+	dst = appendCut(dst, head, width)
+	for i := range digests {
+		if i == rows-1 && len(digests) > rows {
+			return appendCut(dst, fmt.Sprintf("  … and %d digests more", len(digests)-i), width)
+		}
+		dst = appendCut(dst, rowText(&digests[i], whole, narrow), width)
+	}
+	return dst
+}
+
+// rowText is one row; whole shows the rate over the whole run instead of the latest one.
+func rowText(d *digestView, whole, narrow bool) string {
+	rate := d.perSecond
+	if whole {
+		rate = d.firstToLast
+	}
+	if narrow {
+		return fmt.Sprintf("%9.1f %9s %9s %7s  %3.0f%%  %s", rate, duration(d.p50), duration(d.p99), count(d.errors), 100*d.share, d.text)
+	}
+	id := d.id
+	if len(id) > shortDigest {
+		id = id[:shortDigest]
+	}
+	return fmt.Sprintf("%9.1f %9s %9s %9s %7s  %3.0f%%  %-*s  %s", rate, duration(d.p50), duration(d.p99),
+		count(d.rows), count(d.errors), 100*d.share, shortDigest, id, d.text)
+}
+
+// appendCut adds a line of at most width columns. What is cut ends in "…"; control
+// characters, which a statement may hold and a terminal would obey, become blanks.
+func appendCut(dst []byte, line string, width int) []byte {
+	at := 0
+	for i, r := range line {
+		w := columns(r)
+		if at+w > width-1 && (at+w > width || i+utf8.RuneLen(r) < len(line)) {
+			dst = append(dst, "…"...)
+			break
+		}
+		if unicode.IsPrint(r) {
+			dst = utf8.AppendRune(dst, r)
+		} else {
+			dst = append(dst, ' ')
+		}
+		at += w
+	}
+	return append(dst, '\n')
+}
+
+// columns is how many columns a character takes at most: beyond Latin, Greek and Cyrillic
+// many take two, and a line that is cut too early is better than one that wraps.
+func columns(r rune) int {
+	if r < 0x1100 || r == '…' {
+		return 1
+	}
+	return 2
+}
+
+// duration is d with three digits and a unit.
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Microsecond:
+		return strconv.Itoa(int(d)) + " ns"
+	case d < time.Millisecond:
+		return threeDigits(float64(d)/float64(time.Microsecond)) + " µs"
+	case d < time.Second:
+		return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
+	}
+	return threeDigits(d.Seconds()) + " s"
+}
+
+func threeDigits(v float64) string {
+	switch {
+	case v < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// count is n in groups of three digits.
+func count(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	var out []byte
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out = append(out, ',')
+		}
+		out = append(out, digits[i])
+	}
+	return string(out)
+}
+
+// size is bytes with a unit.
+func size(bytes float64) string {
+	switch {
+	case bytes < 1000:
+		return threeDigits(bytes) + " B"
+	case bytes < 1000<<10:
+		return threeDigits(bytes/(1<<10)) + " KiB"
+	}
+	return threeDigits(bytes/(1<<20)) + " MiB"
+}

@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/taredb/tare/internal/demo/workload"
+)
+
+// A view is everything that the demo shows at one moment.
+type view struct {
+	elapsed time.Duration
+	table   snapshot
+	work    workload.Report
+	queries uint64
+	weight  WeightResult
+}
+
+// errors is how many statements failed that were not meant to: what the gateway saw of
+// errors beyond the provoked ones, or what the clients saw if that is more, for a client
+// also sees a gateway that does not answer.
+func (v *view) errors() uint64 {
+	var unprovoked uint64
+	if v.table.errors > v.work.ExpectedErrors {
+		unprovoked = v.table.errors - v.work.ExpectedErrors
+	}
+	return max(unprovoked, v.work.Errors)
+}
+
+// Where the parts of the demo are to be reached.
+type places struct {
+	mysql    string // host:port of the gateway
+	web      string // URL of the gateway's pages
+	database string
+}
+
+// frameLines is how many lines of a frame are not rows of the table.
+const frameLines = 13
+
+// appendFrame makes the live picture for a terminal of this size.
+func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
+	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
+	line("tare demo   %s   %s statements/s   %s queries   %s errors (and %s provoked)%s", v.elapsed.Round(time.Second),
+		count(uint64(v.table.statements+0.5)), count(v.queries), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped))
+	line("")
+	dst = appendTable(dst, v.table.digests, false, width, max(1, height-frameLines))
+	line("")
+	line("Tare's own weight   %s", weightText(v.weight))
+	line("%s", sentence(ceilingNote))
+	line("")
+	dst = appendHints(dst, p, width)
+	line("")
+	line("Ctrl-C ends the demo.")
+	return dst
+}
+
+// appendPlain makes one line of progress for where no frames can be shown.
+func appendPlain(dst []byte, v *view) []byte {
+	return fmt.Appendf(dst, "%4s  %s statements/s  p50 %s  p99 %s  %s queries  %s errors (and %s provoked)%s  weight: %s\n",
+		v.elapsed.Round(time.Second), count(uint64(v.table.statements+0.5)), duration(v.table.p50), duration(v.table.p99),
+		count(v.queries), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped), weightText(v.weight))
+}
+
+// appendSummary makes the text that stays when the demo has ended.
+func appendSummary(dst []byte, v *view, width int) []byte {
+	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
+	line("%s queries in %s, %.0f a second; %s errors (and %s provoked)%s", count(v.queries), v.elapsed.Round(time.Millisecond),
+		perSecond(v.queries, v.elapsed), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped))
+	if v.work.LastError != "" {
+		line("The latest error: %s", v.work.LastError)
+	}
+	line("")
+	dst = appendTable(dst, v.table.digests, true, width, len(v.table.digests))
+	line("")
+	line("Tare's own weight   %s", weightText(v.weight))
+	line("%s", sentence(ceilingNote))
+	return dst
+}
+
+// appendHints says how to look closer.
+func appendHints(dst []byte, p places, width int) []byte {
+	host, port, err := net.SplitHostPort(p.mysql)
+	if err != nil {
+		panic("BUG: the gateway's address is " + p.mysql)
+	}
+	for _, hint := range []string{
+		"Connect      mysql -h " + host + " -P " + port + " -u root " + p.database,
+		"Pages        " + p.web + "/",
+		"Your own     tare serve --backend mysql://HOST:3306, then connect your application to 127.0.0.1:3316",
+	} {
+		dst = appendCut(dst, hint, width)
+	}
+	return dst
+}
+
+func weightText(w WeightResult) string {
+	return fmt.Sprintf("%s µs CPU, %s of heap, %s allocations a query; %s resident",
+		threeDigits(w.CPU), size(w.Heap), threeDigits(w.Allocs), size(float64(w.RSS)))
+}
+
+func droppedText(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return "; " + count(n) + " log records dropped"
+}
+
+// sentence is a note as a sentence of its own.
+func sentence(note string) string { return string(note[0]-'a'+'A') + note[1:] + "." }
+
+// result is the view as --json prints it.
+func (v *view) result() Result {
+	r := Result{
+		Seconds: v.elapsed.Seconds(), Queries: v.queries, QueriesPerSecond: perSecond(v.queries, v.elapsed),
+		Errors: v.errors(), ExpectedErrors: v.work.ExpectedErrors, LastError: v.work.LastError,
+		LogDropped: v.table.dropped, P50: micros(v.table.p50), P99: micros(v.table.p99),
+		Digests: make([]DigestResult, 0, len(v.table.digests)), Weight: v.weight, Note: ceilingNote,
+	}
+	for d := range slices.Values(v.table.digests) {
+		r.Digests = append(r.Digests, DigestResult{
+			Digest: d.id, Text: d.text, Calls: d.calls, CallsPerSecond: d.firstToLast, P50: micros(d.p50), P99: micros(d.p99),
+			Rows: d.rows, Errors: d.errors, ShareOfTime: d.share,
+		})
+	}
+	return r
+}

@@ -1,0 +1,120 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/taredb/tare/internal/weigh"
+)
+
+// metricStatements is the gateway's count of statements.
+const metricStatements = "tare_statements_total"
+
+// tareScrapes is how many answers of /metrics are weighed before the workload starts.
+const tareScrapes = 5
+
+// A reading is every counter of the gateway at one moment.
+type reading struct {
+	statements float64
+	cpu        time.Duration
+	bytes      float64
+	objects    float64
+}
+
+func (r reading) minus(s reading) reading {
+	return reading{r.statements - s.statements, r.cpu - s.cpu, r.bytes - s.bytes, r.objects - s.objects}
+}
+
+// A scale weighs the gateway. Each look at its metrics costs the gateway an answer, which
+// at the demo's few statements a second would be most of what is seen; so the scale first
+// finds out what an answer costs and then takes it off: the tare.
+type scale struct {
+	client  *http.Client
+	url     string
+	process *weigh.Process
+
+	zero    reading // at the start of the workload
+	latest  reading
+	answer  reading // the cost of one answer
+	answers int     // since zero
+}
+
+// newScale measures what an answer costs and starts weighing.
+func newScale(ctx context.Context, client *http.Client, base string, pid int) (*scale, error) {
+	process, err := weigh.Open(pid)
+	if err != nil {
+		return nil, fmt.Errorf("weigh the gateway: %w", err)
+	}
+	s := &scale{client: client, url: base + "/metrics", process: process}
+	var first, last reading
+	for i := range tareScrapes + 2 { // the first answer of all grows buffers
+		r, err := s.read(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("weigh the gateway: %w", err)
+		}
+		if i == 1 {
+			first = r
+		}
+		last = r
+	}
+	cost := last.minus(first)
+	s.answer = reading{cpu: cost.cpu / tareScrapes, bytes: cost.bytes / tareScrapes, objects: cost.objects / tareScrapes}
+	s.zero, s.latest = last, last
+	return s, nil
+}
+
+// weigh reads the gateway's counters anew.
+func (s *scale) weigh(ctx context.Context) error {
+	r, err := s.read(ctx)
+	if err != nil {
+		return fmt.Errorf("weigh the gateway: %w", err)
+	}
+	s.latest = r
+	s.answers++
+	return nil
+}
+
+func (s *scale) read(ctx context.Context) (reading, error) {
+	scrape, err := weigh.ScrapeMetrics(ctx, s.client, s.url)
+	if err != nil {
+		return reading{}, err
+	}
+	cpu, err := s.process.CPU()
+	if err != nil {
+		return reading{}, err
+	}
+	runtime, err := scrape.Runtime()
+	if err != nil {
+		return reading{}, err
+	}
+	statements, ok := scrape.Sum(metricStatements)
+	if !ok {
+		return reading{}, errors.New("the gateway exports no " + metricStatements)
+	}
+	return reading{statements, cpu, runtime.HeapAllocBytes, runtime.HeapAllocObjects + runtime.TinyAllocs}, nil
+}
+
+// statements is how many the gateway counted since the start of the workload.
+func (s *scale) statements() uint64 { return uint64(s.latest.minus(s.zero).statements) }
+
+// result is the weight so far. What is taken off can exceed what was read by noise alone,
+// which then reads as 0.
+func (s *scale) result() WeightResult {
+	total := s.latest.minus(s.zero)
+	n := float64(s.answers)
+	w := WeightResult{
+		Scrapes: s.answers, ScrapeCPU: micros(s.answer.cpu), ScrapeHeap: s.answer.bytes, ScrapeAllocs: s.answer.objects,
+	}
+	if total.statements > 0 {
+		w.CPU = max(0, micros(total.cpu)-n*micros(s.answer.cpu)) / total.statements
+		w.Heap = max(0, total.bytes-n*s.answer.bytes) / total.statements
+		w.Allocs = max(0, total.objects-n*s.answer.objects) / total.statements
+	}
+	if usage, err := s.process.Usage(); err == nil {
+		w.RSS = usage.RSS
+	}
+	return w
+}

@@ -1,0 +1,172 @@
+package workload
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// A shape is one thing a client does.
+type shape struct {
+	name   string
+	weight int // picks out of the sum of all weights
+
+	// provoked is the MySQL error number that run asks for, or 0.
+	provoked uint16
+
+	run func(ctx context.Context, c *client) error
+}
+
+// The error numbers that shapes provoke.
+const (
+	errDuplicateEntry = 1062
+	errNoSuchTable    = 1146
+)
+
+// slowSeconds is how long the slow statement keeps the server waiting.
+const slowSeconds = "0.12"
+
+// Slow shapes have small weights: each second they hold a client is a second in which it
+// sends nothing else.
+func shapes() []shape {
+	return []shape{
+		{name: "customer by key", weight: 300, run: customerByKey},
+		{name: "product by key, prepared", weight: 300, run: productPrepared},
+		{name: "products by keys", weight: 100, run: productsByKeys},
+		{name: "orders of a customer", weight: 100, run: ordersOfCustomer},
+		{name: "items of an order", weight: 40, run: itemsOfOrder},
+		{name: "orders by status", weight: 20, run: ordersByStatus},
+		{name: "search by text", weight: 30, run: searchByText},
+		{name: "put into cart, prepared", weight: 60, run: putIntoCart},
+		{name: "empty the cart", weight: 20, run: emptyCart},
+		{name: "checkout, a transaction", weight: 30, run: checkout},
+		{name: "visits by category, heavy", weight: 2, run: visitsByCategory},
+		{name: "waiting, slow", weight: 3, run: waiting},
+		{name: "taken address, an error", weight: 8, provoked: errDuplicateEntry, run: takenAddress},
+		{name: "missing table, an error", weight: 4, provoked: errNoSuchTable, run: missingTable},
+	}
+}
+
+func customerByKey(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT id, name, email, city FROM customers WHERE id = "+c.key(c.shop.Customers))
+}
+
+func productPrepared(ctx context.Context, c *client) error {
+	return c.read(c.product.QueryContext(ctx, c.pick(c.shop.Products)))
+}
+
+func productsByKeys(ctx context.Context, c *client) error {
+	keys := make([]string, 2+c.rng.IntN(8))
+	for i := range keys {
+		keys[i] = c.key(c.shop.Products)
+	}
+	return c.query(ctx, "SELECT id, name, price FROM products WHERE id IN ("+strings.Join(keys, ", ")+")")
+}
+
+func ordersOfCustomer(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT id, status, total, placed FROM orders WHERE customer_id = "+c.key(c.shop.Customers)+
+		" ORDER BY placed DESC LIMIT 10")
+}
+
+func itemsOfOrder(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT i.line, p.name, i.quantity, i.price FROM order_items i"+
+		" JOIN products p ON p.id = i.product_id WHERE i.order_id = "+c.key(c.shop.Orders)+" ORDER BY i.line")
+}
+
+func ordersByStatus(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT status, COUNT(*), SUM(total) FROM orders GROUP BY status")
+}
+
+func searchByText(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT id, name, price FROM products WHERE name LIKE '%"+c.key(100)+"%' LIMIT 20")
+}
+
+func putIntoCart(ctx context.Context, c *client) error {
+	_, err := c.toCart.ExecContext(ctx, c.pick(c.shop.Customers), c.pick(c.shop.Products), 1+c.rng.IntN(3))
+	return c.done(err)
+}
+
+func emptyCart(ctx context.Context, c *client) error {
+	return c.exec(ctx, "DELETE FROM carts WHERE customer_id = "+c.key(c.shop.Customers))
+}
+
+func visitsByCategory(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT p.category, COUNT(*) FROM visits v JOIN products p ON p.id = v.product_id GROUP BY p.category")
+}
+
+func waiting(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT SLEEP("+slowSeconds+")")
+}
+
+// takenAddress adds a customer under a number that is in use.
+func takenAddress(ctx context.Context, c *client) error {
+	id := c.key(c.shop.Customers)
+	return c.exec(ctx, "INSERT INTO customers (id, name, email, city, created) VALUES ("+
+		id+", 'customer "+id+"', 'customer"+id+"@shop.example', 'Oslo', '2025-01-01 00:00:00')")
+}
+
+func missingTable(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT id FROM wishlists WHERE customer_id = "+c.key(c.shop.Customers))
+}
+
+// checkout reads a product's stock, takes one from it and marks an order, in one
+// transaction. Clients take turns: of two transactions that write one table the embedded
+// engine keeps the later, whole.
+func checkout(ctx context.Context, c *client) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	tx, err := c.conn.BeginTx(ctx, nil)
+	if err := c.done(err); err != nil {
+		return err
+	}
+	err = c.inTransaction(ctx, tx, "UPDATE products SET stock = stock - 1 WHERE id = "+c.key(c.shop.Products),
+		"UPDATE orders SET status = 'paid' WHERE id = "+c.key(c.shop.Orders))
+	if err != nil {
+		_ = tx.Rollback() // the statement's own error says more
+		return err
+	}
+	return c.done(tx.Commit())
+}
+
+func (c *client) inTransaction(ctx context.Context, tx *sql.Tx, statements ...string) error {
+	for _, s := range statements {
+		_, err := tx.ExecContext(ctx, s)
+		if err := c.done(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// picker chooses shapes by weight.
+type picker struct {
+	shapes []shape
+	total  int
+}
+
+func newPicker() picker {
+	p := picker{shapes: shapes()}
+	for _, s := range p.shapes {
+		p.total += s.weight
+	}
+	return p
+}
+
+func (p picker) pick(rng *rand.Rand) *shape {
+	n := rng.IntN(p.total)
+	for i := range p.shapes {
+		if n -= p.shapes[i].weight; n < 0 {
+			return &p.shapes[i]
+		}
+	}
+	panic(fmt.Sprintf("BUG: %d picks are left of a total of %d", n, p.total))
+}
+
+// pick is a key from 1 to n.
+func (c *client) pick(n int) int { return 1 + c.rng.IntN(n) }
+
+// key is a key from 1 to n as a literal.
+func (c *client) key(n int) string { return strconv.Itoa(c.pick(n)) }

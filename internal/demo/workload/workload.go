@@ -1,0 +1,156 @@
+package workload
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// A Shop says which keys there are: 1 to each number.
+type Shop struct{ Customers, Products, Orders int }
+
+// Options say where the clients go and how many there are.
+type Options struct {
+	Address  string // host:port of a MySQL server or gateway
+	Database string
+	Shop     Shop
+	Clients  int
+
+	// Every is the time between two reports.
+	Every time.Duration
+}
+
+// Validate says what is wrong with o.
+func (o *Options) Validate() error {
+	switch {
+	case o.Address == "":
+		return errors.New("the address is empty")
+	case o.Clients < 1:
+		return fmt.Errorf("%d clients: want at least 1", o.Clients)
+	case o.Every <= 0:
+		return fmt.Errorf("a report every %v: want more than 0", o.Every)
+	case o.Shop.Customers < 1 || o.Shop.Products < 1 || o.Shop.Orders < 1:
+		return fmt.Errorf("shop %+v: want at least 1 of each", o.Shop)
+	}
+	return nil
+}
+
+// A Report is what the clients saw so far. It is printed as one JSON line.
+type Report struct {
+	// Statements that were answered, with or without an error.
+	Statements uint64 `json:"statements"`
+
+	// Errors are failures that no shape asked for, failed connects among them.
+	Errors uint64 `json:"errors"`
+
+	// ExpectedErrors are the provoked ones.
+	ExpectedErrors uint64 `json:"expected_errors"`
+
+	// LastError is the latest of Errors.
+	LastError string `json:"last_error,omitempty"`
+
+	// Shapes is how often each shape was run; one that was not yet has 0.
+	Shapes map[string]uint64 `json:"shapes"`
+}
+
+// Run works until ctx is done, then lets each client finish its statement and say
+// good-bye. It calls report, from one goroutine, when the clients start, every o.Every and
+// once at the end.
+func Run(ctx context.Context, o Options, report func(Report) error) error {
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", o.Address, "root", o.Database
+	cfg.Logger = &mysql.NopLogger{} // each error is counted and reported
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxIdleConns(0) // a connection that is given back is closed
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	tell := newCounters()
+	var turn sync.Mutex
+	var clients sync.WaitGroup
+	for i := range o.Clients {
+		c := &client{db: db, shop: o.Shop, turn: &turn, tell: tell, rng: rand.New(rand.NewPCG(uint64(i), 0))}
+		clients.Go(func() { c.run(ctx.Done(), newPicker()) })
+	}
+
+	ticker := time.NewTicker(o.Every)
+	defer ticker.Stop()
+	err = report(tell.read())
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			err = report(tell.read())
+		}
+	}
+	stop() // also when nobody reads the reports any more
+	clients.Wait()
+	if err == nil {
+		err = report(tell.read())
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	return nil
+}
+
+// counters is a Report under way, shared by the clients.
+type counters struct {
+	mu sync.Mutex
+	r  Report // under mu
+}
+
+func newCounters() *counters {
+	c := &counters{r: Report{Shapes: make(map[string]uint64)}}
+	for _, s := range shapes() {
+		c.r.Shapes[s.name] = 0
+	}
+	return c
+}
+
+func (c *counters) read() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.r
+	r.Shapes = maps.Clone(r.Shapes)
+	return r
+}
+
+func (c *counters) shape(name string) {
+	c.mu.Lock()
+	c.r.Shapes[name]++
+	c.mu.Unlock()
+}
+
+func (c *counters) statement() {
+	c.mu.Lock()
+	c.r.Statements++
+	c.mu.Unlock()
+}
+
+func (c *counters) provoked() {
+	c.mu.Lock()
+	c.r.ExpectedErrors++
+	c.mu.Unlock()
+}
+
+func (c *counters) failed(err error) {
+	c.mu.Lock()
+	c.r.Errors++
+	c.r.LastError = err.Error()
+	c.mu.Unlock()
+}

@@ -1,0 +1,95 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// closedAddress is one where nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func options(t *testing.T) Options {
+	return Options{Address: closedAddress(t), Database: "shop", Shop: Shop{1, 1, 1}, Clients: 2, Every: time.Millisecond}
+}
+
+// TestUnreachableServerIsAnError: clients that find no server go on trying, count it, and
+// end when they are told to.
+func TestUnreachableServerIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last Report
+	err := Run(ctx, options(t), func(r Report) error {
+		if last = r; r.Errors > 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Errors == 0 || last.Statements != 0 || last.ExpectedErrors != 0 {
+		t.Errorf("got %+v, want errors alone", last)
+	}
+	if !strings.Contains(last.LastError, "connect") {
+		t.Errorf("the latest error is %q, want one of connecting", last.LastError)
+	}
+}
+
+func TestReportThatCannotBeMadeEndsTheRun(t *testing.T) {
+	gone := errors.New("nobody listens")
+	if err := Run(t.Context(), options(t), func(Report) error { return gone }); !errors.Is(err, gone) {
+		t.Errorf("got %v, want %v", err, gone)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"address": func(o *Options) { o.Address = "" },
+		"clients": func(o *Options) { o.Clients = 0 },
+		"every":   func(o *Options) { o.Every = 0 },
+		"shop":    func(o *Options) { o.Shop.Orders = 0 },
+	} {
+		o := options(t)
+		if change(&o); Run(t.Context(), o, func(Report) error { return nil }) == nil {
+			t.Errorf("options without a valid %s were accepted", name)
+		}
+	}
+}
+
+// TestPickerKeepsToTheWeights draws many shapes: each comes as often as its weight says,
+// within what chance allows, and names are told apart.
+func TestPickerKeepsToTheWeights(t *testing.T) {
+	p := newPicker()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const draws = 200_000
+	seen := map[string]int{}
+	for range draws {
+		seen[p.pick(rng).name]++
+	}
+	if len(seen) != len(p.shapes) {
+		t.Errorf("%d names were drawn, want %d", len(seen), len(p.shapes))
+	}
+	for _, s := range p.shapes {
+		want := draws * s.weight / p.total
+		if got := seen[s.name]; got < want*7/10-10 || got > want*13/10+10 {
+			t.Errorf("%q came %d times, want about %d", s.name, got, want)
+		}
+	}
+}
