@@ -141,10 +141,6 @@ func (l *login) readAnswer() error {
 		if payload, err = l.startTLS(payload); err != nil {
 			return err
 		}
-	} else if l.srv.opts.Backend.TLS.required() {
-		if err := l.startBackendTLS(mysqlwire.SSLRequest{}); err != nil {
-			return err
-		}
 	}
 	if err := l.answer.Decode(payload); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
@@ -155,6 +151,12 @@ func (l *login) readAnswer() error {
 	}
 	l.answer.Capabilities &= l.offered
 	l.caps = l.answer.Capabilities
+	if l.srv.opts.Backend.TLS.required() && !l.backend.IsTLS() {
+		err := l.startBackendTLS(mysqlwire.SSLRequest{Capabilities: l.caps, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset})
+		if err != nil {
+			return err
+		}
+	}
 	l.user = append(l.user[:0], l.answer.User...)
 	l.schema = l.schema[:0]
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
@@ -191,12 +193,9 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// startBackendTLS asks the backend for TLS with the capabilities of the client's request;
-// an empty request stands for a client without TLS.
+// startBackendTLS asks the backend for TLS. The capabilities must be those of the login
+// that follows: MariaDB reads the login by them.
 func (l *login) startBackendTLS(r mysqlwire.SSLRequest) error {
-	if r.Capabilities == 0 {
-		r = mysqlwire.SSLRequest{Capabilities: l.offered, MaxPacket: 1 << 24, Charset: l.hello.Charset}
-	}
 	r.Capabilities = r.Capabilities&l.offered | mysqlwire.CapSSL
 	if err := l.backend.StartTLS(l.srv.ctx, r, l.srv.backendTLS); err != nil {
 		return l.refuse(l.backendError("the TLS handshake", err))
