@@ -45,8 +45,48 @@ func BenchmarkGetHitParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
 			if _, ok := c.Get([32]byte{byte(i), byte(i>>8) & 31}); !ok {
-				b.Fatal("miss")
+				b.Error("miss")
+				return
 			}
 		}
 	})
+}
+
+// BenchmarkSet sets keys that are new to a full cache: each enters the window, and another leaves
+// it to contend.
+func BenchmarkSet(b *testing.B) {
+	c, err := bytecache.New(bytecache.Options[uint64, *int]{
+		Capacity: 32 << 20,
+		Size:     func(uint64, *int) int64 { return 2000 },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	v := new(int)
+	for i := range uint64(40_000) {
+		c.Set(i, v)
+		c.Get(i)
+	}
+	b.ReportAllocs()
+	n := uint64(1 << 32)
+	for b.Loop() {
+		c.Set(n, v)
+		n++
+	}
+}
+
+func BenchmarkLargest(b *testing.B) {
+	c, err := bytecache.New(bytecache.Options[int, int]{Capacity: 32 << 20, Size: func(k, _ int) int64 { return int64(k*7919) % 3000 }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 20_000 {
+		c.Set(i, i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(c.Largest(20)) != 20 {
+			b.Fatal("too few")
+		}
+	}
 }

@@ -292,6 +292,49 @@ func TestConcurrent(t *testing.T) {
 	c.check(t)
 }
 
+// A key that stays is found at any moment, whatever comes and goes around it: through reused
+// slots, rebuilt and grown tables, and new values of its own.
+func TestReadersAlwaysFind(t *testing.T) {
+	c := newTestCache(t, 64<<20)
+	const stay, passing = 300, 20_000
+	for k := range stay {
+		c.Set(k, "a")
+	}
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for w := range 3 {
+		readers.Go(func() {
+			for i := w; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if v, ok := c.Get(i % stay); !ok || v != "a" && v != "b" {
+					t.Errorf("key %d that stays has %q, %v", i%stay, v, ok)
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(13, 13))
+	for i := range 60_000 {
+		switch k := stay + rng.IntN(passing); {
+		case i%100 == 0:
+			c.Set(rng.IntN(stay), "b")
+		case i%3 == 0:
+			c.Delete(k)
+		case i%20_000 == 1:
+			c.DeleteFunc(func(k int, _ string) bool { return k >= stay }) // shrinks the table
+		default:
+			c.Set(k, "passing")
+		}
+	}
+	close(done)
+	readers.Wait()
+	c.check(t)
+}
+
 func TestAllocs(t *testing.T) {
 	c := newTestCache(t, 1<<20)
 	for i := range 1000 {

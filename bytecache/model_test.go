@@ -69,6 +69,7 @@ func TestModel(t *testing.T) {
 					left[why]++
 				},
 			}
+			o.Hash = func(k int) uint64 { return uint64(k) * (2*seed + 1) << 7 }
 			if weakHash {
 				o.Hash = func(k int) uint64 { return uint64(k) / 16 }
 			}

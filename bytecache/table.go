@@ -24,10 +24,9 @@ const (
 // A node is one entry. Hash, key, value and bytes never change once it is published; a new value
 // for a key is a new node. Links and segment belong to the policy, under the cache's lock.
 type node[K comparable, V any] struct {
-	hash  uint64
-	bytes int64 // what the entry is charged: the node and what key and value own
+	// What a reader touches comes first, to lie in one cache line where it can.
 
-	prev, next *node[K, V]
+	hash uint64
 
 	// visits counts the hits since the policy last looked, up to maxVisits. Readers
 	// raise it without a lock.
@@ -37,6 +36,9 @@ type node[K comparable, V any] struct {
 
 	key   K
 	value V
+
+	prev, next *node[K, V]
+	bytes      int64 // what the entry is charged: the node and what key and value own
 }
 
 // A group is one cache line: a control word with a tag for each slot, and seven slots.

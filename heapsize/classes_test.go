@@ -12,16 +12,21 @@ import (
 	"github.com/taredb/tare/heapsize"
 )
 
-// heapDelta returns by how many bytes and objects the heap grows while f runs, with the
-// collector off. The caches of the allocator are flushed by reading the statistics.
-func heapDelta(f func()) (bytes, objects int64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC()
+// heapDelta returns by how many bytes the heap grows while f runs. The collector has to be off,
+// and swept out. The caches of the allocator are flushed by reading the statistics.
+func heapDelta(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
-	return int64(after.HeapAlloc - before.HeapAlloc), int64(after.Mallocs - before.Mallocs)
+	return int64(after.HeapAlloc - before.HeapAlloc)
+}
+
+// collectorOff keeps the collector from running until the function it returns is called.
+func collectorOff() (on func()) {
+	percent := debug.SetGCPercent(-1)
+	runtime.GC()
+	return func() { debug.SetGCPercent(percent) }
 }
 
 // sink keeps what a test allocates on the heap.
@@ -47,7 +52,11 @@ func TestObjectAgainstHeap(t *testing.T) {
 	}
 	const copies = 8
 	keep := make([]unsafe.Pointer, copies)
-	for _, n := range sizes {
+	defer collectorOff()()
+	for i, n := range sizes {
+		if i%256 == 0 {
+			runtime.GC()
+		}
 		for _, pointers := range []bool{false, true} {
 			typ := allocation(n, pointers)
 			if !pointers && n < 16 {
@@ -55,12 +64,11 @@ func TestObjectAgainstHeap(t *testing.T) {
 			}
 			want := int64(heapsize.Object(typ.Size(), pointers)) * copies
 			measure := func() int64 {
-				bytes, _ := heapDelta(func() {
+				return heapDelta(func() {
 					for i := range keep {
 						keep[i] = reflect.New(typ).UnsafePointer()
 					}
 				})
-				return bytes
 			}
 			got := measure()
 			for try := 0; got != want && try < 5; try++ { // another goroutine's allocation
@@ -87,7 +95,8 @@ func TestObjectAllSizes(t *testing.T) {
 func TestTinyObjects(t *testing.T) {
 	const copies = 4096
 	keep := make([]*[3]byte, copies)
-	bytes, _ := heapDelta(func() {
+	defer collectorOff()()
+	bytes := heapDelta(func() {
 		for i := range keep {
 			keep[i] = new([3]byte)
 		}

@@ -30,8 +30,9 @@ func exactly(t *testing.T, name string, want uintptr, f func()) {
 	t.Helper()
 	const copies = 100
 	var got int64
+	defer collectorOff()()
 	for range 5 { // other goroutines may allocate
-		got, _ = heapDelta(func() {
+		got = heapDelta(func() {
 			for range copies {
 				f()
 			}
