@@ -3,7 +3,6 @@ package sqldigest
 import (
 	"crypto/sha256"
 	"hash"
-	"slices"
 )
 
 // DefaultMaxText is how much normalized text a Digester keeps unless told otherwise.
@@ -190,13 +189,15 @@ func lastBorder(text []byte, n int) int {
 	}
 }
 
-// makeRoom spills the text if it has grown past the limit, and leaves room for minRoom bytes.
-func (d *Digester) makeRoom() {
+// makeRoom spills the text if it has grown past the limit, and leaves room for need bytes. The
+// buffer grows fourfold, but not past what the limit asks for.
+func (d *Digester) makeRoom(need int) {
 	if len(d.buf) > d.limit {
 		d.spill()
 	}
-	if cap(d.buf)-len(d.buf) < minRoom {
-		d.buf = slices.Grow(d.buf, max(minRoom, len(d.buf), 512))
+	if n := len(d.buf); cap(d.buf)-n < need {
+		size := max(min(4*n, d.limit+2*pieceSize), n+need, 512)
+		d.buf = append(make([]byte, 0, size), d.buf...)
 	}
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
 }

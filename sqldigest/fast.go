@@ -95,7 +95,7 @@ loop:
 		// begin, on the local variables.
 		if len(buf) > d.soft {
 			d.buf, d.pushed, d.top = buf, d.pushed+uint64(top-d.top), top
-			d.makeRoom()
+			d.makeRoom(minRoom)
 			buf = d.buf
 		}
 		n := len(buf)

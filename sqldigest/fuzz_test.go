@@ -80,6 +80,14 @@ func FuzzDigest(f *testing.F) {
 			t.Fatalf("redacted %q\nagain %q", red, again)
 		}
 		tile(t, sql, m)
+		var l Lexer
+		l.Reset(red, m)
+		for tok := l.Next(); tok.Kind != KindEOF; tok = l.Next() {
+			switch tok.Kind {
+			case KindString, KindNumber, KindHost, KindNull:
+				t.Fatalf("redacted %q holds the literal %q", red, red[tok.Start:tok.End])
+			}
+		}
 	})
 }
 

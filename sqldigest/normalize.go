@@ -196,10 +196,10 @@ func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 // appendName appends the content of an identifier, in pieces that keep the buffer bounded.
 func (d *Digester) appendName(p []byte) {
 	for len(p) > 0 {
-		if len(d.buf) > d.limit {
-			d.makeRoom()
-		}
 		piece := p[:min(len(p), pieceSize)]
+		if need := 2*len(piece) + 1; len(d.buf) > d.limit || cap(d.buf)-len(d.buf) < need {
+			d.makeRoom(need)
+		}
 		p = p[len(piece):]
 		for {
 			n := bytes.IndexByte(piece, '`')

@@ -95,7 +95,7 @@ func (d *Digester) push(code uint8, text string) {
 // begin starts a token whose text the caller appends; there is room for minRoom bytes of it.
 func (d *Digester) begin(code uint8) {
 	if len(d.buf) > d.soft {
-		d.makeRoom()
+		d.makeRoom(minRoom)
 	}
 	n := len(d.buf)
 	last := d.codes[(d.top-1)%window]
