@@ -13,6 +13,8 @@ type BinaryRow []BinaryValue
 const rowNullOffset = 2
 
 // Decode reads a row whose columns have the given types into r, whose room is reused.
+// The types are those of the definitions before the rows: a statement's preparation may
+// have answered others, as it did not know the parameters' types.
 // It does not allocate when r has room.
 func (r *BinaryRow) Decode(payload []byte, types []ValueType) error {
 	const what = "binary row"
