@@ -28,6 +28,8 @@ func TestAllocs(t *testing.T) {
 		{Name: "Get, hit", Op: func() error { return must(p.Get(st.Digest, st.Scope) == plan) }},
 		{Name: "Get, miss", Op: func() error { return must(p.Get(miss, st.Scope) == nil) }},
 		{Name: "ScopeOf", Op: func() error { return must(p.ScopeOf(st.Schema, st.User, st.Mode) == st.Scope) }},
+		{Name: "Divergent", Op: func() error { return must(!Divergent(st.SQL)) }},
+		{Name: "Scope.Divergent", Op: func() error { return must(st.Scope.Divergent() != st.Scope) }},
 		{Name: "RulesEpoch", Op: func() error { return must(p.RulesEpoch() == 0) }},
 		{Name: "Verdict", Op: func() error {
 			v, rule := plan.Verdict()

@@ -39,6 +39,17 @@ func BenchmarkScopeOf(b *testing.B) {
 	}
 }
 
+func BenchmarkDivergent(b *testing.B) {
+	sql := []byte(tpchQuery)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(sql)))
+	for b.Loop() {
+		if Divergent(sql) {
+			b.Fatal("divergent")
+		}
+	}
+}
+
 // BenchmarkPlan makes plans anew: the cost of a miss.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ name, sql string }{

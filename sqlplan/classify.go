@@ -54,7 +54,7 @@ func (a *analysis) statement(lo, hi int) {
 	}
 	a.types.add(t)
 	before := a.effects
-	a.effects = 0
+	a.effects = 0 // of this statement alone
 	if t != TypeSet {
 		a.scanEffects(at, hi)
 	}

@@ -58,9 +58,17 @@
 // Keywords that are synonyms are one in the text, also where they serve as a name without
 // quotes: a rule's pattern that covers one word covers all that may stand behind it.
 //
-// The content of an executable comment is taken as executed. Where the text keeps the marks of one
-// that only some servers execute, the statement hides something: what follows such a
-// comment may be read in two ways.
+// # Executable comments
+//
+// Normalized text takes the content of an executable comment for SQL, whatever the version. Where
+// all supported servers do the same (no version, or up to 50700) that is right. Others are
+// run by one server and skipped by the next, which sees another end of the comment as well, so
+// one digest may stand for two statements. [Divergent] finds them, and [Scope.Divergent]
+// keeps their plans apart, as ones that hide something.
+//
+// The same holds for a session whose client character set has characters that end in the byte of
+// a backslash or quote (big5, cp932, gb18030, gbk, sjis): the lexer takes bytes for
+// themselves. Its statements belong under Scope.Divergent.
 //
 // # Limits
 //

@@ -39,8 +39,8 @@ func within(t *testing.T, what string, got, want, of, slack int64) {
 // goroutines until it has evicted thousands, and compares its account with the heap: with
 // ten thousand plans, after the churn, and dropped.
 func TestAccountedBytesAreTheHeap(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fills 32 MiB of plans")
+	if testing.Short() || raceEnabled {
+		t.Skip("fills 32 MiB of plans: slow under the race detector, to which the heap is the same")
 	}
 	for _, w := range []struct {
 		name string

@@ -35,6 +35,9 @@ func (c *client) statement(p *Planner, sql string) Statement {
 	st.Digest = c.digester.Digest(st.SQL, c.mode)
 	st.Text = c.digester.Text()
 	st.Scope = p.ScopeOf(st.Schema, st.User, c.mode)
+	if Divergent(st.SQL) {
+		st.Scope = st.Scope.Divergent()
+	}
 	return st
 }
 

@@ -2,11 +2,9 @@ package sqlplan
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,79 +13,6 @@ import (
 	"github.com/taredb/tare/bytecache"
 	"github.com/taredb/tare/sqldigest"
 )
-
-// Defaults of Options.
-const (
-	DefaultCacheBytes         = 32 << 20
-	DefaultMaxCachedStatement = 64 << 10
-	DefaultMaxListItems       = 1000
-	DefaultMaxParse           = 64 << 10
-)
-
-// Options configure a Planner. The zero value of a field means its default.
-type Options struct {
-	// CacheBytes is the most heap bytes that the cached plans take, everything counted.
-	CacheBytes int64
-
-	// MaxCachedStatement is the length in bytes of normalized text past which a statement's plan is
-	// made for one execution and not kept. Lists of literals are collapsed there: the length of
-	// data in a statement does not count.
-	MaxCachedStatement int
-
-	// MaxListItems is the number of items past which a statement with such a list is not kept
-	// either: long lists that could not be collapsed are rarely seen twice.
-	MaxListItems int
-
-	// MaxParse is the length in bytes of normalized text past which a statement is not given
-	// to the parser but classified by the lexer alone.
-	MaxParse int
-
-	// Rules are the rules in force from the start; SetRules changes them.
-	Rules []Rule
-}
-
-func (o Options) withDefaults() Options {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
-	def(&o.MaxCachedStatement, DefaultMaxCachedStatement)
-	def(&o.MaxListItems, DefaultMaxListItems)
-	def(&o.MaxParse, DefaultMaxParse)
-	return o
-}
-
-// Validate returns an error that names every option out of its range and every faulty rule.
-func (o Options) Validate() error {
-	var errs []error
-	for _, f := range [...]struct {
-		name string
-		v    int64
-	}{
-		{"CacheBytes", o.CacheBytes},
-		{"MaxCachedStatement", int64(o.MaxCachedStatement)},
-		{"MaxListItems", int64(o.MaxListItems)},
-		{"MaxParse", int64(o.MaxParse)},
-	} {
-		if f.v < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %d", f.name, f.v))
-		}
-	}
-	if o.MaxParse > maxText {
-		errs = append(errs, fmt.Errorf("MaxParse is %d, more than %d", o.MaxParse, maxText))
-	}
-	if _, err := compileRules(o.Rules); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// maxText is the most text that is looked at: offsets in it are 32 bits wide.
-const maxText = 1 << 30
 
 // A Statement is what Plan needs to know about a statement in order to plan it.
 type Statement struct {
@@ -100,7 +25,7 @@ type Statement struct {
 	Text []byte
 	// Digest is the digest of the whole normalized text.
 	Digest sqldigest.Digest
-	// Scope is ScopeOf(Schema, User, Mode).
+	// Scope is ScopeOf(Schema, User, Mode), or what its method Divergent returns.
 	Scope        Scope
 	Schema, User []byte
 	Mode         sqldigest.Mode
@@ -179,14 +104,16 @@ func (p *Planner) Plan(st Statement) *Plan {
 	p.epoch.RLock()
 	defer p.epoch.RUnlock()
 	s := p.state.Load()
-	whole := isWhole(&st)
-	if why := p.refuse(&st, s, whole); why != keep {
+	j := job{Statement: &st, whole: isWhole(&st)}
+	own := s.scopeOf(st.Schema, st.User, st.Mode)
+	j.divergent = st.Scope == own.Divergent() || Divergent(st.SQL)
+	if why := p.refuse(j, own); why != keep {
 		p.counts.refused[why].Add(1)
-		plan, _ := p.make(&st, s, whole)
+		plan, _ := p.make(j, s)
 		return plan
 	}
 	plan, err := p.cache.Load(key{digest: st.Digest, scope: st.Scope}, func() (*Plan, bool, error) {
-		plan, why := p.make(&st, s, whole)
+		plan, why := p.make(j, s)
 		if why != keep {
 			p.counts.refused[why].Add(1)
 		}
@@ -198,6 +125,13 @@ func (p *Planner) Plan(st Statement) *Plan {
 	return plan
 }
 
+// A job is a statement to be planned, and what was found out about it first.
+type job struct {
+	*Statement
+	whole     bool // Text is what Digest is of
+	divergent bool
+}
+
 // isWhole reports whether the text is what the digest is of. Nothing else may decide a plan
 // that others will be given.
 func isWhole(st *Statement) bool {
@@ -205,35 +139,38 @@ func isWhole(st *Statement) bool {
 	return len(st.Text) <= maxText && sqldigest.Digest(sum[:16]) == st.Digest
 }
 
-// refuse returns why a plan must not be kept, as far as that is known before it is made.
-func (p *Planner) refuse(st *Statement, s *state, whole bool) Refusal {
+// refuse returns why a plan must not be kept, as far as that is known before it is made. The
+// scope of the job's session under the rules in force is own.
+func (p *Planner) refuse(j job, own Scope) Refusal {
+	if j.divergent {
+		own = own.Divergent()
+	}
 	switch {
-	case !whole:
+	case !j.whole:
 		return RefusedIncomplete
-	case len(st.Text) > p.opts.MaxCachedStatement:
+	case len(j.Text) > p.opts.MaxCachedStatement:
 		return RefusedLong
-	case st.Scope != s.scopeOf(st.Schema, st.User, st.Mode):
+	case j.Scope != own:
 		return RefusedScope
 	}
 	return keep
 }
 
-// make makes a plan and says why it must not be kept. What it returns depends on the text, the
-// digest, schema, user, mode and state alone; of a statement whose text is not whole, on SQL.
-func (p *Planner) make(st *Statement, s *state, whole bool) (*Plan, Refusal) {
+// make makes a plan and says why it must not be kept. One that is kept depends on text,
+// digest, scope, schema, user, mode and state alone.
+func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	var a analysis
-	a.tables.schema = string(st.Schema)
-	text := st.Text
-	if !whole {
-		text = st.SQL[:min(len(st.SQL), p.opts.MaxParse)]
+	a.tables.schema = string(j.Schema)
+	text := j.Text
+	if !j.whole {
+		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]
 	}
-	a.scan(text, st.Mode)
-	a.classify()
-	if !whole && (!st.Complete || len(text) < len(st.SQL)) {
+	a.scan(text, j.Mode)
+	if j.divergent || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
 		a.hide()
-		a.readOnly = false
 	}
-	if whole && len(text) <= p.opts.MaxParse {
+	a.classify()
+	if j.whole && len(text) <= p.opts.MaxParse {
 		p.parsers <- struct{}{}
 		a.parse(p.parser)
 		<-p.parsers
@@ -245,7 +182,7 @@ func (p *Planner) make(st *Statement, s *state, whole bool) (*Plan, Refusal) {
 		p.counts.unparsed.Add(1)
 	}
 	plan := a.plan()
-	rule, verdict := s.rules.judge(st, &a)
+	rule, verdict := s.rules.judge(j.Statement, &a)
 	plan.rule, plan.verdict = rule, verdict
 	if a.listItems > p.opts.MaxListItems {
 		return plan, RefusedList
@@ -278,70 +215,3 @@ func (p *Planner) Invalidate() {
 	defer p.epoch.Unlock()
 	p.cache.Clear()
 }
-
-// conclude draws the last consequences of what was found.
-func (a *analysis) conclude() {
-	if a.parsed {
-		if a.tables.unknownCall {
-			a.effects |= EffectFunction
-			a.readOnly = false
-		}
-		if a.typ == TypeExplain && a.readOnly {
-			for i := range a.tables.list { // nothing of it is run
-				a.tables.list[i].access = AccessRead
-			}
-		}
-		return
-	}
-	a.guessTables()
-	switch a.typ {
-	case TypeBegin, TypeCommit, TypeRollback, TypeSavepoint, TypeUse, TypeUnlock, TypeDeallocate, TypeKill, TypeXA:
-		a.parsed = !a.opaque // they name no table, in whatever form
-	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
-		a.effects |= EffectFunction
-		a.readOnly = false
-	case TypeSet, TypeDo, TypeExplain:
-		if a.depth > 0 {
-			a.effects |= EffectFunction
-			a.readOnly = false
-		} else if a.typ == TypeSet && !a.opaque {
-			a.parsed = true // no subquery: no table
-		}
-	}
-}
-
-// plan packs what was found into a plan of two exact objects.
-func (a *analysis) plan() *Plan {
-	var b []byte
-	for _, t := range a.tables.list {
-		b = appendTable(b, t)
-	}
-	p := &Plan{typ: a.typ, effects: a.effects, tablesEnd: uint32(len(b))}
-	for _, h := range a.hints {
-		b = appendHint(b, a.text[h[0]:h[1]])
-	}
-	p.hintsEnd = uint32(len(b))
-	last := 0
-	for _, i := range a.literals {
-		at := int(a.toks[i].start)
-		b = appendPosition(b, at-last)
-		last = at
-	}
-	p.end = uint32(len(b))
-	p.literals = uint32(len(a.literals))
-	if n := len(b); n > 0 && n < leastArena {
-		b = append(b, make([]byte, leastArena-n)...)
-	}
-	p.arena = string(slices.Clip(b))
-	if a.readOnly {
-		p.flags |= flagReadOnly
-	}
-	if a.parsed {
-		p.flags |= flagParsed
-	}
-	return p
-}
-
-// leastArena is the size under which the allocator would pack an arena together with
-// strangers, which would then keep its memory alive.
-const leastArena = 16

@@ -51,13 +51,8 @@ type analysis struct {
 	tables tableSet
 }
 
-// alwaysExecuted is the highest version in an executable comment that every supported server
-// runs: MySQL 5.7 and MariaDB's reading of MySQL versions.
-const alwaysExecuted = "50700"
-
 // scan splits the text into tokens. Comments are dropped; what stands in an executable
-// comment is part of the statement, and when not every server executes it, the statement
-// hides something.
+// comment is part of the statement. (Normalized text has no marks of them left.)
 func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 	a.text = text
 	var lx sqldigest.Lexer
@@ -73,7 +68,9 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 		case sqldigest.KindSpace, sqldigest.KindComment:
 			continue
 		case sqldigest.KindExecOpen:
-			a.openExec(raw, text[t.End:])
+			if divergent(text[t.Start:]) {
+				a.hide()
+			}
 			continue
 		case sqldigest.KindExecClose:
 			continue
@@ -121,21 +118,6 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 		}
 		at = string(raw)
 		a.toks = append(a.toks, tok)
-	}
-}
-
-// openExec looks at the opening of an executable comment. Which version a server compares, and
-// how many digits it reads, differs; so does what it takes for the comment's end when it
-// skips it. Only a comment that every server executes is as good as plain text.
-func (a *analysis) openExec(open, rest []byte) {
-	version := strings.TrimPrefix(string(open), "/*!")
-	switch {
-	case strings.HasPrefix(version, "/*"): // MariaDB's own
-		a.hide()
-	case version != "" && (len(version) != len(alwaysExecuted) || version > alwaysExecuted):
-		a.hide()
-	case len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9':
-		a.hide()
 	}
 }
 

@@ -145,7 +145,7 @@ func (a *analysis) guessTables() {
 		for a.skipTableWord(i) {
 			i++
 		}
-		if i >= len(a.toks) || a.toks[i].kind != kindWord && a.toks[i].kind != kindQuoted {
+		if i >= len(a.toks) || a.toks[i].kind != kindWord && a.toks[i].kind != kindQuoted || a.isFileWord(i) {
 			i--
 			continue
 		}
@@ -159,6 +159,8 @@ func (a *analysis) guessTables() {
 		}
 	}
 }
+
+func (a *analysis) isFileWord(i int) bool { return a.is(i, "outfile") || a.is(i, "dumpfile") }
 
 func (a *analysis) skipTableWord(i int) bool {
 	switch a.word(i) {

@@ -20,7 +20,7 @@ const (
 	// RefusedList : a list has more items than Options.MaxListItems.
 	RefusedList
 	// RefusedScope : the scope is not the one of schema, user and mode under the rules in
-	// force: it was computed before SetRules.
+	// force: it was computed before SetRules, or is not Divergent for a statement that is.
 	RefusedScope
 	refusals
 )

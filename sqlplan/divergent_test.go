@@ -1,0 +1,69 @@
+package sqlplan
+
+import "testing"
+
+func TestDivergent(t *testing.T) {
+	for sql, want := range map[string]bool{
+		"select 1":                                    false,
+		"select 1 / 2 /* plain */ * 3":                false,
+		"select /*+ hint */ 1":                        false,
+		"/*! select 1 */":                             false,
+		"/*!40101 SET NAMES utf8 */":                  false,
+		"/*!50700 select 1 */":                        false,
+		"/*!50701 select 1 */":                        true,
+		"/*!80000 select 1 */":                        true,
+		"/*!99999 select 1 */":                        true,
+		"/*!080000 select 1 */":                       true,
+		"/*!500000 select 1 */":                       true,
+		"/*!500001 select 1":                          true,
+		"/*!123 select 1 */":                          true,
+		"/*M! select 1 */":                            true,
+		"/*M!100100 select 1 */":                      true,
+		"/*!40000 select /*!50000 1 */ */":            true,
+		"/*!40000 select /* x */ 1 */":                true,
+		"select /* a */ 1 /*!40000 + 1 */ /*!80000*/": true,
+		"/*": false, "/*!": false, "/*!5": true, "": false,
+	} {
+		if got := Divergent([]byte(sql)); got != want {
+			t.Errorf("Divergent(%q) = %v", sql, got)
+		}
+	}
+}
+
+// TestDivergentIsKeptApart asserts that a statement which servers read in two ways neither
+// takes nor gives the plan of the one that its digest stands for.
+func TestDivergentIsKeptApart(t *testing.T) {
+	p := newPlanner(t, Rule{Name: "no-delete", Action: ActionBlock, Types: []Type{TypeDelete}})
+	c := client{schema: "shop"}
+	plain := c.statement(p, "select '' from t")
+	plainPlan := p.Plan(plain)
+	if !plainPlan.ReadOnly() {
+		t.Fatal("the plain statement is a writer")
+	}
+	var other client
+	other.schema = "shop"
+	trick := other.statement(p, "select /*!99999 '*/ 1; delete from t -- ' */ from t")
+	if trick.Digest != plain.Digest {
+		t.Fatal("the digests differ: this test is about two statements of one digest")
+	}
+	if p.Get(trick.Digest, trick.Scope) != nil {
+		t.Error("the trick finds the plain statement's plan")
+	}
+	plan := p.Plan(trick)
+	if v, _ := plan.Verdict(); v != VerdictBlocked || plan.ReadOnly() || !plan.Effects().Has(EffectUnknown) {
+		t.Errorf("the trick: %v, read-only %v, effects %v", v, plan.ReadOnly(), plan.Effects())
+	}
+	if p.Get(trick.Digest, trick.Scope) != plan || p.Get(plain.Digest, plain.Scope) != plainPlan {
+		t.Error("the two plans are not kept side by side")
+	}
+
+	// A caller that forgets gets the right answer, for itself alone.
+	trick.Scope = plain.Scope
+	p.Invalidate()
+	if v, _ := p.Plan(trick).Verdict(); v != VerdictBlocked {
+		t.Errorf("the trick under the plain scope: %v", v)
+	}
+	if p.Get(plain.Digest, plain.Scope) != nil {
+		t.Error("its plan is kept under the plain scope")
+	}
+}

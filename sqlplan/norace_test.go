@@ -1,0 +1,5 @@
+//go:build !race
+
+package sqlplan
+
+const raceEnabled = false

@@ -1,0 +1,68 @@
+package sqlplan
+
+// conclude draws the last consequences of what was found.
+func (a *analysis) conclude() {
+	if a.parsed {
+		if a.tables.unknownCall {
+			a.effects |= EffectFunction
+			a.readOnly = false
+		}
+		if a.typ == TypeExplain && a.readOnly {
+			for i := range a.tables.list { // nothing of it is run
+				a.tables.list[i].access = AccessRead
+			}
+		}
+		return
+	}
+	a.guessTables()
+	switch a.typ {
+	case TypeBegin, TypeCommit, TypeRollback, TypeSavepoint, TypeUse, TypeUnlock, TypeDeallocate, TypeKill, TypeXA:
+		a.parsed = !a.opaque // they name no table, in whatever form
+	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
+		a.effects |= EffectFunction
+		a.readOnly = false
+	case TypeSet, TypeDo, TypeExplain:
+		if a.depth > 0 {
+			a.effects |= EffectFunction
+			a.readOnly = false
+		} else if a.typ == TypeSet && !a.opaque {
+			a.parsed = true // no subquery: no table
+		}
+	}
+}
+
+// plan packs what was found into a plan of two exact objects.
+func (a *analysis) plan() *Plan {
+	var b []byte
+	for _, t := range a.tables.list {
+		b = appendTable(b, t)
+	}
+	p := &Plan{typ: a.typ, effects: a.effects, tablesEnd: uint32(len(b))}
+	for _, h := range a.hints {
+		b = appendHint(b, a.text[h[0]:h[1]])
+	}
+	p.hintsEnd = uint32(len(b))
+	last := 0
+	for _, i := range a.literals {
+		at := int(a.toks[i].start)
+		b = appendPosition(b, at-last)
+		last = at
+	}
+	p.end = uint32(len(b))
+	p.literals = uint32(len(a.literals))
+	if n := len(b); n > 0 && n < leastArena {
+		b = append(b, make([]byte, leastArena-n)...)
+	}
+	p.arena = string(b)
+	if a.readOnly {
+		p.flags |= flagReadOnly
+	}
+	if a.parsed {
+		p.flags |= flagParsed
+	}
+	return p
+}
+
+// leastArena is the size under which the allocator would pack an arena together with
+// strangers, which would then keep its memory alive.
+const leastArena = 16
