@@ -2,8 +2,19 @@ package querylog
 
 import (
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
+
+// cpu is the process' CPU time so far, the writers' goroutines included.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // BenchmarkLine is a record made a line.
 func BenchmarkLine(b *testing.B) {
@@ -44,9 +55,12 @@ func BenchmarkLog(b *testing.B) {
 			l := mustNew(b, c.o)
 			r := sample()
 			b.ReportAllocs()
+			was := cpu(b)
 			for b.Loop() {
 				l.Log(r)
 			}
+			l.flush()
+			b.ReportMetric(float64(cpu(b)-was)/float64(b.N), "cpu-ns/op")
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
 			l := mustNew(b, c.o)

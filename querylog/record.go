@@ -204,7 +204,7 @@ func (r *Record) AppendFields(l *Line) {
 	if r.TransactionID != 0 {
 		l.Uint("transaction_id", r.TransactionID)
 	}
-	if len(r.StatementName) != 0 {
+	if len(r.StatementName) != 0 && l.Redaction != RedactAll {
 		l.Bytes("statement_name", r.StatementName)
 	}
 	if r.StatementID != 0 {

@@ -18,7 +18,8 @@ const (
 	RedactLiterals
 
 	// RedactAll keeps every text of the client and of the server's errors out: statement
-	// texts, normalized ones too, bind variables, sqlcommenter tags and error texts.
+	// texts, normalized ones too, names of prepared statements, bind variables,
+	// sqlcommenter tags and error texts. User and schema names stay.
 	RedactAll
 )
 

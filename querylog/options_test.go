@@ -1,0 +1,200 @@
+package querylog
+
+import (
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestValidate gives New options that it must refuse, each with a word of its message.
+func TestValidate(t *testing.T) {
+	file := func(s SinkOptions) Options { return Options{Sinks: []SinkOptions{s}} }
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{MaxText: -1}, "negative"},
+		{Options{RingBytes: 100}, "ring of 100 bytes"},
+		{Options{RingRedaction: 9}, "redaction 9"},
+		{Options{Sampling: Sampling{SlowerThan: -1}}, "slower-than"},
+		{file(SinkOptions{}), "a path or a writer"},
+		{file(SinkOptions{Path: "a", Writer: io.Discard}), "a path or a writer"},
+		{file(SinkOptions{Path: "a", Format: 7}), "format 7"},
+		{file(SinkOptions{Path: "a", Redaction: 7}), "redaction 7"},
+		{file(SinkOptions{Path: "a", QueueBytes: -1}), "queue"},
+		{file(SinkOptions{Path: "-", Rotation: Rotation{Bytes: 1}}), "only a file"},
+		{file(SinkOptions{Path: "a", Rotation: Rotation{Bytes: -1}}), "negative"},
+		{file(SinkOptions{Path: "a", Rotation: Rotation{Keep: 3}}), "neither a size nor an age"},
+		{file(SinkOptions{Path: "a", Rotation: Rotation{Bytes: 1, Compression: 9}}), "compression 9"},
+		{Options{Sinks: []SinkOptions{{Path: "a"}, {Path: "a"}}}, "already"},
+		{file(SinkOptions{Path: filepath.Join(t.TempDir(), "none", "query.log")}), "no such file"},
+	} {
+		l, err := New(c.o)
+		if err == nil {
+			mustClose(t, l)
+			t.Errorf("%+v is accepted", c.o)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %q, want %q in it", err, c.want)
+		}
+	}
+}
+
+// TestNames reads back what String writes, for each option that has names.
+func TestNames(t *testing.T) {
+	for f := range Text + 1 {
+		if got, err := ParseFormat(f.String()); got != f || err != nil {
+			t.Errorf("%v: got %v, %v", f, got, err)
+		}
+	}
+	for r := range RedactAll + 1 {
+		if got, err := ParseRedaction(r.String()); got != r || err != nil {
+			t.Errorf("%v: got %v, %v", r, got, err)
+		}
+	}
+	for c := range Zstd + 1 {
+		if got, err := ParseCompression(c.String()); got != c || err != nil {
+			t.Errorf("%v: got %v, %v", c, got, err)
+		}
+	}
+	for _, err := range []error{
+		second(ParseFormat("yaml")), second(ParseRedaction("some")), second(ParseCompression("xz")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "want") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestRedactedErrors redacts messages of servers, and ones that try to get a value past it.
+func TestRedactedErrors(t *testing.T) {
+	long := "Data too long: 'secret " + strings.Repeat("x", serverCuts)
+	for _, c := range []struct {
+		number uint16
+		text   string
+		want   string
+	}{
+		{1062, "Duplicate entry 'ann' for key 'users.name'", "Duplicate entry '?'"},
+		{1062, "Duplicate entry 'O'Brien' for key 'k'", "Duplicate entry '?'"},
+		{1146, "Table 'shop.t' doesn't exist", "Table '?' doesn't exist"},
+		{1406, "Data too long for column 'name' at row 12", "Data too long for column '?' at row ?"},
+		{1064, "You have an error near 'SELECT 'x' FROM' at line 1", "You have an error near '?' at line ?"},
+		{1366, "Incorrect integer value: \"a'b\" for column `c`", "Incorrect integer value: '?'"},
+		{1205, "Lock wait timeout exceeded", "Lock wait timeout exceeded"},
+		{1644, "card 4111 declined for ann", "?"},
+		{2013, "Can't connect to 10.0.0.1", "Can't connect to ?.?.?.?"},
+		{1406, "value 'cut off", "value '?'"},
+		{1406, long, "Data too long: '?'"},
+		{1406, "isn't 'xn't secret'", "isn't '?'"},
+	} {
+		if got := string(appendRedactedError(nil, c.number, []byte(c.text))); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestRedaction looks for a secret in lines where it must not be.
+func TestRedaction(t *testing.T) {
+	const secret = "s3cr3t"
+	r := everything()
+	r.Text = []byte("select '" + secret + "'")
+	r.Binds = append(r.Binds, bind(0xFD, secret))
+	r.BindNames = append(r.BindNames, []byte("card"))
+	r.ErrorText = []byte("Duplicate entry '" + secret + "' for key 'k'")
+	for _, f := range []Format{JSON, Text} {
+		if !strings.Contains(string(line(r, f, RedactNone)), secret) {
+			t.Errorf("%v: the secret is not in the whole line", f)
+		}
+		if got := line(r, f, RedactLiterals); strings.Contains(string(got), secret) || !strings.Contains(string(got), "where") {
+			t.Errorf("%v, literals: %s", f, got)
+		}
+		got := string(line(r, f, RedactAll))
+		for _, word := range []string{secret, "where", "orders", "Duplicate"} {
+			if strings.Contains(got, word) {
+				t.Errorf("%v, all: %q in %s", f, word, got)
+			}
+		}
+	}
+}
+
+// TestCut cuts texts and bind variables at their limits, with their true length beside.
+func TestCut(t *testing.T) {
+	r := everything()
+	r.Text = []byte("aébc")
+	r.TextBytes = 0
+	r.Binds = append(r.Binds[:0:0], bind(0xFD, "xxxéyyy"), bind(0xFD, "xxx"), bind(0xFD, "\xff\xfe\xfd\xfc\xfb"))
+	r.BindNames = nil
+	l := Line{OriginalText: true, MaxText: 2, MaxBind: 4}
+	l.Begin(nil, "x")
+	l.SQL("text", r.Text, 0)
+	l.SQL("sent", []byte("ab"), 900)
+	l.MaxText = 0
+	l.Binds("binds", r.Binds, nil)
+	want := `{"kind":"x","text":"a","text_bytes":5,"sent":"ab","sent_bytes":900,"binds":[` +
+		`{"type":"VAR_STRING","value":"xxx","bytes":8},{"type":"VAR_STRING","value":"xxx"},` +
+		`{"type":"VAR_STRING","value_base64":"//79/A==","bytes":5}]}` + "\n"
+	if got := string(l.End()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	l.MaxText = 100
+	many := make([]Tag, 100)
+	for i := range many {
+		many[i] = Tag{Key: []byte{byte(i)}, Value: []byte("v")}
+	}
+	for range 7 {
+		r.Binds = append(r.Binds, r.Binds...)
+	}
+	l.Begin(nil, "x")
+	l.Binds("binds", r.Binds, nil)
+	l.Tags("tags", many)
+	got := l.End()
+	if !strings.Contains(string(got), `"binds_count":384`) || !strings.Contains(string(got), `"tags_count":100`) || len(got) > 2000 {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+}
+
+// TestYears writes times far away: what RFC 3339 cannot write becomes the nearest it can.
+func TestYears(t *testing.T) {
+	for _, c := range []struct {
+		t    time.Time
+		want string
+	}{
+		{time.Time{}, "0001-01-01T00:00:00.000000000Z"},
+		{time.Date(-5, 1, 2, 3, 4, 5, 6, time.UTC), "0000-01-02T03:04:05.000000006Z"},
+		{time.Date(12345, 1, 2, 3, 4, 5, 999999999, time.UTC), "9999-01-02T03:04:05.999999999Z"},
+		{time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)), "2026-01-02T02:04:05.000000000Z"},
+	} {
+		l := Line{Format: Text}
+		l.Begin(nil, "x")
+		l.Time("t", c.t)
+		if got := strings.TrimSpace(string(l.End())); got != "kind:x\tt:"+c.want {
+			t.Errorf("%v: got %s", c.t, got)
+		}
+	}
+}
+
+// TestNumbers compares decimal numbers around every power of ten with strconv's.
+func TestNumbers(t *testing.T) {
+	for _, p := range powers {
+		for d := -2; d <= 2; d++ {
+			checkNumber(t, p+uint64(d))
+		}
+	}
+	checkNumber(t, 1<<63)
+	checkNumber(t, 1<<64-1)
+}
+
+func checkNumber(t *testing.T, v uint64) {
+	t.Helper()
+	if got, want := string(appendUint(nil, v)), strconv.FormatUint(v, 10); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := string(appendInt(nil, int64(v))), strconv.FormatInt(int64(v), 10); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
