@@ -136,7 +136,7 @@ func startScript(t testing.TB, script func(n int, c *mysqlconn.Conn)) (addr stri
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var open []net.Conn
+	open := make(map[net.Conn]bool)
 	wg.Go(func() {
 		for n := 0; ; n++ {
 			nc, err := l.Accept()
@@ -144,18 +144,21 @@ func startScript(t testing.TB, script func(n int, c *mysqlconn.Conn)) (addr stri
 				return
 			}
 			mu.Lock()
-			open = append(open, nc)
+			open[nc] = true
 			mu.Unlock()
 			wg.Go(func() {
-				defer nc.Close()
 				script(n, mysqlconn.New(nc))
+				nc.Close()
+				mu.Lock()
+				delete(open, nc)
+				mu.Unlock()
 			})
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
 		mu.Lock()
-		for _, nc := range open {
+		for nc := range open {
 			nc.Close()
 		}
 		mu.Unlock()

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+)
+
+// packets is messages as bytes, each with the sequence number after the one before.
+func packetBytes(seq uint8, payloads ...[]byte) (b []byte) {
+	for _, p := range payloads {
+		b, seq = mysqlwire.AppendPacket(b, p, seq)
+	}
+	return b
+}
+
+var (
+	aColumn = []byte("\x03def\x00\x00\x00\x01c\x00\x0c\x2d\x00\x50\x00\x00\x00\xfd\x00\x00\x00\x00\x00")
+	anEnd   = []byte{mysqlwire.MarkEOF, 0, 0, 2, 0, 0, 0}
+
+	textResult     = packetBytes(1, []byte{1}, aColumn, []byte("\x05hello"), []byte("\x05world"), anEnd)
+	binaryResult   = packetBytes(1, []byte{1}, aColumn, []byte("\x00\x00\x05hello"), anEnd)
+	prepareResult  = packetBytes(1, []byte{0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0}, aColumn, aColumn)
+	errorResult    = packetBytes(1, mysqlwire.NewErr(1146, []byte("Table 'shop.nope' doesn't exist")).AppendTo(nil))
+	anOK           = packetBytes(1, okPacket())
+	fetchResult    = packetBytes(1, []byte("\x00\x00\x05hello"), anEnd)
+	pointSelect    = packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT c FROM sbtest1 WHERE id=50123"...))
+	errorStatement = packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT * FROM shop.nope WHERE id IN (1,2,3)"...))
+	executeOne     = packetBytes(0, []byte{byte(mysqlwire.ComStmtExecute), 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 0, 42, 0, 0, 0})
+	fetchOne       = packetBytes(0, []byte{byte(mysqlwire.ComStmtFetch), 1, 0, 0, 0, 10, 0, 0, 0})
+	aPing          = packetBytes(0, []byte{byte(mysqlwire.ComPing)})
+)
+
+// cannedBackend answers by the command's first byte, without allocating.
+func cannedBackend(_ int, c *mysqlconn.Conn) {
+	if !scriptLogin(c) {
+		return
+	}
+	for {
+		if c.Need(5) != nil {
+			return
+		}
+		h := mysqlwire.ParseHeader(c.Buffered())
+		if c.Need(mysqlwire.HeaderLen+h.Len) != nil {
+			return
+		}
+		b := c.Buffered()[:mysqlwire.HeaderLen+h.Len]
+		reply := anOK
+		switch mysqlwire.Command(b[4]) {
+		case mysqlwire.ComQuery:
+			if reply = textResult; b[12] == '*' {
+				reply = errorResult
+			}
+		case mysqlwire.ComStmtPrepare:
+			reply = prepareResult
+		case mysqlwire.ComStmtExecute:
+			reply = binaryResult
+		case mysqlwire.ComStmtFetch:
+			reply = fetchResult
+		case mysqlwire.ComQuit:
+			return
+		}
+		c.Discard(len(b))
+		if _, err := c.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// roundTrip sends a command and reads its answer.
+func roundTrip(c *mysqlconn.Conn, command, want []byte) error {
+	if _, err := c.Write(command); err != nil {
+		return err
+	}
+	if err := c.Need(len(want)); err != nil {
+		return err
+	}
+	got := c.Buffered()
+	ok := string(got) == string(want)
+	c.Discard(len(got))
+	if !ok {
+		return errors.New("another answer than the backend gave")
+	}
+	return nil
+}
+
+// TestAllocs is the package's allocation table: what a command costs in the gateway, from
+// the client's bytes to the record in the log's file.
+func TestAllocs(t *testing.T) {
+	log, err := querylog.New(querylog.Options{
+		Sinks: []querylog.SinkOptions{{Path: filepath.Join(t.TempDir(), "query.log")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close(context.Background())
+	g := startGateway(t, startScript(t, cannedBackend), func(o *Options) { o.Log, o.Observers = log, nil })
+	c := mustConnect(t, g.addr).Conn
+	prepare := packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "SELECT c FROM sbtest1 WHERE id=?"...))
+	if err := roundTrip(c, prepare, prepareResult); err != nil {
+		t.Fatal(err)
+	}
+	before := log.Stats().Seq
+	var cases []alloctest.Case
+	for _, k := range []struct {
+		name          string
+		command, want []byte
+	}{
+		{"text", pointSelect, textResult},
+		{"prepared", executeOne, binaryResult},
+		{"fetch", fetchOne, fetchResult},
+		{"error", errorStatement, errorResult},
+		{"ping", aPing, anOK},
+	} {
+		cases = append(cases, alloctest.Case{Name: k.name, Op: func() error { return roundTrip(c, k.command, k.want) }})
+	}
+	alloctest.Run(t, cases)
+	if log.Stats().Seq-before < 4*5000 {
+		t.Errorf("%d records were logged: the table measured something else", log.Stats().Seq-before)
+	}
+}
+
+// TestAllocsTLS measures the same through TLS on both legs, where crypto/tls makes at most
+// one small object for each record it reads: the gateway, the client and the backend each
+// read records here, three in all for a round trip and one more for the gateway's second leg.
+func TestAllocsTLS(t *testing.T) {
+	cert, err := mysqlconn.SelfSignedCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := startScript(t, func(n int, c *mysqlconn.Conn) { cannedTLS(c, cert) })
+	g := startGateway(t, backend, func(o *Options) { o.Observers = nil })
+	nc, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c, err := tlsClient(mysqlconn.New(nc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const recordsRead = 4 // client, gateway twice, backend
+	alloctest.Run(t, []alloctest.Case{{
+		Name: "text", PerThousand: recordsRead * 1000,
+		Op: func() error { return roundTrip(c, pointSelect, textResult) },
+	}})
+}
+
+func cannedTLS(c *mysqlconn.Conn, cert tls.Certificate) {
+	h := mysqlwire.Handshake{
+		ProtocolVersion: 10, ServerVersion: []byte("8.4.0-script"), ConnectionID: 7,
+		AuthData: []byte("12345678901234567890"), Capabilities: scriptCaps | mysqlwire.CapSSL, Charset: 45,
+		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte("mysql_native_password"),
+	}
+	if c.WriteMessage(h.AppendTo(nil)) != nil {
+		return
+	}
+	if _, err := c.ReadExactly(1 << 16); err != nil {
+		return
+	}
+	conn := tls.Server(c.NetConn(), &tls.Config{Certificates: []tls.Certificate{cert}})
+	if conn.Handshake() != nil {
+		return
+	}
+	c.Upgrade(conn)
+	if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(okPacket()) != nil {
+		return
+	}
+	for c.Need(len(pointSelect)) == nil {
+		c.Discard(len(c.Buffered()))
+		if _, err := c.Write(textResult); err != nil {
+			return
+		}
+	}
+}
+
+func tlsClient(c *mysqlconn.Conn) (*mysqlconn.Conn, error) {
+	if _, err := c.ReadMessage(1 << 16); err != nil {
+		return nil, err
+	}
+	caps := scriptCaps&^mysqlwire.CapConnectWithDB | mysqlwire.CapSSL
+	r := mysqlwire.SSLRequest{Capabilities: caps, MaxPacket: 1 << 24, Charset: 45}
+	if err := c.WriteMessage(r.AppendTo(nil)); err != nil {
+		return nil, err
+	}
+	conn := tls.Client(c.NetConn(), &tls.Config{InsecureSkipVerify: true})
+	if err := conn.Handshake(); err != nil {
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	c.Upgrade(conn)
+	a := mysqlwire.HandshakeResponse{Capabilities: caps, MaxPacket: 1 << 24, Charset: 45, User: []byte("app"), AuthPlugin: []byte("mysql_native_password")}
+	if err := c.WriteMessage(a.AppendTo(nil)); err != nil {
+		return nil, err
+	}
+	_, err := c.ReadMessage(1 << 16)
+	return c, err
+}

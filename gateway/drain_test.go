@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// TestDrain shuts the gateway down under an idle session, one in a transaction, and one
+// whose statement runs: the first ends at once, the others when they are done.
+func TestDrain(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 20 * time.Second })
+	idle, open, running := raw(t, g, s, 0), raw(t, g, s, 0), raw(t, g, s, 0)
+	if _, err := exec(t, open, "begin"); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := running.Exec(context.Background(), "select sleep(0.5)")
+		result <- err
+	}()
+	g.records.wait(t, 0)
+	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- g.Shutdown(context.Background()) }()
+	wantShutdown(t, "the idle session", idle)
+	if err := <-result; err != nil {
+		t.Errorf("the running statement: %v", err)
+	}
+	if _, err := exec(t, open, "select 1"); err != nil {
+		t.Errorf("a statement of the open transaction: %v", err)
+	}
+	if _, err := exec(t, open, "commit"); err != nil {
+		t.Errorf("the open transaction's commit: %v", err)
+	}
+	if n := <-ended; n != 0 {
+		t.Errorf("Shutdown ended %d sessions, want 0", n)
+	}
+	if _, err := connect(t, g.addr); err == nil {
+		t.Error("a client was let in after Shutdown")
+	}
+}
+
+// wantShutdown waits for the unasked error that says good-bye.
+func wantShutdown(t *testing.T, who string, c *mysqlconn.Client) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.Seq = 0
+	p, err := c.ReadMessage(1 << 16)
+	var e mysqlwire.Err
+	if err != nil || e.Decode(p) != nil || e.Number != mysqlwire.ErrnoServerShutdown {
+		t.Errorf("%s was told %q, %v; want error 1053", who, p, err)
+	}
+}
+
+// TestDrainLimit ends what does not finish within the drain timeout, with an error that
+// says so.
+func TestDrainLimit(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 100 * time.Millisecond })
+	open, running := raw(t, g, s, 0), raw(t, g, s, 0)
+	if _, err := exec(t, open, "begin"); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := running.Exec(context.Background(), "select sleep(5)")
+		result <- err
+	}()
+	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := g.Shutdown(context.Background()); n != 2 {
+		t.Errorf("Shutdown ended %d sessions, want 2", n)
+	}
+	if e, ok := serverError(<-result); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
+		t.Errorf("the running statement got %v, want error 1053 that names --drain-timeout", e)
+	}
+	wantShutdown(t, "the open transaction", open)
+}
+
+func TestIdleTimeout(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = 50 * time.Millisecond })
+	c, open := raw(t, g, s, 0), raw(t, g, s, 0)
+	if _, err := exec(t, open, "begin"); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.Seq = 0
+	p, err := c.ReadMessage(1 << 16)
+	var e mysqlwire.Err
+	if err != nil || e.Decode(p) != nil || !strings.Contains(string(e.Message), "--idle-timeout") {
+		t.Errorf("the idle client was told %q, %v", p, err)
+	}
+	if _, err := exec(t, open, "commit"); err != nil {
+		t.Errorf("a session in a transaction was closed for being idle: %v", err)
+	}
+}
