@@ -27,8 +27,9 @@ type Options[K comparable, V any] struct {
 	// once for each Set: an entry's size is fixed at insertion. Default: 0.
 	Size func(K, V) int64
 
-	// MaxEntry is the most bytes that one entry may be charged; larger ones are refused.
-	// Default: an eighth of the capacity, so that no single entry can displace more.
+	// MaxEntry is the most bytes that one entry may be charged, its node included; larger
+	// ones are refused. Default: an eighth of the capacity, so that no single entry can
+	// displace more.
 	MaxEntry int64
 
 	// OnEvict is told of each entry that leaves, for whatever reason, after it has left and
@@ -76,9 +77,6 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	if c.size == nil {
 		c.size = func(K, V) int64 { return 0 }
 	}
-	if o.MaxEntry < 0 {
-		return nil, fmt.Errorf("bytecache: largest entry of %d bytes is negative", o.MaxEntry)
-	}
 	stripes := 1
 	for stripes < 2*runtime.GOMAXPROCS(0) && stripes < 64 {
 		stripes *= 2
@@ -86,6 +84,9 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	c.counters = make([]counters, stripes)
 	c.calls = make([]callList[K, V], callLists)
 	c.nodeBytes = int64(heapsize.Object(unsafe.Sizeof(node[K, V]{}), true))
+	if o.MaxEntry != 0 && o.MaxEntry < c.nodeBytes {
+		return nil, fmt.Errorf("bytecache: a largest entry of %d bytes admits none: each takes %d before what it owns", o.MaxEntry, c.nodeBytes)
+	}
 	c.fixedBytes = int64(heapsize.Object(unsafe.Sizeof(*c), true) +
 		heapsize.Array(uintptr(stripes), unsafe.Sizeof(counters{}), false) +
 		heapsize.Array(callLists, unsafe.Sizeof(callList[K, V]{}), true))

@@ -34,8 +34,10 @@ func TestNewRefuses(t *testing.T) {
 	if err := c.Resize(least - 1); !errors.Is(err, ErrCapacity) || c.Capacity() != least {
 		t.Errorf("Resize below the least: %v, capacity %d", err, c.Capacity())
 	}
-	if _, err := New(Options[int, int]{Capacity: 1 << 20, MaxEntry: -1}); err == nil {
-		t.Error("a negative largest entry is accepted")
+	for _, none := range []int64{-1, 1, c.nodeBytes - 1} {
+		if _, err := New(Options[int, int]{Capacity: 1 << 20, MaxEntry: none}); err == nil {
+			t.Errorf("a largest entry of %d bytes, which admits none, is accepted", none)
+		}
 	}
 }
 

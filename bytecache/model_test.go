@@ -75,7 +75,7 @@ func TestModel(t *testing.T) {
 			}
 			o.Capacity = 8<<10 + rng.Int64N(1<<(10+rng.IntN(10)))
 			if rng.IntN(3) == 0 {
-				o.MaxEntry = 1 + rng.Int64N(2*o.Capacity)
+				o.MaxEntry = 200 + rng.Int64N(2*o.Capacity)
 			}
 			c, err := New(o)
 			if err != nil {

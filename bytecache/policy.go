@@ -139,7 +139,7 @@ func (c *Cache[K, V]) leaveWindow(n *node[K, V], excess int64) {
 // contend reports whether n is asked for more often than the entries together that must go to
 // free excess bytes, and evicts those if so. A victim must not go for something of lesser
 // use, and a large entry must be worth all the small ones it displaces ("Aggregated Victims" in
-// Einziger, Eytan, Friedman, Manes: Lightweight Robust Size Aware Cache Management, 2021).
+// Einziger, Eytan, Friedman, Manes: Lightweight Robust Size Aware Cache Management).
 //
 // n is in no list.
 func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {

@@ -66,7 +66,7 @@ func TestMapAgainstHeap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for range 40 {
+			for range 15 {
 				history := make([]int, 1+rng.IntN(4))
 				for i := range history {
 					history[i] = rng.IntN(1 << (1 + rng.IntN(13)))

@@ -114,7 +114,7 @@ func render(t *tree, seen map[*tree]int, b *strings.Builder) {
 // TestWalkAgainstHeap grows random trees out of a large text, detaches them, and compares what
 // the heap keeps with what the walk says: the text must be gone.
 func TestWalkAgainstHeap(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		w := heapsize.Walk{Detach: true}
 		keep := make([]*tree, 20)
