@@ -38,6 +38,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"docs":    archtest.Docs,
 		"inits":   archtest.Inits,
 		"globals": archtest.Globals,
+		"sleeps":  archtest.Sleeps,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},
