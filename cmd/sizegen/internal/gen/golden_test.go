@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"golang.org/x/tools/go/packages"
 	"golang.org/x/tools/txtar"
 )
 
@@ -49,6 +50,7 @@ func TestGolden(t *testing.T) {
 				}
 				return b.String()
 			}
+			checkCompiles(t, cfg.Dir, files)
 			var b strings.Builder
 			for _, f := range files {
 				rel, err := filepath.Rel(cfg.Dir, f.Path)
@@ -76,6 +78,11 @@ func writeModule(tb testing.TB, dir, text string) {
 	for _, f := range a.Files {
 		files[f.Name] = string(f.Data)
 	}
+	writeFiles(tb, dir, files)
+}
+
+func writeFiles(tb testing.TB, dir string, files map[string]string) {
+	tb.Helper()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -85,6 +92,52 @@ func writeModule(tb testing.TB, dir, text string) {
 			tb.Fatal(err)
 		}
 	}
+}
+
+// checkCompiles writes the files and type-checks the module with them.
+func checkCompiles(t *testing.T, dir string, files []File) {
+	t.Helper()
+	for _, f := range files {
+		if f.Data == nil {
+			continue
+		}
+		if err := os.WriteFile(f.Path, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The module gets this one's heapsize, which needs nothing but the standard library.
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tare := map[string]string{
+		"go.mod":      string(mod) + "\nrequire github.com/taredb/tare v0.0.0\n\nreplace github.com/taredb/tare => ./tare\n",
+		"tare/go.mod": "module github.com/taredb/tare\n\ngo 1.26\n",
+	}
+	sources, err := filepath.Glob("../../../../heapsize/*.go")
+	if err != nil || len(sources) == 0 {
+		t.Fatal("no sources of heapsize: ", err)
+	}
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tare["tare/heapsize/"+filepath.Base(name)] = string(text)
+	}
+	writeFiles(t, dir, tare)
+	pkgs, err := packages.Load(&packages.Config{Mode: loadMode &^ packages.NeedDeps, Dir: dir, Tests: true}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		for _, e := range p.Errors {
+			t.Errorf("%s does not compile with what was generated: %v", p.ID, e)
+		}
+	})
 }
 
 // TestDeterministic generates twice what has many of everything.

@@ -67,7 +67,7 @@ func TestWalkAgainstHeap(t *testing.T) {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}
-	const copies = 200
+	const copies = 100
 	entries := make([]*Entry, 0, copies)
 	w.Reset()
 	live()
@@ -119,23 +119,30 @@ func TestDetachLetsTheTextGo(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	p := sqlparser.NewTestParser()
 	parse(t, p, "select 1")
-	before := live()
-	text := "select a.b, c from a where c = 'text' and d in (1, 2) /*" + strings.Repeat("x", 2<<20) + "*/"
 	want := sqlparser.String(parse(t, p, "select a.b, c from a where c = 'text' and d in (1, 2)"))
-	e := &Entry{parse(t, p, text)}
-	text = ""
-	if held := live() - before; held < 2<<20 {
-		t.Fatalf("%d bytes held before detaching: the tree does not pin its text", held)
+	var off int64
+	for range 3 { // an object of the parser's pool may come or go
+		before := live()
+		text := "select a.b, c from a where c = 'text' and d in (1, 2) /*" + strings.Repeat("x", 2<<20) + "*/"
+		e := &Entry{parse(t, p, text)}
+		text = ""
+		if held := live() - before; held < 2<<20 {
+			t.Fatalf("%d bytes held before detaching: the tree does not pin its text", held)
+		}
+		bytes, err := e.CachedSize(&heapsize.Walk{Detach: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		off = live() - before - bytes
+		if got := sqlparser.String(e.Statement); got != want {
+			t.Errorf("the tree reads %s, was %s", got, want)
+		}
+		if -512 <= off && off <= 512 {
+			break
+		}
 	}
-	bytes, err := e.CachedSize(&heapsize.Walk{Detach: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if grown := live() - before; grown > bytes+4096 {
-		t.Errorf("heap grew by %d bytes with the text dropped, walked %d", grown, bytes)
-	}
-	if got := sqlparser.String(e.Statement); got != want {
-		t.Errorf("the tree reads %s, was %s", got, want)
+	if off < -512 || off > 512 {
+		t.Errorf("with the text dropped, the heap is %d bytes off what was walked", off)
 	}
 }
 

