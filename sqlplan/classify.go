@@ -47,10 +47,13 @@ func (a *analysis) statement(lo, hi int) {
 		a.routineBody(lo, hi)
 		return
 	}
+	if a.types == 0 {
+		a.readOnly = true
+	}
 	at := a.skipWrapper(lo, hi)
 	t, next := a.verb(at, hi)
-	if a.types == 0 {
-		a.typ, a.readOnly = t, true
+	if a.typ == TypeUnknown {
+		a.typ = t
 	}
 	a.types.add(t)
 	before := a.effects
@@ -99,6 +102,7 @@ func (a *analysis) skipWrapper(lo, hi int) int {
 		return lo
 	}
 	a.wrapped = true
+	a.compound(lo, hi)
 	for i := lo + 2; i < hi; i++ {
 		if a.is(i, "for") {
 			return i + 1

@@ -88,13 +88,11 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 		switch a.word(i) {
 		case "temporary":
 			temporary = true
-		case "or", "replace", "definer", "aggregate", "":
-			continue
 		case "procedure", "function", "trigger", "event", "package":
 			a.routine = true
 			a.compound(lo, hi)
 		}
-		if !a.isDefinerTail(i) {
+		if a.isObject(i) {
 			break
 		}
 	}
@@ -107,14 +105,15 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 	a.effects |= EffectSchema | EffectImplicitCommit
 }
 
-// isDefinerTail reports whether the word at i may stand between CREATE and what it creates.
-func (a *analysis) isDefinerTail(i int) bool {
+// isObject reports whether the word at i says what a definition defines; before it stand OR
+// REPLACE, DEFINER and their like.
+func (a *analysis) isObject(i int) bool {
 	switch a.word(i) {
-	case "table", "view", "database", "schema", "index", "unique", "fulltext", "spatial", "server", "tablespace",
-		"procedure", "function", "trigger", "event", "package", "sequence", "undo", "logfile":
-		return false
+	case "table", "view", "database", "index", "unique", "fulltext", "spatial", "server", "tablespace", "procedure",
+		"function", "trigger", "event", "package", "sequence", "undo", "logfile":
+		return true
 	}
-	return true
+	return false
 }
 
 func (a *analysis) endEffects(t Type, next, hi int) {

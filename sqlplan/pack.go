@@ -17,7 +17,7 @@ func (a *analysis) conclude() {
 	a.guessTables()
 	switch a.typ {
 	case TypeBegin, TypeCommit, TypeRollback, TypeSavepoint, TypeUse, TypeUnlock, TypeDeallocate, TypeKill, TypeXA:
-		a.parsed = !a.opaque // they name no table, in whatever form
+		a.parsed = !a.opaque && a.depth == 0 // they name no table, in whatever form
 	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
 		a.effects |= EffectFunction
 		a.readOnly = false

@@ -16,8 +16,8 @@ import (
 
 // A Statement is what Plan needs to know about a statement in order to plan it.
 type Statement struct {
-	// SQL is the statement as the client sent it, whole or its beginning. It is looked at only
-	// when Text is not the whole normalized text.
+	// SQL is the statement as the client sent it, whole or its beginning. It is classified when
+	// Text is not the whole normalized text, and otherwise only asked whether it is Divergent.
 	SQL []byte
 	// Complete says that SQL is whole.
 	Complete bool
@@ -171,9 +171,7 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	}
 	a.classify()
 	if j.whole && len(text) <= p.opts.MaxParse {
-		p.parsers <- struct{}{}
-		a.parse(p.parser)
-		<-p.parsers
+		p.parse(&a)
 	}
 	a.conclude()
 	if a.parsed {
@@ -188,6 +186,13 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 		return plan, RefusedList
 	}
 	return plan, keep
+}
+
+// parse runs the parser when there is a place for one more.
+func (p *Planner) parse(a *analysis) {
+	p.parsers <- struct{}{}
+	defer func() { <-p.parsers }()
+	a.parse(p.parser)
 }
 
 // SetRules puts other rules in force. Plans made under the old ones are unreachable when it
