@@ -55,7 +55,10 @@ type Conn struct {
 func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, DefaultBuffer)) }
 
 // NewBuffer makes a Conn that reads into buf.
-func NewBuffer(nc net.Conn, buf []byte) *Conn { return &Conn{nc: nc, raw: nc, buf: buf} }
+func NewBuffer(nc net.Conn, buf []byte) *Conn {
+	nc = newSocket(nc)
+	return &Conn{nc: nc, raw: nc, buf: buf}
+}
 
 // Buffered is a view of the bytes that were read and not consumed, valid until the next
 // call of Fill, Grow, SwapBuffer or ReadMessage.
