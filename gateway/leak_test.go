@@ -87,7 +87,7 @@ func TestNothingLeaks(t *testing.T) {
 	if goroutines2 > goroutines || fds2 > fds {
 		t.Errorf("after %d connections: %d goroutines and %d descriptors, before: %d and %d", cycles, goroutines2, fds2, goroutines, fds)
 	}
-	if grown := int64(bytes2) - int64(bytes); grown > int64(cycles)*50 {
+	if grown := int64(bytes2) - int64(bytes); grown > int64(cycles)*256 {
 		t.Errorf("after %d connections %d bytes more are in use: %d a connection", cycles, grown, grown/int64(cycles))
 	}
 	g.watcher.mu.Lock()
