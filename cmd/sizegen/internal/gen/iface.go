@@ -41,19 +41,10 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 		e.printf("case interface{ WalkHeapPointer(*%s, any) }:\n%s.WalkHeapPointer(w, %s)\n", e.o.heapsize("Walk"), v, v)
 	}
 	if values {
-		f := e.local("f")
-		e.printf("case interface{ WalkHeapValue(*%s, any, %s) func() any }:\n", e.o.heapsize("Walk"), e.o.unsafe("Pointer"))
-		e.printf("if %s := %s.WalkHeapValue(w, %s, %s(%s)); %s != nil {\nw.After(func() { %s = %s()%s })\n}\n",
-			f, v, v, e.o.unsafe("Pointer"), pointerTo(x), f, x, f, assertion(e.o, t, u))
+		e.printf("case interface{ WalkHeapValue(*%s, any, %s) }:\n%s.WalkHeapValue(w, %s, %s(%s))\n",
+			e.o.heapsize("Walk"), e.o.unsafe("Pointer"), v, v, e.o.unsafe("Pointer"), pointerTo(x))
 	}
 	e.printf("default:\nw.Unknown(%q, %s)\n}\n", e.what, v)
-}
-
-func assertion(o *output, t types.Type, u *types.Interface) string {
-	if u.Empty() {
-		return ""
-	}
-	return ".(" + o.typeName(t) + ")"
 }
 
 // walkDynamic walks v, the dynamic value of type d in the interface variable x.
@@ -82,7 +73,7 @@ func (e *emitter) walkDynamic(x, v string, d types.Type) {
 	c := e.local("c")
 	e.printf("if %s := %s(w, %s, %s, %t); %s != nil {\n", c, e.o.heapsize("Unbox"), box, v, hasPointers(d), c)
 	e.walk("*"+c, d)
-	e.printf("if w.Detach {\nw.After(func() { %s = *%s })\n}\n}\n", x, c)
+	e.printf("}\n")
 	if text {
 		e.printf("}\n")
 	}
@@ -321,25 +312,21 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
 	switch {
 	case pointerShaped(n):
 		b.WriteString(e.capture(func() { e.walk("v", n) }))
-		b.WriteString("return nil\n")
 	case zeroSize(n):
-		b.WriteString("return nil\n")
 	case !replaced(n):
 		b.WriteString(e.capture(func() {
 			e.block(fmt.Sprintf("if w.Box(box, %s(v), %t) {\n", o.unsafe("Sizeof"), hasPointers(n)), func() { e.walk("v", n) })
 		}))
-		b.WriteString("return nil\n")
 	default:
 		if isString(n) {
-			b.WriteString("if v == \"\" {\nreturn nil\n}\n")
+			b.WriteString("if v == \"\" {\nreturn\n}\n")
 		}
-		fmt.Fprintf(&b, "c := %s(w, box, v, %t)\nif c == nil {\nreturn nil\n}\n", o.heapsize("Unbox"), hasPointers(n))
-		b.WriteString(e.capture(func() { e.walk("*c", n) }))
-		b.WriteString("if !w.Detach {\nreturn nil\n}\nreturn func() any { return *c }\n")
+		fmt.Fprintf(&b, "if c := %s(w, box, v, %t); c != nil {\n%s}\n", o.heapsize("Unbox"), hasPointers(n),
+			e.capture(func() { e.walk("*c", n) }))
 	}
 	o.declare(declMethod, name+".WalkHeapValue", fmt.Sprintf(
 		"// WalkHeapValue leads w over v, which an interface of another package holds: self, in the\n"+
-			"// variable at box. It returns what to put there once the strings are detached, or nil.\n"+
-			"func (v %s) WalkHeapValue(w *%s, self any, box %s) func() any {\n%s}\n",
+			"// variable at box. It does not speak for types that v is embedded in.\n"+
+			"func (v %s) WalkHeapValue(w *%s, self any, box %s) {\n%s}\n",
 		name, walk, o.unsafe("Pointer"), b.String()))
 }

@@ -240,9 +240,6 @@ func walkHeapSqlparserAlterOption(w *heapsize.Walk, p *sqlparser.AlterOption) {
 		if v1 != "" {
 			if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
 				walkHeapSqlparserAlgorithmValue(w, c2)
-				if w.Detach {
-					w.After(func() { *p = *c2 })
-				}
 			}
 		}
 	case sqlparser.TableOptions:
@@ -1401,9 +1398,6 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		if v1 != "" {
 			if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
 				walkHeapSqlparserListArg(w, c2)
-				if w.Detach {
-					w.After(func() { *p = *c2 })
-				}
 			}
 		}
 	case sqlparser.ValTuple:
@@ -2844,9 +2838,6 @@ func walkHeapSqlparserSimpleTableExpr(w *heapsize.Walk, p *sqlparser.SimpleTable
 	case sqlparser.TableName:
 		if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
 			walkHeapSqlparserTableName(w, c2)
-			if w.Detach {
-				w.After(func() { *p = *c2 })
-			}
 		}
 	default:
 		w.Unknown("sqlparser.SimpleTableExpr", v1)

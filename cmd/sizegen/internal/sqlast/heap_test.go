@@ -189,4 +189,17 @@ func BenchmarkCachedSize(b *testing.B) {
 			}
 		})
 	}
+	b.Run("vitess", func(b *testing.B) {
+		b.ReportAllocs()
+		i, sum := 0, int64(0)
+		for b.Loop() {
+			if s, ok := entries[i%len(entries)].Statement.(interface{ CachedSize(alloc bool) int64 }); ok {
+				sum += s.CachedSize(true)
+			}
+			i++
+		}
+		if sum == 0 {
+			b.Fatal("nothing sized")
+		}
+	})
 }

@@ -82,11 +82,9 @@ func walkHeapAnimal(w *heapsize.Walk, p *Animal) {
 	case interface{ WalkHeapPointer(*heapsize.Walk, any) }:
 		v1.WalkHeapPointer(w, v1)
 	case interface {
-		WalkHeapValue(*heapsize.Walk, any, unsafe.Pointer) func() any
+		WalkHeapValue(*heapsize.Walk, any, unsafe.Pointer)
 	}:
-		if f2 := v1.WalkHeapValue(w, v1, unsafe.Pointer(p)); f2 != nil {
-			w.After(func() { *p = f2().(Animal) })
-		}
+		v1.WalkHeapValue(w, v1, unsafe.Pointer(p))
 	default:
 		w.Unknown("zoo.Animal", v1)
 	}
@@ -126,9 +124,6 @@ func walkHeapAny(w *heapsize.Walk, p *any) {
 		if v1 != "" {
 			if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
 				w.String(c2)
-				if w.Detach {
-					w.After(func() { *p = *c2 })
-				}
 			}
 		}
 	case []uint8:
@@ -363,9 +358,6 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		if v71 != "" {
 			if c72 := heapsize.Unbox(w, unsafe.Pointer(&p.Either), v71, true); c72 != nil {
 				walkHeapLabel(w, c72)
-				if w.Detach {
-					w.After(func() { p.Either = *c72 })
-				}
 			}
 		}
 	default:
@@ -550,9 +542,6 @@ func walkHeapShape(w *heapsize.Walk, p *Shape) {
 	case Duo:
 		if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
 			walkHeapDuo(w, c2)
-			if w.Detach {
-				w.After(func() { *p = *c2 })
-			}
 		}
 	case Nothing:
 	case Polygon:
@@ -564,17 +553,11 @@ func walkHeapShape(w *heapsize.Walk, p *Shape) {
 	case Square:
 		if c3 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c3 != nil {
 			walkHeapSquare(w, c3)
-			if w.Detach {
-				w.After(func() { *p = *c3 })
-			}
 		}
 	case Title:
 		if v1 != "" {
 			if c4 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c4 != nil {
 				walkHeapTitle(w, c4)
-				if w.Detach {
-					w.After(func() { *p = *c4 })
-				}
 			}
 		}
 	case Unit:

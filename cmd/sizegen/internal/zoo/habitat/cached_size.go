@@ -20,20 +20,14 @@ func (p *Bird) WalkHeapPointer(w *heapsize.Walk, self any) {
 }
 
 // WalkHeapValue leads w over v, which an interface of another package holds: self, in the
-// variable at box. It returns what to put there once the strings are detached, or nil.
-func (v Bird) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+// variable at box. It does not speak for types that v is embedded in.
+func (v Bird) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) {
 	if _, ok := self.(Bird); !ok {
 		w.Unknown("habitat.Bird", self)
 	}
-	c := heapsize.Unbox(w, box, v, true)
-	if c == nil {
-		return nil
+	if c := heapsize.Unbox(w, box, v, true); c != nil {
+		walkHeapBird(w, c)
 	}
-	walkHeapBird(w, c)
-	if !w.Detach {
-		return nil
-	}
-	return func() any { return *c }
 }
 
 // WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
@@ -59,13 +53,12 @@ func (p *Herd) WalkHeapPointer(w *heapsize.Walk, self any) {
 }
 
 // WalkHeapValue leads w over v, which an interface of another package holds: self, in the
-// variable at box. It returns what to put there once the strings are detached, or nil.
-func (v Herd) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+// variable at box. It does not speak for types that v is embedded in.
+func (v Herd) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) {
 	if _, ok := self.(Herd); !ok {
 		w.Unknown("habitat.Herd", self)
 	}
 	walkHeapHerd(w, &v)
-	return nil
 }
 
 // WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
@@ -80,23 +73,17 @@ func (p *Name) WalkHeapPointer(w *heapsize.Walk, self any) {
 }
 
 // WalkHeapValue leads w over v, which an interface of another package holds: self, in the
-// variable at box. It returns what to put there once the strings are detached, or nil.
-func (v Name) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+// variable at box. It does not speak for types that v is embedded in.
+func (v Name) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) {
 	if _, ok := self.(Name); !ok {
 		w.Unknown("habitat.Name", self)
 	}
 	if v == "" {
-		return nil
+		return
 	}
-	c := heapsize.Unbox(w, box, v, true)
-	if c == nil {
-		return nil
+	if c := heapsize.Unbox(w, box, v, true); c != nil {
+		walkHeapName(w, c)
 	}
-	walkHeapName(w, c)
-	if !w.Detach {
-		return nil
-	}
-	return func() any { return *c }
 }
 
 // WalkHeapPointer leads w over *p where an interface of another package holds p: self. It
@@ -109,13 +96,12 @@ func (p *Snake) WalkHeapPointer(w *heapsize.Walk, self any) {
 }
 
 // WalkHeapValue leads w over v, which an interface of another package holds: self, in the
-// variable at box. It returns what to put there once the strings are detached, or nil.
-func (v Snake) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) func() any {
+// variable at box. It does not speak for types that v is embedded in.
+func (v Snake) WalkHeapValue(w *heapsize.Walk, self any, box unsafe.Pointer) {
 	if _, ok := self.(Snake); !ok {
 		w.Unknown("habitat.Snake", self)
 	}
 	w.Box(box, unsafe.Sizeof(v), false)
-	return nil
 }
 
 // walkHeapBird walks what a value of type habitat.Bird holds.
