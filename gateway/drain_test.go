@@ -27,7 +27,7 @@ func TestDrain(t *testing.T) {
 	}()
 	g.records.wait(t, 0)
 	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // polls: the statement is on its way
 	}
 	ended := make(chan int, 1)
 	go func() { ended <- g.Shutdown(context.Background()) }()
@@ -76,7 +76,7 @@ func TestDrainLimit(t *testing.T) {
 		result <- err
 	}()
 	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // polls: the statement is on its way
 	}
 	if n := g.Shutdown(context.Background()); n != 2 {
 		t.Errorf("Shutdown ended %d sessions, want 2", n)

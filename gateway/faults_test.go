@@ -286,7 +286,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("third connection of a user: %v, want error 1203 (42000)", err)
 	}
 	for g.Sessions() > 2 { // the refused one is on its way out
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // polls: the sessions end
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -303,7 +303,7 @@ func TestLimits(t *testing.T) {
 	first.Close()
 	second.Close()
 	for g.Sessions() > 1 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // polls: the sessions end
 	}
 	mustConnect(t, g.addr)
 }

@@ -77,7 +77,7 @@ func TestNothingLeaks(t *testing.T) {
 		}
 		wg.Wait()
 		for g.Sessions() > 0 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // polls: the last sessions end
 		}
 	}
 	run(200)
@@ -103,7 +103,7 @@ func settle(t *testing.T, counts func() (int, int)) (a, b int, bytes uint64) {
 	t.Helper()
 	a, b = counts()
 	for range 50 {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // polls: the peers are gone
 		a2, b2 := counts()
 		a, b = min(a, a2), min(b, b2)
 	}

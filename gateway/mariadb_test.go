@@ -513,7 +513,7 @@ func TestClientVanishes(t *testing.T) {
 			c.Seq = 0
 			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(3)"...)))
 			for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) == 0 {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // polls: the statement is on its way
 			}
 			c.NetConn().Close()
 			start := time.Now()
@@ -521,7 +521,7 @@ func TestClientVanishes(t *testing.T) {
 				if time.Since(start) > 10*time.Second {
 					t.Fatal("the session goes on without its client")
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // polls: the session ends
 			}
 			if r, _, text := g.records.wait(t, 0); r.ErrorNumber == 0 || !strings.Contains(text, "client left") {
 				t.Errorf("record: error %d %q", r.ErrorNumber, text)

@@ -1,0 +1,47 @@
+// Package gateway is the MySQL server side of Tare: it accepts clients, logs them in at the
+// backend with the backend's own accounts, relays their commands and the responses, knows
+// each statement by its digest and plan, and hands out a record of it.
+//
+// # Terms
+//
+// A session is one client connection on one backend connection of its own, served by one
+// goroutine. A turn is one command with its response. A record is what is told of one
+// statement, to the query log and to observers. A cause is why a waiting session was woken
+// from outside.
+//
+// # Data flow
+//
+//	client ──► awaitCommand ──► digest ──► plan ──► rules ──► forward ──► backend
+//	client ◄── relay, from buffer to buffer: mysqlwire.Response ◄──────── backend
+//	              └──► record ──► querylog, live, metrics, observers
+//
+// A login relays the backend's own challenge, so that no password is kept and every account
+// works unchanged; TLS is mirrored, so that every method works verbatim. The exceptions, where
+// only one leg has TLS, are in auth.go.
+//
+// Commands up to Options.StatementMemory are held whole and passed on in one write. Longer
+// ones pass through a small buffer in pieces, digested on their way; the last piece waits
+// until the rules have been asked.
+//
+// No session has a goroutine, a timer or a deadline of its own for waiting. One epoll set in
+// the process notices peers that hang up on whoever is not reading from them (watcher); one
+// sweeper looks for idle sessions; Shutdown interrupts. They all do the same: set a cause
+// and a deadline in the past, which wakes the session's read (hangup.go).
+//
+// # Cost
+//
+// A statement whose plan is cached makes no heap allocation between its first byte read and
+// its record in the log: four system calls that do something (two reads, two writes), two
+// reads that find nothing, and the waits between. With TLS, crypto/tls makes at most one
+// small object for each record it reads. An idle connection costs some 20 KiB.
+//
+// # What it does not do
+//
+// It pools no connections, splits no reads from writes, retries nothing and never sends a
+// statement twice. Compression is not agreed on with either side. What follows a BINLOG DUMP
+// is passed through unread. Backends over a unix socket are refused by the configuration:
+// unix_socket authentication would see Tare's own user.
+//
+// Specification: MySQL "Client/Server Protocol" (dev.mysql.com/doc/dev/mysql-server), MariaDB
+// "Clients & Connectors: MariaDB Protocol"; the end of each response is in mysqlwire.Response.
+package gateway
