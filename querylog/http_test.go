@@ -219,13 +219,17 @@ func TestReaderLeaves(t *testing.T) {
 	srv.Client().CloseIdleConnections()
 }
 
-// TestRingWraps looks through rings of many sizes: what is in them is always the newest
-// lines, whole.
+// TestRingWraps fills a ring many times with lines that wrap at all places: what is in it is
+// always the newest lines, whole.
 func TestRingWraps(t *testing.T) {
-	for size := 4096; size < 4096+300; size += 13 {
-		r := newRing(size, "b")
+	for pad := 1; pad < 24; pad++ {
+		const size = 4096
+		r := newRing(size+pad, "b")
+		if len(r.buf) != size {
+			t.Fatalf("a ring of %d bytes has %d", size+pad, len(r.buf))
+		}
 		for i := range 200 {
-			line := fmt.Appendf(nil, "kind:statement\tseq:%d\tpad:%s\n", i, strings.Repeat("x", i*7%150))
+			line := fmt.Appendf(nil, "kind:statement\tseq:%d\tpad:%s\n", i, strings.Repeat("x", i*pad%150))
 			r.append(&batch{buf: line, lines: 1})
 			rd := r.attach(true)
 			got, missed, _ := rd.read(nil)

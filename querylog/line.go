@@ -124,6 +124,11 @@ func (l *Line) String(name, value string) { l.Bytes(name, view(value)) }
 // written in base64 under the name with "_base64" behind it.
 func (l *Line) Bytes(name string, b []byte) {
 	l.key(name)
+	l.bytesValue(b)
+}
+
+// bytesValue writes b behind a name.
+func (l *Line) bytesValue(b []byte) {
 	if l.Format == Text {
 		l.buf = AppendEscaped(l.buf, b)
 		return
@@ -180,6 +185,10 @@ func (l *Line) Duration(name string, d time.Duration) { l.Int(name, int64(d)) }
 // Time writes t in UTC as RFC 3339 with nine decimals.
 func (l *Line) Time(name string, t time.Time) {
 	l.key(name)
+	l.timeValue(t)
+}
+
+func (l *Line) timeValue(t time.Time) {
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
 		l.appendTime(t)
@@ -194,11 +203,7 @@ func (l *Line) appendTime(t time.Time) {
 		l.fillSecond(t, sec)
 	}
 	b := append(l.buf, l.second[:]...)
-	at := len(b)
-	b = appendUint(b, 1e9+uint64(t.Nanosecond())) // ten digits, of which the first goes
-	copy(b[at:], b[at+1:])
-	b[len(b)-1] = 'Z'
-	l.buf = b
+	l.buf = appendNanos(b, uint32(t.Nanosecond()))
 }
 
 // fillSecond keeps "2006-01-02T15:04:05." of t. Years that RFC 3339 cannot write are
@@ -216,12 +221,24 @@ func (l *Line) fillSecond(t time.Time, sec int64) {
 // Addr writes an address and port; IPv6 addresses in brackets.
 func (l *Line) Addr(name string, a netip.AddrPort) {
 	l.key(name)
+	l.addrValue(a)
+}
+
+func (l *Line) addrValue(a netip.AddrPort) {
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
 	}
-	if ip := a.Addr(); ip.Zone() == "" {
+	switch ip := a.Addr(); {
+	case ip.Is4():
+		b := l.buf
+		for _, octet := range ip.As4() {
+			b = append(appendOctet(b, octet), '.')
+		}
+		b[len(b)-1] = ':'
+		l.buf = appendUint(b, uint64(a.Port()))
+	case ip.Zone() == "":
 		l.buf = a.AppendTo(l.buf)
-	} else {
+	default:
 		// A zone may hold any byte.
 		at := len(l.buf)
 		l.buf = a.AppendTo(l.buf)
@@ -239,6 +256,10 @@ func (l *Line) Addr(name string, a netip.AddrPort) {
 // Hex writes b as lower-case hexadecimal digits.
 func (l *Line) Hex(name string, b []byte) {
 	l.key(name)
+	l.hexValue(b)
+}
+
+func (l *Line) hexValue(b []byte) {
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
 	}

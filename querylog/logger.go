@@ -195,7 +195,7 @@ func (l *Logger) LogEntry(e Entry) {
 		line := &sl.line
 		line.Begin(sl.b.buf, e.Kind())
 		line.Token("boot", l.boot)
-		line.Uint("seq", seq)
+		line.uintAt(&keySeq, seq)
 		e.AppendFields(line)
 		if reason != emitAll {
 			line.Token("emit_reason", reason)

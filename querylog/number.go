@@ -20,11 +20,9 @@ var powers = [20]uint64{
 
 // digits is the number of decimal digits of v.
 func digits(v uint64) int {
-	n := bits.Len64(v|1) * 1233 >> 12 // about log10
-	if v|1 >= powers[n] {
-		n++
-	}
-	return n
+	v |= 1
+	n := bits.Len64(v) * 1233 >> 12     // the result, or one less
+	return n + int((powers[n]-1-v)>>63) // one where v is past powers[n]-1, without a branch
 }
 
 // appendUint appends v in decimal. Unlike strconv it writes the digits in their place
@@ -59,4 +57,29 @@ func appendInt(b []byte, v int64) []byte {
 		return appendUint(append(b, '-'), -uint64(v))
 	}
 	return appendUint(b, uint64(v))
+}
+
+// appendOctet appends v in decimal.
+func appendOctet(b []byte, v byte) []byte {
+	switch {
+	case v < 10:
+		return append(b, '0'+v)
+	case v < 100:
+		return append(b, pairs[v*2], pairs[v*2+1])
+	}
+	h := v / 100
+	v = (v - h*100) * 2
+	return append(b, '0'+h, pairs[v], pairs[v+1])
+}
+
+// appendNanos appends the nine digits of ns, which is less than a second, and Z.
+func appendNanos(b []byte, ns uint32) []byte {
+	hi := ns / 10_000
+	lo := ns - hi*10_000
+	top := hi / 10_000
+	hi -= top * 10_000
+	a, c := hi/100*2, hi%100*2
+	e, g := lo/100*2, lo%100*2
+	return append(b, '0'+byte(top), pairs[a], pairs[a+1], pairs[c], pairs[c+1],
+		pairs[e], pairs[e+1], pairs[g], pairs[g+1], 'Z')
 }

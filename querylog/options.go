@@ -19,8 +19,8 @@ type Options struct {
 	Sampling Sampling
 	Filter   Filter
 
-	// RingBytes is the size of the ring in memory that ServeHTTP shows: 0 means
-	// DefaultRingBytes, a negative number no ring.
+	// RingBytes is the size of the ring in memory that ServeHTTP shows, rounded down to a
+	// power of two: 0 means DefaultRingBytes, a negative number no ring.
 	RingBytes     int
 	RingRedaction Redaction
 

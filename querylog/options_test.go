@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"fmt"
 	"io"
 	"path/filepath"
 	"strconv"
@@ -185,7 +186,20 @@ func TestNumbers(t *testing.T) {
 			checkNumber(t, p+uint64(d))
 		}
 	}
-	checkNumber(t, 1<<63)
+	for i := range 64 {
+		checkNumber(t, 1<<i)
+		checkNumber(t, 1<<i-1)
+	}
+	for v := range 256 {
+		if got := string(appendOctet(nil, byte(v))); got != strconv.Itoa(v) {
+			t.Errorf("octet %d: got %s", v, got)
+		}
+	}
+	for ns := uint32(1); ns < 1e9; ns = ns*7 + 3 {
+		if got, want := string(appendNanos(nil, ns)), fmt.Sprintf("%09dZ", ns); got != want {
+			t.Errorf("nanoseconds: got %s, want %s", got, want)
+		}
+	}
 	checkNumber(t, 1<<64-1)
 }
 

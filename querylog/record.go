@@ -150,47 +150,47 @@ var filterFields = []string{
 
 // AppendFields writes r's fields to l. It does not allocate when l's buffer has room.
 func (r *Record) AppendFields(l *Line) {
-	l.Time("start", r.Start)
-	l.Time("end", r.Start.Add(r.Total))
-	l.Duration("total_ns", r.Total)
+	l.timeAt(&keyStart, r.Start)
+	l.timeAt(&keyEnd, r.Start.Add(r.Total))
+	l.durationAt(&keyTotal, r.Total)
 	if r.Plan != 0 {
-		l.Duration("plan_ns", r.Plan)
+		l.durationAt(&keyPlan, r.Plan)
 	}
 	if r.Upstream != 0 {
-		l.Duration("backend_ns", r.Upstream)
+		l.durationAt(&keyUpstream, r.Upstream)
 	}
 	if r.FirstByte != 0 {
-		l.Duration("first_byte_ns", r.FirstByte)
+		l.durationAt(&keyFirstByte, r.FirstByte)
 	}
 	if r.User != "" {
-		l.String("user", r.User)
+		l.stringAt(&keyUser, r.User)
 	}
 	if r.Client.IsValid() {
-		l.Addr("client", r.Client)
+		l.addrAt(&keyClient, r.Client)
 	}
-	l.Uint("connection_id", r.ConnectionID)
+	l.uintAt(&keyConnection, r.ConnectionID)
 	if r.Schema != "" {
-		l.String("schema", r.Schema)
+		l.stringAt(&keySchema, r.Schema)
 	}
 	if r.Backend != "" {
-		l.String("backend", r.Backend)
+		l.stringAt(&keyBackend, r.Backend)
 	}
 	l.command(r.Command)
 	if r.StatementType != "" {
-		l.String("statement_type", r.StatementType)
+		l.stringAt(&keyStatementType, r.StatementType)
 	}
 	if r.Digest != ([16]byte{}) {
-		l.Hex("digest", r.Digest[:])
+		l.hexAt(&keyDigest, r.Digest[:])
 	}
 	r.appendTexts(l)
 	if r.RowsReturned != 0 {
-		l.Uint("rows_returned", r.RowsReturned)
+		l.uintAt(&keyRowsReturned, r.RowsReturned)
 	}
 	if r.RowsAffected != 0 {
-		l.Uint("rows_affected", r.RowsAffected)
+		l.uintAt(&keyRowsAffected, r.RowsAffected)
 	}
-	l.Uint("bytes_in", r.BytesIn)
-	l.Uint("bytes_out", r.BytesOut)
+	l.uintAt(&keyBytesIn, r.BytesIn)
+	l.uintAt(&keyBytesOut, r.BytesOut)
 	if r.Warnings != 0 {
 		l.Uint("warnings", uint64(r.Warnings))
 	}
@@ -200,9 +200,9 @@ func (r *Record) AppendFields(l *Line) {
 	if r.ErrorNumber != 0 {
 		r.appendError(l)
 	}
-	l.Bool("plan_cached", r.PlanCached)
+	l.boolAt(&keyPlanCached, r.PlanCached)
 	if r.TransactionID != 0 {
-		l.Uint("transaction_id", r.TransactionID)
+		l.uintAt(&keyTransaction, r.TransactionID)
 	}
 	if len(r.StatementName) != 0 && l.Redaction != RedactAll {
 		l.Bytes("statement_name", r.StatementName)

@@ -3,6 +3,7 @@ package querylog
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ const ringHeader = 4
 
 // A ring keeps the latest lines of a lane in a fixed number of bytes, and lets readers
 // follow. Offsets count all bytes ever appended; a byte's place is its offset modulo the
-// ring's size. A reader that falls behind loses lines; the ring never waits.
+// ring's size, which is a power of two. A reader that falls behind loses lines; the ring never waits.
 type ring struct {
 	boot string
 
@@ -31,7 +32,9 @@ type ring struct {
 	notes   []byte
 }
 
+// newRing makes a ring of at most size bytes.
 func newRing(size int, boot string) *ring {
+	size = 1 << (bits.Len(uint(size)) - 1)
 	return &ring{buf: make([]byte, size), boot: boot, stats: SinkStats{Name: "ring"}, http: SinkStats{Name: "http"}}
 }
 
@@ -87,24 +90,30 @@ func (r *ring) appendLine(line []byte) {
 	r.next++
 }
 
+// place is where the byte with an offset lies.
+func (r *ring) place(at uint64) int { return int(at & uint64(len(r.buf)-1)) }
+
 // put copies p to an offset, around the end of the buffer if need be.
 func (r *ring) put(at uint64, p []byte) {
-	n := copy(r.buf[at%uint64(len(r.buf)):], p)
+	n := copy(r.buf[r.place(at):], p)
 	copy(r.buf, p[n:])
 }
 
 // take appends n bytes at an offset to dst.
 func (r *ring) take(dst []byte, at uint64, n int) []byte {
-	i := int(at % uint64(len(r.buf)))
+	i := r.place(at)
 	k := min(n, len(r.buf)-i)
 	dst = append(dst, r.buf[i:i+k]...)
 	return append(dst, r.buf[:n-k]...)
 }
 
 func (r *ring) lengthAt(at uint64) int {
+	if i := r.place(at); i+ringHeader <= len(r.buf) {
+		return int(binary.LittleEndian.Uint32(r.buf[i:]))
+	}
 	var head [ringHeader]byte
 	for i := range head {
-		head[i] = r.buf[(at+uint64(i))%uint64(len(r.buf))]
+		head[i] = r.buf[r.place(at+uint64(i))]
 	}
 	return int(binary.LittleEndian.Uint32(head[:]))
 }

@@ -1,0 +1,106 @@
+package querylog
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A key is a field's name as it stands in a line, with what is around it. Copying 24 bytes
+// of which some are not wanted costs less than copying a name of a length that the compiler
+// does not know.
+type key struct {
+	json, text       [keyRoom]byte
+	jsonLen, textLen uint8
+	_                [6]byte
+}
+
+// keyRoom is the room for a name with a comma, two quotation marks and a colon.
+const keyRoom = 24
+
+func newKey(name string) key {
+	var k key
+	k.jsonLen = uint8(copy(k.json[:], `,"`+name+`":`))
+	k.textLen = uint8(copy(k.text[:], "\t"+name+":"))
+	if int(k.jsonLen) < len(name)+4 {
+		panic("BUG: querylog: field name " + name + " is too long")
+	}
+	return k
+}
+
+// The names of a Record's fields that are not written by a method which takes a name.
+var (
+	keyStart         = newKey("start")
+	keyEnd           = newKey("end")
+	keyTotal         = newKey("total_ns")
+	keyPlan          = newKey("plan_ns")
+	keyUpstream      = newKey("backend_ns")
+	keyFirstByte     = newKey("first_byte_ns")
+	keyUser          = newKey("user")
+	keyClient        = newKey("client")
+	keyConnection    = newKey("connection_id")
+	keySchema        = newKey("schema")
+	keyBackend       = newKey("backend")
+	keyStatementType = newKey("statement_type")
+	keyDigest        = newKey("digest")
+	keyRowsReturned  = newKey("rows_returned")
+	keyRowsAffected  = newKey("rows_affected")
+	keyBytesIn       = newKey("bytes_in")
+	keyBytesOut      = newKey("bytes_out")
+	keyPlanCached    = newKey("plan_cached")
+	keyTransaction   = newKey("transaction_id")
+	keySeq           = newKey("seq")
+)
+
+// at appends k.
+func (l *Line) at(k *key) {
+	b := l.buf
+	n := len(b)
+	if cap(b)-n < keyRoom {
+		b = slices.Grow(b, keyRoom)
+	}
+	room := (*[keyRoom]byte)(b[n : n+keyRoom])
+	if l.Format == JSON {
+		*room = k.json
+		l.buf = b[:n+int(k.jsonLen)]
+		return
+	}
+	*room = k.text
+	l.buf = b[:n+int(k.textLen)]
+}
+
+func (l *Line) uintAt(k *key, v uint64) {
+	l.at(k)
+	l.buf = appendUint(l.buf, v)
+}
+
+func (l *Line) durationAt(k *key, d time.Duration) {
+	l.at(k)
+	l.buf = appendInt(l.buf, int64(d))
+}
+
+func (l *Line) stringAt(k *key, s string) {
+	l.at(k)
+	l.bytesValue(view(s))
+}
+
+func (l *Line) timeAt(k *key, t time.Time) {
+	l.at(k)
+	l.timeValue(t)
+}
+
+func (l *Line) addrAt(k *key, a netip.AddrPort) {
+	l.at(k)
+	l.addrValue(a)
+}
+
+func (l *Line) hexAt(k *key, b []byte) {
+	l.at(k)
+	l.hexValue(b)
+}
+
+func (l *Line) boolAt(k *key, v bool) {
+	l.at(k)
+	l.buf = strconv.AppendBool(l.buf, v)
+}
