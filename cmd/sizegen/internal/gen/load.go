@@ -129,7 +129,7 @@ func (g *generator) modulePath(path string) string {
 	return ""
 }
 
-// named returns the defined types that package p declares, by name.
+// declaredTypes returns the defined types that package p declares, by name.
 func declaredTypes(p *types.Package) []*types.Named {
 	var out []*types.Named
 	scope := p.Scope()
