@@ -3,6 +3,7 @@ package querylog
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ const killedEnv = "QUERYLOG_TEST_KILLED"
 // logUntilKilled logs a hundred records every millisecond, and says on standard output how
 // far it has come.
 func logUntilKilled(path string) {
-	l, err := New(Options{Boot: "killed", FlushAfter: 100 * time.Millisecond, Sinks: []SinkOptions{{Path: path}}})
+	l, err := New(Options{Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond, Sinks: []SinkOptions{{Path: path}}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -110,6 +111,26 @@ func TestKill(t *testing.T) {
 	t.Logf("%d lines, newest %d, %d missing before it; the oldest loss is %v old", len(seen), newest, missing, lost)
 	if int64(len(seen))+missing != newest {
 		t.Errorf("%d lines and %d missing, want %d", len(seen), missing, newest)
+	}
+	// The next boot says how many there were, the last ones included.
+	l := mustNew(t, Options{Boot: "next", SeqFile: path + ".seq", Sinks: []SinkOptions{{Path: path + ".next"}}})
+	mustClose(t, l)
+	var m struct {
+		Kind     string
+		Seq      int64
+		Boot     string `json:"previous_boot"`
+		Previous int64  `json:"previous_seq"`
+	}
+	next, err := os.ReadFile(path + ".next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(next, &m); err != nil || m.Kind != "start" || m.Seq != 1 || m.Boot != "killed" {
+		t.Fatalf("the next boot begins with %q: %v", next, err)
+	}
+	t.Logf("lost %d of %d", m.Previous-int64(len(seen)), m.Previous)
+	if told := marks[len(marks)-1].seq; m.Previous < max(told, newest) {
+		t.Errorf("the next boot knows of %d lines, want at least %d", m.Previous, max(told, newest))
 	}
 	if lost > time.Second {
 		t.Errorf("lost a record that was %v old, want less than a second", lost)

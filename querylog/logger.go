@@ -31,7 +31,14 @@ type Logger struct {
 	armed  atomic.Bool // timer runs, or has just fired and will flush all stripes
 	closed atomic.Bool
 	_      [64]byte
-	seq    atomic.Uint64 // of the last record
+	count  atomic.Uint64 // what seq is without a sequence file
+
+	// seq is the number of the last line; with a sequence file, it lies in the file's
+	// page. It is used under a stripe's lock while the logger is not closed, and else
+	// under seqMu.
+	seq     *atomic.Uint64
+	seqFile *seqFile // nil without one
+	seqMu   sync.Mutex
 }
 
 // A lane is a format and redaction in use, with the sinks that want it.
@@ -74,6 +81,7 @@ func New(o Options) (*Logger, error) {
 		_, _ = rand.Read(b[:]) // never fails
 		l.boot = hex.EncodeToString(b[:])
 	}
+	l.seq = &l.count
 	l.store = batchStore{size: l.flushBytes + bufferSlack, maxCap: 4 * l.flushBytes}
 	if err := l.open(&o); err != nil {
 		return nil, err
@@ -100,6 +108,10 @@ func New(o Options) (*Logger, error) {
 	for _, s := range l.sinks {
 		go s.run()
 	}
+	if l.seqFile != nil {
+		e := &startEntry{time.Now(), l.seqFile}
+		l.write(e, e.Facts(), emitAll, 1)
+	}
 	return l, nil
 }
 
@@ -109,12 +121,22 @@ func (l *Logger) open(o *Options) error {
 	if log == nil {
 		log = slog.Default()
 	}
+	if o.SeqFile != "" {
+		var err error
+		if l.seqFile, err = openSeqFile(o.SeqFile, l.boot); err != nil {
+			return err
+		}
+		l.seq = l.seqFile.seq()
+	}
 	for i := range o.Sinks {
 		so := &o.Sinks[i]
 		out, err := so.open(log)
 		if err != nil {
 			for _, s := range l.sinks {
 				_, _ = s.out.close() // nothing was written
+			}
+			if l.seqFile != nil {
+				_ = l.seqFile.close()
 			}
 			return fmt.Errorf("log sink %s: %w", so.name(), err)
 		}
@@ -180,6 +202,11 @@ func (l *Logger) LogEntry(e Entry) {
 			return
 		}
 	}
+	l.write(e, facts, reason, factor)
+}
+
+// write formats e into the stripe of its origin.
+func (l *Logger) write(e Entry, facts Facts, reason string, factor uint64) {
 	s := &l.stripes[mix(facts.Origin)&uint64(len(l.stripes)-1)]
 	s.mu.Lock()
 	if l.closed.Load() {
@@ -283,11 +310,25 @@ func (l *Logger) Close(ctx context.Context) error {
 	if l.ring != nil {
 		l.ring.close()
 	}
-	errs := make([]error, len(l.sinks))
+	errs := make([]error, len(l.sinks), len(l.sinks)+1)
 	var wg sync.WaitGroup
 	for i, s := range l.sinks {
 		wg.Go(func() { errs[i] = s.close(ctx) })
 	}
 	wg.Wait()
+	if l.seqFile != nil {
+		l.seqMu.Lock()
+		l.count.Store(l.seq.Load())
+		l.seq = &l.count
+		errs = append(errs, l.seqFile.close())
+		l.seqMu.Unlock()
+	}
 	return errors.Join(errs...)
+}
+
+// lastSeq is the number of the last line.
+func (l *Logger) lastSeq() uint64 {
+	l.seqMu.Lock()
+	defer l.seqMu.Unlock()
+	return l.seq.Load()
 }

@@ -34,6 +34,12 @@ type Options struct {
 	// Boot identifies this run of the process in each line. Empty: random.
 	Boot string
 
+	// SeqFile is a file of 4 KiB in which the number of the last line survives the process,
+	// however it ends. Each boot then begins with a line of kind "start" that says how
+	// many lines the boot before had numbered, written or not. It belongs into a data
+	// directory, where nobody truncates it: that would end the process. Empty: none.
+	SeqFile string
+
 	// FlushBytes and FlushAfter bound what is buffered before it goes to the sinks; 0
 	// means 64 KiB and 1 s.
 	FlushBytes int
@@ -86,6 +92,9 @@ func (o *Options) Validate() error {
 	}
 	if o.RingBytes > 0 && o.RingBytes < 4<<10 {
 		errs = append(errs, fmt.Errorf("ring of %d bytes: want at least 4096, or a negative number for none", o.RingBytes))
+	}
+	if o.SeqFile != "" && len(o.Boot) > maxSeqBoot {
+		errs = append(errs, fmt.Errorf("boot is %d bytes long: want at most %d", len(o.Boot), maxSeqBoot))
 	}
 	names := map[string]bool{}
 	for i, s := range o.Sinks {

@@ -37,7 +37,7 @@ func (s *SinkStats) add(o *SinkStats) {
 
 // Stats answers the present counts.
 func (l *Logger) Stats() Stats {
-	st := Stats{Boot: l.boot, Seq: l.seq.Load()}
+	st := Stats{Boot: l.boot, Seq: l.lastSeq()}
 	for _, s := range l.sinks {
 		st.Sinks = append(st.Sinks, s.statsNow())
 	}

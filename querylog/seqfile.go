@@ -1,0 +1,104 @@
+package querylog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// The layout of a sequence file: magic, the last number (8 bytes in the machine's order), the
+// length of the boot's name and the name.
+const (
+	seqMagic    = "tareseq1"
+	seqAt       = 8
+	seqBootAt   = 16
+	seqFileSize = 4096
+	maxSeqBoot  = 255
+)
+
+// A seqFile holds the number of the last line in a page of a file that the kernel keeps when
+// the process is killed, so that the next run can say how many lines there were.
+type seqFile struct {
+	f    *os.File // locked against other processes while it is open
+	page []byte
+
+	previousBoot string // of the run before; empty: there was none
+	previousSeq  uint64
+}
+
+// openSeqFile opens or makes the file at path, reads what the run before has left, and begins
+// a new count for boot.
+func openSeqFile(path, boot string) (*seqFile, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, DefaultFileMode)
+	if err != nil {
+		return nil, fmt.Errorf("open sequence file: %w", err)
+	}
+	s := &seqFile{f: f}
+	if err := s.begin(boot); err != nil {
+		return nil, errors.Join(fmt.Errorf("sequence file %s: %w", path, err), f.Close())
+	}
+	return s, nil
+}
+
+func (s *seqFile) begin(boot string) error {
+	if err := syscall.Flock(int(s.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("in use by another process: %w", err)
+	}
+	info, err := s.f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != seqFileSize {
+		if info.Size() != 0 {
+			return fmt.Errorf("%d bytes long, want %d: not a sequence file", info.Size(), seqFileSize)
+		}
+		// Written, not just made longer: a page without a block on a full disk would
+		// end the process at its first use.
+		if _, err := s.f.WriteAt(make([]byte, seqFileSize), 0); err != nil {
+			return err
+		}
+	}
+	s.page, err = syscall.Mmap(int(s.f.Fd()), 0, seqFileSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map: %w", err)
+	}
+	if bytes.HasPrefix(s.page, []byte(seqMagic)) {
+		s.previousSeq = s.seq().Load()
+		n := int(s.page[seqBootAt])
+		s.previousBoot = string(s.page[seqBootAt+1 : seqBootAt+1+n])
+	} else if len(bytes.Trim(s.page, "\x00")) > 0 {
+		return errors.Join(errors.New("not a sequence file"), syscall.Munmap(s.page))
+	}
+	s.seq().Store(0)
+	s.page[seqBootAt] = byte(copy(s.page[seqBootAt+1:seqBootAt+1+maxSeqBoot], boot))
+	copy(s.page, seqMagic)
+	return nil
+}
+
+// seq is the number, in the page: what is added to it is in the file, without a system call.
+func (s *seqFile) seq() *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&s.page[seqAt])) }
+
+func (s *seqFile) close() error { return errors.Join(syscall.Munmap(s.page), s.f.Close()) }
+
+// A startEntry is the first line of a boot whose sequence file tells of the boot before.
+type startEntry struct {
+	at   time.Time
+	file *seqFile
+}
+
+func (e *startEntry) Kind() string { return "start" }
+
+func (e *startEntry) Facts() Facts { return Facts{End: e.at} }
+
+func (e *startEntry) AppendFields(l *Line) {
+	l.Time("start", e.at)
+	if e.file.previousBoot != "" {
+		l.String("previous_boot", e.file.previousBoot)
+		l.Uint("previous_seq", e.file.previousSeq)
+	}
+}
