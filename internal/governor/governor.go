@@ -3,9 +3,7 @@ package governor
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
-	"runtime/metrics"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,10 +11,9 @@ import (
 
 // What Decide goes by.
 const (
-	raiseShare   = 0.70                   // of the processors' time
-	lowerShare   = 0.45                   // of one processor fewer
-	raiseLatency = 500 * time.Microsecond // p99 of the time that runnable goroutines wait
-	quiet        = 10 * time.Second       // how long the load must be low
+	raiseShare = 0.70             // of the processors' time
+	lowerShare = 0.45             // of one processor fewer
+	quiet      = 10 * time.Second // how long the load must be low
 
 	busyTick = 100 * time.Millisecond
 	idleTick = time.Second
@@ -27,23 +24,22 @@ const (
 type Sample struct {
 	Elapsed time.Duration
 	CPU     time.Duration // user and system time
-	Latency time.Duration // p99 of the time between a goroutine's being runnable and running
 }
 
 // A State decides; it knows no clock and no process.
 type State struct {
-	Max   int // processors of the machine
-	Now   int // processors in use, 1 to Max
-	Quiet time.Duration
+	Max   int           // processors of the machine
+	Now   int           // processors in use, 1 to Max
+	Quiet time.Duration // how long one fewer would have done
 }
 
 // Decide takes the next sample and answers how many processors to run on.
 func (s *State) Decide(p Sample) int {
 	used := float64(p.CPU) / float64(max(p.Elapsed, 1)) // processors
 	switch {
-	case s.Now < s.Max && (used > raiseShare*float64(s.Now) || p.Latency > raiseLatency && used > raiseShare/2*float64(s.Now)):
+	case s.Now < s.Max && used > raiseShare*float64(s.Now):
 		s.Now, s.Quiet = s.Now+1, 0
-	case s.Now > 1 && used < lowerShare*float64(s.Now-1) && p.Latency <= raiseLatency:
+	case s.Now > 1 && used < lowerShare*float64(s.Now-1):
 		if s.Quiet += p.Elapsed; s.Quiet >= quiet {
 			s.Now, s.Quiet = s.Now-1, 0
 		}
@@ -60,8 +56,7 @@ func Run(ctx context.Context) error {
 	s := State{Max: before, Now: 1}
 	runtime.GOMAXPROCS(s.Now)
 	defer runtime.GOMAXPROCS(before)
-	g := newGauge()
-	last, err := g.read()
+	at, cpu, err := usage()
 	if err != nil {
 		return err
 	}
@@ -73,12 +68,12 @@ func Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		next, err := g.read()
+		nextAt, nextCPU, err := usage()
 		if err != nil {
 			return err
 		}
-		p := next.since(last)
-		last = next
+		p := Sample{Elapsed: nextAt.Sub(at), CPU: nextCPU - cpu}
+		at, cpu = nextAt, nextCPU
 		if was := s.Now; s.Decide(p) != was {
 			runtime.GOMAXPROCS(s.Now)
 		}
@@ -90,63 +85,11 @@ func Run(ctx context.Context) error {
 	}
 }
 
-// A gauge reads the process's counters.
-type gauge struct {
-	samples []metrics.Sample
-	before  []uint64 // the histogram at the last reading
-	delta   []uint64
-}
-
-type reading struct {
-	at      time.Time
-	cpu     time.Duration
-	latency time.Duration
-}
-
-func (r reading) since(before reading) Sample {
-	return Sample{Elapsed: r.at.Sub(before.at), CPU: r.cpu - before.cpu, Latency: r.latency}
-}
-
-func newGauge() *gauge {
-	return &gauge{samples: []metrics.Sample{{Name: "/sched/latencies:seconds"}}}
-}
-
-func (g *gauge) read() (reading, error) {
+// usage is the process's CPU time so far.
+func usage() (at time.Time, cpu time.Duration, err error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return reading{}, fmt.Errorf("read the process's CPU time: %w", err)
+		return time.Time{}, 0, fmt.Errorf("read the process's CPU time: %w", err)
 	}
-	r := reading{at: time.Now(), cpu: time.Duration(u.Utime.Nano() + u.Stime.Nano())}
-	metrics.Read(g.samples)
-	h := g.samples[0].Value.Float64Histogram()
-	if g.before == nil {
-		g.before, g.delta = make([]uint64, len(h.Counts)), make([]uint64, len(h.Counts))
-	}
-	for i, n := range h.Counts {
-		g.delta[i], g.before[i] = n-g.before[i], n
-	}
-	r.latency = quantile(g.delta, h.Buckets, 0.99)
-	return r, nil
-}
-
-// quantile is the upper bound of the bucket that the quantile falls into.
-func quantile(counts []uint64, bounds []float64, q float64) time.Duration {
-	var total, seen uint64
-	for _, n := range counts {
-		total += n
-	}
-	if total == 0 {
-		return 0
-	}
-	rank := uint64(math.Ceil(q * float64(total)))
-	for i, n := range counts {
-		if seen += n; seen >= rank {
-			upper := bounds[i+1]
-			if math.IsInf(upper, 1) {
-				upper = bounds[i]
-			}
-			return time.Duration(upper * float64(time.Second))
-		}
-	}
-	panic("BUG: a quantile past all counts")
+	return time.Now(), time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
