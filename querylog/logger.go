@@ -110,7 +110,7 @@ func New(o Options) (*Logger, error) {
 	}
 	if l.seqFile != nil {
 		e := &startEntry{time.Now(), l.seqFile}
-		l.write(e, e.Facts(), emitAll, 1)
+		l.write(e, &Facts{End: e.at}, emitAll, 1)
 	}
 	return l, nil
 }
@@ -202,15 +202,15 @@ func (l *Logger) LogEntry(e Entry) {
 			return
 		}
 	}
-	l.write(e, facts, reason, factor)
+	l.write(e, &facts, reason, factor)
 }
 
 // write formats e into the stripe of its origin.
-func (l *Logger) write(e Entry, facts Facts, reason string, factor uint64) {
+func (l *Logger) write(e Entry, facts *Facts, reason string, factor uint64) {
 	s := &l.stripes[mix(facts.Origin)&uint64(len(l.stripes)-1)]
 	s.mu.Lock()
+	defer s.mu.Unlock() // also when an Entry panics
 	if l.closed.Load() {
-		s.mu.Unlock()
 		return
 	}
 	seq := l.seq.Add(1)
@@ -236,7 +236,6 @@ func (l *Logger) write(e Entry, facts Facts, reason string, factor uint64) {
 			l.handOver(l.lanes[i], sl)
 		}
 	}
-	s.mu.Unlock()
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
 		l.timer.Reset(l.flushAfter)
 	}
