@@ -354,7 +354,7 @@ func TestCloseGivesUp(t *testing.T) {
 func TestHugeLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
-		l := mustNew(t, Options{OriginalText: true, MaxText: 4 << 20, Sinks: []SinkOptions{{Writer: w}}})
+		l := mustNew(t, Options{RingBytes: 1 << 20, OriginalText: true, MaxText: 4 << 20, Sinks: []SinkOptions{{Writer: w}}})
 		r := sample()
 		r.Text = bytes.Repeat([]byte("x"), 2<<20)
 		l.Log(r)

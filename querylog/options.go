@@ -72,7 +72,7 @@ type SinkOptions struct {
 
 // The defaults of Options.
 const (
-	DefaultRingBytes  = 1 << 20
+	DefaultRingBytes  = 4 << 20
 	DefaultMaxText    = 1 << 20
 	DefaultMaxBind    = 256
 	DefaultQueueBytes = 4 << 20
