@@ -173,6 +173,9 @@ func (s *session) resetConnection() error {
 	}
 	if s.resp.Errno == 0 {
 		s.statements.clear()
+		s.mode = 0 // the server's default, as far as its answer did not tell
+		s.sawStatus(s.resp.Status)
+		s.rescope()
 	}
 	return nil
 }

@@ -46,11 +46,23 @@ func (s *session) wake(cause uint32) {
 	}
 	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
 		_ = b.SetReadDeadline(past)
+		_ = b.SetWriteDeadline(time.Now().Add(lastWrite))
 	}
-	if cause&causeDrainLimit != 0 {
-		_ = s.client.SetWriteDeadline(time.Now().Add(time.Second))
+	switch {
+	case cause&causeDrainLimit != 0:
+		_ = s.client.SetWriteDeadline(time.Now().Add(lastWrite))
+	case cause&causeBackendGone != 0: // what it sent before may still be on its way
+		_ = s.client.SetWriteDeadline(time.Now().Add(slowReader))
 	}
 }
+
+// How long a write may wait once there is nothing to wait for: on a peer that is about to be
+// left, and on a client that reads the rest of a long result slowly (MySQL's own
+// net_write_timeout).
+const (
+	lastWrite  = time.Second
+	slowReader = time.Minute
+)
 
 // setDeadlines bounds reads and writes on both sides, and wakes them again for causes that
 // are pending and not handled: an interruption between is not lost.

@@ -31,10 +31,12 @@ type preparedStatement struct {
 	text   []byte               // normalized; empty past maxPreparedBytes
 	params mysqlwire.StmtParams // not followed past maxPreparedBytes
 	kept   int                  // bytes that count against maxPreparedBytes
+
+	divergent bool // servers may read it in two ways: sqlplan.Divergent
 }
 
 // add keeps a statement that was prepared with the given number of parameters.
-func (p *prepared) add(id uint32, params uint16, plan *sqlplan.Plan, d sqldigest.Digest, text []byte) {
+func (p *prepared) add(id uint32, params uint16, plan *sqlplan.Plan, d sqldigest.Digest, text []byte, divergent bool) {
 	p.last = id
 	if p.byID == nil {
 		p.byID = make(map[uint32]*preparedStatement)
@@ -42,7 +44,7 @@ func (p *prepared) add(id uint32, params uint16, plan *sqlplan.Plan, d sqldigest
 	if len(p.byID) >= maxPrepared {
 		return
 	}
-	st := &preparedStatement{id: id, plan: plan, digest: d}
+	st := &preparedStatement{id: id, plan: plan, digest: d, divergent: divergent}
 	if kept := len(text) + paramBytes*int(params); p.bytes+kept <= maxPreparedBytes {
 		st.text, st.kept = bytes.Clone(text), kept
 		st.params.Reset(int(params))

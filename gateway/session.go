@@ -66,6 +66,7 @@ type session struct {
 	lastByte  time.Time    // the response's last read
 	failed    *clientError // what the gateway itself answered
 	sqlState  string
+	divergent bool // the text may be read in two ways: sqlplan.Divergent
 	tagText   []byte
 	tagEnds   []int
 	tagList   []querylog.Tag

@@ -55,12 +55,21 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.rec.Digest = d
 	s.rec.Normalized = s.digester.Text()
 	s.rec.Tags = s.collectTags()
-	s.plan = s.srv.opts.Planner.Get(d, s.scope)
+	scope := s.scope
+	if s.divergent = sqlplan.Divergent(sql); s.divergent {
+		scope = scope.Divergent()
+	}
+	s.findPlan(sql, complete, scope)
+}
+
+// findPlan looks the plan of the statement in the record up, or makes it.
+func (s *session) findPlan(sql []byte, complete bool, scope sqlplan.Scope) {
+	s.plan = s.srv.opts.Planner.Get(s.rec.Digest, scope)
 	s.rec.PlanCached = s.plan != nil
 	if s.plan == nil {
 		s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
-			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: d,
-			Scope: s.scope, Schema: s.schema, User: s.user, Mode: s.mode,
+			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: s.rec.Digest,
+			Scope: scope, Schema: s.schema, User: s.user, Mode: s.mode,
 		})
 	}
 	s.planned()
@@ -190,11 +199,16 @@ func (s *session) execution() error {
 	}
 	s.rec.Digest, s.rec.Normalized = st.digest, st.text
 	s.rec.StatementID = st.id
-	s.plan = s.srv.opts.Planner.Get(st.digest, s.scope)
-	if s.rec.PlanCached = s.plan != nil; !s.rec.PlanCached {
-		s.plan = s.replan(st)
+	if len(st.text) > 0 {
+		scope := s.scope
+		if st.divergent {
+			scope = scope.Divergent()
+		}
+		s.findPlan(st.text, false, scope)
+	} else { // too many to keep their texts
+		s.plan = st.plan
+		s.planned()
 	}
-	s.planned()
 	switch {
 	case s.msg.cmd == mysqlwire.ComStmtFetch:
 		err := s.exchange()
@@ -227,26 +241,13 @@ func (s *session) bind(st *preparedStatement) {
 // maxKeptValues bounds the room for values that a session keeps between statements.
 const maxKeptValues = 256
 
-// replan makes the plan of a prepared statement anew, when it is not cached any more or
-// the rules have changed.
-func (s *session) replan(st *preparedStatement) *sqlplan.Plan {
-	if len(st.text) == 0 {
-		return st.plan
-	}
-	st.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
-		SQL: st.text, Complete: false, Text: st.text, Digest: st.digest,
-		Scope: s.scope, Schema: s.schema, User: s.user, Mode: s.mode,
-	})
-	return st.plan
-}
-
 // afterStatement follows what a statement did to the session.
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
 		return
 	}
 	if s.msg.cmd == mysqlwire.ComStmtPrepare {
-		s.statements.add(s.resp.StatementID, s.resp.Params, s.plan, s.rec.Digest, s.rec.Normalized)
+		s.statements.add(s.resp.StatementID, s.resp.Params, s.plan, s.rec.Digest, s.rec.Normalized, s.divergent)
 		return
 	}
 	effects := s.plan.Effects()
