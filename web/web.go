@@ -52,7 +52,8 @@ func New(o Options) *Server {
 func (s *Server) Serve(l net.Listener) error {
 	noSystemd := false
 	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
-	err := toolkit.Serve(l, s.http, &flags, s.opts.Log)
+	// Its log has only two lines to say, the address and whether there is TLS.
+	err := toolkit.Serve(l, s.http, &flags, slog.New(slog.DiscardHandler))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
