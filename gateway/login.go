@@ -24,8 +24,8 @@ const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression 
 	mysqlwire.CapOptionalMetadata | mysqlwire.CapMariaComMulti
 
 // knownCapabilities are the bits whose effect on the protocol the gateway knows. Bits that
-// a later server invents are not offered.
-const knownCapabilities = mysqlwire.CapKnown &^ maskedCapabilities
+// a later server invents, and the one that announces more of them, are not offered.
+const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.CapCapabilityExtension)
 
 // A login takes a session from an accepted socket to the first command: it connects to
 // the backend, relays the backend's own challenge and the client's answer to it, and so
@@ -143,9 +143,11 @@ func (l *login) readAnswer() error {
 		}
 	}
 	if err := l.answer.Decode(payload); err != nil {
+		l.dismiss()
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if extra := l.answer.Capabilities &^ l.offered; extra&(maskedCapabilities|mysqlwire.CapSSL|mysqlwire.CapPluginAuthLenenc) != 0 {
+		l.dismiss()
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
 			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(extra))})
 	}
@@ -170,9 +172,11 @@ func (l *login) readAnswer() error {
 func (l *login) startTLS(request []byte) ([]byte, error) {
 	var r mysqlwire.SSLRequest
 	if err := r.Decode(request); err != nil {
+		l.dismiss()
 		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if !l.offered.Has(mysqlwire.CapSSL) {
+		l.dismiss()
 		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake,
 			msg: "Bad handshake: TLS was not offered, because the backend has none"})
 	}
@@ -224,6 +228,7 @@ func (l *login) sendAnswer() error {
 		out.Capabilities |= mysqlwire.CapSSL
 	}
 	if err := l.checkClearAnswer(out.AuthPlugin, out.AuthResponse); err != nil {
+		l.dismiss()
 		return err
 	}
 	l.buf = out.AppendTo(l.buf[:0])

@@ -76,6 +76,9 @@ type session struct {
 	counters *stripe
 	errBuf   []byte
 
+	held    int64 // bytes that Server.held has for this session
+	weighed int   // what buffersOf was when they were counted
+
 	// Shared: written by the watcher, the sweeper and Shutdown.
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
@@ -104,6 +107,7 @@ func newSession(srv *Server, nc net.Conn) *session {
 // run serves the session from login to its end.
 func (s *session) run(ctx context.Context) {
 	defer s.close()
+	s.holds(sessionBytes() + clientBuffer + backendBuffer)
 	l := login{session: s}
 	if err := l.run(ctx); err != nil {
 		s.srv.loginFailed(s, err)
@@ -145,6 +149,7 @@ func (s *session) close() {
 	if s.entered {
 		s.srv.users.leave(string(s.user))
 	}
+	s.holds(0)
 }
 
 // turn serves one command.
@@ -155,6 +160,7 @@ func (s *session) turn() error {
 	s.phase.Store(phaseBusy)
 	err := s.command()
 	s.consume()
+	s.forget()
 	s.returnBuffers()
 	return err
 }
@@ -162,7 +168,10 @@ func (s *session) turn() error {
 // idle marks the session as waiting for a command. It comes after everything about the
 // last one is done.
 func (s *session) idle() {
-	s.idleSince.Store(int64(time.Since(s.srv.started)))
+	s.weigh()
+	if s.srv.opts.IdleTimeout > 0 {
+		s.idleSince.Store(int64(time.Since(s.srv.started)))
+	}
 	s.phase.Store(phaseIdle)
 }
 
