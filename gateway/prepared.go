@@ -3,7 +3,9 @@ package gateway
 import (
 	"bytes"
 	"encoding/binary"
+	"unsafe"
 
+	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -14,6 +16,7 @@ type prepared struct {
 	byID  map[uint32]*preparedStatement
 	last  uint32 // the id that was prepared last
 	bytes int    // of texts and parameter types
+	heap  int    // bytes that the statements take on the heap, without the map
 }
 
 // Bounds of what a session keeps about its prepared statements. Past them statements are
@@ -26,11 +29,12 @@ const (
 
 type preparedStatement struct {
 	id     uint32
-	plan   *sqlplan.Plan
+	plan   *sqlplan.Plan // where there is no text to make it anew from
 	digest sqldigest.Digest
 	text   []byte               // normalized; empty past maxPreparedBytes
 	params mysqlwire.StmtParams // not followed past maxPreparedBytes
 	kept   int                  // bytes that count against maxPreparedBytes
+	heap   int                  // bytes that it takes on the heap
 
 	divergent bool // servers may read it in two ways: sqlplan.Divergent
 }
@@ -50,6 +54,12 @@ func (p *prepared) add(id uint32, params uint16, plan *sqlplan.Plan, d sqldigest
 		st.params.Reset(int(params))
 		p.bytes += kept
 	}
+	if len(st.text) == 0 {
+		st.plan = plan
+	}
+	st.heap = int(heapsize.Object(unsafe.Sizeof(*st), true) + heapsize.Bytes(st.text) +
+		heapsize.Array(uintptr(params), unsafe.Sizeof(mysqlwire.ValueType{}), false))
+	p.heap += st.heap
 	p.byID[id] = st
 }
 
@@ -68,6 +78,7 @@ func (p *prepared) find(body []byte) *preparedStatement {
 func (p *prepared) close(body []byte) {
 	if st := p.find(body); st != nil {
 		p.bytes -= st.kept
+		p.heap -= st.heap
 		delete(p.byID, st.id)
 	}
 }
@@ -87,3 +98,8 @@ func (p *prepared) reset(body []byte) {
 }
 
 func (p *prepared) clear() { *p = prepared{} }
+
+// heapBytes is what all statements take on the heap.
+func (p *prepared) heapBytes() int64 {
+	return int64(p.heap) + int64(heapsize.MapOf(heapsize.ShapeWith[uint32, *preparedStatement](false, true), p.byID))
+}

@@ -28,6 +28,7 @@ type Server struct {
 	users        userLimit
 	transactions atomic.Uint64 // the last number given to one
 	maria        atomic.Bool   // the backend is MariaDB, whose status tells ANSI_QUOTES
+	held         atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 
 	ctx    context.Context // ends what sessions wait for besides their sockets
 	cancel context.CancelFunc

@@ -1,0 +1,283 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// swallowingBackend reads commands of any length through a small buffer and answers each
+// with OK, or, when it prepares, with a statement of no parameters.
+func swallowingBackend(_ int, c *mysqlconn.Conn) {
+	if !scriptLogin(c) {
+		return
+	}
+	prepared := byte(0)
+	for {
+		first, last := true, false
+		var cmd mysqlwire.Command
+		seq := uint8(0)
+		for !last {
+			if c.Need(mysqlwire.HeaderLen) != nil {
+				return
+			}
+			h := mysqlwire.ParseHeader(c.Buffered())
+			c.Discard(mysqlwire.HeaderLen)
+			last, seq = h.Len < mysqlwire.MaxPayload, h.Seq
+			for left := h.Len; left > 0; {
+				if len(c.Buffered()) == 0 && c.Fill() != nil {
+					return
+				}
+				if first {
+					cmd, first = mysqlwire.Command(c.Buffered()[0]), false
+				}
+				n := min(left, len(c.Buffered()))
+				c.Discard(n)
+				left -= n
+			}
+		}
+		answer := okPacket()
+		switch cmd {
+		case mysqlwire.ComQuit:
+			return
+		case mysqlwire.ComStmtClose:
+			continue
+		case mysqlwire.ComStmtPrepare:
+			prepared++
+			answer = []byte{0, prepared, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+		}
+		if _, err := c.Write(mysqlwire.AppendPacket(nil, answer, seq+1)); err != nil {
+			return
+		}
+	}
+}
+
+// insertPackets is an INSERT of that many bytes as it goes over the wire.
+func insertPackets(size int) []byte {
+	var b bytes.Buffer
+	b.WriteByte(byte(mysqlwire.ComQuery))
+	b.WriteString("INSERT INTO import_table (id, payload) VALUES ")
+	for i := 0; b.Len() < size; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "(%d,'%s')", i, strings.Repeat("x", 100+i%50))
+	}
+	return packetBytes(0, b.Bytes())
+}
+
+// importOnce sends a statement and reads the OK, whose sequence number is the packets'.
+func importOnce(t *testing.T, c *mysqlconn.Conn, statement []byte) {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	c.Seq = 0
+	for range 1 + (len(statement)-mysqlwire.HeaderLen)/(mysqlwire.MaxPayload+mysqlwire.HeaderLen) {
+		c.Seq++
+	}
+	_, err := c.Write(statement)
+	must(t, err)
+	p, err := c.ReadMessage(1 << 16)
+	must(t, err)
+	if !bytes.Equal(p, okPacket()) {
+		t.Fatalf("answer %x, want an OK", p)
+	}
+	must(t, c.SetDeadline(time.Time{}))
+}
+
+func readMetric(name string) int64 {
+	s := []metrics.Sample{{Name: name}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+func heapObjects() int64 {
+	for range 3 {
+		runtime.GC() // a pool's victims take two cycles
+	}
+	return readMetric("/memory/classes/heap/objects:bytes")
+}
+
+// TestLargeInsertLeavesItsPlan sends INSERTs of two megabytes, held whole and streamed,
+// whose plan is kept: when they are over, the heap has the plan and nothing else of them.
+func TestLargeInsertLeavesItsPlan(t *testing.T) {
+	for _, k := range []struct {
+		name   string
+		memory int
+		kept   int64 // relay buffers that the pool may keep
+	}{
+		{"streamed", 1 << 20, 1},
+		{"held", 4 << 20, 1},
+		{"held in a kept buffer", 4 << 20, 16 << 20},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			var planner *sqlplan.Planner
+			g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) {
+				o.StatementMemory, o.BufferBytes, o.Observers = k.memory, k.kept, nil
+				planner = o.Planner
+			})
+			c := mustConnect(t, g.addr).Conn
+			statement := insertPackets(2 << 20)
+			importOnce(t, c, statement)
+			planner.Invalidate()
+			idle(t, g)
+			heap, plans := heapObjects(), planner.Bytes()
+			keptBefore, _ := g.BufferBytes()
+			importOnce(t, c, statement)
+			if n := planner.Stats().Cache.Entries; n != 1 {
+				t.Fatalf("%d plans are kept, want 1", n)
+			}
+			idle(t, g)
+			kept, lent := g.BufferBytes()
+			grown, plan := heapObjects()-heap-(kept-keptBefore), planner.Bytes()-plans
+			t.Logf("heap grew by %d bytes, the plan is accounted with %d; %d bytes of buffers are kept", grown, plan, kept)
+			if lent != 0 {
+				t.Errorf("%d bytes of relay buffers are lent", lent)
+			}
+			if grown > plan+4<<10 {
+				t.Errorf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
+			}
+			runtime.KeepAlive(statement)
+		})
+	}
+}
+
+// idle waits until all sessions wait for a command.
+func idle(t *testing.T, g *rig) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		g.mu.Lock()
+		busy := 0
+		for s := range g.sessions {
+			if s.phase.Load() != phaseIdle {
+				busy++
+			}
+		}
+		g.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions are busy after 10 s", busy)
+		}
+		time.Sleep(time.Millisecond) // polls: the last command's end
+	}
+}
+
+// TestStreamedStatementIsNotHeld sends a statement of sixteen megabytes through a gateway that
+// holds one: a session that has its buffers takes no memory for it at all.
+func TestStreamedStatementIsNotHeld(t *testing.T) {
+	const size = 16 << 20
+	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
+	c := mustConnect(t, g.addr).Conn
+	statement := insertPackets(size)
+	importOnce(t, c, insertPackets(2<<20))
+	idle(t, g)
+	before := readMetric("/gc/heap/allocs:bytes")
+	importOnce(t, c, statement)
+	idle(t, g)
+	taken := readMetric("/gc/heap/allocs:bytes") - before
+	kept, _ := g.BufferBytes()
+	t.Logf("%d bytes allocated for a statement of %d; relay buffers: %d", taken, len(statement), kept)
+	if taken > relayBuffer {
+		t.Errorf("%d bytes were allocated for a statement of %d bytes, want at most %d", taken, len(statement), relayBuffer)
+	}
+	if kept > relayBuffer {
+		t.Errorf("%d bytes of relay buffers for a streamed statement, want %d", kept, relayBuffer)
+	}
+}
+
+// TestSessionBytes follows the account of what sessions hold: it grows with what a session
+// keeps and ends with it.
+func TestSessionBytes(t *testing.T) {
+	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
+	empty := g.SessionBytes()
+	c := mustConnect(t, g.addr).Conn
+	importOnce(t, c, packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "DO 1"...)))
+	idle(t, g)
+	one := g.SessionBytes()
+	if want := empty + sessionBytes() + clientBuffer + backendBuffer; one < want || one > want+8<<10 {
+		t.Errorf("a session is accounted with %d bytes, want %d and its digester", one-empty, want-empty)
+	}
+	text := "SELECT " + strings.Repeat("a_column_of_the_table, ", 400) + "b FROM t"
+	for range 20 {
+		if err := roundTrip(c, packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, text...)),
+			packetBytes(1, []byte{0, byte(g.prepared(t)) + 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle(t, g)
+	if grown := g.SessionBytes() - one; grown < 20*int64(len(text)) {
+		t.Errorf("twenty statements of %d bytes were prepared, and the account grew by %d", len(text), grown)
+	}
+	for id := range byte(20) {
+		if _, err := c.Write(packetBytes(0, []byte{byte(mysqlwire.ComStmtClose), id + 1, 0, 0, 0})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importOnce(t, c, packetBytes(0, []byte{byte(mysqlwire.ComPing)}))
+	idle(t, g)
+	if left := g.SessionBytes() - one; left > 32<<10 {
+		t.Errorf("the statements were closed, and the account still has %d bytes of them", left)
+	}
+	c.Close()
+	for g.Sessions() > 0 {
+		time.Sleep(time.Millisecond) // polls: the session ends
+	}
+	if n := g.held.Load(); n != 0 {
+		t.Errorf("%d bytes are accounted for sessions that have ended", n)
+	}
+}
+
+// prepared is how many statements the only session has.
+func (r *rig) prepared(t *testing.T) int {
+	t.Helper()
+	idle(t, r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.sessions {
+		return len(s.statements.byID)
+	}
+	t.Fatal("there is no session")
+	return 0
+}
+
+// TestIdleSessionsHoldNoText has sessions wait whose last statement was long in its normalized
+// form too: neither it nor the statement stays with them.
+func TestIdleSessionsHoldNoText(t *testing.T) {
+	const sessions, length = 20, 512 << 10
+	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers, o.BufferBytes = nil, 1 })
+	body := append([]byte{byte(mysqlwire.ComQuery)}, "SELECT "...)
+	for i := 0; len(body) < length; i++ {
+		body = fmt.Appendf(body, "column_%d, ", i)
+	}
+	statement := packetBytes(0, append(body, "1"...))
+	conns := make([]net.Conn, 0, sessions)
+	open := func() {
+		c := mustConnect(t, g.addr).Conn
+		importOnce(t, c, statement)
+		conns = append(conns, c.NetConn())
+	}
+	open()
+	idle(t, g)
+	before := heapObjects()
+	for range sessions {
+		open()
+	}
+	idle(t, g)
+	each := (heapObjects() - before) / sessions
+	t.Logf("an idle session costs %d bytes of heap, the test's side and the backend's included", each)
+	if each > 64<<10 {
+		t.Errorf("a session that waits holds %d bytes after a statement of %d", each, length)
+	}
+	runtime.KeepAlive(conns)
+}
