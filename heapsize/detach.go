@@ -21,7 +21,10 @@ func (w *Walk) String(s *string) {
 	case w.Detach:
 		w.strings = append(w.strings, stringRef{s, *s})
 	case len(*s) > 0:
-		w.visit(span{uintptr(unsafe.Pointer(unsafe.StringData(*s))), uintptr(len(*s)), false})
+		data := unsafe.Pointer(unsafe.StringData(*s))
+		if len(*s) > 1 || !static(data) {
+			w.visit(span{uintptr(data), uintptr(len(*s)), false})
+		}
 	}
 }
 

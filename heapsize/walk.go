@@ -84,18 +84,8 @@ func WalkSlice[T any](w *Walk, s []T, pointers bool) bool {
 }
 
 // WalkMap tells of m and reports whether this is its first visit. What its keys and elements
-// point to is the caller's to walk; one that is to be changed, because it holds strings to
-// detach, is walked as a copy and put back through [Walk.After]:
-//
-//	if heapsize.WalkMap(w, m, shape) {
-//		for k, v := range m {
-//			w.String(&k)
-//			walkV(w, &v)
-//			if w.Detach {
-//				w.After(func() { m[k] = v }) // an assignment replaces an equal key that holds strings
-//			}
-//		}
-//	}
+// point to is the caller's to walk. Keys and elements cannot be changed inside a map: where they
+// hold strings to detach, [Entries] takes copies to walk, and [PutBack] assigns them.
 func WalkMap[K comparable, V any](w *Walk, m map[K]V, s MapShape) bool {
 	if m == nil {
 		return false
@@ -113,8 +103,7 @@ func WalkMap[K comparable, V any](w *Walk, m map[K]V, s MapShape) bool {
 // to, and reports whether this is the first visit of that box. Values from the runtime's
 // static tables cost nothing. A value of pointer shape (one word, a pointer) has no box.
 //
-// A box is never changed: to detach strings in it, walk a copy, charge that copy with
-// Add([Object]) instead of calling Box, and assign it to the variable in [Walk.After].
+// A box is never changed: where it may hold strings to detach, [Unbox] takes its place.
 func (w *Walk) Box(v unsafe.Pointer, size uintptr, pointers bool) bool {
 	data := (*[2]unsafe.Pointer)(v)[1]
 	if size <= 1 || pointers && size == wordSize || static(data) {
@@ -123,13 +112,24 @@ func (w *Walk) Box(v unsafe.Pointer, size uintptr, pointers bool) bool {
 	return w.Enter(data, size, pointers)
 }
 
-// static reports whether p is in the runtime's tables of small and of zero values.
+// static reports whether p is where the runtime keeps what it never allocates: boxed numbers
+// below 256, which are also the strings of one byte, and the zero value that boxes of empty
+// strings and nil slices share.
 func static(p unsafe.Pointer) bool {
-	small, zero := any(uint8(0)), any("")
+	number, zero := boxNumber(0), boxString("")
 	const tableBytes = 256 * 8
-	from := uintptr((*[2]unsafe.Pointer)(unsafe.Pointer(&small))[1])
+	from := uintptr((*[2]unsafe.Pointer)(unsafe.Pointer(&number))[1])
 	return uintptr(p)-from < tableBytes || p == (*[2]unsafe.Pointer)(unsafe.Pointer(&zero))[1]
 }
+
+// boxNumber and boxString have the runtime make a box: one of a constant would lie among the
+// program's read-only data.
+//
+//go:noinline
+func boxNumber(n uint64) any { return n }
+
+//go:noinline
+func boxString(s string) any { return s }
 
 // After keeps f until Finish has detached the strings, and has it called then; functions run
 // in the order they came. It serves parts of a value that can be replaced but not addressed.

@@ -15,10 +15,11 @@ import "unsafe"
 //
 // Boxes are immutable, may be shared, and may lie in read-only memory. So where strings are to
 // be detached, the variable gets a new box with an equal value at once, and that is walked:
-// variables that shared a box have one each then, and each is charged. An empty string needs
-// no box and must not come here.
+// variables that shared a box have one each then, and each is charged. What lies in the runtime's
+// static tables, as nil slices do, stays there. An empty string needs no box and must not come
+// here.
 //
-// Unbox allocates the new box, and nothing when it only counts.
+// Unbox allocates a new box at most, and nothing when it only counts.
 func Unbox[T any](w *Walk, x unsafe.Pointer, v T, pointers bool) *T {
 	data := &(*[2]unsafe.Pointer)(x)[1]
 	if !w.Detach {
@@ -27,7 +28,7 @@ func Unbox[T any](w *Walk, x unsafe.Pointer, v T, pointers bool) *T {
 		}
 		return (*T)(*data)
 	}
-	if !w.visit(span{uintptr(x), 0, true}) { // of size 0: marks the variable, costs nothing
+	if static(*data) || !w.visit(span{uintptr(x), 0, true}) { // of size 0: marks the variable, costs nothing
 		return nil
 	}
 	c := new(T)

@@ -106,6 +106,73 @@ func TestUnbox(t *testing.T) {
 	}
 }
 
+// TestStaticTables walks what the runtime never allocates: the walk agrees with the heap that
+// it costs nothing.
+func TestStaticTables(t *testing.T) {
+	unseen := strings.Repeat("x", 3) // no constant for the compiler
+	values := func() []any {
+		return []any{
+			[]string(nil), []any(nil), []byte(nil), []string(nil)[:len(unseen)-3],
+			unseen[3:], uint16(len(unseen)), int32(len(unseen)), len(unseen), uint64(255 + len(unseen) - 3),
+		}
+	}
+	var kept []any
+	walk := func(w *heapsize.Walk) int64 {
+		for i := range kept {
+			switch v := kept[i].(type) {
+			case []string:
+				if c := heapsize.Unbox(w, unsafe.Pointer(&kept[i]), v, true); c != nil {
+					heapsize.WalkSlice(w, *c, true)
+				}
+			case []any:
+				if c := heapsize.Unbox(w, unsafe.Pointer(&kept[i]), v, true); c != nil {
+					heapsize.WalkSlice(w, *c, true)
+				}
+			case []byte:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), true)
+			case string:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), true)
+			case uint16:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), false)
+			case int32:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), false)
+			case int:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), false)
+			case uint64:
+				w.Box(unsafe.Pointer(&kept[i]), unsafe.Sizeof(v), false)
+			}
+		}
+		return w.Finish()
+	}
+	array := heapsize.Slice(values())
+	exactly(t, "static values", array, func() { kept = values() })
+	for _, detach := range []bool{false, true} {
+		if got := walk(&heapsize.Walk{Detach: detach}); got != 0 {
+			t.Errorf("detach=%t: values of the static tables cost %d bytes, want 0", detach, got)
+		}
+	}
+	if s, ok := kept[0].([]string); !ok || s != nil {
+		t.Errorf("a boxed nil slice became %#v", kept[0])
+	}
+
+	kept = []any{1000 * len(unseen), make([]string, 0, len(unseen))}
+	want := int64(heapsize.Object(8, false) + heapsize.Object(24, true) + heapsize.Array(3, 16, true))
+	if got := walk(&heapsize.Walk{}); got != want {
+		t.Errorf("a large number and a slice cost %d bytes, want %d", got, want)
+	}
+
+	w := &heapsize.Walk{}
+	one, two := string([]byte(unseen)[:1]), string([]byte(unseen)[:2])
+	w.String(&one)
+	if got := w.Finish(); got != 0 {
+		t.Errorf("a string of one byte costs %d bytes, want 0", got)
+	}
+	w.String(&two)
+	if got, want := w.Finish(), int64(heapsize.String(two)); got != want {
+		t.Errorf("a string of two bytes costs %d bytes, want %d", got, want)
+	}
+}
+
 func TestWalkChan(t *testing.T) {
 	c := make(chan [3]int32, 50)
 	var w heapsize.Walk
