@@ -12,12 +12,7 @@ import (
 // maxAuthRounds bounds the packets a backend may send in one login.
 const maxAuthRounds = 64
 
-const (
-	pluginSHA2   = "caching_sha2_password"
-	pluginSHA256 = "sha256_password"
-	pluginClear  = "mysql_clear_password"
-	pluginDialog = "dialog"
-)
+const pluginSHA2 = "caching_sha2_password"
 
 // authenticate relays a login from the packet after the client's answer to OK or ERR: one
 // packet of the backend, one answer of the client, and so on. It serves the login and
@@ -84,13 +79,24 @@ func (a *authentication) round(p []byte) error {
 		if err := sw.Decode(p); err != nil {
 			return a.refuse(a.backendError("authentication", err))
 		}
-		a.plugin = string(sw.Plugin)
-		a.salt = append(a.salt[:0], bytes.TrimSuffix(sw.Data, []byte{0})...)
-		if err := a.checkClearMethod(a.plugin); err != nil {
+		plugin := string(sw.Plugin)
+		if sw.Old {
+			plugin = "mysql_old_password"
+		}
+		if err := a.begin(plugin, sw.Data); err != nil {
+			return err
+		}
+	case mysqlwire.MarkNextFactor:
+		var next mysqlwire.AuthNextFactor
+		if err := next.Decode(p); err != nil {
+			return a.refuse(a.backendError("authentication", err))
+		}
+		if err := a.begin(string(next.Plugin), next.Data); err != nil {
 			return err
 		}
 	case mysqlwire.MarkAuthMore:
-		if a.plugin != pluginSHA2 || len(p) != 2 {
+		// Clients differ in how much they read of a status, so all of its forms count.
+		if a.plugin != pluginSHA2 || len(p) < 2 {
 			break
 		}
 		switch p[1] {
@@ -116,6 +122,13 @@ func (a *authentication) round(p []byte) error {
 		return err
 	}
 	return a.toBackend(answer)
+}
+
+// begin notes the method and the challenge that the backend goes on with.
+func (a *authentication) begin(plugin string, challenge []byte) error {
+	a.plugin = plugin
+	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
+	return a.checkClearMethod(plugin)
 }
 
 // readClient reads the client's answer. A client that leaves has seen the challenge, and
@@ -211,19 +224,29 @@ func (a *authentication) rsaToClear(p []byte) error {
 	return a.toBackend(append([]byte(password), 0))
 }
 
-// checkClearMethod refuses the methods by which a client on TLS would send its password
-// in clear while the backend's leg has no TLS.
+// provesWithoutSecret reports whether a method's client sends, besides what authenticate
+// handles itself, only answers to a challenge, from which nobody on the way learns the
+// secret. Without CLIENT_PLUGIN_AUTH the method is mysql_native_password, and has no name.
+func provesWithoutSecret(plugin string) bool {
+	switch plugin {
+	case "", "mysql_native_password", pluginSHA2, "client_ed25519", "parsec",
+		"auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client",
+		"authentication_fido_client", "authentication_webauthn_client":
+		return true
+	}
+	return false
+}
+
+// checkClearMethod refuses the methods by which a client on TLS would send its password in
+// clear while the backend's leg has no TLS, and those that may, as nothing is known of
+// them.
 func (l *login) checkClearMethod(plugin string) error {
-	if !l.client.IsTLS() || l.backend.IsTLS() {
+	if !l.client.IsTLS() || l.backend.IsTLS() || provesWithoutSecret(plugin) {
 		return nil
 	}
-	switch plugin {
-	case pluginClear, pluginDialog, pluginSHA256:
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
-			"Tare does not pass a password that came over TLS to backend %s in clear (method %s); enable TLS on the backend's leg (--backend-tls)",
-			l.srv.opts.Backend.Addr, plugin)})
-	}
-	return nil
+	return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
+		"Tare does not pass a password that came over TLS to backend %s in clear (method %s); enable TLS on the backend's leg (--backend-tls)",
+		l.srv.opts.Backend.Addr, plugin)})
 }
 
 // checkClearAnswer does the same for a password that came with the login itself.

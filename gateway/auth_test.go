@@ -1,0 +1,416 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+)
+
+// logIn opens one connection by go-sql-driver, asks who it is, and closes it.
+func logIn(ctx context.Context, cfg *mysql.Config) (user string, err error) {
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return "", err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	err = db.QueryRowContext(ctx, "select current_user()").Scan(&user)
+	return user, err
+}
+
+// TestLoginMariaDB logs in directly and through the gateway, rightly and wrongly: what
+// comes back must be the same, to the last letter of an error.
+func TestLoginMariaDB(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithEd25519(),
+		testmysql.WithSetup("create or replace user bare@'%'", "create or replace user secure@'%' identified by 'tare-test' require ssl"))
+	g := startGateway(t, s.Addr, nil)
+	for _, c := range []struct {
+		name, user, password, schema string
+		errno                        uint16 // 0: the login succeeds
+		errnoPlain                   uint16 // the same, without TLS
+	}{
+		{"native", testmysql.AppUser, testmysql.Password, "test", 0, 0},
+		{"native, no schema", testmysql.AppUser, testmysql.Password, "", 0, 0},
+		{"native, wrong password", testmysql.AppUser, "wrong", "test", 1045, 1045},
+		{"native, no password", testmysql.AppUser, "", "", 1045, 1045},
+		{"ed25519", testmysql.EdUser, testmysql.Password, "test", 0, 0},
+		{"ed25519, wrong password", testmysql.EdUser, "wrong", "", 1045, 1045},
+		{"ed25519, no password", testmysql.EdUser, "", "", 1045, 1045},
+		{"account without password", "bare", "", "", 0, 0},
+		{"password for an account without", "bare", "superfluous", "", 1045, 1045},
+		{"account that requires TLS", "secure", testmysql.Password, "", 0, 1045},
+		{"unknown account", "nobody", testmysql.Password, "", 1045, 1045},
+		{"unknown schema", testmysql.AppUser, testmysql.Password, "nowhere", 1049, 1049},
+		{"forbidden schema", "bare", "", "mysql", 1044, 1044},
+	} {
+		for _, security := range []string{"", "skip-verify"} {
+			t.Run(c.name+"/tls="+security, func(t *testing.T) {
+				config := func(addr string) *mysql.Config {
+					cfg := mysql.NewConfig()
+					cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = c.user, c.password, "tcp", addr
+					cfg.DBName, cfg.TLSConfig = c.schema, security
+					return cfg
+				}
+				wantUser, wantErr := logIn(t.Context(), config(s.Addr))
+				user, err := logIn(t.Context(), config(g.addr))
+				if user != wantUser {
+					t.Errorf("logged in as %q, directly as %q", user, wantUser)
+				}
+				want, got := errorOf(wantErr), errorOf(err)
+				if got != want {
+					t.Errorf("got  %+v\nwant %+v", got, want)
+				}
+				errno := c.errno
+				if security == "" {
+					errno = c.errnoPlain
+				}
+				if got.Number != errno || err != nil && got == (mysql.MySQLError{}) {
+					t.Errorf("got %v, want error %d", err, errno)
+				}
+			})
+		}
+	}
+}
+
+// errorOf is the server's error in err; zero when there is none.
+func errorOf(err error) mysql.MySQLError {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return *e
+	}
+	return mysql.MySQLError{}
+}
+
+// changeUser logs in again on a connection, with an answer that no challenge was asked for,
+// so that the server has to ask.
+func changeUser(t *testing.T, c *mysqlconn.Client, user, password, schema string) error {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	defer c.SetDeadline(time.Time{})
+	u := mysqlwire.ChangeUser{
+		User: []byte(user), Database: []byte(schema), Charset: mysqlconn.DefaultCharset,
+		AuthPlugin: []byte(mysqlconn.PluginSHA2), AuthResponse: bytes.Repeat([]byte{1}, 32),
+	}
+	c.Seq = 0
+	must(t, c.WriteMessage(u.AppendTo(nil, c.Capabilities)))
+	for {
+		p, err := c.ReadMessage(1 << 16)
+		must(t, err)
+		switch p[0] {
+		case mysqlwire.MarkOK:
+			return nil
+		case mysqlwire.MarkErr:
+			var e mysqlwire.Err
+			must(t, e.Decode(p))
+			return &mysqlconn.ServerError{Number: e.Number, Message: string(e.Message)}
+		}
+		var sw mysqlwire.AuthSwitchRequest
+		must(t, sw.Decode(p))
+		var answer []byte
+		switch plugin := string(sw.Plugin); plugin {
+		case mysqlconn.PluginNative:
+			answer = mysqlconn.ScrambleNative(password, sw.Data)
+		case mysqlconn.PluginEd25519:
+			answer, err = mysqlconn.SignEd25519(password, bytes.TrimSuffix(sw.Data, []byte{0}))
+			must(t, err)
+		default:
+			t.Fatalf("asked for method %q", plugin)
+		}
+		must(t, c.WriteMessage(answer))
+	}
+}
+
+// TestChangeUserMethods changes the user to accounts of both of MariaDB's methods.
+func TestChangeUserMethods(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithEd25519())
+	g := startGateway(t, s.Addr, nil)
+	for _, mode := range []mysqlconn.TLSMode{mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
+		t.Run(mode.String(), func(t *testing.T) {
+			c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
+				Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mode,
+			})
+			must(t, err)
+			defer c.Close()
+			for _, user := range []string{testmysql.EdUser, testmysql.AppUser, testmysql.EdUser} {
+				if err := changeUser(t, c, user, testmysql.Password, "test"); err != nil {
+					t.Fatalf("change to %s: %v", user, err)
+				}
+				var who, where string
+				_, err := c.Query(t.Context(), "select current_user(), database()", func(r mysqlwire.TextRow) error {
+					who, where = string(r[0]), string(r[1])
+					return nil
+				})
+				must(t, err)
+				if who != user+"@%" || where != "test" {
+					t.Errorf("is %s in %s, want %s in test", who, where, user)
+				}
+			}
+			err = changeUser(t, c, testmysql.AppUser, "wrong", "")
+			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied ||
+				!strings.HasPrefix(e.Message, "Access denied for user 'app'@'127.0.0.1' (using password: YES)") {
+				t.Errorf("wrong password: got %v, want MariaDB's own error 1045", err)
+			}
+		})
+	}
+}
+
+// An obedient client is on TLS and gives its password in clear wherever a method may ask for
+// it.
+type obedient struct {
+	*mysqlconn.Conn
+	caps mysqlwire.Capability
+}
+
+// dialObedient logs in by the given method. The error is the server's refusal.
+func dialObedient(t *testing.T, addr, plugin string, response []byte) (*obedient, error) {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	must(t, err)
+	c := &obedient{Conn: mysqlconn.New(nc)}
+	t.Cleanup(func() { c.Close() })
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	p, err := c.ReadMessage(1 << 16)
+	must(t, err)
+	var h mysqlwire.Handshake
+	must(t, h.Decode(p))
+	if !h.Capabilities.Has(mysqlwire.CapSSL) {
+		t.Fatal("the gateway offers no TLS")
+	}
+	c.caps = h.Capabilities &^ mysqlwire.CapConnectWithDB
+	r := mysqlwire.HandshakeResponse{
+		Capabilities: c.caps, MaxPacket: 1 << 24, Charset: 45, User: []byte("app"),
+		AuthPlugin: []byte(plugin), AuthResponse: response,
+	}
+	must(t, c.StartTLS(t.Context(), mysqlwire.SSLRequest{Capabilities: c.caps, MaxPacket: r.MaxPacket, Charset: r.Charset},
+		&tls.Config{InsecureSkipVerify: true})) // self-signed
+	must(t, c.WriteMessage(r.AppendTo(nil)))
+	return c, c.obey(t)
+}
+
+// obey answers until OK or ERR.
+func (c *obedient) obey(t *testing.T) error {
+	t.Helper()
+	for {
+		p, err := c.ReadMessage(1 << 16)
+		must(t, err)
+		switch p[0] {
+		case mysqlwire.MarkOK:
+			return nil
+		case mysqlwire.MarkErr:
+			var e mysqlwire.Err
+			must(t, e.Decode(p))
+			return &mysqlconn.ServerError{Number: e.Number, Message: string(e.Message)}
+		}
+		answer := append([]byte(secret), 0)
+		if bytes.HasPrefix(p, []byte("\xfecaching_sha2_password\x00")) {
+			answer = []byte("a scramble of thirty-two bytes..")
+		}
+		must(t, c.WriteMessage(answer))
+	}
+}
+
+// asks is a scripted backend's part of a login in which it says these packets, one after
+// each answer, and then lets the client in.
+func asks(c *mysqlconn.Conn, packets ...[]byte) bool {
+	for _, p := range packets {
+		if c.WriteMessage(p) != nil {
+			return false
+		}
+		if _, err := c.ReadMessage(1 << 16); err != nil {
+			return false
+		}
+	}
+	return c.WriteMessage(okPacket()) == nil
+}
+
+// TestClearPasswords lets a backend without TLS ask for the password of a client on TLS in
+// all ways: the gateway refuses, and the password does not reach the backend's leg.
+func TestClearPasswords(t *testing.T) {
+	challenge := []byte("abcdefghijklmnopqrst\x00")
+	switchTo := func(plugin string) []byte {
+		return mysqlwire.AuthSwitchRequest{Plugin: []byte(plugin), Data: challenge}.AppendTo(nil)
+	}
+	for _, c := range []struct {
+		name     string
+		plugin   string // of the login
+		response []byte
+		says     [][]byte
+		method   string // in the refusal; empty: the backend's own words
+	}{
+		{"switch to mysql_clear_password", "mysql_native_password", nil, [][]byte{switchTo("mysql_clear_password")}, "mysql_clear_password"},
+		{"switch to sha256_password", "mysql_native_password", nil, [][]byte{switchTo("sha256_password")}, "sha256_password"},
+		{"switch to dialog", "mysql_native_password", nil, [][]byte{switchTo("dialog")}, "dialog"},
+		{"switch to a token", "mysql_native_password", nil, [][]byte{switchTo("authentication_openid_connect_client")}, "authentication_openid_connect_client"},
+		{"switch to the method before 4.1", "mysql_native_password", nil, [][]byte{{mysqlwire.MarkEOF}}, "mysql_old_password"},
+		{"in the login", "mysql_clear_password", []byte(secret), nil, "mysql_clear_password"},
+		{"as a second factor", "mysql_native_password", []byte("scramble of 20 bytes"), [][]byte{
+			mysqlwire.AuthNextFactor{Plugin: []byte("mysql_clear_password"), Data: challenge}.AppendTo(nil),
+		}, "mysql_clear_password"},
+		{"full authentication with a long status", "mysql_native_password", nil, [][]byte{
+			switchTo("caching_sha2_password"), {mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth, 0}, {mysqlwire.MarkAuthMore, 'n', 'o'},
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
+				if b.WriteMessage(greeting()) != nil {
+					return
+				}
+				if _, err := b.ReadMessage(1 << 16); err != nil {
+					return
+				}
+				asks(b, c.says...)
+			}))
+			g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = TLSOff })
+			_, err := dialObedient(t, g.addr, c.plugin, c.response)
+			e, ok := serverError(err)
+			switch {
+			case !ok:
+				t.Errorf("got %v, want a refusal", err)
+			case c.method != "" && (e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method "+c.method+"); enable TLS on the backend's leg (--backend-tls)")):
+				t.Errorf("got %v, want error 1045 that names %s and says what to do", err, c.method)
+			}
+			if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
+				t.Errorf("the backend's leg shows the password, or nothing: %q", sent)
+			}
+		})
+	}
+}
+
+// TestClearPasswordOnChangeUser does the same on a connection that is logged in.
+func TestClearPasswordOnChangeUser(t *testing.T) {
+	back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
+		if scriptLogin(b) && scriptCommand(b) != nil {
+			asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte("mysql_clear_password")}.AppendTo(nil))
+		}
+	}))
+	g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = TLSOff })
+	client, err := dialObedient(t, g.addr, "mysql_native_password", nil)
+	must(t, err)
+	u := mysqlwire.ChangeUser{User: []byte("other"), AuthPlugin: []byte("mysql_native_password"), Charset: 45}
+	client.Seq = 0
+	must(t, client.WriteMessage(u.AppendTo(nil, client.caps)))
+	err = client.obey(t)
+	if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method mysql_clear_password)") {
+		t.Errorf("got %v, want error 1045 that names the method", err)
+	}
+	if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
+		t.Errorf("the backend's leg shows the password, or nothing: %q", sent)
+	}
+}
+
+// A locked buffer is written to by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// TestLogsHoldNoPasswords logs in by every method, rightly and wrongly, with both logs as
+// talkative as they get, and looks for the passwords in them.
+func TestLogsHoldNoPasswords(t *testing.T) {
+	var diag, queries lockedBuffer
+	var gateways []*rig
+	log, err := querylog.New(querylog.Options{
+		RingBytes: -1, OriginalText: true, Sinks: []querylog.SinkOptions{{Name: "test", Writer: &queries}},
+	})
+	must(t, err)
+	talkative := func(mode TLSMode) func(*Options) {
+		return func(o *Options) {
+			o.Backend.TLS, o.Log = mode, log
+			o.Diag = slog.New(slog.NewTextHandler(&diag, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		}
+	}
+	start := func(backend string, mode TLSMode) *rig {
+		g := startGateway(t, backend, talkative(mode))
+		gateways = append(gateways, g)
+		return g
+	}
+	const wrong = "wr0ng-but-secret-all-the-same"
+
+	s := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithEd25519())
+	g := start(s.Addr, TLSMirror)
+	for _, user := range []string{testmysql.AppUser, testmysql.EdUser} {
+		for _, security := range []string{"", "skip-verify"} {
+			for _, password := range []string{testmysql.Password, wrong} {
+				cfg := mysql.NewConfig()
+				cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLSConfig = user, password, "tcp", g.addr, security
+				if _, err := logIn(t.Context(), cfg); (err == nil) != (password == testmysql.Password) {
+					t.Fatalf("user %s, password %s, tls %q: %v", user, password, security, err)
+				}
+			}
+		}
+	}
+	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password})
+	must(t, err)
+	must(t, changeUser(t, c, testmysql.EdUser, testmysql.Password, ""))
+	if changeUser(t, c, testmysql.AppUser, wrong, "") == nil {
+		t.Error("the wrong password is right")
+	}
+	c.Close()
+
+	conf, public := goMySQLKey(t)
+	for _, mode := range []TLSMode{TLSMirror, TLSOff, TLSRequired} {
+		for _, security := range []mysqlconn.TLSMode{mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
+			g := start(startGoMySQL(t, conf, public, &credentials{passwords: map[string]string{"tare": secret}}), mode)
+			for _, login := range pingers(g.addr, security) {
+				must(t, login(t.Context(), secret))
+				if login(t.Context(), wrong) == nil {
+					t.Error("the wrong password is right")
+				}
+			}
+		}
+	}
+	g = start(startScript(t, func(_ int, b *mysqlconn.Conn) { scriptServe(b) }), TLSOff)
+	if _, err := dialObedient(t, g.addr, "mysql_clear_password", []byte(secret)); err == nil {
+		t.Error("a password in clear was passed on")
+	}
+
+	for _, g := range gateways {
+		g.Shutdown(t.Context())
+	}
+	must(t, log.Close(t.Context()))
+	for _, want := range []struct{ log, text, holds string }{
+		{"diagnostics", diag.String(), "login failed"},
+		{"diagnostics", diag.String(), "in clear (method mysql_clear_password)"},
+		{"query log", queries.String(), "current_user()"},
+	} {
+		if !strings.Contains(want.text, want.holds) {
+			t.Errorf("the %s does not say %q: the test looks at nothing", want.log, want.holds)
+		}
+	}
+	text := diag.String() + queries.String()
+	for _, password := range []string{testmysql.Password, wrong, secret} {
+		for _, form := range []string{password, hex.EncodeToString([]byte(password)), base64.StdEncoding.EncodeToString([]byte(password))} {
+			if i := strings.Index(text, form); i >= 0 {
+				t.Errorf("a log holds the password %q:\n%s", form, text[max(0, i-200):min(len(text), i+200)])
+			}
+		}
+	}
+}
