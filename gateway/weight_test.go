@@ -127,8 +127,8 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 			c := mustConnect(t, g.addr).Conn
 			heapObjects() // the collector has its workers
 			statement := insertPackets(2 << 20)
-			for range 10 { // buffers, and what the runtime keeps for sockets and timers, have their size
-				importOnce(t, c, statement)
+			for range 10 { // what the session and the runtime keep has its size
+				importOnce(t, c, insertPackets(32<<10))
 				planner.Invalidate()
 			}
 			idle(t, g)
