@@ -11,6 +11,8 @@ import (
 type trackingListener struct {
 	net.Listener
 	backoff time.Duration
+	closed  chan struct{} // closed by Close
+	close   func() error
 
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
@@ -18,14 +20,28 @@ type trackingListener struct {
 }
 
 func newTrackingListener(l net.Listener, backoff time.Duration) *trackingListener {
-	return &trackingListener{Listener: l, backoff: backoff, conns: make(map[*trackedConn]struct{})}
+	t := &trackingListener{Listener: l, backoff: backoff, closed: make(chan struct{}), conns: make(map[*trackedConn]struct{})}
+	t.close = sync.OnceValue(func() error {
+		close(t.closed)
+		return l.Close()
+	})
+	return t
 }
 
-// Accept implements net.Listener.
+// Close implements net.Listener.
+func (l *trackingListener) Close() error { return l.close() }
+
+// Accept implements net.Listener. The server calls it again at once after an error, so
+// errors are paced until the listener is closed.
 func (l *trackingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
-		time.Sleep(l.backoff)
+		timer := time.NewTimer(l.backoff)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.closed:
+		}
 		return nil, err
 	}
 	t := &trackedConn{Conn: c, owner: l}

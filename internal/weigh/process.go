@@ -17,8 +17,8 @@ type Usage struct {
 	// nanosecond.
 	CPU time.Duration
 
-	// User and Sys divide CPU in the ratio of the kernel's tick counts.
-	User, Sys time.Duration
+	// UserTicks and SysTicks are the kernel's own division, a hundredth of a second each.
+	UserTicks, SysTicks uint64
 
 	RSS     int64 // bytes resident now
 	PeakRSS int64 // the most bytes that were ever resident
@@ -76,12 +76,22 @@ func (p *Process) Usage() (Usage, error) {
 	if err != nil {
 		return Usage{}, p.readError(err)
 	}
-	u := Usage{CPU: cpu, RSS: statusBytes(status, "VmRSS:"), PeakRSS: statusBytes(status, "VmHWM:")}
-	if ticks := st.user + st.sys; ticks > 0 {
-		u.User = time.Duration(float64(cpu) * float64(st.user) / float64(ticks))
+	return Usage{
+		CPU: cpu, UserTicks: st.user, SysTicks: st.sys,
+		RSS: statusBytes(status, "VmRSS:"), PeakRSS: statusBytes(status, "VmHWM:"),
+	}, nil
+}
+
+// Since is the CPU time since an earlier reading, divided into user and system time in the
+// ratio of the ticks between the two. Where no tick fell between them all is user time.
+func (u Usage) Since(earlier Usage) (user, sys time.Duration) {
+	cpu := u.CPU - earlier.CPU
+	ofUser, ofSys := u.UserTicks-earlier.UserTicks, u.SysTicks-earlier.SysTicks
+	if ofUser+ofSys == 0 {
+		return cpu, 0
 	}
-	u.Sys = cpu - u.User
-	return u, nil
+	user = time.Duration(float64(cpu) * float64(ofUser) / float64(ofUser+ofSys))
+	return user, cpu - user
 }
 
 func (p *Process) path(name string) string {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"runtime/metrics"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -121,4 +122,25 @@ func (s *Scrape) Runtime() (Runtime, error) {
 		return Runtime{}, fmt.Errorf("the process exports no metrics of a Go runtime (%s and others)", fields[0].names[0])
 	}
 	return r, nil
+}
+
+// OwnRuntime reads the same figures of this very process, from runtime/metrics.
+func OwnRuntime() Runtime {
+	var r Runtime
+	fields := []*float64{&r.HeapAllocBytes, &r.HeapAllocObjects, &r.TinyAllocs, &r.HeapInUse, &r.GCCPU, &r.IdleCPU, &r.GCCycles}
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/cpu/classes/gc/total:cpu-seconds"},
+		{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/gc/cycles/total:gc-cycles"},
+	}
+	metrics.Read(samples)
+	for i, s := range samples {
+		switch s.Value.Kind() {
+		case metrics.KindUint64:
+			*fields[i] = float64(s.Value.Uint64())
+		case metrics.KindFloat64:
+			*fields[i] = s.Value.Float64()
+		}
+	}
+	return r
 }

@@ -38,11 +38,23 @@ func TestOwnProcessIsWeighed(t *testing.T) {
 	if after.CPU < before.CPU+20*time.Millisecond {
 		t.Errorf("CPU went from %v to %v, want 20ms more at least", before.CPU, after.CPU)
 	}
-	if after.User+after.Sys != after.CPU {
-		t.Errorf("user %v and system %v do not add up to %v", after.User, after.Sys, after.CPU)
+	if user, sys := after.Since(before); user < 0 || sys < 0 || user+sys != after.CPU-before.CPU {
+		t.Errorf("user %v and system %v, want parts of %v", user, sys, after.CPU-before.CPU)
 	}
 	if after.RSS < 1<<20 || after.PeakRSS < after.RSS {
 		t.Errorf("resident %d bytes, at most %d: want at least 1 MiB, and no more than the peak", after.RSS, after.PeakRSS)
+	}
+}
+
+func TestCPUIsDividedByTicks(t *testing.T) {
+	earlier := Usage{CPU: time.Second, UserTicks: 90, SysTicks: 10}
+	later := Usage{CPU: 3 * time.Second, UserTicks: 140, SysTicks: 160}
+	if user, sys := later.Since(earlier); user != 500*time.Millisecond || sys != 1500*time.Millisecond {
+		t.Errorf("got user %v, system %v; want 500ms and 1.5s", user, sys)
+	}
+	later = Usage{CPU: earlier.CPU + time.Millisecond, UserTicks: 90, SysTicks: 10}
+	if user, sys := later.Since(earlier); user != time.Millisecond || sys != 0 {
+		t.Errorf("within a tick got user %v, system %v; want 1ms and 0s", user, sys)
 	}
 }
 
@@ -122,6 +134,25 @@ func TestScrapeAgreesWithTheRuntime(t *testing.T) {
 	}
 	if r.GCCPU <= 0 || r.GCCycles < 1 || r.HeapInUse <= 0 {
 		t.Errorf("GC CPU %v s, %v cycles, heap %v bytes; want all above 0", r.GCCPU, r.GCCycles, r.HeapInUse)
+	}
+}
+
+// TestOwnRuntimeAgreesWithMemStats checks that each metric is known to this runtime.
+func TestOwnRuntimeAgreesWithMemStats(t *testing.T) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := OwnRuntime()
+	runtime.ReadMemStats(&after)
+	if r.HeapAllocBytes < float64(before.TotalAlloc) || r.HeapAllocBytes > float64(after.TotalAlloc) {
+		t.Errorf("allocated bytes %v, want from %d to %d", r.HeapAllocBytes, before.TotalAlloc, after.TotalAlloc)
+	}
+	objects := r.HeapAllocObjects + r.TinyAllocs
+	if objects < float64(before.Mallocs) || objects > float64(after.Mallocs) {
+		t.Errorf("allocated objects %v, want from %d to %d", objects, before.Mallocs, after.Mallocs)
+	}
+	if r.GCCPU <= 0 || r.IdleCPU < 0 || r.HeapInUse <= 0 || r.GCCycles != float64(after.NumGC) {
+		t.Errorf("got %+v, want GC CPU, heap and %d cycles", r, after.NumGC)
 	}
 }
 

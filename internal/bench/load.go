@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/internal/latency"
+)
+
+// An operation is what one latency is measured of.
+type operation func(ctx context.Context, s *session, rng *rand.Rand) error
+
+// stopGrace is how long operations under way may take once the load is told to stop.
+const stopGrace = 10 * time.Second
+
+// counts is what happened in one stretch of time.
+type counts struct {
+	latency    latency.Histogram // of operations, from when they were due
+	operations uint64            // conflicts included
+	queries    uint64
+	rows       uint64
+	conflicts  uint64
+}
+
+func (c *counts) merge(other *counts) {
+	c.latency.Merge(&other.latency)
+	c.operations += other.operations
+	c.queries += other.queries
+	c.rows += other.rows
+	c.conflicts += other.conflicts
+}
+
+// A load is threads that repeat an operation.
+type load struct {
+	op      operation
+	every   time.Duration // between two operations of all threads; 0: closed loop
+	began   time.Time
+	due     atomic.Int64 // operations that were given to a thread, in an open loop
+	threads []*thread
+	stopped chan struct{} // closed when threads shall stop
+	failed  chan error    // holds the first failure
+	running sync.WaitGroup
+}
+
+// A thread is one connection at work.
+type thread struct {
+	session *session
+	rng     *rand.Rand
+
+	mu  sync.Mutex // held for the moment of counting
+	now *counts    // under mu
+}
+
+// startLoad connects threads and lets them work. A rate above 0 is operations a second of
+// all threads.
+func startLoad(ctx context.Context, c *connector, threads int, rate float64, op operation) (*load, error) {
+	l := &load{op: op, stopped: make(chan struct{}), failed: make(chan error, 1)}
+	if rate > 0 {
+		l.every = time.Duration(float64(time.Second) / rate)
+	}
+	for i := range threads {
+		s, err := c.connect(ctx)
+		if err != nil {
+			return nil, errors.Join(err, l.stop())
+		}
+		l.threads = append(l.threads, &thread{session: s, rng: rand.New(rand.NewPCG(uint64(i), 0x7a1e)), now: new(counts)})
+	}
+	l.began = time.Now()
+	for _, t := range l.threads {
+		l.running.Go(func() { l.work(t) })
+	}
+	return l, nil
+}
+
+// work repeats the operation until the load is stopped or an operation fails.
+func (l *load) work(t *thread) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		start := time.Now()
+		if l.every > 0 {
+			start = l.began.Add(time.Duration(l.due.Add(1)-1) * l.every)
+			timer.Reset(time.Until(start))
+			select {
+			case <-l.stopped:
+				return
+			case <-timer.C:
+			}
+		}
+		select {
+		case <-l.stopped:
+			return
+		default:
+		}
+		queries, rows := t.session.queries, t.session.rows
+		err := l.op(context.Background(), t.session, t.rng)
+		if err != nil && !errors.Is(err, errConflict) {
+			select {
+			case l.failed <- err:
+			default:
+			}
+			return
+		}
+		t.count(time.Since(start), t.session.queries-queries, t.session.rows-rows, err != nil)
+	}
+}
+
+func (t *thread) count(took time.Duration, queries, rows uint64, conflict bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now.latency.Record(took)
+	t.now.operations++
+	t.now.queries += queries
+	t.now.rows += rows
+	if conflict {
+		t.now.conflicts++
+	}
+}
+
+// cut answers what was counted since the previous cut.
+func (l *load) cut() *counts {
+	sum := new(counts)
+	for _, t := range l.threads {
+		fresh := new(counts)
+		t.mu.Lock()
+		done := t.now
+		t.now = fresh
+		t.mu.Unlock()
+		sum.merge(done)
+	}
+	return sum
+}
+
+// behind is how late the next operation of an open loop is; 0 when the load keeps up.
+func (l *load) behind() time.Duration {
+	if l.every == 0 {
+		return 0
+	}
+	next := l.began.Add(time.Duration(l.due.Load()-int64(len(l.threads))) * l.every)
+	return max(0, time.Since(next))
+}
+
+// wait lets the load go on for a while; it returns early with the failure of an operation
+// or the end of ctx.
+func (l *load) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-l.failed:
+		return fmt.Errorf("an operation failed: %w", err)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// stop lets operations under way end and closes the connections.
+func (l *load) stop() error {
+	close(l.stopped)
+	ended := make(chan struct{})
+	go func() {
+		l.running.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	var errs []error
+	select {
+	case <-ended:
+		for _, t := range l.threads {
+			errs = append(errs, t.session.close())
+		}
+	case <-timer.C:
+		errs = append(errs, fmt.Errorf("operations were still running %v after the end", stopGrace))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// OLTPOptions say what `tare bench oltp` does.
+type OLTPOptions struct {
+	DSN      string // in go-sql-driver's form: user:password@tcp(host:port)/database
+	Workload string // one of Workloads
+
+	Threads    int
+	Rate       float64 // operations a second of all threads; 0: as fast as the answers come
+	Warmup     time.Duration
+	Duration   time.Duration // of one run
+	Count      int           // runs
+	Prepared   bool
+	Tables     int // of the sysbench-like workloads
+	Rows       int // in each
+	Warehouses int // of tpcc
+	Drop       bool
+
+	// Trace is a query log that takes the workload's place, Speed how much faster than it
+	// was recorded; 0: each connection as fast as the answers come.
+	Trace string
+	Speed float64
+
+	Target  TargetOptions
+	Profile string // a directory for profiles; empty: none
+
+	Progress io.Writer // plain lines; nil: none
+}
+
+// DefaultOLTPOptions are the options of a short run.
+func DefaultOLTPOptions() OLTPOptions {
+	return OLTPOptions{
+		Workload: "point-select", Threads: 8, Warmup: 2 * time.Second, Duration: 10 * time.Second, Count: 1,
+		Tables: 1, Rows: 100_000, Warehouses: 1, Speed: 1,
+	}
+}
+
+// Validate says what is wrong with o.
+func (o *OLTPOptions) Validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.DSN == "" {
+		wrong("--dsn is missing: want user:password@tcp(host:port)/database")
+	} else if _, err := newConnector(o.DSN, o.Prepared); err != nil {
+		wrong("--dsn: %w", err)
+	}
+	if o.Trace == "" {
+		if _, err := newWorkload(o); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if o.Threads < 1 || o.Threads > 10_000 {
+		wrong("--threads %d: want 1 to 10000", o.Threads)
+	}
+	if o.Rate < 0 || o.Rate > 1e9 || math.IsNaN(o.Rate) {
+		wrong("--rate %v: want operations a second, or 0 for a closed loop", o.Rate)
+	}
+	if o.Duration <= 0 || o.Warmup < 0 {
+		wrong("--duration %v, --warmup %v: want more than 0, and not less than 0", o.Duration, o.Warmup)
+	}
+	if o.Count < 1 {
+		wrong("--count %d: want at least 1", o.Count)
+	}
+	if o.Tables < 1 || o.Rows < sbRangeSize || o.Warehouses < 1 {
+		wrong("--tables %d, --rows %d, --warehouses %d: want at least 1, %d and 1", o.Tables, o.Rows, o.Warehouses, sbRangeSize)
+	}
+	if o.Speed < 0 || math.IsNaN(o.Speed) || math.IsInf(o.Speed, 0) {
+		wrong("--speed %v: want a factor, or 0 for as fast as the answers come", o.Speed)
+	}
+	if err := o.Target.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Profile != "" && o.Target.Metrics == "" {
+		wrong("--profile needs --metrics, from whose host /debug/pprof is read")
+	}
+	return errors.Join(errs...)
+}
+
+// progressf writes one line of progress.
+func progressf(w io.Writer, format string, args ...any) {
+	if w != nil {
+		fmt.Fprintf(w, format+"\n", args...)
+	}
+}
+
+// OLTP runs the benchmark.
+func OLTP(ctx context.Context, o OLTPOptions) (result Result, err error) {
+	if err := o.Validate(); err != nil {
+		return Result{}, err
+	}
+	t, err := newTarget(ctx, o.Target)
+	if err != nil {
+		return Result{}, err
+	}
+	defer t.close()
+	if o.Trace != "" {
+		return replay(ctx, &o, t)
+	}
+	w, err := newWorkload(&o)
+	if err != nil {
+		return Result{}, err
+	}
+	c, err := newConnector(o.DSN, o.Prepared)
+	if err != nil {
+		return Result{}, err
+	}
+	finish, err := prepareTables(ctx, &o, c, w)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, finish()) }()
+
+	l, err := startLoad(ctx, c, o.Threads, o.Rate, w.op)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, l.stop()) }()
+	result = Result{Name: "OLTP/" + w.name, Threads: o.Threads}
+	progressf(o.Progress, "warming up for %v", o.Warmup)
+	if err := l.wait(ctx, o.Warmup); err != nil {
+		return result, err
+	}
+	for n := range o.Count {
+		progressf(o.Progress, "run %d of %d, %v", n+1, o.Count, o.Duration)
+		run, err := measure(ctx, l, t, o.Duration)
+		if err != nil {
+			return result, err
+		}
+		qps, _ := run.value("queries/s")
+		p99, _ := run.value("p99-ns")
+		progressf(o.Progress, "run %d of %d: %.0f queries/s, p99 %v", n+1, o.Count, qps, time.Duration(p99))
+		result.Runs = append(result.Runs, run)
+	}
+	if o.Profile != "" {
+		// Profiling costs the target something, so it has a run of its own.
+		progressf(o.Progress, "profiling for %v", o.Duration)
+		if err := t.keepProfiles(ctx, o.Profile, o.Duration); err != nil {
+			return result, err
+		}
+		progressf(o.Progress, "profiles are in %s", o.Profile)
+	}
+	return result, nil
+}
+
+// prepareTables makes the workload's tables; finish removes them if that is asked for.
+func prepareTables(ctx context.Context, o *OLTPOptions, c *connector, w *workload) (finish func() error, err error) {
+	s, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Filling statements are long and all different: none is worth preparing.
+	err = w.prepare(ctx, s, func(format string, args ...any) { progressf(o.Progress, format, args...) })
+	if err := errors.Join(err, s.close()); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if !o.Drop {
+			return nil
+		}
+		ctx := context.WithoutCancel(ctx)
+		s, err := c.connect(ctx)
+		if err != nil {
+			return err
+		}
+		progressf(o.Progress, "dropping the tables")
+		return errors.Join(w.drop(ctx, s), s.close())
+	}, nil
+}
+
+// measure is one run under a load that goes on.
+func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, error) {
+	from, err := t.read(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	l.cut() // what came before is nobody's
+	begin := time.Now()
+	if err := l.wait(ctx, d); err != nil {
+		return Run{}, err
+	}
+	to, err := t.read(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	seconds := time.Since(begin).Seconds()
+	c := l.cut()
+	if c.operations == 0 {
+		return Run{}, fmt.Errorf("no operation ended within %v: measure for longer", d)
+	}
+	run := Run{Seconds: seconds, Operations: c.operations}
+	c.addTo(&run)
+	if l.every > 0 {
+		run.add("behind-ns", float64(l.behind()))
+	}
+	t.addWeight(&run, from, to, c.queries)
+	return run, nil
+}
+
+// addTo adds the metrics of latency and throughput. ns/op comes first, as in Go.
+func (c *counts) addTo(run *Run) {
+	h := &c.latency
+	run.add("ns/op", float64(h.Mean()))
+	run.add("p50-ns", float64(h.Quantile(0.5)))
+	run.add("p99-ns", float64(h.Quantile(0.99)))
+	run.add("p99.9-ns", float64(h.Quantile(0.999)))
+	run.add("max-ns", float64(h.Max()))
+	run.add("ops/s", float64(c.operations)/run.Seconds)
+	run.add("queries/s", float64(c.queries)/run.Seconds)
+	run.add("rows/s", float64(c.rows)/run.Seconds)
+	run.add("conflicts/s", float64(c.conflicts)/run.Seconds)
+}

@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// maxTraceConns bounds how many connections a replay opens at once.
+const maxTraceConns = 1000
+
+// replay sends a trace again, as often as runs are asked for.
+func replay(ctx context.Context, o *OLTPOptions, t *target) (Result, error) {
+	tr, err := readTraceFile(o.Trace)
+	if err != nil {
+		return Result{}, err
+	}
+	if n := len(tr.conns); n > maxTraceConns {
+		return Result{}, fmt.Errorf("the trace has %d connections, more than the %d that a replay opens", n, maxTraceConns)
+	}
+	progressf(o.Progress, "%d statements of %d connections over %v; skipped: %d without text, %d cut, %d other records",
+		tr.total, len(tr.conns), tr.length, tr.skipped.noText, tr.skipped.cut, tr.skipped.notStatements)
+	cfg, err := mysql.ParseDSN(o.DSN)
+	if err != nil {
+		return Result{}, fmt.Errorf("data source name: %w", err)
+	}
+	result := Result{Name: "OLTP/trace", Threads: len(tr.conns)}
+	var last time.Duration
+	for n := range o.Count {
+		progressf(o.Progress, "run %d of %d", n+1, o.Count)
+		run, err := replayOnce(ctx, tr, cfg, o.Speed, t)
+		if err != nil {
+			return result, err
+		}
+		qps, _ := run.value("queries/s")
+		progressf(o.Progress, "run %d of %d: %.0f queries/s", n+1, o.Count, qps)
+		last = time.Duration(run.Seconds * float64(time.Second))
+		result.Runs = append(result.Runs, run)
+	}
+	if o.Profile == "" {
+		return result, nil
+	}
+	progressf(o.Progress, "profiling one more run")
+	profiled := make(chan error, 1)
+	go func() { profiled <- t.keepProfiles(ctx, o.Profile, last) }()
+	_, err = replayOnce(ctx, tr, cfg, o.Speed, t)
+	return result, errors.Join(err, <-profiled)
+}
+
+// replayOnce is one run: all connections of the trace, each in its own order.
+func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64, t *target) (Run, error) {
+	from, err := t.read(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	playing, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begin := time.Now()
+	players := make([]player, len(tr.conns))
+	var running sync.WaitGroup
+	for i := range tr.conns {
+		p := &players[i]
+		p.cfg, p.begin, p.speed = cfg, begin, speed
+		running.Go(func() {
+			if err := p.play(playing, &tr.conns[i]); err != nil {
+				cancel(fmt.Errorf("replay connection %d: %w", tr.conns[i].id, err))
+			}
+		})
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return Run{}, ctx.Err() // and not what it did to the statements under way
+	}
+	if playing.Err() != nil {
+		return Run{}, context.Cause(playing)
+	}
+	seconds := time.Since(begin).Seconds()
+	to, err := t.read(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	var sum counts
+	var failed, differ int
+	for i := range players {
+		sum.merge(&players[i].counts)
+		failed += players[i].failed
+		differ += players[i].differ
+	}
+	run := Run{Seconds: seconds, Operations: sum.operations}
+	sum.addTo(&run)
+	run.add("errors", float64(failed))
+	run.add("differing-errors", float64(differ))
+	run.add("skipped", float64(tr.skipped.total()))
+	t.addWeight(&run, from, to, sum.queries)
+	return run, nil
+}
+
+// A player replays one connection.
+type player struct {
+	cfg   *mysql.Config
+	begin time.Time
+	speed float64
+
+	session *session
+	schema  string
+
+	counts counts
+	failed int // statements that the server refused
+	differ int // statements that ended with another error than when they were recorded
+}
+
+// play sends the connection's statements, each when it is due. It ends early when the
+// connection breaks.
+func (p *player) play(ctx context.Context, c *traceConn) (err error) {
+	defer func() {
+		if p.session != nil {
+			err = errors.Join(err, p.session.close())
+		}
+	}()
+	for i := range c.statements {
+		st := &c.statements[i]
+		due := time.Now()
+		if p.speed > 0 {
+			due = p.begin.Add(time.Duration(float64(st.after) / p.speed))
+		}
+		timer := time.NewTimer(time.Until(due))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if err := p.enter(ctx, st); err != nil {
+			return err
+		}
+		queries, rows := p.session.queries, p.session.rows
+		p.session.prepared, p.session.always = st.prepared, st.prepared
+		err := p.session.run(ctx, st.text, st.values...)
+		p.counts.latency.Record(time.Since(due))
+		p.counts.operations++
+		p.counts.queries += p.session.queries - queries
+		p.counts.rows += p.session.rows - rows
+		if err := p.judge(err, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge counts how a statement ended. What is not the server's own answer is an error.
+func (p *player) judge(err error, st *traceStatement) error {
+	var number uint16
+	if err != nil {
+		e, ok := errors.AsType[*mysql.MySQLError](err)
+		if !ok {
+			return err
+		}
+		number = e.Number
+		p.failed++
+	}
+	if number != st.errorNumber {
+		p.differ++
+	}
+	return nil
+}
+
+// enter opens the connection for its first statement and changes its schema when the
+// recorded one did.
+func (p *player) enter(ctx context.Context, st *traceStatement) error {
+	if p.session == nil {
+		cfg := p.cfg.Clone()
+		if st.schema != "" {
+			cfg.DBName = st.schema
+		}
+		c, err := connectorOf(cfg, true)
+		if err != nil {
+			return err
+		}
+		if p.session, err = c.connect(ctx); err != nil {
+			return err
+		}
+		p.schema = cfg.DBName
+	}
+	if st.schema == "" || st.schema == p.schema {
+		return nil
+	}
+	if err := p.session.run(ctx, "USE "+quoteName(st.schema)); err != nil {
+		return err
+	}
+	p.schema = st.schema
+	return nil
+}
+
+// quoteName is an identifier in backticks.
+func quoteName(name string) string {
+	b := []byte{'`'}
+	for i := range len(name) {
+		if name[i] == '`' {
+			b = append(b, '`')
+		}
+		b = append(b, name[i])
+	}
+	return string(append(b, '`'))
+}

@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"bufio"
+	"cmp"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A trace is a recorded query log, ready to be sent again.
+type trace struct {
+	conns   []traceConn // in the order of their first statements
+	total   int         // statements that can be replayed
+	skipped skips
+	length  time.Duration // from the first statement to the last
+}
+
+// A traceConn is what one client connection sent, in order.
+type traceConn struct {
+	id         uint64
+	statements []traceStatement
+}
+
+// A traceStatement is one statement of a trace.
+type traceStatement struct {
+	after       time.Duration // since the trace's first statement
+	schema      string
+	text        string
+	values      []driver.Value // of a prepared statement
+	prepared    bool
+	errorNumber uint16 // what it ended with when it was recorded
+}
+
+// skips counts records that cannot be replayed, by reason.
+type skips struct {
+	notStatements int // other commands and other kinds of records
+	noText        int // the log was written without original text
+	cut           int // a text or value was cut or left out
+}
+
+func (s skips) total() int { return s.noText + s.cut }
+
+// The commands of a record that are replayed, by their names in the log.
+const (
+	commandQuery   = "Query"
+	commandPrepare = "Prepare"
+	commandExecute = "Execute"
+)
+
+// A traceRecord is a line of the query log, as far as a replay reads it. The names are
+// querylog's.
+type traceRecord struct {
+	Kind         string      `json:"kind"`
+	Start        time.Time   `json:"start"`
+	ConnectionID uint64      `json:"connection_id"`
+	Schema       string      `json:"schema"`
+	Command      string      `json:"command"`
+	Text         string      `json:"text"`
+	TextBase64   []byte      `json:"text_base64"`
+	TextBytes    int         `json:"text_bytes"` // the true length of a text that was cut
+	StatementID  uint32      `json:"statement_id"`
+	Digest       string      `json:"digest"`
+	Binds        []traceBind `json:"binds"`
+	BindsCount   int         `json:"binds_count"` // how many there were, if not all are there
+	ErrorNumber  uint16      `json:"error_number"`
+}
+
+// text is the statement as it was sent; the second result says whether it is whole.
+func (r *traceRecord) text() (string, bool) {
+	text := cmp.Or(r.Text, string(r.TextBase64))
+	return text, r.TextBytes <= len(text)
+}
+
+// A traceBind is one value of a prepared statement.
+type traceBind struct {
+	Name        *string         `json:"name"` // of a query attribute, which is no parameter
+	NameBase64  []byte          `json:"name_base64"`
+	Type        string          `json:"type"`
+	Unsigned    bool            `json:"unsigned"`
+	Long        bool            `json:"long"` // sent apart and not recorded
+	Value       json.RawMessage `json:"value"`
+	ValueBase64 []byte          `json:"value_base64"`
+	Bytes       *int            `json:"bytes"` // the true length of a value that was cut
+}
+
+// isParameter leaves out query attributes.
+func (b *traceBind) isParameter() bool { return b.Name == nil && b.NameBase64 == nil }
+
+// driverValue is the value to send; the second result says whether it was recorded whole.
+func (b *traceBind) driverValue() (driver.Value, bool) {
+	if b.Long || b.Bytes != nil {
+		return nil, false
+	}
+	if b.ValueBase64 != nil {
+		return b.ValueBase64, true
+	}
+	if len(b.Value) == 0 {
+		return nil, false
+	}
+	if string(b.Value) == "null" {
+		return nil, true
+	}
+	var text string
+	if b.Value[0] == '"' {
+		err := json.Unmarshal(b.Value, &text)
+		return text, err == nil
+	}
+	text = string(b.Value)
+	switch {
+	case b.Type == "FLOAT" || b.Type == "DOUBLE":
+		v, err := strconv.ParseFloat(text, 64)
+		return v, err == nil
+	case b.Unsigned:
+		v, err := strconv.ParseUint(text, 10, 64)
+		return v, err == nil
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	return v, err == nil
+}
+
+// readTraceFile reads a query log in JSON lines.
+func readTraceFile(path string) (*trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	defer f.Close()
+	t, err := readTrace(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("read trace %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// A stmtKey is a prepared statement of a connection: by its id where the record of its
+// preparation has it, otherwise by its digest.
+type stmtKey struct {
+	conn   uint64
+	id     uint32
+	digest string
+}
+
+// readTrace reads a whole trace into memory. Records may stand in any order, as the
+// gateway's buffers write them; they are sorted by their start.
+func readTrace(r io.Reader) (*trace, error) {
+	var records []traceRecord
+	t := new(trace)
+	dec := json.NewDecoder(r)
+	for {
+		var rec traceRecord
+		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("record %d: %w", len(records)+t.skipped.notStatements+1, err)
+		}
+		switch {
+		case rec.Kind == "statement" && (rec.Command == commandQuery || rec.Command == commandPrepare || rec.Command == commandExecute):
+			records = append(records, rec)
+		default:
+			t.skipped.notStatements++
+		}
+	}
+	slices.SortStableFunc(records, func(a, b traceRecord) int { return a.Start.Compare(b.Start) })
+	t.take(records)
+	if t.total == 0 {
+		return nil, fmt.Errorf("nothing to replay: of %d statements %d are without original text (record with --log-original and --log-redact none), %d were cut",
+			len(records), t.skipped.noText, t.skipped.cut)
+	}
+	return t, nil
+}
+
+// take turns records, sorted by time, into what each connection sends.
+func (t *trace) take(records []traceRecord) {
+	prepared := make(map[stmtKey]string)
+	conns := make(map[uint64]int) // index in t.conns
+	var first time.Time
+	for i := range records {
+		rec := &records[i]
+		text, whole := rec.text()
+		byID, byDigest := stmtKey{conn: rec.ConnectionID, id: rec.StatementID}, stmtKey{conn: rec.ConnectionID, digest: rec.Digest}
+		if rec.Command == commandPrepare {
+			if whole && rec.ErrorNumber == 0 {
+				prepared[byID], prepared[byDigest] = text, text
+			}
+			t.skipped.notStatements++ // an execution prepares what it needs
+			continue
+		}
+		st := traceStatement{schema: rec.Schema, text: text, errorNumber: rec.ErrorNumber}
+		if rec.Command == commandExecute {
+			st.text = text
+			if rec.StatementID != 0 {
+				st.text = cmp.Or(st.text, prepared[byID])
+			}
+			st.text = cmp.Or(st.text, prepared[byDigest])
+			st.prepared = true
+			for _, b := range rec.Binds {
+				if b.isParameter() {
+					v, ok := b.driverValue()
+					whole = whole && ok
+					st.values = append(st.values, v)
+				}
+			}
+			whole = whole && rec.BindsCount == 0
+		}
+		switch {
+		case st.text == "":
+			t.skipped.noText++
+			continue
+		case !whole:
+			t.skipped.cut++
+			continue
+		}
+		if t.total == 0 {
+			first = rec.Start
+		}
+		st.after = rec.Start.Sub(first)
+		t.length = st.after
+		at, ok := conns[rec.ConnectionID]
+		if !ok {
+			at = len(t.conns)
+			conns[rec.ConnectionID] = at
+			t.conns = append(t.conns, traceConn{id: rec.ConnectionID})
+		}
+		t.conns[at].statements = append(t.conns[at].statements, st)
+		t.total++
+	}
+}

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// errNoSuchTable is MySQL's number for a table that is not there.
+const errNoSuchTable = 1146
+
+// A workload is tables and an operation on them.
+type workload struct {
+	name   string
+	tables []table
+	op     operation
+}
+
+// A table of a workload. It is created and filled when it is missing.
+type table struct {
+	name   string
+	create string
+	rows   int
+
+	// row appends the values of row i, from 0, as SQL: (1, 'x').
+	row func(dst []byte, i int) []byte
+}
+
+// Workloads are the names of the workloads there are.
+func Workloads() []string { return []string{"point-select", "read-only", "read-write", "tpcc"} }
+
+// newWorkload finds a workload and sizes it.
+func newWorkload(o *OLTPOptions) (*workload, error) {
+	switch o.Workload {
+	case "point-select":
+		return &workload{name: o.Workload, tables: sbTables(o), op: pointSelect(o)}, nil
+	case "read-only":
+		return &workload{name: o.Workload, tables: sbTables(o), op: readOnly(o)}, nil
+	case "read-write":
+		return &workload{name: o.Workload, tables: sbTables(o), op: readWrite(o)}, nil
+	case "tpcc":
+		return &workload{name: o.Workload, tables: tpccTables(o), op: tpcc(o)}, nil
+	}
+	return nil, fmt.Errorf("unknown workload %q: want one of %s", o.Workload, strings.Join(Workloads(), ", "))
+}
+
+// prepare creates and fills the tables that are missing, and checks that those which are
+// there are large enough.
+func (w *workload) prepare(ctx context.Context, s *session, progress func(format string, args ...any)) error {
+	for i := range w.tables {
+		t := &w.tables[i]
+		have, err := s.runInt(ctx, "SELECT COUNT(*) FROM "+t.name)
+		switch {
+		case isError(err, errNoSuchTable):
+			progress("creating %s with %d rows", t.name, t.rows)
+			if err := t.make(ctx, s); err != nil {
+				return fmt.Errorf("prepare table %s: %w", t.name, err)
+			}
+		case err != nil:
+			return fmt.Errorf("prepare table %s: %w", t.name, err)
+		case have < int64(t.rows):
+			return fmt.Errorf("table %s is there with %d rows, fewer than the %d that the workload needs: drop it, or ask for fewer rows", t.name, have, t.rows)
+		}
+	}
+	return nil
+}
+
+// fillBytes is about how long a filling statement gets.
+const fillBytes = 256 << 10
+
+func (t *table) make(ctx context.Context, s *session) error {
+	if err := s.run(ctx, t.create); err != nil {
+		return err
+	}
+	head := []byte("INSERT INTO " + t.name + " VALUES ")
+	stmt := slices.Clone(head)
+	for i := range t.rows {
+		if len(stmt) > len(head) {
+			stmt = append(stmt, ',')
+		}
+		stmt = t.row(stmt, i)
+		if len(stmt) >= fillBytes || i == t.rows-1 {
+			if err := s.run(ctx, string(stmt)); err != nil {
+				return err
+			}
+			stmt = stmt[:len(head)]
+		}
+	}
+	return nil
+}
+
+// drop removes the workload's tables.
+func (w *workload) drop(ctx context.Context, s *session) error {
+	for i := range w.tables {
+		if err := s.run(ctx, "DROP TABLE "+w.tables[i].name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isError says that the server answered with this error number.
+func isError(err error, number uint16) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == number
+}
