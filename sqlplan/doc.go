@@ -15,9 +15,9 @@
 //
 //	digest, scope ──► Get ──► bytecache ──► *Plan            no lock, no allocation
 //	                   │ nil
-//	Statement ───────► Plan ──► scan ──► classify ──► parse ──► judge ──► pack ──► bytecache
-//	                            tokens   type,        tables    rules     two exact
-//	                                     effects                          objects
+//	Statement ───────► Plan ──► scan ──► classify ──► parse ──► judge ──► CachedSize ──► bytecache
+//	                            tokens   type,        tables    rules     two objects of
+//	                                     effects                          its own, sized
 //
 // The lexer of sqldigest splits the text, and classify reads type and effects off words in
 // places where they can mean but one thing. The parser adds the exact tables. What it refuses

@@ -3,7 +3,9 @@ package sqlplan
 import (
 	"bytes"
 	"testing"
+	"unsafe"
 
+	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -94,7 +96,7 @@ func checkPlan(t *testing.T, p *Plan, text []byte) {
 	if v, rule := p.Verdict(); (v == VerdictPass) != (rule == "") {
 		t.Errorf("verdict %v by %q", v, rule)
 	}
-	if got, want := p.heapBytes() > 0, true; got != want {
-		t.Error("a plan costs nothing")
+	if got, err := p.CachedSize(new(heapsize.Walk)); err != nil || got != int64(p.bytes) || got < int64(unsafe.Sizeof(*p)) {
+		t.Errorf("a plan is accounted with %d bytes, counted again it has %d, %v", p.bytes, got, err)
 	}
 }

@@ -1,5 +1,7 @@
 package sqlplan
 
+import "unsafe"
+
 // conclude draws the last consequences of what was found.
 func (a *analysis) conclude() {
 	if a.parsed {
@@ -31,7 +33,7 @@ func (a *analysis) conclude() {
 	}
 }
 
-// plan packs what was found into a plan of two exact objects.
+// plan packs what was found into a plan whose arena has room to spare.
 func (a *analysis) plan() *Plan {
 	var b []byte
 	for _, t := range a.tables.list {
@@ -48,12 +50,8 @@ func (a *analysis) plan() *Plan {
 		b = appendPosition(b, at-last)
 		last = at
 	}
-	p.end = uint32(len(b))
 	p.literals = uint32(len(a.literals))
-	if n := len(b); n > 0 && n < leastArena {
-		b = append(b, make([]byte, leastArena-n)...)
-	}
-	p.arena = string(b)
+	p.arena = unsafe.String(unsafe.SliceData(b), len(b))
 	if a.readOnly {
 		p.flags |= flagReadOnly
 	}
@@ -62,7 +60,3 @@ func (a *analysis) plan() *Plan {
 	}
 	return p
 }
-
-// leastArena is the size under which the allocator would pack an arena together with
-// strangers, which would then keep its memory alive.
-const leastArena = 16

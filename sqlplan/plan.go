@@ -3,16 +3,18 @@ package sqlplan
 import (
 	"encoding/binary"
 	"iter"
-	"unsafe"
-
-	"github.com/taredb/tare/heapsize"
 )
+
+//go:generate go tool sizegen .
 
 // A Plan is what the gateway knows about a statement: facts of its normalized text under one
 // scope, the same for every execution. It is immutable and safe for concurrent use.
 //
-// It is two heap objects: this struct, and the arena that holds its strings, cut to size, so
-// that a plan pins no statement's text. The rule is the planner's and shared.
+// It is two heap objects: this struct, and the arena that holds its strings. The generated
+// CachedSize cuts the arena to size before anybody sees the plan, so that it pins no
+// statement's text, and tells the cache what both cost.
+//
+//sizegen:root
 type Plan struct {
 	// arena holds the tables, then the hints, then the literals' positions, each encoded as
 	// appendTable, appendHint and appendPosition say.
@@ -20,6 +22,8 @@ type Plan struct {
 
 	// rule is the one that refuses the statement, nil when none does. The gateway's error
 	// message, its log record and the rule counters name it.
+	//
+	//sizegen:shared the rule is the planner's
 	rule *compiledRule
 
 	// effects is for session-effect tracking.
@@ -29,7 +33,10 @@ type Plan struct {
 	// redacted statement hides.
 	literals uint32
 
-	tablesEnd, hintsEnd, end uint32 // offsets into arena
+	tablesEnd, hintsEnd uint32 // offsets into arena
+
+	// bytes is what the plan costs on the heap: the cache accounts it, and nothing changes it.
+	bytes uint32
 
 	// typ is for the log, metrics and rules.
 	typ Type
@@ -138,7 +145,7 @@ func (p *Plan) Literals() int { return int(p.literals) }
 func (p *Plan) LiteralPositions() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		pos := 0
-		for s := p.arena[p.hintsEnd:p.end]; s != ""; {
+		for s := p.arena[p.hintsEnd:]; s != ""; {
 			var d uint64
 			d, s = cutUvarint(s)
 			pos += int(d)
@@ -147,12 +154,6 @@ func (p *Plan) LiteralPositions() iter.Seq[int] {
 			}
 		}
 	}
-}
-
-// heapBytes is what the plan costs on the heap, without the rule, which is the planner's. The
-// cache accounts it at insertion; nothing changes it later.
-func (p *Plan) heapBytes() int64 {
-	return int64(heapsize.Object(unsafe.Sizeof(*p), true) + heapsize.String(p.arena))
 }
 
 func appendTable(dst []byte, t tableRef) []byte {

@@ -11,6 +11,7 @@ import (
 	"vitess.io/vitess/go/vt/sqlparser"
 
 	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -49,6 +50,7 @@ type Planner struct {
 	state atomic.Pointer[state] // written under epoch
 
 	parsers chan struct{} // a place for each goroutine that may run the parser at a time
+	walks   sync.Pool     // of *heapsize.Walk, each with Detach set and nothing walked
 	counts  counts
 }
 
@@ -73,7 +75,7 @@ func New(o Options) (*Planner, error) {
 	cache, err := bytecache.New(bytecache.Options[key, *Plan]{
 		Capacity: o.CacheBytes,
 		Hash:     func(k key) uint64 { return maphash.Comparable(seed, k) },
-		Size:     func(_ key, p *Plan) int64 { return p.heapBytes() },
+		Size:     func(_ key, p *Plan) int64 { return int64(p.bytes) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make plan cache: %w", err)
@@ -85,6 +87,7 @@ func New(o Options) (*Planner, error) {
 	p := &Planner{
 		opts: o, cache: cache, parser: parser,
 		parsers: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
+		walks:   sync.Pool{New: func() any { return &heapsize.Walk{Detach: true} }},
 	}
 	p.state.Store(&state{rules: rules})
 	return p, nil
@@ -182,10 +185,23 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	plan := a.plan()
 	rule, verdict := s.rules.judge(j.Statement, &a)
 	plan.rule, plan.verdict = rule, verdict
+	p.detach(plan)
 	if a.listItems > p.opts.MaxListItems {
 		return plan, RefusedList
 	}
 	return plan, keep
+}
+
+// detach gives the plan an arena of its own and notes what it costs, before anybody sees it.
+func (p *Planner) detach(plan *Plan) {
+	w := p.walks.Get().(*heapsize.Walk)
+	size, err := plan.CachedSize(w)
+	if err != nil {
+		panic("BUG: a plan holds an interface: " + err.Error())
+	}
+	plan.bytes = uint32(size)
+	w.Reset() // holds on to nothing of the plan
+	p.walks.Put(w)
 }
 
 // parse runs the parser when there is a place for one more.

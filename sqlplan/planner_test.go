@@ -36,7 +36,7 @@ func TestGetFindsWhatPlanMade(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if l := p.Largest(5); len(l) != 1 || l[0].Plan != plan || l[0].Digest != st.Digest || l[0].Scope != st.Scope ||
-		l[0].Bytes <= plan.heapBytes() {
+		l[0].Bytes <= int64(plan.bytes) {
 		t.Errorf("largest %+v", l)
 	}
 }
