@@ -1,0 +1,117 @@
+package querylog
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// discards is a sink's output that keeps nothing.
+type discards struct{}
+
+func (discards) Write(p []byte) (int, error) { return len(p), nil }
+
+// heapAlloc is the heap in use once there is no garbage.
+func heapAlloc() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestHeapBytes compares the account with the heap: of a new logger, of one whose stripes,
+// ring and reserve are full, and of one whose lines were long.
+func TestHeapBytes(t *testing.T) {
+	for _, k := range []struct {
+		name string
+		opts Options
+		text int
+	}{
+		{"ring", Options{}, 100},
+		{"ring and sink", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
+		{"two formats", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}, Format: Text}}}, 300},
+		{"limit per digest", Options{Sampling: Sampling{PerDigest: 5}}, 100},
+		{"long lines", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 200 << 10},
+		{"no ring", Options{RingBytes: -1, Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			text := make([]byte, k.text)
+			for i := range text {
+				text[i] = 'a' + byte(i%26)
+			}
+			k.opts.FlushAfter = time.Hour
+			idle := heapAlloc()
+			l, err := New(k.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(when string) {
+				t.Helper()
+				got, want := heapAlloc()-idle, l.HeapBytes()
+				t.Logf("%s: the heap grew by %d bytes, the account says %d", when, got, want)
+				if off := max(got-want, want-got); off > want/100+8<<10 {
+					t.Errorf("%s: the heap grew by %d bytes, the account says %d", when, got, want)
+				}
+			}
+			check("new")
+			for i := range 2000 {
+				l.Log(&Record{ConnectionID: uint64(i), Start: time.Unix(int64(i), 0), Normalized: text})
+				if i%100 == 0 {
+					drain(l)
+				}
+			}
+			drain(l)
+			check("used")
+			if err := l.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			runtime.KeepAlive(text)
+		})
+	}
+}
+
+// drain waits until the sinks have written what they were given.
+func drain(l *Logger) {
+	for {
+		waiting := 0
+		for _, s := range l.Stats().Sinks {
+			if s.Name == "out" {
+				waiting += s.QueuedBytes
+			}
+		}
+		if waiting == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestHeapBytesOfReaders sees readers of the stream counted as long as they are there.
+func TestHeapBytesOfReaders(t *testing.T) {
+	l, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := l.HeapBytes()
+	server := httptest.NewServer(l)
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.HeapBytes() - before; got < 2*readChunk {
+		t.Errorf("a reader is accounted with %d bytes, want two chunks of %d", got, readChunk)
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	server.Close()
+	if got := l.HeapBytes() - before; got != 0 {
+		t.Errorf("%d bytes are accounted for a reader that has left", got)
+	}
+}
