@@ -95,6 +95,9 @@ func (s *session) collectTags() []querylog.Tag {
 
 // planned notes that the plan is known.
 func (s *session) planned() {
+	if !s.rec.PlanCached {
+		s.counters.planMisses.Add(1)
+	}
 	s.rec.StatementType = s.plan.Type().String()
 	s.sent = time.Now()
 	s.rec.Plan = s.sent.Sub(s.msg.start)

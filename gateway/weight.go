@@ -132,3 +132,9 @@ func (s *Server) Commands() uint64 {
 		return n
 	})
 }
+
+// PlanMisses is how many statements had no plan in the cache. The planner's own count has some
+// of them twice: it looks again before it makes a plan.
+func (s *Server) PlanMisses() uint64 {
+	return s.metrics.sum(func(c *stripe) uint64 { return c.planMisses.Load() })
+}
