@@ -34,6 +34,11 @@ starting anything.`,
 				if err != nil {
 					return err
 				}
+				if serve, ok := c.(*config.Serve); ok { // rules are the planner's to judge
+					if _, err := planRules(serve.Rules); err != nil {
+						return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+					}
+				}
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
 			return nil
