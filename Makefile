@@ -19,10 +19,10 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
-.PHONY: help build run test race lint fuzz bench generate clean
+.PHONY: help build run test race lint fuzz bench bench-relay generate clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/tare and bin/tare-demo
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
@@ -53,6 +53,11 @@ fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 	.ci/packages mariadbd
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) $(PACKAGES)
+
+bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder; RELAY: flags
+	.ci/packages mariadbd sysbench haproxy
+	mkdir -p bin
+	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
 
 generate: ## write the generated code and documentation again
 	go generate ./...

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// maxThreads leaves some of the server's connections to others.
+const maxThreads = 1000
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parseOptions(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o, os.Stdout, os.Stderr)
+	}
+	if ctx.Err() != nil {
+		err = errors.New("interrupted") // whatever broke because of it
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "relay:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run measures or counts everything; progress goes to log.
+func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "tare-relay-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	programs, err := findPrograms(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	server, err := testmysql.New(testmysql.WithArgs("--innodb-buffer-pool-size=512M",
+		fmt.Sprintf("--max-connections=%d", maxThreads+50)))
+	if err != nil {
+		return fmt.Errorf("start a MariaDB server: %w", err)
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+
+	l := &lab{options: o, programs: programs, server: server, dir: dir, log: log}
+	fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
+	if err := l.sysbench(o.Workloads[0], 1, server.Addr).prepare(ctx); err != nil {
+		return err
+	}
+	if o.Count {
+		counts, err := l.countAll(ctx)
+		if err != nil {
+			return err
+		}
+		return writeCounts(out, counts)
+	}
+	report, err := l.measureAll(ctx)
+	if err != nil {
+		return err
+	}
+	for name, write := range map[string]func(io.Writer, *Report) error{o.JSON: writeJSON, o.Bench: writeBench} {
+		if name == "" {
+			continue
+		}
+		if err := writeFile(name, report, write); err != nil {
+			return err
+		}
+	}
+	return writeTable(out, report)
+}
+
+func writeFile(name string, r *Report, write func(io.Writer, *Report) error) error {
+	f, err := os.Create(filepath.Clean(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f, r), f.Close())
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// A lab is a server with a table, and what is needed to run sysbench against it.
+type lab struct {
+	options  *Options
+	programs programs
+	server   *testmysql.Server
+	dir      string    // for configurations and logs
+	log      io.Writer // for progress
+}
+
+// A Run is one run of sysbench over one way. Everything of the proxy is 0 for the direct
+// way.
+type Run struct {
+	Workload string `json:"workload"`
+	Threads  int    `json:"threads"`
+	Round    int    `json:"round"`
+	By       string `json:"by"`
+
+	Queries int     `json:"queries"`
+	Seconds float64 `json:"seconds"`
+	QPS     float64 `json:"qps"`
+	P95     float64 `json:"p95_ms"` // of an event: a statement, or a transaction
+	P99     float64 `json:"p99_ms"`
+
+	CPU         int64 `json:"cpu_ns"` // of the proxy, as all below but Foreign
+	User        int64 `json:"user_ns"`
+	Sys         int64 `json:"sys_ns"`
+	Voluntary   int64 `json:"voluntary_switches"`
+	Involuntary int64 `json:"involuntary_switches"`
+	Queued      int64 `json:"queued_ns"` // its threads were runnable and waited for a CPU
+	RSS         int64 `json:"rss_bytes"`
+	PeakRSS     int64 `json:"peak_rss_bytes"` // since the cell's start
+
+	// Foreign is the share of all CPUs that others than sysbench, the proxy and the server
+	// used, the host's stolen time included.
+	Foreign float64 `json:"foreign_cpu"`
+}
+
+// measureAll measures every cell.
+func (l *lab) measureAll(ctx context.Context) (*Report, error) {
+	report, err := newReport(ctx, l.options, l.programs, l.server.Pid())
+	if err != nil {
+		return nil, err
+	}
+	for _, workload := range l.options.Workloads {
+		for _, threads := range l.options.Threads {
+			runs, err := l.measureCell(ctx, workload, threads)
+			if err != nil {
+				return nil, fmt.Errorf("%s with %d threads: %w", workload, threads, err)
+			}
+			report.Runs = append(report.Runs, runs...)
+		}
+	}
+	return report, nil
+}
+
+func (l *lab) measureCell(ctx context.Context, workload string, threads int) (runs []Run, err error) {
+	ways, err := l.openWays(ctx)
+	defer func() { err = errors.Join(err, closeWays(ways)) }()
+	if err != nil {
+		return nil, err
+	}
+	if l.options.WarmUp > 0 {
+		for _, w := range ways {
+			fmt.Fprintf(l.log, "%s, %d threads, warm-up: %s\n", workload, threads, w.by)
+			if _, err := l.sysbench(workload, threads, w.addr).run(ctx, l.options.WarmUp, nil, nil); err != nil {
+				return nil, fmt.Errorf("%s: %w", w.by, err)
+			}
+		}
+	}
+	for round := range l.options.Rounds {
+		for i := range ways {
+			w := ways[(i+round)%len(ways)]
+			run, err := l.measure(ctx, w, workload, threads)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", w.by, err)
+			}
+			run.Round = round + 1
+			fmt.Fprintf(l.log, "%s, %d threads, round %d: %s: %.0f qps, %.2f µs CPU a query, others used %.0f %%\n",
+				workload, threads, run.Round, w.by, run.QPS, run.perQuery(run.CPU)/1e3, 100*run.Foreign)
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// measure makes one run.
+func (l *lab) measure(ctx context.Context, w *way, workload string, threads int) (Run, error) {
+	var m meter
+	pids := []int{l.server.Pid()}
+	if w.process != nil {
+		m.proxy = w.process.pid
+		pids = append(pids, m.proxy)
+	}
+	r, err := l.sysbench(workload, threads, w.addr).run(ctx, l.options.Measured,
+		func(pid int) error {
+			m.all = append(pids, pid)
+			return m.read(&m.before)
+		},
+		func() error { return m.read(&m.after) })
+	if err != nil {
+		return Run{}, err
+	}
+	if r.errors > 0 || r.reconnects > 0 {
+		return Run{}, fmt.Errorf("sysbench saw %d errors and reconnected %d times", r.errors, r.reconnects)
+	}
+	if w.log != "" {
+		// Tare appends, so the log goes on from nothing; it would fill the disk otherwise.
+		if err := os.Truncate(w.log, 0); err != nil {
+			return Run{}, err
+		}
+	}
+	run := m.run()
+	run.Workload, run.Threads, run.By = workload, threads, w.by
+	run.Queries, run.Seconds, run.QPS = r.queries, r.seconds, r.perSecond
+	run.P95, run.P99 = r.quantile(0.95), r.quantile(0.99)
+	return run, nil
+}
+
+// A meter takes the readings of a run.
+type meter struct {
+	proxy         int // process id; 0 for none
+	all           []int
+	before, after moment
+}
+
+type moment struct {
+	at      time.Time
+	proxy   reading
+	machine machine
+}
+
+func (m *meter) read(to *moment) error {
+	var err error
+	to.at = time.Now()
+	if to.machine, err = readMachine(m.all...); err != nil {
+		return err
+	}
+	if m.proxy != 0 {
+		to.proxy, err = readProcess(m.proxy)
+	}
+	return err
+}
+
+// run returns the differences between the readings.
+func (m *meter) run() Run {
+	a, b := &m.after, &m.before
+	user, sys := a.proxy.usage.Since(b.proxy.usage)
+	total := float64(a.at.Sub(b.at)) * float64(runtime.NumCPU())
+	others := a.machine.busy - b.machine.busy - (a.machine.ours - b.machine.ours)
+	return Run{
+		CPU: int64(a.proxy.usage.CPU - b.proxy.usage.CPU), User: int64(user), Sys: int64(sys),
+		Voluntary:   a.proxy.tasks.voluntary - b.proxy.tasks.voluntary,
+		Involuntary: a.proxy.tasks.involuntary - b.proxy.tasks.involuntary,
+		Queued:      int64(a.proxy.tasks.queued - b.proxy.tasks.queued),
+		RSS:         a.proxy.usage.RSS, PeakRSS: a.proxy.usage.PeakRSS,
+		Foreign: max(0, float64(others)/total), // the accounts differ by a tick or two
+	}
+}
+
+// perQuery divides a figure by the run's statements.
+func (r *Run) perQuery(n int64) float64 { return float64(n) / float64(r.Queries) }
+
+// cell returns a cell's runs by one way, in the order of the rounds.
+func (r *Report) cell(workload string, threads int, by string) []Run {
+	return slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool {
+		return run.Workload != workload || run.Threads != threads || run.By != by
+	})
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options is what the command line says.
+type Options struct {
+	Workloads []string      `json:"workloads"`
+	Threads   []int         `json:"threads"`
+	Rounds    int           `json:"rounds"`
+	Measured  time.Duration `json:"measured_ns"` // of a run
+	WarmUp    time.Duration `json:"warm_up_ns"`  // of a way in a cell, before its first round; 0 is none
+	Rows      int           `json:"rows"`        // in the table
+
+	Tare string `json:"-"`    // binary; built from the tree when empty
+	CPUs int    `json:"cpus"` // of tare, by --cpus
+	HTTP bool   `json:"http"` // of tare: its pages and metrics on
+
+	JSON  string `json:"-"` // file for all rounds; none when empty
+	Bench string `json:"-"` // file for benchmark lines; none when empty
+	Count bool   `json:"-"`
+}
+
+func parseOptions(args []string) (*Options, error) {
+	o := &Options{}
+	fs := flag.NewFlagSet("relay", flag.ContinueOnError)
+	var workloads, threads string
+	var seconds, warmUp int
+	fs.StringVar(&workloads, "workloads", "oltp_point_select,oltp_read_only", "sysbench `workloads`, by comma")
+	fs.StringVar(&threads, "threads", "1,8,256", "`numbers` of threads, by comma")
+	fs.IntVar(&o.Rounds, "rounds", 5, "rounds of each workload and number of threads")
+	fs.IntVar(&seconds, "seconds", 10, "`seconds` of a run")
+	fs.IntVar(&warmUp, "warm-up", 1, "`seconds` of an unmeasured run over each way, before the first round")
+	fs.IntVar(&o.Rows, "rows", 100_000, "`rows` in the table")
+	fs.StringVar(&o.Tare, "tare", "", "tare `binary`; built from the tree when empty")
+	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
+	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
+	fs.StringVar(&o.JSON, "json", "", "write all rounds to `file`")
+	fs.StringVar(&o.Bench, "bench", "", "write benchmark lines for benchstat to `file`")
+	fs.BoolVar(&o.Count, "count", false, "count system calls, context switches and instructions instead of measuring time")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	o.Workloads = strings.Split(workloads, ",")
+	for word := range strings.SplitSeq(threads, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("-threads: %w", err)
+		}
+		o.Threads = append(o.Threads, n)
+	}
+	o.Measured = time.Duration(seconds) * time.Second
+	o.WarmUp = time.Duration(warmUp) * time.Second
+	switch {
+	case slices.Contains(o.Workloads, ""):
+		return nil, fmt.Errorf("-workloads: %q has an empty name", workloads)
+	case slices.Min(o.Threads) < 1 || slices.Max(o.Threads) > maxThreads:
+		return nil, fmt.Errorf("-threads: want 1 to %d each", maxThreads)
+	case o.Rounds < 1 || seconds < 1 || o.Rows < 1:
+		return nil, fmt.Errorf("-rounds, -seconds and -rows: want 1 at least")
+	case warmUp < 0 || o.CPUs < 0:
+		return nil, fmt.Errorf("-warm-up and -cpus: want 0 at least")
+	case o.Count && (o.JSON != "" || o.Bench != ""):
+		return nil, fmt.Errorf("-count writes no -json and no -bench")
+	}
+	return o, nil
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Report is everything that was measured, and where.
+type Report struct {
+	Time    time.Time `json:"time"`
+	Machine struct {
+		Kernel  string `json:"kernel"`
+		CPU     string `json:"cpu"`
+		CPUs    int    `json:"cpus"`
+		LoadAvg string `json:"loadavg"` // before the first run
+	} `json:"machine"`
+	Versions map[string]string `json:"versions"` // of the programs, as they tell it
+	Options  *Options          `json:"options"`
+	Runs     []Run             `json:"runs"`
+}
+
+func newReport(ctx context.Context, o *Options, p programs, server int) (*Report, error) {
+	r := &Report{Time: time.Now().UTC().Truncate(time.Second), Options: o, Versions: map[string]string{"go": runtime.Version()}}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return nil, fmt.Errorf("ask for the kernel's version: %w", err)
+	}
+	r.Machine.Kernel = unix.ByteSliceToString(uts.Release[:])
+	r.Machine.CPUs = runtime.NumCPU()
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(string(info), "model name")
+	rest, _, _ = strings.Cut(rest, "\n")
+	r.Machine.CPU = strings.Trim(rest, "\t :")
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil, err
+	}
+	r.Machine.LoadAvg = strings.TrimSpace(string(load))
+	mariadbd, err := os.Readlink("/proc/" + strconv.Itoa(server) + "/exe")
+	if err != nil {
+		return nil, err
+	}
+	for name, command := range map[string][]string{
+		"sysbench": {p.sysbench, "--version"},
+		"haproxy":  {p.haproxy, "-v"},
+		"tare":     {p.tare, "version"},
+		"mariadbd": {mariadbd, "--no-defaults", "--version"},
+	} {
+		out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("ask %s for its version: %w", name, err)
+		}
+		line, _, _ := strings.Cut(string(out), "\n")
+		// Some begin with their own name or path, some with words for it.
+		for _, prefix := range []string{mariadbd, name, "HAProxy version"} {
+			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
+		}
+		r.Versions[name] = line
+	}
+	return r, nil
+}
+
+func writeJSON(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// writeBench writes one benchmark line a run; benchstat -col /by compares the ways.
+func writeBench(w io.Writer, r *Report) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/taredb/tare/bench/relay\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, r.Machine.CPU)
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		fmt.Fprintf(&b, "BenchmarkRelay/workload=%s/threads=%d/by=%s %d %.1f queries/s %.3f p95-ms %.3f p99-ms",
+			run.Workload, run.Threads, run.By, run.Queries, run.QPS, run.P95, run.P99)
+		if run.By != byDirect {
+			fmt.Fprintf(&b, " %.1f cpu-ns/op %.1f user-ns/op %.1f sys-ns/op %.4f voluntary-switches/op %.4f involuntary-switches/op %.1f queued-ns/op %d peak-RSS-bytes",
+				run.perQuery(run.CPU), run.perQuery(run.User), run.perQuery(run.Sys),
+				run.perQuery(run.Voluntary), run.perQuery(run.Involuntary), run.perQuery(run.Queued), run.PeakRSS)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeTable writes the medians as Markdown.
+func writeTable(w io.Writer, r *Report) error {
+	var b strings.Builder
+	v := r.Versions
+	fmt.Fprintf(&b, "%s, %d CPUs (%s), Linux %s. mariadbd %s; HAProxy %s; sysbench %s; tare %s.\n", r.Time.Format(time.DateOnly), r.Machine.CPUs, r.Machine.CPU,
+		r.Machine.Kernel, v["mariadbd"], v["haproxy"], v["sysbench"], v["tare"])
+	fmt.Fprintf(&b, "Medians over %d × %v. %s\n\n", r.Options.Rounds, r.Options.Measured, r.disturbance())
+
+	t := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintf(t, "| %s\t|\n", strings.Join(cells, "\t| ")) }
+	row("workload", "threads", "by", "qps", "× HAProxy", "p95 ms", "p99 ms", "CPU µs/query", "× HAProxy",
+		"user", "system", "switches/query", "of them forced", "peak RSS MiB", "others' CPU")
+	row(slices.Concat(slices.Repeat([]string{"---"}, 3), slices.Repeat([]string{"---:"}, 12))...)
+	for _, workload := range r.Options.Workloads {
+		for _, threads := range r.Options.Threads {
+			base := r.cell(workload, threads, byHAProxy)
+			for _, by := range []string{byDirect, byHAProxy, byForwarder, byTare} {
+				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), base))...)
+			}
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// disturbance says how much of the machine others used meanwhile.
+func (r *Report) disturbance() string {
+	var shares []float64
+	for i := range r.Runs {
+		shares = append(shares, r.Runs[i].Foreign)
+	}
+	return fmt.Sprintf("Other processes used %.0f %% of the CPUs (median; most in one run %.0f %%).", 100*median(shares), 100*slices.Max(shares))
+}
+
+// figures are a row's cells after the names; base are HAProxy's runs of the same rounds.
+func figures(runs, base []Run) []string {
+	of := func(f func(*Run) float64) float64 {
+		var values []float64
+		for i := range runs {
+			values = append(values, f(&runs[i]))
+		}
+		return median(values)
+	}
+	ratio := func(f func(*Run) float64) string {
+		of := make(map[int]float64)
+		for i := range base {
+			of[base[i].Round] = f(&base[i])
+		}
+		var ratios []float64
+		for i := range runs {
+			ratios = append(ratios, f(&runs[i])/of[runs[i].Round])
+		}
+		return fmt.Sprintf("%.2f", median(ratios))
+	}
+	cpu := func(r *Run) float64 { return r.perQuery(r.CPU) / 1e3 }
+	qps := func(r *Run) float64 { return r.QPS }
+	cells := []string{
+		fmt.Sprintf("%.0f", of(qps)), ratio(qps),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.P95 })),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.P99 })),
+	}
+	foreign := fmt.Sprintf("%.0f %%", of(func(r *Run) float64 { return 100 * r.Foreign }))
+	if runs[0].By == byDirect {
+		return append(append(cells, slices.Repeat([]string{"–"}, 7)...), foreign)
+	}
+	return append(cells,
+		fmt.Sprintf("%.2f", of(cpu)), ratio(cpu),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.User) / 1e3 })),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Sys) / 1e3 })),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Voluntary + r.Involuntary) })),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Involuntary) })),
+		fmt.Sprintf("%.1f", of(func(r *Run) float64 { return float64(r.PeakRSS) / (1 << 20) })),
+		foreign)
+}
+
+func median(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}

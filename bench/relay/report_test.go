@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// report has three rounds over a machine that is twice as slow in the second.
+func report() *Report {
+	r := &Report{
+		Time:     time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Versions: map[string]string{"mariadbd": "10.11", "haproxy": "2.6", "sysbench": "1.0", "tare": "v1"},
+		Options:  &Options{Workloads: []string{"oltp_point_select"}, Threads: []int{8}, Rounds: 3, Measured: 10 * time.Second},
+	}
+	r.Machine.Kernel, r.Machine.CPU, r.Machine.CPUs = "6.1", "a CPU", 2
+	for round, slow := range []int64{1, 2, 1} {
+		for i, by := range []string{byDirect, byHAProxy, byForwarder, byTare} {
+			run := Run{
+				Workload: "oltp_point_select", Threads: 8, Round: round + 1, By: by,
+				Queries: 1000, Seconds: 10, QPS: float64((50_000 - 5000*i) / int(slow)), P95: 0.5 * float64(slow), P99: 1.25 * float64(slow),
+				Foreign: 0.01 * float64(slow),
+			}
+			if by != byDirect {
+				run.CPU = slow * int64(i) * 10_000_000
+				run.User, run.Sys = run.CPU/4, run.CPU-run.CPU/4
+				run.Voluntary, run.Involuntary, run.Queued, run.PeakRSS = 500, 250, 1_000_000, 3<<20
+			}
+			r.Runs = append(r.Runs, run)
+		}
+	}
+	return r
+}
+
+func TestTable(t *testing.T) {
+	want := `2026-03-04, 2 CPUs (a CPU), Linux 6.1. mariadbd 10.11; HAProxy 2.6; sysbench 1.0; tare v1.
+Medians over 3 × 10s. Other processes used 1 % of the CPUs (median; most in one run 2 %).
+
+| workload          | threads | by        | qps   | × HAProxy | p95 ms | p99 ms | CPU µs/query | × HAProxy | user | system | switches/query | of them forced | peak RSS MiB | others' CPU |
+| ---               | ---     | ---       | ---:  | ---:      | ---:   | ---:   | ---:         | ---:      | ---: | ---:   | ---:           | ---:           | ---:         | ---:        |
+| oltp_point_select | 8       | direct    | 50000 | 1.11      | 0.50   | 1.25   | –            | –         | –    | –      | –              | –              | –            | 1 %         |
+| oltp_point_select | 8       | haproxy   | 45000 | 1.00      | 0.50   | 1.25   | 10.00        | 1.00      | 2.50 | 7.50   | 0.75           | 0.25           | 3.0          | 1 %         |
+| oltp_point_select | 8       | forwarder | 40000 | 0.89      | 0.50   | 1.25   | 20.00        | 2.00      | 5.00 | 15.00  | 0.75           | 0.25           | 3.0          | 1 %         |
+| oltp_point_select | 8       | tare      | 35000 | 0.78      | 0.50   | 1.25   | 30.00        | 3.00      | 7.50 | 22.50  | 0.75           | 0.25           | 3.0          | 1 %         |
+`
+	if diff := cmp.Diff(want, written(t, writeTable, report())); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestRatios has HAProxy and the other way drift together: each round's ratio is 2, that of
+// the medians is not.
+func TestRatios(t *testing.T) {
+	var runs, base []Run
+	for i, drift := range []int64{1, 4, 3} {
+		base = append(base, Run{Round: i + 1, Queries: 1, QPS: 1, CPU: drift})
+		runs = append(runs, Run{Round: i + 1, Queries: 1, QPS: 2, CPU: drift * 2})
+	}
+	base[2].CPU = 1 // one disturbed run
+	cells := figures(runs, base)
+	if cells[1] != "2.00" || cells[5] != "2.00" {
+		t.Errorf("ratios of qps %s and CPU %s, want 2.00 and 2.00", cells[1], cells[5])
+	}
+}
+
+func TestBenchLines(t *testing.T) {
+	r := report()
+	r.Runs = r.Runs[:2]
+	got := written(t, writeBench, r)
+	_, got, _ = strings.Cut(got, "cpu: a CPU\n")
+	want := `BenchmarkRelay/workload=oltp_point_select/threads=8/by=direct 1000 50000.0 queries/s 0.500 p95-ms 1.250 p99-ms
+BenchmarkRelay/workload=oltp_point_select/threads=8/by=haproxy 1000 45000.0 queries/s 0.500 p95-ms 1.250 p99-ms 10000.0 cpu-ns/op 2500.0 user-ns/op 7500.0 sys-ns/op 0.5000 voluntary-switches/op 0.2500 involuntary-switches/op 1000.0 queued-ns/op 3145728 peak-RSS-bytes
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var got Report
+	if err := json.Unmarshal([]byte(written(t, writeJSON, report())), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(report(), &got); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1}, 5}, {[]float64{9, 1, 2}, 2}} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v: got %v, want %v", c.values, got, c.want)
+		}
+	}
+}
+
+func written[T any](t *testing.T, write func(io.Writer, T) error, what T) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b, what); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

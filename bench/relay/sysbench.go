@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// Lines of sysbench between which its threads work.
+const (
+	lineStarted = "Threads started!"
+	lineEnded   = "Latency histogram (values are in milliseconds)"
+)
+
+// A sysbench is one workload over one way.
+type sysbench struct {
+	program  string
+	workload string
+	args     []string // without the command
+}
+
+func (l *lab) sysbench(workload string, threads int, addr string) *sysbench {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &sysbench{program: l.programs.sysbench, workload: workload, args: []string{
+		"--db-driver=mysql", "--mysql-host=" + host, "--mysql-port=" + port,
+		"--mysql-user=" + testmysql.AppUser, "--mysql-password=" + testmysql.Password, "--mysql-db=" + testmysql.DefaultSchema,
+		"--tables=1", "--table-size=" + strconv.Itoa(l.options.Rows), "--threads=" + strconv.Itoa(threads),
+		"--db-ps-mode=disable", "--histogram=on",
+	}}
+}
+
+// command is the workload's run for a time.
+func (s *sysbench) command(d time.Duration) []string {
+	line := append([]string{s.program, s.workload}, s.args...)
+	return append(line, fmt.Sprintf("--time=%d", int(d/time.Second)), "run")
+}
+
+// prepare makes and fills the table.
+func (s *sysbench) prepare(ctx context.Context) error {
+	args := append([]string{s.workload}, s.args...)
+	if out, err := exec.CommandContext(ctx, s.program, append(args, "prepare")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// run runs the workload. It calls started with sysbench's process id when all threads have
+// connected, and ended when they have ended but the process has not.
+func (s *sysbench) run(ctx context.Context, d time.Duration, started func(pid int) error, ended func() error) (*result, error) {
+	line := s.command(d)
+	return runSysbench(exec.CommandContext(ctx, line[0], line[1:]...), started, ended)
+}
+
+// runSysbench runs cmd, whose standard output is that of a sysbench.
+func runSysbench(cmd *exec.Cmd, started func(pid int) error, ended func() error) (*result, error) {
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("run sysbench: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run sysbench: %w", err)
+	}
+	var text strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(out, &text))
+	var hookErr error
+	for lines.Scan() && hookErr == nil {
+		switch {
+		case started != nil && lines.Text() == lineStarted:
+			hookErr = started(cmd.Process.Pid)
+		case ended != nil && lines.Text() == lineEnded:
+			hookErr = ended()
+		}
+	}
+	if hookErr != nil {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // as we wanted it to
+		return nil, hookErr
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("run sysbench: %w\n%s%s", err, &text, &errs)
+	}
+	r, err := parseResult(text.String())
+	if err != nil {
+		return nil, fmt.Errorf("read sysbench's report: %w\n%s", err, &text)
+	}
+	return r, nil
+}
+
+// A result is what sysbench reports of a run.
+type result struct {
+	queries    int
+	perSecond  float64
+	seconds    float64
+	errors     int // that the workload ignored
+	reconnects int
+	latencies  []bucket // of events: transactions, or statements outside of one
+}
+
+// A bucket counts the events of about one latency; buckets are sorted by it.
+type bucket struct {
+	ms    float64
+	count int
+}
+
+// parseResult reads the report of sysbench 1.0 with --histogram=on.
+func parseResult(text string) (*result, error) {
+	r := &result{queries: -1, seconds: -1, errors: -1, reconnects: -1}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if ms, rest, ok := strings.Cut(line, " |"); ok {
+			b, ok := parseBucket(ms, rest)
+			if ok {
+				r.latencies = append(r.latencies, b)
+			}
+			continue
+		}
+		name, rest, ok := strings.Cut(line, ":")
+		words := strings.Fields(rest)
+		if !ok || len(words) == 0 {
+			continue
+		}
+		var err error
+		switch name {
+		case "queries":
+			if r.queries, err = strconv.Atoi(words[0]); err == nil && len(words) > 1 {
+				r.perSecond, err = strconv.ParseFloat(strings.TrimPrefix(words[1], "("), 64)
+			}
+		case "ignored errors":
+			r.errors, err = strconv.Atoi(words[0])
+		case "reconnects":
+			r.reconnects, err = strconv.Atoi(words[0])
+		case "total time":
+			r.seconds, err = strconv.ParseFloat(strings.TrimSuffix(words[0], "s"), 64)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+	}
+	if r.queries < 1 || r.perSecond <= 0 || r.seconds <= 0 || r.errors < 0 || r.reconnects < 0 || len(r.latencies) == 0 {
+		return nil, fmt.Errorf("queries, time, errors, reconnects or histogram are missing")
+	}
+	return r, nil
+}
+
+// parseBucket reads a line such as "0.130 |*****    37" around its first bar.
+func parseBucket(ms, rest string) (bucket, bool) {
+	var b bucket
+	var err error
+	if b.ms, err = strconv.ParseFloat(ms, 64); err != nil {
+		return b, false
+	}
+	b.count, err = strconv.Atoi(strings.TrimSpace(strings.TrimLeft(rest, "*")))
+	return b, err == nil
+}
+
+// quantile returns the latency in milliseconds that a share q of the events did not exceed.
+func (r *result) quantile(q float64) float64 {
+	total := 0
+	for _, b := range r.latencies {
+		total += b.count
+	}
+	below := 0
+	for _, b := range r.latencies {
+		if below += b.count; float64(below) >= q*float64(total) {
+			return b.ms
+		}
+	}
+	return r.latencies[len(r.latencies)-1].ms
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// The ways, in the order of the tables. Ratios are to byHAProxy.
+const (
+	byDirect    = "direct"
+	byHAProxy   = "haproxy"
+	byForwarder = "forwarder"
+	byTare      = "tare"
+)
+
+// A way leads to the server.
+type way struct {
+	by      string
+	addr    string
+	process *process // nil for byDirect
+	log     string   // the file that grows with each statement; empty for none
+}
+
+// programs are the paths of what is run.
+type programs struct{ sysbench, haproxy, forwarder, tare string }
+
+// findPrograms finds what must be installed and builds what is ours into dir.
+func findPrograms(ctx context.Context, dir string, o *Options) (programs, error) {
+	p := programs{tare: o.Tare, forwarder: filepath.Join(dir, "forwarder")}
+	var errs [2]error
+	p.sysbench, errs[0] = lookProgram("sysbench")
+	p.haproxy, errs[1] = lookProgram("haproxy")
+	if err := errors.Join(errs[:]...); err != nil {
+		return programs{}, err
+	}
+	if err := build(ctx, p.forwarder, ".", "github.com/taredb/tare/bench/baseline/forwarder"); err != nil {
+		return programs{}, err
+	}
+	if p.tare == "" {
+		p.tare = filepath.Join(dir, "tare")
+		root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/taredb/tare").Output()
+		if err != nil {
+			return programs{}, fmt.Errorf("find the module github.com/taredb/tare (run this in bench/): %w", err)
+		}
+		if err := build(ctx, p.tare, strings.TrimSpace(string(root)), "./cmd/tare"); err != nil {
+			return programs{}, err
+		}
+	}
+	return p, nil
+}
+
+// build builds a package of the module in dir, as a release is built.
+func build(ctx context.Context, binary, dir, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// openWays starts the proxies. The caller closes the ways also after an error.
+func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
+	ways = []*way{{by: byDirect, addr: l.server.Addr}}
+	for _, start := range []func(context.Context, string) (*way, error){l.startHAProxy, l.startForwarder, l.startTare} {
+		addr, err := freeAddress()
+		if err != nil {
+			return ways, err
+		}
+		w, err := start(ctx, addr)
+		if err != nil {
+			return ways, err
+		}
+		w.addr = addr
+		ways = append(ways, w)
+	}
+	return ways, nil
+}
+
+func closeWays(ways []*way) error {
+	var errs []error
+	for _, w := range ways {
+		if w.process != nil {
+			errs = append(errs, w.process.stop())
+		}
+		if w.log != "" {
+			errs = append(errs, os.Remove(w.log))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// haproxyConfig has HAProxy's defaults but for what it refuses to start without, and for the
+// connections it allows. It runs a thread a CPU.
+const haproxyConfig = `global
+    maxconn 4096
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+listen mysql
+    bind %s
+    server db %s
+`
+
+func (l *lab) startHAProxy(ctx context.Context, addr string) (*way, error) {
+	file := filepath.Join(l.dir, "haproxy.cfg")
+	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, addr, l.server.Addr), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := startProcess(ctx, byHAProxy, addr, l.programs.haproxy, "-db", "-q", "-f", file)
+	return &way{by: byHAProxy, process: p}, err
+}
+
+func (l *lab) startForwarder(ctx context.Context, addr string) (*way, error) {
+	p, err := startProcess(ctx, byForwarder, addr, l.programs.forwarder, "-listen", addr, "-backend", l.server.Addr)
+	return &way{by: byForwarder, process: p}, err
+}
+
+// startTare starts the gateway as an operator would who wants a log of all statements.
+func (l *lab) startTare(ctx context.Context, addr string) (*way, error) {
+	pages := "off"
+	if l.options.HTTP {
+		var err error
+		if pages, err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	file := filepath.Join(l.dir, "query.log")
+	p, err := startProcess(ctx, byTare, addr, l.programs.tare, "serve", "--listen", addr, "--backend", "mysql://"+l.server.Addr,
+		"--http", pages, "--log-file", file, "--cpus", strconv.Itoa(l.options.CPUs))
+	return &way{by: byTare, process: p, log: file}, err
+}
