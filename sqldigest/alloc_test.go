@@ -49,6 +49,12 @@ func TestAllocs(t *testing.T) {
 			}
 			return nil
 		}},
+		{Name: "Digest in a charset of two bytes", Op: func() error {
+			if w.Digest(orm, SJIS); w.Divergent() || len(w.Text()) == 0 {
+				return errShort
+			}
+			return nil
+		}},
 		{Name: "Tags", Op: func() error {
 			tags.Digest(orm, 0)
 			n := 0
@@ -71,7 +77,7 @@ func TestAllocs(t *testing.T) {
 			return nil
 		}},
 		{Name: "AppendRedacted", Op: func() error {
-			if out = AppendRedacted(out[:0], short, 0); len(out) == 0 {
+			if out = AppendRedacted(out[:0], orm, 0); len(out) == 0 {
 				return io.ErrUnexpectedEOF
 			}
 			return nil

@@ -64,6 +64,16 @@ func BenchmarkSHA256(b *testing.B) {
 	}
 }
 
+func BenchmarkCharset(b *testing.B) {
+	sql := []byte(ormSelect)
+	var d Digester
+	b.SetBytes(int64(len(sql)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Digest(sql, SJIS)
+	}
+}
+
 func BenchmarkWrite(b *testing.B) {
 	sql := bulkInsert(2 << 20)
 	var d Digester

@@ -17,6 +17,7 @@ const (
 	clParam         // ?
 	clEscape        // \
 	clPunct         // comma, parentheses, =
+	clSemi          // ;
 )
 
 var class = [256]uint8{
@@ -25,7 +26,7 @@ var class = [256]uint8{
 	'-': clMinus, '.': clDot, '/': clSlash,
 	'0': clDigit, '1': clDigit, '2': clDigit, '3': clDigit, '4': clDigit,
 	'5': clDigit, '6': clDigit, '7': clDigit, '8': clDigit, '9': clDigit,
-	':': clOp, '<': clOp, '=': clPunct, '>': clOp, '?': clParam, '@': clAt,
+	':': clOp, ';': clSemi, '<': clOp, '=': clPunct, '>': clOp, '?': clParam, '@': clAt,
 	'A': clWord, 'B': clWord, 'C': clWord, 'D': clWord, 'E': clWord, 'F': clWord, 'G': clWord,
 	'H': clWord, 'I': clWord, 'J': clWord, 'K': clWord, 'L': clWord, 'M': clWord, 'N': clWord,
 	'O': clWord, 'P': clWord, 'Q': clWord, 'R': clWord, 'S': clWord, 'T': clWord, 'U': clWord,

@@ -32,6 +32,7 @@ type Digester struct {
 	open  openToken
 	quote byte // what ends the open token
 	half  byte // the open token's last byte when it is one that the next byte gives a meaning
+	lead  bool // the last byte of the name in the text may begin a character of two
 
 	buf         []byte // normalized text
 	top         uint   // tokens in the text and two sentinels; the last ones are on record, each at its number modulo window
@@ -54,7 +55,8 @@ type Digester struct {
 	carry  [maxCarry * 3]byte // the beginning of a token that Write could not tell yet
 	ncarry int
 
-	tags tagComment
+	tags  tagComment
+	marks marks
 }
 
 // openToken says which token goes on in the next Write.
@@ -77,6 +79,7 @@ const (
 // constant number of times.
 func (d *Digester) Digest(sql []byte, m Mode) Digest {
 	d.Reset(m)
+	d.marks.scan(sql)
 	d.run(sql, 0, len(sql), true)
 	return d.Sum()
 }
@@ -88,7 +91,7 @@ func (d *Digester) Reset(m Mode) {
 	}
 	d.buf = d.buf[:0]
 	d.s = scanner{mode: m}
-	d.open, d.half = openNone, 0
+	d.open, d.half, d.lead = openNone, 0, false
 	d.codes[0], d.codes[1] = tokNone, tokStart
 	d.top = 2
 	d.pushed, d.afterString = 1, 0
@@ -97,6 +100,7 @@ func (d *Digester) Reset(m Mode) {
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
 	d.kept, d.ncarry = 0, 0
 	d.tags.reset()
+	d.marks = marks{}
 }
 
 func (d *Digester) maxText() int {
@@ -113,6 +117,7 @@ func (d *Digester) Write(p []byte) (int, error) {
 	if d.summed {
 		return len(p), nil
 	}
+	d.marks.scan(p)
 	i := 0
 	for d.ncarry > 0 && i < len(p) {
 		i += d.writeCarried(p[i:])
@@ -149,9 +154,10 @@ func (d *Digester) Sum() Digest {
 	d.ncarry = 0
 	switch d.open {
 	case openName, openWord, openVariable, openVarString:
-		d.buf = append(d.buf, '`')
+		d.endName()
 	}
 	d.open = openNone
+	d.marks.end()
 	if d.spilled {
 		d.hashed.Write(d.buf[d.kept:])
 		d.hashed.Sum(d.sum[:0])
@@ -167,7 +173,7 @@ func (d *Digester) Sum() Digest {
 func (d *Digester) Text() []byte {
 	n := len(d.buf)
 	if d.TextTruncated() {
-		n = lastBorder(d.buf, d.maxText())
+		n = lastBorder(d.buf, d.maxText(), d.s.mode&anyCharset)
 	}
 	return d.buf[:n:n]
 }
@@ -176,9 +182,9 @@ func (d *Digester) Text() []byte {
 func (d *Digester) TextTruncated() bool { return len(d.buf) > d.maxText() }
 
 // lastBorder returns the end of the last token of normalized text that ends at or before n.
-func lastBorder(text []byte, n int) int {
+func lastBorder(text []byte, n int, m Mode) int {
 	var l Lexer
-	l.Reset(text, 0)
+	l.Reset(text, m)
 	end := 0
 	for {
 		t := l.NextSignificant()

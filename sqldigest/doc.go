@@ -6,7 +6,9 @@
 //   - Normalized text: the statement with literals as ?, lists collapsed, comments gone,
 //     keywords in upper case and white space canonical.
 //   - Digest: the first 16 bytes of the SHA-256 of the normalized text.
-//   - Mode: the two session modes that change how SQL is read.
+//   - Mode: what of a session changes how SQL is read: two SQL modes and the character sets
+//     whose characters may end in a backslash or a backtick.
+//   - Divergent: a statement that servers read in two ways, see section 9.
 //
 // # Data flow
 //
@@ -14,6 +16,7 @@
 //	          │  │                                               └─> Text, cut at MaxText
 //	          │  └──────────────> Lexer, AppendRedacted
 //	          └─ trailing comment ─> Tags
+//	bytes ──> marks ──> Divergent
 //
 // [Digester.Write] takes a statement in pieces and holds a bounded number of bytes, however
 // long its literals, names and comments are: it goes on in the middle of them.
@@ -89,4 +92,23 @@
 // Against pt-fingerprint: no number is taken out of a name (foo_1), ASC stays, UNION branches,
 // one row and several rows, LIMIT ?, ? and LIMIT ? OFFSET ? are different statements, USE and
 // CALL have no special form, and nothing is known of particular tools.
+//
+// 9. Divergence. Section 1 takes the contents of executable comments for SQL. A server that
+// skips them, for its kind or version, reads another statement, which may even end strings
+// elsewhere: "select /*!99999 '*/ 1; delete from t -- ' */". So one digest may stand for two
+// statements. [Digester.Divergent] tells the statements of which one may be such a one; what is
+// decided by digest is decided for them apart. It is no part of the digest.
+//
+// 10. Character sets. With [Big5], [GBK] or [SJIS], the second byte of a character of two bytes
+// is part of strings, quoted and bare names, whatever it is elsewhere: a backslash there escapes
+// nothing. A lead byte before a byte that cannot follow it stands for itself, as does any byte
+// after a backslash. (A server that takes any byte after a lead byte into a quoted name reads an
+// ANSIQuotes name with an invalid character before its quote otherwise.) A lead byte alone
+// at the end of a name has a ? beside it in the text. In all other character sets that a client
+// may have, no byte below 0x80 that means anything here is part of a character;
+// ucs2, utf16 and utf32, which are otherwise, are not for clients.
+//
+// 11. Redaction. [AppendRedacted] keeps the statement's bytes but for literals and the contents
+// of plain comments, hints outside their place included. What it keeps are names, keywords,
+// operators, white space, hints and executable comments without their literals.
 package sqldigest

@@ -42,6 +42,16 @@ func ExampleDigester_Tags() {
 	// route: /users
 }
 
+func ExampleDigester_Divergent() {
+	var d sqldigest.Digester
+	for _, sql := range []string{"select '' from t", "select /*!99999 '*/ 1; delete from t -- ' */ from t"} {
+		fmt.Println(d.Digest([]byte(sql), 0), d.Divergent())
+	}
+	// Output:
+	// 29f1b2644929d90b049ee6d4384cbe6c false
+	// 29f1b2644929d90b049ee6d4384cbe6c true
+}
+
 func ExampleLexer() {
 	sql := []byte("UPDATE t SET a = 'x'")
 	var l sqldigest.Lexer

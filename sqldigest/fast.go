@@ -2,17 +2,18 @@ package sqldigest
 
 import "encoding/binary"
 
-// fast is run for plain tokens: a word, a decimal integer, a string, punctuation, with nothing
-// before or after that gives them another meaning. It returns where it does not apply any
-// more, at the latest at an i ≥ stop.
+// fast is run for plain tokens: a word, a name in backticks, a decimal number, a string,
+// punctuation, with nothing before or after that gives them another meaning. It returns where
+// it does not apply any more, at the latest at an i ≥ stop.
 //
 // It keeps text, token count and state in local variables: going through memory at each token
 // is what the general path spends most of its time on.
 func (d *Digester) fast(b []byte, i, stop int, final bool) int {
-	if d.semicolon {
+	if d.semicolon || d.s.mode&anyCharset != 0 {
 		return i
 	}
 	buf, top, before := d.buf, d.top, d.s.before
+	last := d.codes[(top-1)%window]
 loop:
 	for i < stop {
 		c := b[i]
@@ -22,11 +23,10 @@ loop:
 			before = gapped[before%16]
 			continue
 		}
-		if before > beforeNameAdjacent {
+		if before > beforeDot {
 			break
 		}
 		end := i + 1
-		last := d.codes[(top-1)%window]
 		code := tokValue
 		var word *keyword
 		was := before
@@ -35,11 +35,30 @@ loop:
 			for end < len(b) && wordByte[b[end]] {
 				end++
 			}
-			if end+1 >= len(b) && !final || end-i > maxHeld || end < len(b) && (b[end] == '\'' || b[end] == '.') {
+			if end+1 >= len(b) && !final || end-i > maxHeld {
 				break loop
 			}
 			code, before = tokIdent, beforeNameAdjacent
-			if id := quickKeyword(b, i, end); id != 0 {
+			if was == beforeDot {
+				break
+			}
+			if end < len(b) && (b[end] == '\'' || b[end] == '.') {
+				if dotName(b, end) {
+					break
+				}
+				before = was
+				break loop
+			}
+			var id uint16
+			if n := uint(end - i); n <= 8 && i+8 <= len(b) {
+				lo := binary.LittleEndian.Uint64(b[i:]) & (foldMask >> ((8 - n) * 8 & 63))
+				if id = keywordTable[keywordSlot(lo, 0, int(n))]; id != 0 && (keywords[id].lo != lo || keywords[id].hi != 0) {
+					id = lookupKeyword(b, i, end)
+				}
+			} else if n <= maxKeyword {
+				id = lookupKeyword(b, i, end)
+			}
+			if id != 0 {
 				word = &keywords[id]
 				if word.flags&(isCall|isCharset|isLiteral) != 0 {
 					before = was
@@ -50,11 +69,42 @@ loop:
 					before = beforeVerb
 				}
 			}
+		case clBack:
+			for end < len(b) && wordByte[b[end]] {
+				end++
+			}
+			// The closing backtick, and two bytes that tell what the name is.
+			if end+3 > len(b) || b[end] != '`' || end-i > maxHeld || b[end+1] == '`' {
+				break loop
+			}
+			end++
+			code, before = tokIdent, beforeNameAdjacent
+			if was == beforeDot || dotName(b, end) {
+				break
+			}
+			if id := d.s.quotedWord(b, i+1, end-1); id != 0 {
+				word, code = &keywords[id], nameClass(id)
+			}
+		case clDot:
+			if before != beforeNameAdjacent {
+				break loop
+			}
+			code, before = tokDot, beforeDot
 		case clDigit:
 			for end < len(b) && isDigit(b[end]) {
 				end++
 			}
-			if end == len(b) && !final || end < len(b) && (wordByte[b[end]] || b[end] == '.') || end-i > maxHeld {
+			if end < len(b) && b[end] == '.' {
+				for end++; end < len(b) && isDigit(b[end]); {
+					end++
+				}
+				if end < len(b) && b[end]|0x20 == 'e' {
+					break loop
+				}
+			} else if end < len(b) && wordByte[b[end]] {
+				break loop
+			}
+			if end == len(b) && !final || end-i >= maxHeld || before == beforeDot {
 				break loop
 			}
 			before = beforeOther
@@ -72,6 +122,18 @@ loop:
 		case clPunct:
 			before = beforeOther
 			code = punctClass[c%64]
+		case clOp:
+			if end == len(b) || !fastOp(c, b[end]) {
+				break loop
+			}
+			code, before = tokExpr, beforeOther
+			if c == '*' {
+				code = tokStar
+			}
+		case clSemi:
+			d.semicolon, before = last != tokStart, beforeOther
+			i = end
+			break loop
 		default:
 			break loop
 		}
@@ -88,6 +150,7 @@ loop:
 				d.closeParen()
 			}
 			buf, top = d.buf, d.top
+			last = d.codes[(top-1)%window]
 			i = end
 			continue
 		}
@@ -104,6 +167,7 @@ loop:
 		buf = buf[:n+minRoom]
 		buf[n] = ' '
 		n += int(^tight[last%64] >> (code % 64) & 1)
+		last = code
 		switch {
 		case word != nil:
 			binary.LittleEndian.PutUint64(buf[n:], word.text0)
@@ -111,6 +175,8 @@ loop:
 				copy(buf[n+8:], word.text[8:])
 			}
 			n += len(word.text)
+		case cl == clBack:
+			n += copyWord(buf[n:], b, i, end)
 		case code == tokIdent:
 			buf[n] = '`'
 			n++
@@ -143,24 +209,18 @@ var reducible = [64]uint64{
 // punctClass holds the class of the bytes of class clPunct.
 var punctClass = [64]uint8{',': tokComma, '(': tokOpen, ')': tokClose, '=': tokExpr}
 
-// quickKeyword is lookupKeyword for short words at the first probe.
-func quickKeyword(b []byte, i, end int) uint16 {
-	n := end - i
-	if n > 8 || i+8 > len(b) {
-		if n > maxKeyword {
-			return 0
-		}
-		return lookupKeyword(b, i, end)
+// fastOp reports whether c before next is an operator of one byte that ends no comment.
+func fastOp(c, next byte) bool {
+	switch c {
+	case '*':
+		return next != '/'
+	case '<', '>':
+		return next != '=' && next != '>' && next != '<'
 	}
-	lo := binary.LittleEndian.Uint64(b[i:]) & (foldMask >> (uint(8-n) * 8 & 63))
-	id := keywordTable[keywordSlot(lo, 0, n)]
-	if id == 0 || keywords[id].lo == lo && len(keywords[id].word) == n {
-		return id
-	}
-	return lookupKeyword(b, i, end)
+	return false
 }
 
-// copyWord copies b[i:end], at most maxHeld bytes, to dst, which has room for more, and
+// copyWord copies b[i:end], at most maxHeld+1 bytes, to dst, which has room for more, and
 // returns its length.
 func copyWord(dst, b []byte, i, end int) int {
 	if end-i <= 16 && i+16 <= len(b) {

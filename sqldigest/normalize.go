@@ -49,10 +49,10 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 		d.buf = append(d.buf, '`')
 		d.appendName(b[i:end])
 		if open {
-			d.open = openWord
+			d.open, d.half = openWord, 0
 			return end
 		}
-		d.buf = append(d.buf, '`')
+		d.endName()
 	case KindQuotedIdent, KindVariable:
 		if word != 0 {
 			code := nameClass(word)
@@ -71,20 +71,20 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	case KindString:
 		d.str()
 		if open {
-			d.open, d.quote = openString, b[end-1]
+			d.open, d.quote, d.half = openString, b[end-1], 0
 		}
 	case KindHost:
 		d.value()
 		if open {
-			d.open, d.quote = openString, b[i]
+			d.open, d.quote, d.half = openString, b[i], 0
 			if b[i] != '\'' && b[i] != '"' {
-				d.open = openSkip
+				d.open, d.half = openSkip, 0
 			}
 		}
 	case KindNumber:
 		d.number()
 		if open {
-			d.open = openSkip
+			d.open, d.half = openSkip, 0
 		}
 	case KindParam, KindNull:
 		d.value()
@@ -179,10 +179,10 @@ func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 	case q != '`' && q != '"' && q != '\'':
 		d.appendName(b[i:end])
 		if open {
-			d.open = openVariable
+			d.open, d.half = openVariable, 0
 			return end
 		}
-		d.buf = append(d.buf, '`')
+		d.endName()
 		return end
 	case kind == KindVariable && (q == '\'' || q == '"' && d.s.mode&ANSIQuotes == 0):
 		d.open = openVarString
@@ -201,6 +201,10 @@ func (d *Digester) appendName(p []byte) {
 			d.makeRoom(need)
 		}
 		p = p[len(piece):]
+		if d.s.mode&anyCharset != 0 {
+			d.appendChars(piece)
+			continue
+		}
 		for {
 			n := bytes.IndexByte(piece, '`')
 			if n < 0 {

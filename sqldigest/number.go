@@ -19,8 +19,8 @@ func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) 
 		return kindMore, i, 0, false
 	}
 	s.before = beforeOther
-	to := nameRun(b, i+maxHeld)
-	return KindNumber, to, 0, to == len(b) && !final
+	to := s.nameEnd(b, i+maxHeld, final)
+	return KindNumber, to, 0, goesOn(b, to, final)
 }
 
 // numberEnd returns the end of the number at the beginning of w, or a place inside the

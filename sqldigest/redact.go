@@ -1,11 +1,15 @@
 package sqldigest
 
-// AppendRedacted appends sql to dst with each literal replaced by ? and everything else kept:
-// identifiers, comments, white space. What the digest folds into one ? is one ? here: the sign
+import "bytes"
+
+// AppendRedacted appends sql to dst with each literal replaced by ?, each plain comment by a
+// space (after --, which a space makes a comment of its own, by an empty one), and everything
+// else kept: identifiers, white space, hints and executable comments,
+// which are redacted as the rest is. What the digest folds into one ? is one ? here: the sign
 // of a number, the introducer or DATE before a string, adjacent strings. So the redacted text
 // has the digest of sql. It does not allocate when dst has room for len(sql) more bytes.
 func AppendRedacted(dst, sql []byte, m Mode) []byte {
-	var r redactor
+	r := redactor{base: len(dst)}
 	s := scanner{mode: m}
 	for i := 0; i < len(sql); {
 		kind, end, word, _ := s.next(sql, i, true)
@@ -15,10 +19,15 @@ func AppendRedacted(dst, sql []byte, m Mode) []byte {
 	return dst
 }
 
-var question = []byte{'?'}
+var (
+	question = []byte{'?'}
+	dashes   = []byte("--")
+	blockEnd = []byte("*/")
+)
 
 // redactor is what the rules need to know of the significant tokens before.
 type redactor struct {
+	base  int   // where in dst the statement begins
 	last  uint8 // class of the last one
 	str   bool  // it was a string literal
 	from  int   // where in dst it began, if it is one that a literal takes in
@@ -28,8 +37,10 @@ type redactor struct {
 func (r *redactor) token(dst, text []byte, kind Kind, word uint16) []byte {
 	code, str := tokOther, false
 	switch kind {
-	case KindSpace, KindComment, KindExecOpen, KindExecClose:
+	case KindSpace, KindExecOpen, KindExecClose:
 		return append(dst, text...)
+	case KindComment:
+		return r.comment(dst, text)
 	case KindString:
 		if r.str {
 			return dst
@@ -69,6 +80,17 @@ func (r *redactor) token(dst, text []byte, kind Kind, word uint16) []byte {
 	}
 	r.last, r.str = code, str
 	return append(dst, text...)
+}
+
+// comment appends what stands for a comment.
+func (r *redactor) comment(dst, text []byte) []byte {
+	switch {
+	case !bytes.HasSuffix(dst[r.base:], dashes):
+		return append(dst, ' ')
+	case len(text) >= 4 && text[0] == '/' && bytes.HasSuffix(text, blockEnd):
+		return append(dst, "/**/"...)
+	}
+	return append(dst, '#') // a line's end or the statement's is next
 }
 
 // sign returns the class of a sign that begins at from in dst.

@@ -12,15 +12,11 @@ func (d *Digester) resume(b []byte, i int) int {
 	case openName:
 		return d.resumeName(b, i)
 	case openWord:
-		end := i
-		for end < len(b) && isWord(b[end]) {
-			end++
-		}
-		return d.resumeRun(b, i, end, true)
+		return d.resumeRun(b, i, true, false)
 	case openVariable:
-		return d.resumeRun(b, i, nameRun(b, i), true)
+		return d.resumeRun(b, i, true, true)
 	case openSkip:
-		return d.resumeRun(b, i, nameRun(b, i), false)
+		return d.resumeRun(b, i, false, true)
 	case openBlock:
 		return d.resumeBlock(b, i)
 	case openLine:
@@ -34,22 +30,36 @@ func (d *Digester) resume(b []byte, i int) int {
 	panic("BUG: resume without an open token")
 }
 
-func (d *Digester) resumeRun(b []byte, i, end int, name bool) int {
-	if name {
-		d.appendName(b[i:end])
-	}
-	if end < len(b) {
-		d.open = openNone
-		if name {
-			d.buf = append(d.buf, '`')
+// resumeRun goes on in a bare word, with dots in one that may hold dots.
+func (d *Digester) resumeRun(b []byte, i int, name, dots bool) int {
+	if d.half != 0 { // a lead byte
+		d.half = 0
+		if d.s.mode.trails(b[i]) {
+			d.copyName(b[i:i+1], name)
+			i++
 		}
 	}
-	return end
+	end := d.s.wordEnd(b, i, false)
+	if dots {
+		end = d.s.nameEnd(b, i, false)
+	}
+	if goesOn(b, end, false) {
+		if end < len(b) {
+			d.half = b[end]
+		}
+		d.copyName(b[i:], name)
+		return len(b)
+	}
+	d.copyName(b[i:end], name)
+	return d.closeOpen(end, name)
 }
 
 // resumeString goes on in a string literal, or with name set in a variable name that is
 // written as one and copied, escapes and all.
 func (d *Digester) resumeString(b []byte, i int, name bool) int {
+	if d.s.mode&anyCharset != 0 {
+		return d.resumeChars(b, i, name, d.s.mode&NoBackslashEscapes == 0)
+	}
 	escape := byte('\\')
 	if d.s.mode&NoBackslashEscapes != 0 {
 		escape = d.quote
@@ -100,12 +110,15 @@ func (d *Digester) copyName(p []byte, name bool) {
 func (d *Digester) closeOpen(i int, name bool) int {
 	d.open, d.half = openNone, 0
 	if name {
-		d.buf = append(d.buf, '`')
+		d.endName()
 	}
 	return i
 }
 
 func (d *Digester) resumeName(b []byte, i int) int {
+	if d.s.mode&anyCharset != 0 {
+		return d.resumeChars(b, i, true, false)
+	}
 	if d.half != 0 && i < len(b) {
 		if b[i] != d.quote {
 			return d.closeOpen(i, true)

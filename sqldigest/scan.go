@@ -120,8 +120,8 @@ func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open
 	}
 	switch c := b[i]; {
 	case isWord(c) || c == '.':
-		end = nameRun(b, i)
-		if end == len(b) && !final {
+		end = s.nameEnd(b, i, final)
+		if goesOn(b, end, final) {
 			if end-i <= maxHeld {
 				return kindMore, i, false
 			}
@@ -131,7 +131,7 @@ func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open
 		if kind == KindHost {
 			return KindEOF, i, false // an identifier as any other
 		}
-		end, open = closeName(b, i+1, c, final)
+		end, open = closeName(b, i+1, c, s.mode, final)
 	case c == '\'' || c == '"':
 		end, open = closeString(b, i+1, c, s.mode, final)
 	default:
@@ -141,19 +141,8 @@ func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open
 	return kind, end, open
 }
 
-// nameRun returns the end of the word bytes and dots from b[i].
-func nameRun(b []byte, i int) int {
-	for i < len(b) && (isWord(b[i]) || b[i] == '.') {
-		i++
-	}
-	return i
-}
-
 func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
-	end := i + 1
-	for end < len(b) && isWord(b[end]) {
-		end++
-	}
+	end := s.wordEnd(b, i, final)
 	if s.before == beforeDot || end-i > maxHeld {
 		return s.name(b, i, end, final)
 	}
@@ -197,10 +186,8 @@ func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 
 // name ends the bare identifier that begins with b[i:end].
 func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, bool) {
-	for end < len(b) && isWord(b[end]) {
-		end++
-	}
-	open := end == len(b) && !final
+	end = s.wordEnd(b, end, final)
+	open := goesOn(b, end, final)
 	if open && end-i <= maxHeld {
 		return kindMore, i, 0, false
 	}
@@ -212,12 +199,16 @@ func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, boo
 // neither a dot before nor one after says that it is a name, word is set: quoted or not, it is
 // the same word.
 func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, word uint16, open bool) {
-	end, open = closeName(b, i+1, b[i], final)
+	end, open = closeName(b, i+1, b[i], s.mode, final)
 	switch {
 	case open && len(b)-i <= maxHeld, !open && !final && end+2 > len(b) && end-i <= maxHeld:
 		return kindMore, i, 0, false
-	case !open && b[end-1] == b[i] && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end):
-		word = s.quotedWord(b, i+1, end-1)
+	case !open && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end):
+		to := end
+		if b[end-1] == b[i] { // else it is not terminated
+			to--
+		}
+		word = s.quotedWord(b, i+1, to)
 	}
 	s.before = beforeNameAdjacent
 	return KindQuotedIdent, end, word, open
@@ -247,7 +238,10 @@ func dotName(b []byte, i int) bool {
 
 // closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not
 // in b and more may follow, i and true. A doubled quote is content; a backslash is no escape.
-func closeName(b []byte, i int, quote byte, final bool) (end int, open bool) {
+func closeName(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
+	if m&anyCharset != 0 {
+		return closeChars(b, i, quote, m, false, final)
+	}
 	for j := i; ; {
 		n := bytes.IndexByte(b[j:], quote)
 		switch {
@@ -274,7 +268,10 @@ func (s *scanner) str(b []byte, i int, quote byte, final bool) (Kind, int, uint1
 // the mode says otherwise.
 func closeString(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
 	escape := byte('\\')
-	if m&NoBackslashEscapes != 0 {
+	if m&^ANSIQuotes != 0 {
+		if m&anyCharset != 0 {
+			return closeChars(b, i, quote, m, m&NoBackslashEscapes == 0, final)
+		}
 		escape = quote
 	}
 	for j := i; ; {

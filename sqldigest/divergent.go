@@ -1,0 +1,120 @@
+package sqldigest
+
+import "bytes"
+
+// alwaysExecuted is the highest version in an executable comment that every server runs: MySQL
+// 5.7, and MariaDB's reading of MySQL's versions.
+const alwaysExecuted = 50700
+
+// Divergent reports whether the statement so far has the mark of an executable comment that
+// some servers run and others skip: "/*M!", or "/*!" with digits that are not five or are past
+// 50700, or with another "/*" before its "*/". Its text may be read in two ways, down to where
+// its strings end, and digest and text know one of them. The mark counts in strings and plain
+// comments too, so that the answer does not hang on a mode or character set being known.
+//
+// A comment that the end of the statement cuts off is told by Sum alone.
+func (d *Digester) Divergent() bool { return d.marks.state == markDivergent }
+
+// marks looks for the marks of divergent comments in bytes that come in pieces.
+type marks struct {
+	state  markState
+	before byte // the last byte
+	digits int  // how many follow the "/*!"
+	value  int  // of the first few of them
+}
+
+type markState uint8
+
+const (
+	markNone      markState = iota
+	markOpen                // after "/*"
+	markM                   // after "/*M"
+	markDigits              // after "/*!" and digits, if any
+	markInside              // in a comment that every server runs
+	markStar                // after a "*" in it, which ends it if a "/" follows
+	markNested              // after a "/*" in it, which is none if a "/" follows
+	markDivergent           // found
+)
+
+// scan goes on with b. It costs a search for "*".
+func (m *marks) scan(b []byte) {
+	for i := 0; i < len(b) && m.state != markDivergent; i++ {
+		if m.state == markNone || m.state == markInside {
+			n := bytes.IndexByte(b[i:], '*')
+			if n < 0 {
+				m.before = b[len(b)-1]
+				return
+			}
+			if n > 0 {
+				i += n
+				m.before = b[i-1]
+			}
+		}
+		m.step(b[i])
+		m.before = b[i]
+	}
+}
+
+// step goes on with c, in the states markNone and markInside a "*".
+func (m *marks) step(c byte) {
+	switch m.state {
+	case markNone:
+		if m.before == '/' {
+			m.state = markOpen
+		}
+	case markOpen:
+		switch c {
+		case '!':
+			m.state, m.digits, m.value = markDigits, 0, 0
+		case 'M':
+			m.state = markM
+		default:
+			m.state = markNone
+		}
+	case markM:
+		m.state = markNone
+		if c == '!' {
+			m.state = markDivergent
+		}
+	case markDigits:
+		switch {
+		case isDigit(c):
+			if m.digits++; m.digits <= 5 {
+				m.value = 10*m.value + int(c-'0')
+			}
+		case m.versioned():
+			m.state = markDivergent
+		case c == '*':
+			m.state = markStar
+		default:
+			m.state = markInside
+		}
+	case markInside:
+		m.state = markStar
+		if m.before == '/' {
+			m.state = markNested
+		}
+	case markStar, markNested:
+		switch {
+		case c == '/':
+			m.state = markNone
+		case m.state == markNested:
+			m.state = markDivergent
+		case c != '*':
+			m.state = markInside
+		}
+	}
+}
+
+// versioned reports whether the version is one that servers take in different ways. Which
+// version a server compares, and how many digits it reads, differ.
+func (m *marks) versioned() bool {
+	return m.digits != 0 && (m.digits != 5 || m.value > alwaysExecuted)
+}
+
+// end tells the comment that is open.
+func (m *marks) end() {
+	if m.state == markDigits && m.versioned() || m.state == markNested {
+		m.state = markDivergent
+	}
+}
