@@ -136,12 +136,10 @@ func (l *load) cut() *counts {
 	return sum
 }
 
-// behind is how late the next operation of an open loop is; 0 when the load keeps up.
+// behind is how late the next operation of an open loop is that no thread had time for; 0
+// when the load keeps up.
 func (l *load) behind() time.Duration {
-	if l.every == 0 {
-		return 0
-	}
-	next := l.began.Add(time.Duration(l.due.Load()-int64(len(l.threads))) * l.every)
+	next := l.began.Add(time.Duration(l.due.Load()) * l.every)
 	return max(0, time.Since(next))
 }
 

@@ -128,6 +128,19 @@ func TestOpenLoopDoesNotForgiveAStall(t *testing.T) {
 	}
 }
 
+// TestBehind: a load is late by what no thread has taken yet.
+func TestBehind(t *testing.T) {
+	l := &load{every: time.Millisecond, began: time.Now().Add(-time.Minute)}
+	l.due.Store(59_000)
+	if got := l.behind(); got < time.Second {
+		t.Errorf("after a minute at 1,000 a second, with 59,000 given out, the load is %v behind, want at least 1s", got)
+	}
+	l.due.Store(120_000)
+	if got := l.behind(); got != 0 {
+		t.Errorf("a load that keeps up is %v behind", got)
+	}
+}
+
 // TestTargetIsWeighed takes this process for the target and checks each of its metrics,
 // and the profiles.
 func TestTargetIsWeighed(t *testing.T) {
