@@ -1,5 +1,5 @@
-// Sizegen writes the code by which a cache knows what its entries cost: for each root type, a
-// walk that adds up the heap bytes that a value holds, as the allocator charges them.
+// Command sizegen writes the code by which a cache knows what its entries cost: for each root
+// type, a walk that adds up the heap bytes that a value holds, as the allocator charges them.
 //
 //	go tool sizegen [-verify] [-root path.Type]… packages
 //

@@ -4,13 +4,14 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
 
-// The directives, as written after //sizegen:
+// The directives, by the word after //sizegen: in the comment.
 const (
 	dirRoot   = "root"   // on a type: write WalkHeap and CachedSize for it
 	dirSize   = "size"   // on a field or type: N heap bytes, not looked into
@@ -38,10 +39,8 @@ type directives struct {
 
 func (d *directives) find(pos token.Pos, kinds ...string) (directive, bool) {
 	for _, x := range d.at[pos] {
-		for _, k := range kinds {
-			if x.kind == k {
-				return x, true
-			}
+		if slices.Contains(kinds, x.kind) {
+			return x, true
 		}
 	}
 	return directive{}, false

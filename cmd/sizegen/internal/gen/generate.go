@@ -78,8 +78,10 @@ func Generate(cfg Config) ([]File, []Problem, error) {
 	for _, of := range g.dirs.foreign {
 		for name, d := range of {
 			if !g.usedForeign[d.pos] && g.outputs[d.pkg.PkgPath] != nil {
-				g.problems.add(Problem{g.fset.Position(d.pos), "//sizegen:field " + name,
-					"no walk of this package comes to that field", "check path.Type.Field, or remove the directive"})
+				g.problems.add(Problem{
+					g.fset.Position(d.pos), "//sizegen:field " + name,
+					"no walk of this package comes to that field", "check path.Type.Field, or remove the directive",
+				})
 			}
 		}
 	}

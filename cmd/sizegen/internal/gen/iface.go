@@ -97,6 +97,7 @@ var openTypes = []types.Type{
 	types.NewMap(types.Typ[types.String], emptyInterface),
 }
 
+//nolint:gochecknoglobals // a constant of go/types
 var emptyInterface = types.Universe.Lookup("any").Type()
 
 // dynamicTypes returns what an interface variable can hold, in a fixed order.

@@ -1,6 +1,3 @@
-// Package sqlast holds the syntax tree of Vitess' SQL parser, a large body of types that this
-// module did not write, to compare the generated walk's sum with the heap. Nothing but tests
-// uses it.
 package sqlast
 
 import "vitess.io/vitess/go/vt/sqlparser"

@@ -274,8 +274,10 @@ func (b *builder) cage(depth int) *Cage {
 	c.Amount.SetBit(new(big.Int), 128+b.IntN(2000), 1)
 	c.Large = new(big.Int).SetBit(new(big.Int), 128+b.IntN(2000), 1)
 	host := strings.ToLower(b.str())
-	c.URL = &url.URL{Scheme: b.str(), User: url.UserPassword(b.str(), b.str()), Host: host, Path: host[len(host)/2:],
-		Opaque: b.str(), Fragment: b.str(), RawQuery: b.str(), RawPath: b.str(), RawFragment: b.str()}
+	c.URL = &url.URL{
+		Scheme: b.str(), User: url.UserPassword(b.str(), b.str()), Host: host, Path: host[len(host)/2:],
+		Opaque: b.str(), Fragment: b.str(), RawQuery: b.str(), RawPath: b.str(), RawFragment: b.str(),
+	}
 	for range b.IntN(5) {
 		c.List.PushBack(b.any())
 	}

@@ -1,4 +1,3 @@
-// Package habitat implements an interface of a package that must not import it.
 package habitat
 
 import "github.com/taredb/tare/cmd/sizegen/internal/zoo"

@@ -1,4 +1,3 @@
-// Package parts is used by the zoo: its unexported fields are walked from its own package.
 package parts
 
 // A Part is held by types of another package.
