@@ -30,9 +30,10 @@ build: ## build bin/tare and bin/tare-demo
 run: build ## show the gateway at work on an embedded database
 	bin/tare demo
 
-test: ## vet and test everything; installs a missing MariaDB server
+test: ## vet and test everything, check generated sizes; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
 	go vet ./...
+	go tool sizegen -verify ./...
 	go test ./...
 	go test -tags invariants $(INVARIANTS)
 	go test -race $(RACE)
