@@ -56,7 +56,9 @@ func TestRefusals(t *testing.T) {
 	// Large entries never seen before do not displace small ones that are used.
 	for i := range 8000 {
 		c.Set(i, strings.Repeat("s", 100))
-		c.Load(i, func() (string, bool, error) { return strings.Repeat("s", 100), true, nil })
+		if _, err := c.Load(i, func() (string, bool, error) { return strings.Repeat("s", 100), true, nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	before := c.Stats()
 	for i := range 100 {

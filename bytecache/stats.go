@@ -8,6 +8,7 @@ import (
 // A Reason says why an entry left the cache.
 type Reason uint8
 
+// The reasons, in the order of Stats.Evicted.
 const (
 	Capacity Reason = iota // made room for another
 	Contest                // new, and asked for less often than what it would have displaced

@@ -102,7 +102,7 @@ func TestAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close(context.Background())
+	defer func() { must(t, log.Close(context.Background())) }()
 	g := startGateway(t, startScript(t, cannedBackend), func(o *Options) { o.Log, o.Observers = log, nil })
 	c := mustConnect(t, g.addr).Conn
 	prepare := packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "SELECT c FROM sbtest1 WHERE id=?"...))

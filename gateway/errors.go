@@ -12,7 +12,7 @@ var (
 	errClientLeft  = errors.New("the client left")
 	errQuit        = errors.New("the client quit")
 	errBackendGone = errors.New("the backend ended the session")
-	errDrained     = errors.New("Tare is shutting down")
+	errDrained     = errors.New("Tare is shutting down") //nolint:staticcheck // a name
 	errIdle        = errors.New("the client was idle")
 	errRefused     = errors.New("a long statement was refused")
 	errProtocol    = errors.New("the client broke the protocol")

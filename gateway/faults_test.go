@@ -34,14 +34,22 @@ func TestBackendFaults(t *testing.T) {
 		text   string
 	}{
 		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoServerLost, "during its greeting: it closed the connection"},
-		{"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
-			false, mysqlwire.ErrnoServerLost, "during its greeting: decode handshake"},
-		{"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
-			false, mysqlwire.ErrnoServerLost, "during its greeting: unexpected EOF"},
-		{"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
-			false, mysqlwire.ErrnoServerLost, "out of order"},
-		{"greets with a giant", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{0, 0, 0x80, 0, 10}) },
-			false, mysqlwire.ErrnoServerLost, "larger than its limit"},
+		{
+			"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
+			false, mysqlwire.ErrnoServerLost, "during its greeting: decode handshake",
+		},
+		{
+			"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
+			false, mysqlwire.ErrnoServerLost, "during its greeting: unexpected EOF",
+		},
+		{
+			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
+			false, mysqlwire.ErrnoServerLost, "out of order",
+		},
+		{
+			"greets with a giant", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{0, 0, 0x80, 0, 10}) },
+			false, mysqlwire.ErrnoServerLost, "larger than its limit",
+		},
 		{"refuses with its own words", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
 		}, false, mysqlwire.ErrnoHostBlocked, "Host is blocked"},
@@ -65,8 +73,10 @@ func TestBackendFaults(t *testing.T) {
 				}
 			}
 		}, false, 0, ""}, // the client may be the first to give up
-		{"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
-			mysqlwire.ErrnoServerLost, "during Query: it closed the connection"},
+		{
+			"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
+			mysqlwire.ErrnoServerLost, "during Query: it closed the connection",
+		},
 		{"answers out of order", func(c *mysqlconn.Conn) {
 			scriptCommand(c)
 			c.Seq = 9

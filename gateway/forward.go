@@ -93,6 +93,7 @@ func (p *packets) walk(b []byte, at int, t tap) (n int, err error) {
 		}
 		h := mysqlwire.ParseHeader(b[n:])
 		if h.Seq != p.seq+1 {
+			//nolint:staticcheck // it begins as the server's own message for error 1156 does
 			return n, fmt.Errorf("Got packets out of order: sequence number %d within a command, want %d", h.Seq, p.seq+1)
 		}
 		p.seq, p.left, p.last = h.Seq, h.Len, h.Len < mysqlwire.MaxPayload
@@ -162,5 +163,5 @@ func (s *session) pipe() error {
 	if s.causes.Load()&causeDrainLimit != 0 {
 		return errDrained
 	}
-	return fmt.Errorf("%w: a piped command ended: %v", errQuit, err)
+	return fmt.Errorf("%w: a piped command ended: %v", errQuit, err) //nolint:errorlint // however the pipe broke, the session ended by leaving
 }

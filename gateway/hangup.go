@@ -22,7 +22,7 @@ const (
 )
 
 // past is a deadline that wakes a waiting read.
-var past = time.Unix(1, 0)
+var past = time.Unix(1, 0) //nolint:gochecknoglobals // a constant that the language cannot express
 
 // hungUp is called by the watcher when the peer of one side closed. The session may be
 // waiting for the other side, which is woken.
@@ -96,7 +96,7 @@ func (s *session) interruptedIdle() error {
 		if s.status.Has(mysqlwire.StatusInTrans) || s.phase.Load() != phaseIdle {
 			break
 		}
-		s.sendError(0, &clientError{errno: s.idleErrno(), msg: fmt.Sprintf(
+		_ = s.sendError(0, &clientError{errno: s.idleErrno(), msg: fmt.Sprintf(
 			"The client was disconnected by Tare because of inactivity: no command for %v (--idle-timeout)", s.srv.opts.IdleTimeout)}, true)
 		return errIdle
 	}
@@ -141,8 +141,7 @@ func (s *session) interruptedRelay() error {
 
 // drained tells an idle client that Tare shuts down.
 func (s *session) drained(why string) error {
-	s.sendError(0, &clientError{errno: mysqlwire.ErrnoServerShutdown,
-		msg: "Server shutdown in progress: " + why}, true)
+	_ = s.sendError(0, &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: " + why}, true)
 	return errDrained
 }
 

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -88,7 +87,7 @@ func startGateway(t testing.TB, backend string, change func(*Options)) *rig {
 	r := &rig{records: newRecorder()}
 	o := Options{
 		Backend: Backend{Addr: backend}, Planner: planner, Log: log, Observers: []Observer{r.records},
-		Diag: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Diag: slog.New(slog.DiscardHandler),
 	}
 	if os.Getenv("TARE_TEST_LOG") != "" {
 		o.Diag = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -71,7 +71,7 @@ func (s *session) fillBackend() error {
 // backendGone tells the client that its backend closed the connection within a command.
 func (s *session) backendGone(err error) error {
 	reason := err
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")
 	}
 	e := &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
@@ -93,7 +93,7 @@ func (s *session) backendBroken(err error) error {
 func (s *session) endWith(e *clientError) {
 	s.failed = e
 	if s.resp.AtBoundary() {
-		s.sendError(s.resp.NextSeq(), e, true)
+		_ = s.sendError(s.resp.NextSeq(), e, true)
 	}
 }
 

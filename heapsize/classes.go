@@ -31,7 +31,7 @@ type classTable struct {
 
 // classes asks the runtime once, by growing slices: append rounds the capacity it gives up to
 // what the allocator will charge anyway. This costs about a millisecond and 0.7 MB of garbage.
-var classes = sync.OnceValue(learnClasses)
+var classes = sync.OnceValue(learnClasses) //nolint:gochecknoglobals // of the running program, learned once
 
 func learnClasses() *classTable {
 	t := new(classTable)

@@ -26,7 +26,7 @@ type mapTable struct {
 	lengthMask        uint64
 }
 
-var mapsExact = sync.OnceValue(verifyMaps)
+var mapsExact = sync.OnceValue(verifyMaps) //nolint:gochecknoglobals // of the running program, checked once
 
 // tableAt returns the i-th table of the directory.
 func (h *mapHeader) tableAt(i int) *mapTable {

@@ -48,8 +48,8 @@ func TestMapAgainstHeap(t *testing.T) {
 	}
 	type wide struct{ a [17]uint64 }
 	type widePointer struct {
-		p *int
-		a [16]uint64
+		_ *int
+		_ [16]uint64
 	}
 	cases := []mapCase{
 		filled[uint64, uint64]("uint64/uint64", func(u uint64) uint64 { return u }),

@@ -77,7 +77,7 @@ func hasPointers(t reflect.Type) bool {
 	case reflect.Array:
 		return t.Len() > 0 && hasPointers(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
+		for i := range t.NumField() { //nolint:modernize // the iterator of Fields allocates
 			if hasPointers(t.Field(i).Type) {
 				return true
 			}

@@ -20,7 +20,7 @@ func (w *Walk) Unknown(where string, v any) {
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
-// Recover, deferred, makes a stopped walk the error *err. Other panics go on.
+// Recover makes a stopped walk the error *err; it is to be deferred. Other panics go on.
 func Recover(err *error) {
 	switch r := recover().(type) {
 	case nil:

@@ -104,7 +104,7 @@ func (c *Conn) Fill() error {
 func (c *Conn) Need(n int) error {
 	for c.w-c.r < n {
 		if err := c.Fill(); err != nil {
-			if err == io.EOF && c.w > c.r {
+			if errors.Is(err, io.EOF) && c.w > c.r {
 				return io.ErrUnexpectedEOF
 			}
 			return err
@@ -187,7 +187,7 @@ func (c *Conn) need(n, limit int) error {
 		c.SwapBuffer(make([]byte, max(n, min(2*len(c.buf), limit+2*mysqlwire.HeaderLen))))
 	}
 	err := c.Need(n)
-	if err == io.EOF && n > mysqlwire.HeaderLen {
+	if errors.Is(err, io.EOF) && n > mysqlwire.HeaderLen {
 		return io.ErrUnexpectedEOF
 	}
 	return err

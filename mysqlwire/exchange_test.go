@@ -27,7 +27,7 @@ func TestExchanges(t *testing.T) {
 			switch d.Cmd {
 			case "caps":
 				caps = 0
-				for _, name := range strings.Fields(d.Input) {
+				for name := range strings.FieldsSeq(d.Input) {
 					caps |= capabilityByName(t, name)
 				}
 				return caps.String() + "\n"

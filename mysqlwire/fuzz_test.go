@@ -165,7 +165,7 @@ func FuzzBinaryRow(f *testing.F) {
 func asOracle(v BinaryValue) bool {
 	switch v.Type {
 	case TypeDate, TypeNewDate:
-		return v.Data == nil || len(v.Data) == 0 || len(v.Data) == 4
+		return len(v.Data) == 0 || len(v.Data) == 4
 	case TypeTime:
 		tod, ok := v.Time()
 		return !ok || len(v.Data) == 0 || tod.Days < 1<<20 && v.Data[0] <= 1

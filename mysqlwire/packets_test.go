@@ -45,9 +45,17 @@ func byCaps[T any, P interface {
 
 // rowTypes are the columns of the binary rows in these tests, one of each form.
 var rowTypes = []ValueType{
-	{Type: TypeLong}, {Type: TypeLongLong, Unsigned: true}, {Type: TypeVarString}, {Type: TypeDatetime},
-	{Type: TypeTime}, {Type: TypeDouble}, {Type: TypeTiny}, {Type: TypeShort}, {Type: TypeFloat},
-	{Type: TypeNull}, {Type: TypeBlob},
+	{Type: TypeLong},
+	{Type: TypeLongLong, Unsigned: true},
+	{Type: TypeVarString},
+	{Type: TypeDatetime},
+	{Type: TypeTime},
+	{Type: TypeDouble},
+	{Type: TypeTiny},
+	{Type: TypeShort},
+	{Type: TypeFloat},
+	{Type: TypeNull},
+	{Type: TypeBlob},
 }
 
 // textColumns is the number of columns of the text rows in these tests.

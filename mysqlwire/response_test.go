@@ -53,41 +53,69 @@ func TestResponse(t *testing.T) {
 		r    *reply
 		want Response
 	}{
-		{"ok", ComQuery, old, newReply().ok(StatusAutocommit),
-			Response{Affected: 3, LastInsertID: 7, Results: 1, Warnings: 2, Status: StatusAutocommit}},
+		{
+			"ok", ComQuery, old, newReply().ok(StatusAutocommit),
+			Response{Affected: 3, LastInsertID: 7, Results: 1, Warnings: 2, Status: StatusAutocommit},
+		},
 		{"error", ComQuery, old, newReply().err(), Response{Results: 1, Errno: 1064}},
-		{"rows", ComQuery, old, newReply().packet(2).column().column().eof(0).row().row().row().eof(StatusAutocommit),
-			Response{Rows: 3, Results: 1, Warnings: 1, Status: StatusAutocommit}},
-		{"rows, EOF deprecated", ComQuery, noEOF, newReply().packet(2).column().column().row().row().okEOF(StatusAutocommit),
-			Response{Rows: 2, Results: 1, Warnings: 1, Status: StatusAutocommit}},
+		{
+			"rows", ComQuery, old, newReply().packet(2).column().column().eof(0).row().row().row().eof(StatusAutocommit),
+			Response{Rows: 3, Results: 1, Warnings: 1, Status: StatusAutocommit},
+		},
+		{
+			"rows, EOF deprecated", ComQuery, noEOF, newReply().packet(2).column().column().row().row().okEOF(StatusAutocommit),
+			Response{Rows: 2, Results: 1, Warnings: 1, Status: StatusAutocommit},
+		},
 		{"no rows", ComQuery, noEOF, newReply().packet(1).column().okEOF(0), Response{Results: 1, Warnings: 1}},
 		{"error after rows", ComQuery, noEOF, newReply().packet(1).column().row().err(), Response{Rows: 1, Results: 1, Errno: 1064}},
 		{"progress reports", ComQuery, old, newReply().progress().progress().ok(0), Response{Affected: 3, LastInsertID: 7, Results: 1, Warnings: 2}},
-		{"several results", ComQuery, noEOF,
+		{
+			"several results", ComQuery, noEOF,
 			newReply().ok(StatusMoreResults).packet(1).column().row().okEOF(StatusMoreResults).ok(0),
-			Response{Affected: 6, LastInsertID: 7, Rows: 1, Results: 3, Warnings: 5}},
-		{"several results, the last an error", ComQuery, old, newReply().ok(StatusMoreResults).err(),
-			Response{Affected: 3, LastInsertID: 7, Results: 2, Warnings: 2, Status: StatusMoreResults, Errno: 1064}},
-		{"a row that begins like EOF", ComQuery, old,
+			Response{Affected: 6, LastInsertID: 7, Rows: 1, Results: 3, Warnings: 5},
+		},
+		{
+			"several results, the last an error", ComQuery, old, newReply().ok(StatusMoreResults).err(),
+			Response{Affected: 3, LastInsertID: 7, Results: 2, Warnings: 2, Status: StatusMoreResults, Errno: 1064},
+		},
+		{
+			"a row that begins like EOF", ComQuery, old,
 			newReply().packet(1).column().eof(0).packet(append([]byte{0xFE}, make([]byte, 20)...)...).eof(0),
-			Response{Rows: 1, Results: 1, Warnings: 1}},
-		{"metadata cached", ComStmtExecute, noEOF | CapMariaCacheMetadata, newReply().packet(2, 0).row().okEOF(0),
-			Response{Rows: 1, Results: 1, Warnings: 1}},
-		{"metadata cached, EOF", ComStmtExecute, old | CapMariaCacheMetadata, newReply().packet(2, 0).eof(0).row().eof(0),
-			Response{Rows: 1, Results: 1, Warnings: 1}},
-		{"metadata sent", ComStmtExecute, noEOF | CapMariaCacheMetadata, newReply().packet(1, 1).column().row().okEOF(0),
-			Response{Rows: 1, Results: 1, Warnings: 1}},
-		{"cursor", ComStmtExecute, old, newReply().packet(1).column().eof(StatusCursorExists),
-			Response{Results: 1, Status: StatusCursorExists}},
-		{"cursor, EOF deprecated", ComStmtExecute, noEOF, newReply().packet(1).column().okEOF(StatusCursorExists),
-			Response{Results: 1, Warnings: 1, Status: StatusCursorExists}},
+			Response{Rows: 1, Results: 1, Warnings: 1},
+		},
+		{
+			"metadata cached", ComStmtExecute, noEOF | CapMariaCacheMetadata, newReply().packet(2, 0).row().okEOF(0),
+			Response{Rows: 1, Results: 1, Warnings: 1},
+		},
+		{
+			"metadata cached, EOF", ComStmtExecute, old | CapMariaCacheMetadata, newReply().packet(2, 0).eof(0).row().eof(0),
+			Response{Rows: 1, Results: 1, Warnings: 1},
+		},
+		{
+			"metadata sent", ComStmtExecute, noEOF | CapMariaCacheMetadata, newReply().packet(1, 1).column().row().okEOF(0),
+			Response{Rows: 1, Results: 1, Warnings: 1},
+		},
+		{
+			"cursor", ComStmtExecute, old, newReply().packet(1).column().eof(StatusCursorExists),
+			Response{Results: 1, Status: StatusCursorExists},
+		},
+		{
+			"cursor, EOF deprecated", ComStmtExecute, noEOF, newReply().packet(1).column().okEOF(StatusCursorExists),
+			Response{Results: 1, Warnings: 1, Status: StatusCursorExists},
+		},
 		{"fetch", ComStmtFetch, old, newReply().row().row().eof(StatusLastRowSent), Response{Rows: 2, Results: 1, Warnings: 1, Status: StatusLastRowSent}},
-		{"prepare", ComStmtPrepare, old, newReply().prepareOK(2, 1).column().eof(0).column().column().eof(0),
-			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 1}},
-		{"prepare, EOF deprecated", ComStmtPrepare, noEOF, newReply().prepareOK(1, 2).column().column().column(),
-			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 2}},
-		{"prepare of no columns", ComStmtPrepare, old, newReply().prepareOK(0, 1).column().eof(0),
-			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 1}},
+		{
+			"prepare", ComStmtPrepare, old, newReply().prepareOK(2, 1).column().eof(0).column().column().eof(0),
+			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 1},
+		},
+		{
+			"prepare, EOF deprecated", ComStmtPrepare, noEOF, newReply().prepareOK(1, 2).column().column().column(),
+			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 2},
+		},
+		{
+			"prepare of no columns", ComStmtPrepare, old, newReply().prepareOK(0, 1).column().eof(0),
+			Response{Results: 1, Warnings: 4, StatementID: 9, Params: 1},
+		},
 		{"prepare of nothing", ComStmtPrepare, old, newReply().prepareOK(0, 0), Response{Results: 1, Warnings: 4, StatementID: 9}},
 		{"prepare refused", ComStmtPrepare, old, newReply().err(), Response{Results: 1, Errno: 1064}},
 		{"field list", ComFieldList, old, newReply().column().column().eof(0), Response{Results: 1, Warnings: 1}},
@@ -125,8 +153,10 @@ func TestResponse(t *testing.T) {
 
 // seen is what a response tells, comparable.
 func seen(r *Response) []uint64 {
-	return []uint64{r.Rows, r.Affected, r.LastInsertID, uint64(r.Results), uint64(r.Warnings), uint64(r.Status),
-		uint64(r.StatementID), uint64(r.Params), uint64(r.Errno)}
+	return []uint64{
+		r.Rows, r.Affected, r.LastInsertID, uint64(r.Results), uint64(r.Warnings), uint64(r.Status),
+		uint64(r.StatementID), uint64(r.Params), uint64(r.Errno),
+	}
 }
 
 func TestResponseLongRow(t *testing.T) {

@@ -61,7 +61,7 @@ func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
 		a.effects |= EffectHandler
 		return false
 	case TypeOther:
-		return a.otherEffects(lo, hi)
+		return a.otherEffects(lo)
 	}
 	a.compound(lo, hi)
 	a.effects |= EffectUnknown | EffectSQLMode
@@ -172,7 +172,7 @@ func (a *analysis) flushEffects(next, hi int) {
 	}
 }
 
-func (a *analysis) otherEffects(lo, hi int) (readOnly bool) {
+func (a *analysis) otherEffects(lo int) (readOnly bool) {
 	switch a.word(lo) {
 	case "help":
 		return true

@@ -57,7 +57,7 @@ func (a *analysis) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
 	known = true
 	a.assignments(1, len(a.toks), func(as assignment) {
 		if as.kind == assignSystem && as.scope == scopeSession && as.name == "sql_mode" {
-			v, ok := a.modeValue(as.lo, as.hi, m)
+			v, ok := a.modeValue(as.lo, as.hi)
 			if !ok {
 				known = false
 			}
@@ -68,7 +68,7 @@ func (a *analysis) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
 }
 
 // modeValue reads the value of sql_mode in the tokens [lo, hi): a string, a word, or a number.
-func (a *analysis) modeValue(lo, hi int, m sqldigest.Mode) (v sqldigest.Mode, ok bool) {
+func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	if hi-lo != 1 {
 		return 0, false
 	}

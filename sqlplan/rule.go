@@ -181,12 +181,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 
 // names reports whether the rule is about the user.
 func (r *compiledRule) names(user []byte) bool {
-	for _, u := range r.Users {
-		if u == string(user) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
 }
 
 // judge returns the first rule that refuses the statement, or nil.

@@ -130,9 +130,17 @@ func TestGlob(t *testing.T) {
 		pattern, s string
 		want       bool
 	}{
-		{"*", "", true}, {"*", "abc", true}, {"", "", true}, {"", "a", false},
-		{"a*c", "abbc", true}, {"a*c", "abb", false}, {"a?c", "aBc", true}, {"a?c", "ac", false},
-		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxaxx", false}, {"orders", "ORDERS", true},
+		{"*", "", true},
+		{"*", "abc", true},
+		{"", "", true},
+		{"", "a", false},
+		{"a*c", "abbc", true},
+		{"a*c", "abb", false},
+		{"a?c", "aBc", true},
+		{"a?c", "ac", false},
+		{"*a*b*", "xxaxxbxx", true},
+		{"*a*b*", "xxbxxaxx", false},
+		{"orders", "ORDERS", true},
 		{strings.Repeat("*a", 200), strings.Repeat("a", 2000) + "b", false},
 	} {
 		if got := globMatch(c.pattern, c.s); got != c.want {

@@ -84,8 +84,6 @@ func AllTypes() iter.Seq[Type] {
 // A typeSet holds types as bits.
 type typeSet uint64
 
-func (s typeSet) has(t Type) bool { return s>>t&1 == 1 }
-
 func (s *typeSet) add(t Type) { *s |= 1 << t }
 
 // An Effect is a set of things that a statement does to the session it runs in, or to the

@@ -129,9 +129,13 @@ func OwnRuntime() Runtime {
 	var r Runtime
 	fields := []*float64{&r.HeapAllocBytes, &r.HeapAllocObjects, &r.TinyAllocs, &r.HeapInUse, &r.GCCPU, &r.IdleCPU, &r.GCCycles}
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/cpu/classes/gc/total:cpu-seconds"},
-		{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/gc/cycles/total:gc-cycles"},
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/gc/heap/allocs:objects"},
+		{Name: "/gc/heap/tiny/allocs:objects"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/cpu/classes/gc/total:cpu-seconds"},
+		{Name: "/cpu/classes/idle:cpu-seconds"},
+		{Name: "/gc/cycles/total:gc-cycles"},
 	}
 	metrics.Read(samples)
 	for i, s := range samples {
