@@ -59,6 +59,7 @@ type session struct {
 	borrowed bool // a buffer of the client side comes from the pool
 	relaying bool // a buffer of the backend side comes from the pool
 	ownRead  [2][]byte
+	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
 
 	plan      *sqlplan.Plan
 	sent      time.Time    // the statement was passed on
@@ -206,6 +207,7 @@ func (s *session) setSchema(name []byte) {
 
 // borrowClient gives the client side a buffer of at least n bytes from the pool.
 func (s *session) borrowClient(n int) {
+	s.long[clientSide] = true
 	old := s.client.SwapBuffer(s.srv.buffers.take(n))
 	if s.borrowed {
 		s.srv.buffers.give(old)
@@ -218,7 +220,7 @@ func (s *session) borrowClient(n int) {
 func (s *session) borrowBackend() {
 	if !s.relaying {
 		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.take(relayBuffer))
-		s.relaying = true
+		s.relaying, s.long[backendSide] = true, true
 	}
 }
 

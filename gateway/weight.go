@@ -19,8 +19,10 @@ const (
 	// goroutineBytes is the runtime's descriptor of a goroutine; its stack is no heap.
 	goroutineBytes = 480
 
-	// tlsBytes is a TLS connection after its handshake, with room for one record read.
-	tlsBytes = 20 << 10
+	// tlsBytes is a TLS connection after its handshake; tlsLongBytes is what more it keeps
+	// for good once it has read records of full length.
+	tlsBytes     = 6100
+	tlsLongBytes = 39_000
 )
 
 // sessionBytes is what every session holds: itself, its goroutine, and both connections
@@ -41,6 +43,11 @@ func (s *session) buffersOf() int {
 	n += cap(s.tagText) + cap(s.tagEnds) + cap(s.tagList) + cap(s.values) + cap(s.names)
 	n += cap(s.errBuf) + cap(s.salt) + cap(s.user) + cap(s.schema)
 	n += len(s.userName) + len(s.schemaName)
+	for _, long := range s.long {
+		if long {
+			n++
+		}
+	}
 	return n + s.statements.heap + len(s.statements.byID)
 }
 
@@ -75,11 +82,13 @@ func (s *session) weigh() {
 	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.Bytes(s.user) + heapsize.Bytes(s.schema) +
 		heapsize.String(s.userName) + heapsize.String(s.schemaName))
 	bytes += s.statements.heapBytes()
-	if s.client.IsTLS() {
-		bytes += tlsBytes
-	}
-	if s.backend.IsTLS() {
-		bytes += tlsBytes
+	for at, c := range [...]*mysqlconn.Conn{clientSide: s.client, backendSide: s.backend} {
+		if c.IsTLS() {
+			bytes += tlsBytes
+			if s.long[at] {
+				bytes += tlsLongBytes
+			}
+		}
 	}
 	s.holds(bytes)
 }
