@@ -23,6 +23,7 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Ready    func(context.Context) error // nil: ready at once
 	Live     func() any                  // what /api/v1/live answers; nil: no such page
+	Plans    func(n int) any             // what /api/v1/plans answers, with n plans in detail; nil: no such page
 	QueryLog http.Handler                // nil: no such page
 
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
@@ -79,6 +80,9 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /-/ready", s.ready)
 	if s.opts.Live != nil {
 		mux.HandleFunc("GET /api/v1/live", s.live)
+	}
+	if s.opts.Plans != nil {
+		mux.HandleFunc("GET /api/v1/plans", s.plans)
 	}
 	if s.opts.QueryLog != nil {
 		mux.Handle("GET /debug/querylog", s.opts.QueryLog)
@@ -160,6 +164,9 @@ func (s *Server) front(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.opts.QueryLog != nil {
 		pages = append([]page{{"/debug/querylog", "the latest statements, then each as it ends"}}, pages...)
+	}
+	if s.opts.Plans != nil {
+		pages = append([]page{{"/api/v1/plans", "the plan cache and its largest plans"}}, pages...)
 	}
 	if s.opts.Live != nil {
 		pages = append([]page{{"/api/v1/live", "statements, errors and latency of the last 10 seconds"}}, pages...)

@@ -19,6 +19,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/governor"
+	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -36,6 +37,7 @@ type service struct {
 	queries *querylog.Logger
 	gateway *gateway.Server
 	web     *web.Server
+	idle    *memory.Returner // nil when the runtime alone returns memory
 
 	mysql, http net.Listener // http is nil when it is off
 }
@@ -66,6 +68,9 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 		runtime.GOMAXPROCS(cfg.CPUs)
 	} else {
 		part(func() error { return governor.Run(background) })
+	}
+	if s.idle != nil {
+		part(func() error { return s.idle.Run(background) })
 	}
 	part(func() error { return s.gateway.Serve(s.mysql) })
 	if s.http != nil {
@@ -128,15 +133,18 @@ func (s *service) build() error {
 	if s.gateway, err = gateway.New(o); err != nil {
 		return errors.Join(err, s.queries.Close(context.Background()))
 	}
+	registry := s.registry()
 	s.web = web.New(web.Options{
 		Title:      "tare serve",
-		Gatherer:   s.registry(),
+		Gatherer:   registry,
 		Ready:      s.ready,
 		Live:       func() any { return s.gateway.Live() },
+		Plans:      func(n int) any { return memory.LargestPlans(s.planner, n) },
 		QueryLog:   s.queries,
 		ConfigFile: s.cfg.WebConfigFile,
 		Log:        s.log,
 	})
+	registry.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil
 }
 
@@ -256,9 +264,26 @@ func (s *service) reloadRules() {
 	s.log.Info("rules reloaded", "rules", len(fresh))
 }
 
-func (s *service) registry() prometheus.Gatherer {
+func (s *service) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(processCollectors()...)
-	r.MustRegister(s.gateway.Collector())
+	r.MustRegister(s.gateway.Collector(), memory.NewPlanCache(s.planner, s.gateway.PlanMisses))
+	if s.cfg.ReturnIdleMemory > 0 {
+		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)
+		r.MustRegister(s.idle)
+	}
 	return r
+}
+
+// heapOwners are the parts whose heap is bounded and counted.
+func (s *service) heapOwners() []memory.Owner {
+	return []memory.Owner{
+		{Name: "plan_cache", Bytes: s.planner.Bytes},
+		{Name: "query_log", Bytes: s.queries.HeapBytes},
+		{Name: "sessions", Bytes: s.gateway.SessionBytes},
+		{Name: "relay_buffers", Bytes: func() int64 {
+			kept, lent := s.gateway.BufferBytes()
+			return kept + lent
+		}},
+	}
 }

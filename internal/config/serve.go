@@ -43,7 +43,8 @@ type Serve struct {
 	HandshakeTimeout   time.Duration
 	IdleTimeout        time.Duration // 0: none
 	DrainTimeout       time.Duration
-	CPUs               int // 0: chosen as the load demands
+	CPUs               int           // 0: chosen as the load demands
+	ReturnIdleMemory   time.Duration // 0: never
 
 	WebConfigFile string
 	Log           QueryLog
@@ -75,6 +76,7 @@ func NewServe() *Serve {
 	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that are idle for this long; 0 never does")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may go on after SIGTERM")
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to run on at the same time (GOMAXPROCS); 0 follows the load")
+	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "give unused memory back to the system after this long without a command; 0 leaves that to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
 	c.Log.declare(s)
 	c.Diag.declare(s)

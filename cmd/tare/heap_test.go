@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// A served is a tare serve that runs as a process of its own.
+type served struct {
+	listen, http string
+}
+
+// startServe runs tare serve in front of a backend until the test ends.
+func startServe(t *testing.T, backend string, flags ...string) *served {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Args = append([]string{"tare", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--backend", backend, "--diag-format", "json", "--drain-timeout", "1s"}, flags...)
+	diag, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := json.NewDecoder(diag)
+	var ready struct{ Msg, Listen, HTTP string }
+	for ready.Listen == "" {
+		if err := lines.Decode(&ready); err != nil {
+			t.Fatalf("tare serve ended before it was ready: %v", err)
+		}
+	}
+	drained := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, diag) // ends with the process
+		close(drained)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-drained
+		_ = cmd.Wait() // sessions that did not end make it exit with 3
+	})
+	return &served{listen: ready.Listen, http: ready.HTTP}
+}
+
+func (s *served) get(t *testing.T, path string) []byte {
+	t.Helper()
+	resp, err := http.Get(s.http + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s %v: %s", path, resp.Status, err, body)
+	}
+	return body
+}
+
+// A heapState is what the heap holds after a collection, and who says so.
+type heapState struct {
+	live   float64 // bytes
+	owners map[string]float64
+	sum    float64
+}
+
+func (s *served) heap(t *testing.T) heapState {
+	t.Helper()
+	for range 3 {
+		s.get(t, "/debug/pprof/heap?gc=1")
+	}
+	h := heapState{owners: make(map[string]float64)}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(string(s.get(t, "/metrics"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.live = families["go_gc_heap_live_bytes"].GetMetric()[0].GetGauge().GetValue()
+	for _, m := range families["tare_heap_bytes"].GetMetric() {
+		h.owners[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		h.sum += m.GetGauge().GetValue()
+	}
+	return h
+}
+
+// TestOwnersAreTheHeap loads a tare serve with thousands of plans, five hundred sessions that
+// each did several things, and a full ring of the query log: the bytes that the owners say they
+// hold, with the base that was measured at start, are the heap in use within two percent.
+func TestOwnersAreTheHeap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens five hundred connections")
+	}
+	for _, k := range []struct {
+		name string
+		tls  string
+	}{{"plain", "false"}, {"TLS", "skip-verify"}} {
+		t.Run(k.name, func(t *testing.T) {
+			server := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithArgs("--max-connections=1000", "--max-prepared-stmt-count=100000"))
+			s := startServe(t, "mysql://"+server.Addr, "--log-ring-bytes", "4MiB", "--plan-cache-bytes", "16MiB")
+			check := func(when string) {
+				t.Helper()
+				h := s.heap(t)
+				off := (h.sum - h.live) / h.live * 100
+				t.Logf("%s: heap in use %.0f, owners %.0f (%+.2f %%): %v", when, h.live, h.sum, off, h.owners)
+				if off > 2 || off < -2 {
+					t.Errorf("%s: the owners hold %.0f bytes and the heap %.0f: %+.2f %%, want within 2 %%", when, h.sum, h.live, off)
+				}
+			}
+			check("idle")
+			cfg := server.Config("app")
+			cfg.Addr, cfg.TLSConfig = s.listen, k.tls
+			occupy(t, cfg, 500, 20)
+			check("loaded")
+		})
+	}
+}
+
+// occupy opens connections that stay, each of which runs and prepares statements of its own.
+func occupy(t *testing.T, cfg *mysql.Config, connections, statements int) {
+	t.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	var workers sync.WaitGroup
+	for w := range 8 {
+		workers.Go(func() {
+			for i := w; i < connections; i += 8 {
+				if err := visit(t.Context(), db, i, statements); err != nil {
+					t.Errorf("connection %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// visit takes a connection and keeps it. Most of its statements fail at the server, which has
+// no such tables; their plans are made all the same.
+func visit(ctx context.Context, db *sql.DB, n, statements int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := db.Conn(ctx) // ends with db
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	for i := range statements {
+		id := n*statements + i
+		var text string
+		switch i % 5 {
+		case 0:
+			text = fmt.Sprintf("SELECT o.id, o.total_%d, c.name FROM shop.orders_%d o JOIN shop.customers c ON c.id = o.customer WHERE o.id IN (1,2,3) ORDER BY o.id", i, id)
+		case 1:
+			text = fmt.Sprintf("UPDATE shop.stock_%d SET amount = amount - 1, note = 'sold' WHERE article = %d", id, i)
+		case 2:
+			text = "SELECT CASE WHEN a > 1 THEN 'x' ELSE 'y' END" + strings.Repeat(fmt.Sprintf(", column_%d AS alias_%d", id, i), i) + " FROM wide"
+		case 3:
+			text = fmt.Sprintf("SELECT %d AS n_%d", i, id%1000)
+		case 4:
+			if _, err := c.PrepareContext(ctx, fmt.Sprintf("SELECT ? + ? AS p_%d", id%1000)); err != nil {
+				return fmt.Errorf("prepare: %w", err)
+			}
+			continue
+		}
+		if _, err := c.ExecContext(ctx, text); err != nil && !isServerError(err) {
+			return fmt.Errorf("execute: %w", err)
+		}
+	}
+	if n%2 == 0 {
+		return nil
+	}
+	// Half of them read a long result and send a long statement.
+	var length int
+	err = c.QueryRowContext(ctx, "SELECT LENGTH('"+strings.Repeat("x", 100_000)+"')").Scan(&length)
+	if err == nil {
+		var long string
+		err = c.QueryRowContext(ctx, "SELECT REPEAT('x', 200000)").Scan(&long)
+	}
+	if err != nil {
+		return fmt.Errorf("long values: %w", err)
+	}
+	return nil
+}
+
+func isServerError(err error) bool {
+	_, ok := err.(*mysql.MySQLError) //nolint:errorlint // the driver does not wrap it
+	return ok
+}
+
+// TestPlansPage reads /api/v1/plans of a gateway that has planned.
+func TestPlansPage(t *testing.T) {
+	server := testmysql.Start(t)
+	s := startServe(t, "mysql://"+server.Addr)
+	cfg := server.Config("app")
+	cfg.Addr = s.listen
+	occupy(t, cfg, 2, 20)
+	var plans memory.Plans
+	if err := json.Unmarshal(s.get(t, "/api/v1/plans?limit=3"), &plans); err != nil {
+		t.Fatal(err)
+	}
+	if plans.Entries < 30 || plans.Bytes <= 0 || plans.Capacity != 32<<20 || len(plans.Largest) != 3 {
+		t.Fatalf("plans: %+v", plans)
+	}
+	for i, p := range plans.Largest {
+		if p.Bytes <= 0 || p.Digest.IsZero() || p.Type == "" || i > 0 && p.Bytes > plans.Largest[i-1].Bytes {
+			t.Errorf("plan %d: %+v", i, p)
+		}
+	}
+	if p := plans.Largest[0]; p.Type != "select" || !p.Parsed || !p.ReadOnly || len(p.Tables) == 0 {
+		t.Errorf("the largest plan: %+v", p)
+	}
+}

@@ -1,0 +1,72 @@
+package memory
+
+import (
+	"runtime"
+	"runtime/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An Owner holds heap bytes that it knows of.
+type Owner struct {
+	Name  string
+	Bytes func() int64 // may be called by any goroutine
+}
+
+// A Ledger lists who holds the heap. It is a prometheus.Collector.
+type Ledger struct {
+	owners []Owner
+	base   int64
+	heap   *prometheus.Desc
+}
+
+// BaseOwner is the name under which the base stands among the owners.
+const BaseOwner = "base"
+
+// NewLedger makes a ledger and measures the base. It runs the collector, so it belongs to the
+// start of a process, once everything is made and nothing is used.
+func NewLedger(owners ...Owner) *Ledger {
+	l := &Ledger{owners: owners, heap: prometheus.NewDesc("tare_heap_bytes",
+		"Heap in use by its owner, as each counted it; base is what the rest held at start.", []string{"owner"}, nil)}
+	l.base = HeapInUse() - l.owned()
+	return l
+}
+
+// HeapInUse collects garbage and returns the bytes of the objects that are left.
+func HeapInUse() int64 {
+	for range 2 { // finalizers, and what pools kept for one more cycle
+		runtime.GC()
+	}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+func (l *Ledger) owned() (sum int64) {
+	for _, o := range l.owners {
+		sum += o.Bytes()
+	}
+	return sum
+}
+
+// Base is the heap that no owner holds, as it was measured at start.
+func (l *Ledger) Base() int64 { return l.base }
+
+// Sum is what the heap in use should be: the owners' bytes and the base.
+func (l *Ledger) Sum() int64 { return l.base + l.owned() }
+
+// Describe implements prometheus.Collector.
+func (l *Ledger) Describe(ch chan<- *prometheus.Desc) { ch <- l.heap }
+
+// Collect implements prometheus.Collector.
+func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	send := func(owner string, bytes int64) {
+		ch <- prometheus.MustNewConstMetric(l.heap, prometheus.GaugeValue, float64(bytes), owner)
+	}
+	for _, o := range l.owners {
+		send(o.Name, o.Bytes())
+	}
+	send(BaseOwner, l.base)
+}
+
+var _ prometheus.Collector = (*Ledger)(nil)

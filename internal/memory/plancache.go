@@ -1,0 +1,121 @@
+package memory
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// PlanCache answers a planner's counts to Prometheus.
+type PlanCache struct {
+	planner *sqlplan.Planner
+	lost    func() uint64
+
+	bytes, capacity, overhead, entries, hits, misses, inserted, refused, evicted, uncached, parsed *prometheus.Desc
+}
+
+// NewPlanCache makes the collector of a planner's counts. How many statements had no plan there is
+// the caller's to count: the cache counts each time it is asked, which for such a statement is
+// twice.
+func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tare_plan_cache_"+name, help, labels, nil)
+	}
+	return &PlanCache{
+		planner:  p,
+		lost:     misses,
+		bytes:    desc("bytes", "Heap that the plan cache holds, everything counted: what dropping it would give back."),
+		capacity: desc("capacity_bytes", "The most that tare_plan_cache_bytes may be (--plan-cache-bytes)."),
+		overhead: desc("overhead_bytes", "The part of tare_plan_cache_bytes that is the cache itself: its table and its policy."),
+		entries:  desc("entries", "Plans in the cache."),
+		hits:     desc("hits_total", "Statements whose plan was found."),
+		misses:   desc("misses_total", "Statements whose plan was not there."),
+		inserted: desc("admissions_total", "Plans that the cache took."),
+		refused:  desc("admissions_refused_total", "Plans that the cache did not take, by reason: large for its capacity, asked for less than what they would displace (policy), made before a change (stale).", "reason"),
+		evicted:  desc("evictions_total", "Plans that left the cache, by reason.", "reason"),
+		uncached: desc("statements_refused_total", "Statements whose plan was made for one execution and not offered to the cache, by reason: text not known whole (incomplete), text too long (long), a long list that does not collapse (list), made for other rules (scope).", "reason"),
+		parsed:   desc("plans_total", "Plans made: parsed ones know their tables exactly, others by the lexer alone.", "by"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *PlanCache) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *PlanCache) Collect(ch chan<- prometheus.Metric) {
+	s := c.planner.Stats()
+	gauge := func(d *prometheus.Desc, v int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+	count := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge(c.bytes, s.Cache.Bytes)
+	gauge(c.capacity, s.Cache.Capacity)
+	gauge(c.overhead, s.Cache.Overhead)
+	gauge(c.entries, int64(s.Cache.Entries))
+	count(c.hits, s.Cache.Hits)
+	count(c.misses, c.lost())
+	count(c.inserted, s.Cache.Inserted)
+	count(c.refused, s.Cache.RefusedLarge, "large")
+	count(c.refused, s.Cache.RefusedPolicy, "policy")
+	count(c.refused, s.Cache.RefusedStale, "stale")
+	for _, r := range bytecache.Reasons() {
+		count(c.evicted, s.Cache.Evicted[r], r.String())
+	}
+	for _, r := range sqlplan.Refusals() {
+		count(c.uncached, s.Refused[r], r.String())
+	}
+	count(c.parsed, s.Parsed, "parser")
+	count(c.parsed, s.Unparsed, "lexer")
+}
+
+var _ prometheus.Collector = (*PlanCache)(nil)
+
+// Plans is the state of the plan cache and its largest plans, as /api/v1/plans shows them.
+type Plans struct {
+	Bytes    int64  `json:"bytes"` // heap, everything counted
+	Capacity int64  `json:"capacity_bytes"`
+	Entries  int    `json:"entries"`
+	Largest  []Plan `json:"largest"` // largest first
+}
+
+// A Plan is one plan in the cache.
+type Plan struct {
+	Digest   sqldigest.Digest `json:"digest"`
+	Bytes    int64            `json:"bytes"` // heap, with its place in the cache
+	Type     string           `json:"type"`
+	ReadOnly bool             `json:"read_only"`
+	Parsed   bool             `json:"parsed"`           // the tables are exact
+	Verdict  string           `json:"verdict"`          // of the rules: pass, blocked or read-only
+	Effects  string           `json:"effects"`          // on its session, joined by commas; - for none
+	Literals int              `json:"literals"`         // values that the statement's text stands for
+	Tables   []Table          `json:"tables,omitempty"` // that the statement names
+}
+
+// A Table is one that a statement names.
+type Table struct {
+	Schema string `json:"schema,omitempty"`
+	Name   string `json:"name,omitempty"` // empty for a whole schema
+	Access string `json:"access"`         // read, write or read+write
+}
+
+// LargestPlans is the state of the cache and its n largest plans.
+func LargestPlans(p *sqlplan.Planner, n int) Plans {
+	s := p.Stats().Cache
+	out := Plans{Bytes: s.Bytes, Capacity: s.Capacity, Entries: s.Entries, Largest: []Plan{}}
+	for _, c := range p.Largest(n) {
+		verdict, _ := c.Plan.Verdict()
+		plan := Plan{
+			Digest: c.Digest, Bytes: c.Bytes, Type: c.Plan.Type().String(), ReadOnly: c.Plan.ReadOnly(),
+			Parsed: c.Plan.Parsed(), Verdict: verdict.String(), Effects: c.Plan.Effects().String(), Literals: c.Plan.Literals(),
+		}
+		for t := range c.Plan.Tables() {
+			plan.Tables = append(plan.Tables, Table{Schema: t.Schema, Name: t.Name, Access: t.Access.String()})
+		}
+		out.Largest = append(out.Largest, plan)
+	}
+	return out
+}
