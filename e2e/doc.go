@@ -1,0 +1,26 @@
+//go:build e2e
+
+// Package e2e runs the real binary between real programs: MariaDB behind it, and before it
+// the programs that people use. `make e2e` runs it.
+//
+// # Terms
+//
+//   - Directly means to MariaDB itself, through means by way of `tare serve`. Wherever a
+//     program can run both ways, what it does directly is what it has to do through.
+//   - A tare is one process of the binary, built once for all tests, on free ports of
+//     127.0.0.1. It ends with the test that started it, by SIGTERM, and with exit code 0.
+//
+// # Data flow
+//
+//	go-sql-driver's own tests ┐
+//	mariadb, mariadb-dump     │              ┌──────> mariadbd with TLS
+//	sysbench                  ├──> tare serve┘            │
+//	PyMySQL, connector-python │        │                  │
+//	mysql2                    ┘     its log            directly: what to compare with
+//
+// # What it does not do
+//
+// It measures nothing and asserts no time. It installs drivers of other languages into
+// temporary directories, and no system package: e2e/run does that before. A program that is
+// missing fails its test.
+package e2e

@@ -1,0 +1,269 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// Set by TestMain and not changed after it.
+var (
+	binary  string            // the built tare
+	mariadb *testmysql.Server // with TLS
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "tare-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "tare")
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, "github.com/taredb/tare/cmd/tare")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
+		return 1
+	}
+	// Room for a thousand clients, and an event scheduler that would show in SHOW PROCESSLIST
+	// stays off.
+	if mariadb, err = testmysql.New(testmysql.WithTLS(), testmysql.WithArgs("--max-connections=1300")); err != nil {
+		fmt.Fprintf(os.Stderr, "start MariaDB: %v\n", err)
+		return 1
+	}
+	defer func() {
+		if err := mariadb.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "stop MariaDB: %v\n", err)
+			code = 1
+		}
+	}()
+	return m.Run()
+}
+
+// A tare is one process of the binary.
+type tare struct {
+	addr string // for MySQL clients
+	http string // URL of the pages
+
+	process *os.Process
+	exited  chan struct{} // closed when the process is gone
+	code    int           // exit code; after exited
+	asked   bool          // the test itself has it end
+
+	mu  sync.Mutex
+	log bytes.Buffer // JSON lines; under mu
+}
+
+// startTare runs `tare serve` before the backend.
+func startTare(t *testing.T, backend string, args ...string) *tare {
+	t.Helper()
+	args = append([]string{
+		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--backend", "mysql://" + backend, "--diag-format", "json",
+		"--log-file", filepath.Join(t.TempDir(), "query.log"),
+	}, args...)
+	p := &tare{exited: make(chan struct{})}
+	r, w := io.Pipe()
+	cmd := exec.Command(binary, args...)
+	cmd.Stderr = w
+	// The process must not outlive this one, however it ends; the kernel ties that to the
+	// thread that forks, so the thread is kept.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // its code is looked at
+			p.code = cmd.ProcessState.ExitCode()
+		}
+		w.Close()
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("start tare: %v", err)
+	}
+	p.process = cmd.Process
+	t.Cleanup(func() { p.stop(t) })
+
+	ready := make(chan bool, 1)
+	go p.readLog(r, ready)
+	if !<-ready {
+		<-p.exited
+		t.Fatalf("tare ended with code %d before it was ready:\n%s", p.code, p.text())
+	}
+	return p
+}
+
+// readLog keeps the log and takes the addresses from it.
+func (p *tare) readLog(r io.Reader, ready chan<- bool) {
+	lines := bufio.NewScanner(r)
+	told := false
+	for lines.Scan() {
+		p.mu.Lock()
+		p.log.Write(lines.Bytes())
+		p.log.WriteByte('\n')
+		p.mu.Unlock()
+		var line struct{ Msg, Listen, HTTP string }
+		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "gateway is ready" {
+			continue
+		}
+		p.addr, p.http = line.Listen, line.HTTP
+		told = true
+		ready <- true
+	}
+	if !told {
+		ready <- false
+	}
+}
+
+func (p *tare) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// stop ends the process in order, if the test has not, and fails the test when that does
+// not go well.
+func (p *tare) stop(t *testing.T) {
+	t.Helper()
+	if !p.asked {
+		if code := p.end(t); code != 0 {
+			t.Errorf("tare ends with code %d; its log:\n%s", code, p.text())
+		}
+	}
+	if text := p.text(); strings.Contains(text, "panic:") || strings.Contains(text, `"BUG:`) {
+		t.Errorf("tare panicked:\n%s", text)
+	}
+}
+
+// end sends SIGTERM and waits for the end.
+func (p *tare) end(t *testing.T) (code int) {
+	t.Helper()
+	p.asked = true
+	_ = p.process.Signal(syscall.SIGTERM) // it may be gone
+	return p.wait(t)
+}
+
+// wait waits for the process, but not for ever.
+func (p *tare) wait(t *testing.T) (code int) {
+	t.Helper()
+	limit := time.AfterFunc(90*time.Second, func() { _ = p.process.Signal(syscall.SIGQUIT) }) // its goroutines are shown
+	defer limit.Stop()
+	<-p.exited
+	return p.code
+}
+
+// newSchema makes an empty schema that is dropped with the test.
+func newSchema(t *testing.T, s *testmysql.Server, name string) string {
+	t.Helper()
+	must(t, s.Exec("create or replace database "+name+" character set utf8mb4"))
+	t.Cleanup(func() {
+		if err := s.Exec("drop database if exists " + name); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+// open is a pool of connections to an address.
+func open(t *testing.T, addr, schema string) *sql.DB {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = testmysql.AppUser, testmysql.Password, "tcp", addr, schema
+	cfg.Logger = silent{}
+	connector, err := mysql.NewConnector(cfg)
+	must(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// silent is a go-sql-driver logger for tests that break connections on purpose.
+type silent struct{}
+
+func (silent) Print(...any) {}
+
+// scan is the first row of a query.
+func scan(t *testing.T, db *sql.DB, query string, dest ...any) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), query).Scan(dest...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// command runs a program to its end.
+func command(t *testing.T, stdin, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	err = cmd.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Fatalf("%v: run e2e/run, which installs what is missing", err)
+	}
+	return out.String(), errs.String(), err
+}
+
+// mustRun is command, where nothing may go wrong.
+func mustRun(t *testing.T, stdin, name string, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := command(t, stdin, name, args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, stdout, stderr)
+	}
+	return stdout
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func port(t *testing.T, addr string) string {
+	t.Helper()
+	_, p, err := net.SplitHostPort(addr)
+	must(t, err)
+	return p
+}
+
+// eventually asks until the answer is yes.
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	until := time.Now().Add(time.Minute)
+	for !yes() {
+		if time.Now().After(until) {
+			t.Fatalf("after a minute: not %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // polls: another process, which tells nobody
+	}
+}
