@@ -21,6 +21,7 @@ const (
 // A Kind says what a token is.
 type Kind uint8
 
+// The kinds of tokens.
 const (
 	KindEOF         Kind = iota // the end of the input; it has no bytes
 	KindSpace                   // white space

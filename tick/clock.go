@@ -33,7 +33,7 @@ type Clock struct {
 }
 
 // process is the one clock of the process: what many throttles share is one wake-up.
-var process = New(Interval)
+var process = New(Interval) //nolint:gochecknoglobals // the one that the architecture allows
 
 // Process is the clock that all of a process' throttles share.
 func Process() *Clock { return process }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // command runs a command line in this process; its stdout is to be read from the pipe, and
 // ended must be called once at the end of the test.
-func command(t *testing.T, ctx context.Context, args ...string) (stdout *bufio.Scanner, ended <-chan error) {
+func command(ctx context.Context, t *testing.T, args ...string) (stdout *bufio.Scanner, ended <-chan error) {
 	t.Helper()
 	r, w := io.Pipe()
 	root := newRootCommand()
@@ -45,7 +45,7 @@ func command(t *testing.T, ctx context.Context, args ...string) (stdout *bufio.S
 func TestEngineServesTheWorkload(t *testing.T) {
 	engineCtx, stopEngine := context.WithCancel(t.Context())
 	defer stopEngine()
-	out, engineEnded := command(t, engineCtx, "engine")
+	out, engineEnded := command(engineCtx, t, "engine")
 	if !out.Scan() {
 		t.Fatalf("the engine printed nothing: %v", <-engineEnded)
 	}
@@ -59,7 +59,7 @@ func TestEngineServesTheWorkload(t *testing.T) {
 
 	workCtx, stopWork := context.WithCancel(t.Context())
 	defer stopWork()
-	out, workEnded := command(t, workCtx, "workload", "--address", ready.Address, "--every", "20ms")
+	out, workEnded := command(workCtx, t, "workload", "--address", ready.Address, "--every", "20ms")
 	var last workload.Report
 	lines := 0
 	for out.Scan() {

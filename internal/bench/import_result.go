@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // An ImportSample is the target at one moment.
@@ -40,16 +41,16 @@ type ImportResult struct {
 
 // memory says a sample's memory for a line of progress.
 func (s *ImportSample) memory() string {
-	text := ""
+	var text strings.Builder
 	for _, m := range []struct {
 		name string
 		v    *float64
 	}{{"resident", s.RSS}, {"heap", s.Heap}, {"plan cache", s.PlanCache}} {
 		if m.v != nil {
-			text += fmt.Sprintf(", %s %.1f MiB", m.name, *m.v/(1<<20))
+			fmt.Fprintf(&text, ", %s %.1f MiB", m.name, *m.v/(1<<20))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // peak is the most of each figure over all samples.

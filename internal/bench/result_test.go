@@ -14,8 +14,14 @@ func sampleResults() []Result {
 	run := func(scale float64) Run {
 		r := Run{Seconds: 10.002 * scale, Operations: 55_010}
 		for _, m := range []Metric{
-			{"ns/op", 1_453_871.4 * scale}, {"p99-ns", 3_100_000}, {"queries/s", 5500.1}, {"UserCPU/s", 0.41231 * scale},
-			{"GCCPU/s", 0.00012345}, {"CPU-ns/query", 45_640.3}, {"allocs/query", 0}, {"RSS-bytes", 31_457_280},
+			{"ns/op", 1_453_871.4 * scale},
+			{"p99-ns", 3_100_000},
+			{"queries/s", 5500.1},
+			{"UserCPU/s", 0.41231 * scale},
+			{"GCCPU/s", 0.00012345},
+			{"CPU-ns/query", 45_640.3},
+			{"allocs/query", 0},
+			{"RSS-bytes", 31_457_280},
 		} {
 			r.add(m.Unit, m.Value)
 		}

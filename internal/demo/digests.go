@@ -94,7 +94,6 @@ type snapshot struct {
 	calls      uint64
 	errors     uint64
 	dropped    uint64
-	seen       uint64
 	p50, p99   time.Duration
 	statements float64 // a second, since the previous snapshot
 }

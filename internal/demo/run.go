@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := printEnd(&o, s, v); err != nil {
+	if err := printEnd(&o, v); err != nil {
 		return err
 	}
 	if o.For > 0 {
@@ -133,7 +133,7 @@ func follow(ctx context.Context, o *Options, s *stage, d *display) error {
 }
 
 // printEnd prints the result.
-func printEnd(o *Options, s *stage, v *view) error {
+func printEnd(o *Options, v *view) error {
 	if o.JSON {
 		enc := json.NewEncoder(o.Stdout)
 		enc.SetIndent("", "  ")

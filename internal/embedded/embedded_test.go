@@ -94,7 +94,7 @@ func TestAddressInUseIsAnError(t *testing.T) {
 	e, _ := start(t)
 	second, err := embedded.Start(t.Context(), e.Addr())
 	if err == nil {
-		second.Close()
+		_ = second.Close()
 		t.Fatalf("a second engine started on %s", e.Addr())
 	}
 }
