@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -16,16 +17,19 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/weigh"
 )
 
 // A served is a tare serve that runs as a process of its own.
 type served struct {
 	listen, http string
+	pid          int
 }
 
 // startServe runs tare serve in front of a backend until the test ends.
@@ -62,7 +66,7 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 		<-drained
 		_ = cmd.Wait() // sessions that did not end make it exit with 3
 	})
-	return &served{listen: ready.Listen, http: ready.HTTP}
+	return &served{listen: ready.Listen, http: ready.HTTP, pid: cmd.Process.Pid}
 }
 
 func (s *served) get(t *testing.T, path string) []byte {
@@ -79,6 +83,16 @@ func (s *served) get(t *testing.T, path string) []byte {
 	return body
 }
 
+func (s *served) metrics(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(s.get(t, "/metrics")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
 // A heapState is what the heap holds after a collection, and who says so.
 type heapState struct {
 	live   float64 // bytes
@@ -92,11 +106,7 @@ func (s *served) heap(t *testing.T) heapState {
 		s.get(t, "/debug/pprof/heap?gc=1")
 	}
 	h := heapState{owners: make(map[string]float64)}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(s.get(t, "/metrics"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := s.metrics(t)
 	h.live = families["go_gc_heap_live_bytes"].GetMetric()[0].GetGauge().GetValue()
 	for _, m := range families["tare_heap_bytes"].GetMetric() {
 		h.owners[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
@@ -210,6 +220,54 @@ func visit(ctx context.Context, db *sql.DB, n, statements int) error {
 func isServerError(err error) bool {
 	_, ok := err.(*mysql.MySQLError) //nolint:errorlint // the driver does not wrap it
 	return ok
+}
+
+// TestReturnIdleMemory lets sixteen connections send statements of six megabytes that are held
+// whole, and then waits: the gateway gives back what that took.
+func TestReturnIdleMemory(t *testing.T) {
+	server := testmysql.Start(t)
+	s := startServe(t, "mysql://"+server.Addr, "--return-idle-memory", "500ms", "--statement-memory", "8MiB")
+	cfg := server.Config("app")
+	cfg.Addr = s.listen
+	process, err := weigh.Open(s.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	long := "SELECT LENGTH('" + strings.Repeat("x", 6<<20) + "')"
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			var n int
+			if err := db.QueryRowContext(t.Context(), long).Scan(&n); err != nil || n != 6<<20 {
+				t.Errorf("a long statement: %d, %v", n, err)
+			}
+		})
+	}
+	clients.Wait()
+	counter := func(name string) float64 {
+		return s.metrics(t)["tare_idle_memory_"+name].GetMetric()[0].GetCounter().GetValue()
+	}
+	for begin := time.Now(); counter("returns_total") == 0; {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("no memory was returned within a minute")
+		}
+		time.Sleep(20 * time.Millisecond) // polls
+	}
+	usage, err := process.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	returned := counter("returned_bytes_total")
+	t.Logf("%.0f bytes returned in %.4f s; resident %d, at most %d", returned, counter("return_seconds_total"), usage.RSS, usage.PeakRSS)
+	if returned < 8<<20 || usage.RSS > usage.PeakRSS-8<<20 {
+		t.Errorf("%.0f bytes were returned, and %d of %d are resident", returned, usage.RSS, usage.PeakRSS)
+	}
 }
 
 // TestPlansPage reads /api/v1/plans of a gateway that has planned.
