@@ -1,0 +1,88 @@
+package plancache
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"vitess.io/vitess/go/vt/sqlparser"
+
+	"github.com/taredb/tare/heapsize"
+)
+
+// A Table is a table that a statement names.
+type Table struct{ Schema, Name string }
+
+// A Plan is what is kept of a statement.
+type Plan struct {
+	Type    string
+	Tables  []*Table
+	Columns []string
+	Rows    []string // of an INSERT
+}
+
+// newPlan parses a statement. The names are the parser's, which cuts them out of the text.
+func newPlan(parser *sqlparser.Parser, sql string, detach bool) (*Plan, error) {
+	stmt, err := parser.Parse(sql)
+	if err != nil {
+		return nil, fmt.Errorf("parse: %w", err)
+	}
+	name := func(s string) string { return s }
+	if detach {
+		name = strings.Clone
+	}
+	p := &Plan{Type: sqlparser.ASTToStatementType(stmt).String()}
+	err = sqlparser.Walk(func(node sqlparser.SQLNode) (bool, error) {
+		switch n := node.(type) {
+		case sqlparser.TableName:
+			if !n.IsEmpty() {
+				p.Tables = append(p.Tables, &Table{name(n.Qualifier.String()), name(n.Name.String())})
+			}
+			return false, nil
+		case *sqlparser.ColName:
+			p.Columns = append(p.Columns, name(n.Name.String()))
+			return false, nil
+		case *sqlparser.Insert:
+			for _, c := range n.Columns {
+				p.Columns = append(p.Columns, name(c.String()))
+			}
+			if rows, ok := n.Rows.(sqlparser.Values); ok {
+				for _, row := range rows {
+					p.Rows = append(p.Rows, sqlparser.String(row))
+				}
+			}
+			return true, nil
+		case sqlparser.Values:
+			return false, nil
+		}
+		return true, nil
+	}, stmt)
+	if err != nil {
+		return nil, fmt.Errorf("walk: %w", err)
+	}
+	return p, nil
+}
+
+// CachedSize is the size of the plan as its types tell it, or, with classes, as the allocator
+// charges it.
+func (p *Plan) CachedSize(classes bool) int64 {
+	size := func(n uintptr, _ bool) uintptr { return n }
+	if classes {
+		size = heapsize.Object
+	}
+	text := func(s string) uintptr { return size(uintptr(len(s)), false) }
+	n := size(unsafe.Sizeof(*p), true)
+	n += size(uintptr(cap(p.Tables))*unsafe.Sizeof((*Table)(nil)), true)
+	for _, t := range p.Tables {
+		n += size(unsafe.Sizeof(*t), true) + text(t.Schema) + text(t.Name)
+	}
+	n += size(uintptr(cap(p.Columns))*unsafe.Sizeof(""), true)
+	for _, c := range p.Columns {
+		n += text(c)
+	}
+	n += size(uintptr(cap(p.Rows))*unsafe.Sizeof(""), true)
+	for _, r := range p.Rows {
+		n += text(r)
+	}
+	return int64(n)
+}

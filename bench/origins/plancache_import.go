@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The import, drawn: an ordinary load that fills the cache, the import, and a rest.
+const (
+	hotPlans    = 110_000
+	importCount = 60
+	sampleEvery = 20 * time.Millisecond
+	restFor     = 2 * time.Second
+)
+
+// A sample is what the process takes at a moment.
+type sample struct {
+	At   float64 `json:"at"`   // seconds since the start
+	Heap int64   `json:"heap"` // bytes of objects, garbage included
+	RSS  int64   `json:"rss"`  // bytes
+}
+
+// An imported is what one process saw of an import.
+type imported struct {
+	Samples   []sample `json:"samples"`
+	Begin     float64  `json:"begin"` // of the import, in seconds
+	End       float64  `json:"end"`
+	Idle      int64    `json:"idle"`      // heap in use before the cache is made
+	Accounted int64    `json:"accounted"` // after the import
+	Heap      int64    `json:"heap"`      // in use after the import
+	HotLeft   float64  `json:"hot_left"`  // percent of the plans before the import that are still there
+}
+
+// importChild runs an import in this process and writes what it saw.
+func importChild(name string, w io.Writer) error {
+	for _, v := range planVariants() {
+		if v.name == name {
+			seen, err := runImport(v)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(w).Encode(seen)
+		}
+	}
+	return fmt.Errorf("there is no plan cache %q", name)
+}
+
+func runImport(v variant) (*imported, error) {
+	if _, err := weighPlans(v, 1000, 1); err != nil { // parser and pools have their size
+		return nil, err
+	}
+	wire := make([]byte, 0, insertBytes+1024)
+	seen := &imported{Idle: heapInUse()}
+	start := time.Now()
+	stop := make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		tick := time.NewTicker(sampleEvery)
+		defer tick.Stop()
+		for {
+			seen.Samples = append(seen.Samples, sample{time.Since(start).Seconds(), readMetric("/memory/classes/heap/objects:bytes"), rss()})
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	c, err := v.make()
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", v.name, err)
+	}
+	for range 2 { // what is asked for twice is worth keeping
+		for i := range hotPlans {
+			if err := c.read(smallStatement(wire[:0], i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	before := hot(c)
+	seen.Begin = time.Since(start).Seconds()
+	for i := range importCount {
+		if err := c.read(largeInsert(wire[:0], i)); err != nil {
+			return nil, err
+		}
+	}
+	seen.End = time.Since(start).Seconds()
+	seen.Accounted = c.bytes()
+	seen.HotLeft = float64(hot(c)) / float64(before) * 100
+	seen.Heap = heapInUse()
+	time.Sleep(restFor) // is drawn
+	close(stop)
+	sampling.Wait()
+	runtime.KeepAlive(c)
+	runtime.KeepAlive(wire)
+	return seen, nil
+}
+
+// hot counts which of the ordinary load's plans are in the cache.
+func hot(c planCache) (n int) {
+	var wire []byte
+	for i := range hotPlans {
+		if c.has(smallStatement(wire[:0], i)) {
+			n++
+		}
+	}
+	return n
+}
+
+// rss is the memory that the process has resident, in bytes; 0 where the kernel does not say.
+func rss() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// drawImport runs the import both ways, each in a process of its own, writes what came of it
+// as benchmark lines, and draws it.
+func drawImport(old, new io.Writer, file string) error {
+	variants := planVariants()
+	c := chart{
+		title: "An import through the plan cache, before and after",
+		desc:  "Heap and resident memory over time while large INSERTs are planned, by the plain twin and by Tare.",
+	}
+	for i, v := range []variant{variants[0], variants[len(variants)-1]} {
+		exe, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		cmd := exec.Command(exe, "-child", v.name)
+		cmd.Stderr = os.Stderr
+		text, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("import through %s: %w", v.name, err)
+		}
+		var seen imported
+		if err := json.Unmarshal(text, &seen); err != nil {
+			return fmt.Errorf("read the import through %s: %w", v.name, err)
+		}
+		var peak int64
+		for _, s := range seen.Samples {
+			peak = max(peak, s.RSS)
+		}
+		last := seen.Samples[len(seen.Samples)-1]
+		r := reading{seen.Idle + seen.Accounted, seen.Heap}
+		fmt.Fprintf([]io.Writer{old, new}[i], "BenchmarkPlanCache/import 1 %.2f s/op %d heap-after-B %.3f margin-%% %d peak-RSS-B %d RSS-after-B %.1f hot-plans-left-%%\n",
+			seen.End-seen.Begin, seen.Heap, r.margin(), peak, last.RSS, seen.HotLeft)
+		p := panel{title: []string{"before: the plain twin", "after: Tare"}[i], level: float64(seen.Idle+seen.Accounted) / (1 << 20),
+			levelName: "idle + what the cache says it holds", from: seen.Begin, to: seen.End, band: "import"}
+		var heap, resident []point
+		for _, s := range seen.Samples {
+			heap = append(heap, point{s.At, float64(s.Heap) / (1 << 20)})
+			resident = append(resident, point{s.At, float64(s.RSS) / (1 << 20)})
+		}
+		p.series = []series{{"resident memory", "#b45309", resident}, {"Go heap", "#0f766e", heap}}
+		c.panels = append(c.panels, p)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write the chart: %w", err)
+	}
+	if err := c.write(f); err != nil {
+		f.Close()
+		return fmt.Errorf("write the chart: %w", err)
+	}
+	return f.Close()
+}
