@@ -102,7 +102,7 @@ func errorOf(err error) mysql.MySQLError {
 func changeUser(t *testing.T, c *mysqlconn.Client, user, password, schema string) error {
 	t.Helper()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	defer c.SetDeadline(time.Time{})
+	defer func() { must(t, c.SetDeadline(time.Time{})) }()
 	u := mysqlwire.ChangeUser{
 		User: []byte(user), Database: []byte(schema), Charset: mysqlconn.DefaultCharset,
 		AuthPlugin: []byte(mysqlconn.PluginSHA2), AuthResponse: bytes.Repeat([]byte{1}, 32),

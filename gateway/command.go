@@ -13,12 +13,12 @@ import (
 // A message is the command at hand, as far as it is held in the client's buffer.
 type message struct {
 	cmd   mysqlwire.Command
-	whole bool   // all of it is held
-	size  int    // bytes in the client's buffer that belong to it, headers included
-	body  []byte // payload held of its first packet, the command byte first
-	seq   uint8  // sequence number of its last packet
-	start time.Time
-	bytes uint64 // that came from the client, headers included
+	whole bool      // all of it is held
+	size  int       // bytes in the client's buffer that belong to it, headers included
+	body  []byte    // payload held of its first packet, the command byte first
+	seq   uint8     // sequence number of its last packet
+	start time.Time // it was held: all of it, or of a longer one the beginning
+	bytes uint64    // that came from the client, headers included; 0 when it is not held whole
 }
 
 // awaitCommand waits for the next command and reads it up to the statement memory. Longer
@@ -36,7 +36,7 @@ func (s *session) awaitCommand() error {
 		}
 	}
 	h := mysqlwire.ParseHeader(s.client.Buffered())
-	s.msg = message{start: time.Now()}
+	s.msg = message{}
 	if h.Seq != 0 {
 		return s.violation(0, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
 			"Got packets out of order: a command begins with sequence number 0, not %d", h.Seq))
@@ -55,11 +55,14 @@ func (s *session) awaitCommand() error {
 	if err := s.readRest(total); err != nil {
 		return err
 	}
+	s.msg.start = time.Now()
 	b := s.client.Buffered()
 	s.msg.size = total
 	s.msg.body = b[mysqlwire.HeaderLen:total:total]
 	s.msg.cmd = mysqlwire.Command(s.msg.body[0])
-	s.msg.bytes = uint64(total)
+	if s.msg.whole {
+		s.msg.bytes = uint64(total) // of longer ones as they are passed on
+	}
 	return nil
 }
 
@@ -149,9 +152,17 @@ func (s *session) command() error {
 
 // exchange passes a command on and its response back.
 func (s *session) exchange() error {
+	if s.msg.whole && len(s.backend.Buffered()) == 0 {
+		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+		if err := s.ask(); err != nil {
+			return err
+		}
+		return s.relay()
+	}
 	if err := s.forward(nil); err != nil {
 		return err
 	}
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 	return s.relay()
 }
 
@@ -173,7 +184,7 @@ func (s *session) resetConnection() error {
 	}
 	if s.resp.Errno == 0 {
 		s.statements.clear()
-		s.mode = 0 // the server's default, as far as its answer did not tell
+		s.mode, s.unsure = 0, true // the server's defaults, as far as its answer does not tell
 		s.sawStatus(s.resp.Status)
 		s.rescope()
 	}
@@ -215,6 +226,7 @@ func (s *session) changeUser() error {
 		return err
 	}
 	s.statements.clear()
+	s.setCharset(collationMode(u.Charset))
 	s.rescope()
 	return s.clearDeadlines(0)
 }

@@ -62,6 +62,8 @@ func (l *login) run(ctx context.Context) error {
 	if err := l.authenticate(l.answer.AuthPlugin); err != nil {
 		return err
 	}
+	l.setCharset(collationMode(uint16(l.answer.Charset)))
+	l.unsure = !l.srv.maria.Load() // MySQL does not tell whether its sql_mode has ANSI_QUOTES
 	l.rescope()
 	if err := l.clearDeadlines(0); err != nil {
 		return fmt.Errorf("clear the login's deadline: %w", err)

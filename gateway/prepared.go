@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"github.com/taredb/tare/heapsize"
@@ -25,6 +26,7 @@ const (
 	maxPreparedBytes = 1 << 20
 	maxPrepared      = 16 << 10
 	paramBytes       = 8 // a parameter's type and its bit for long data, with room to grow
+	tagEndBytes      = 8
 )
 
 type preparedStatement struct {
@@ -32,35 +34,42 @@ type preparedStatement struct {
 	plan   *sqlplan.Plan // where there is no text to make it anew from
 	digest sqldigest.Digest
 	text   []byte               // normalized; empty past maxPreparedBytes
+	cut    bool                 // text is only the beginning
 	params mysqlwire.StmtParams // not followed past maxPreparedBytes
 	kept   int                  // bytes that count against maxPreparedBytes
 	heap   int                  // bytes that it takes on the heap
 
-	divergent bool // servers may read it in two ways: sqlplan.Divergent
+	divergent bool // servers may read it in two ways: sqldigest.Digester.Divergent
+
+	tagText []byte // as listTags takes them; empty past maxPreparedBytes
+	tagEnds []int
 }
 
-// add keeps a statement that was prepared with the given number of parameters.
-func (p *prepared) add(id uint32, params uint16, plan *sqlplan.Plan, d sqldigest.Digest, text []byte, divergent bool) {
-	p.last = id
+// add keeps a statement that was prepared with the given number of parameters. What view
+// points to is cloned.
+func (p *prepared) add(params uint16, view preparedStatement) {
+	p.last = view.id
 	if p.byID == nil {
 		p.byID = make(map[uint32]*preparedStatement)
 	}
 	if len(p.byID) >= maxPrepared {
 		return
 	}
-	st := &preparedStatement{id: id, plan: plan, digest: d, divergent: divergent}
-	if kept := len(text) + paramBytes*int(params); p.bytes+kept <= maxPreparedBytes {
-		st.text, st.kept = bytes.Clone(text), kept
+	st := &preparedStatement{id: view.id, plan: view.plan, digest: view.digest, divergent: view.divergent}
+	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params)
+	if p.bytes+kept <= maxPreparedBytes {
+		st.text, st.cut, st.kept = bytes.Clone(view.text), view.cut, kept
+		if len(view.tagEnds) > 0 {
+			st.tagText, st.tagEnds = bytes.Clone(view.tagText), slices.Clone(view.tagEnds)
+		}
 		st.params.Reset(int(params))
 		p.bytes += kept
 	}
-	if len(st.text) == 0 {
-		st.plan = plan
-	}
-	st.heap = int(heapsize.Object(unsafe.Sizeof(*st), true) + heapsize.Bytes(st.text) +
+	st.heap = int(heapsize.Object(unsafe.Sizeof(*st), true) + heapsize.Bytes(st.text) + heapsize.Bytes(st.tagText) +
+		heapsize.Array(uintptr(cap(st.tagEnds)), tagEndBytes, false) +
 		heapsize.Array(uintptr(params), unsafe.Sizeof(mysqlwire.ValueType{}), false))
 	p.heap += st.heap
-	p.byID[id] = st
+	p.byID[st.id] = st
 }
 
 // find is the statement that the body of a command names.
@@ -68,11 +77,20 @@ func (p *prepared) find(body []byte) *preparedStatement {
 	if len(body) < 5 {
 		return nil
 	}
-	id := binary.LittleEndian.Uint32(body[1:])
+	id := statementID(body)
 	if id == mysqlwire.LastPreparedID {
 		id = p.last
 	}
 	return p.byID[id]
+}
+
+// statementID is the number in the body of a command on a prepared statement, 0 when it has
+// none.
+func statementID(body []byte) uint32 {
+	if len(body) < 5 {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(body[1:])
 }
 
 func (p *prepared) close(body []byte) {

@@ -9,10 +9,9 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// relay passes the response to the command at hand back to the client, from buffer to
+// relay passes the response that s.resp has begun back to the client, from buffer to
 // buffer, while s.resp follows it.
 func (s *session) relay() error {
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 	for {
 		b := s.backend.Buffered()
 		n, ev, err := s.resp.Scan(b)
@@ -47,16 +46,38 @@ func (s *session) relay() error {
 	}
 }
 
+// ask passes a command on that is held whole and waits for the first bytes of the response.
+func (s *session) ask() error {
+	written, err := s.backend.Ask(s.client.Buffered()[:s.msg.size])
+	switch {
+	case err == nil:
+		if len(s.backend.Buffered()) > 0 {
+			s.received()
+		}
+		return nil
+	case written < s.msg.size:
+		return s.writeFailed(err)
+	case isTimeout(err):
+		return s.interruptedRelay()
+	}
+	return s.backendGone(err)
+}
+
+// received notes when bytes of the response came.
+func (s *session) received() {
+	s.lastByte = time.Now()
+	if s.firstByte.IsZero() {
+		s.firstByte = s.lastByte
+	}
+}
+
 // fillBackend reads more of the response.
 func (s *session) fillBackend() error {
 	for {
 		err := s.backend.Fill()
 		switch {
 		case err == nil:
-			s.lastByte = time.Now()
-			if s.firstByte.IsZero() {
-				s.firstByte = s.lastByte
-			}
+			s.received()
 			return nil
 		case isTimeout(err):
 			if err := s.interruptedRelay(); err != nil {

@@ -47,6 +47,7 @@ type session struct {
 	status      mysqlwire.Status // of the last OK or EOF
 	mode        sqldigest.Mode
 	scope       sqlplan.Scope
+	unsure      bool // the modes that the text is read by are not known: ask before the next
 	statements  prepared
 	transaction uint64 // the open transaction's number; 0 outside one
 	rules       uint64 // the epoch of the rules that scope was computed under
@@ -67,7 +68,7 @@ type session struct {
 	lastByte  time.Time    // the response's last read
 	failed    *clientError // what the gateway itself answered
 	sqlState  string
-	divergent bool // the text may be read in two ways: sqlplan.Divergent
+	divergent bool // the text may be read in two ways: sqldigest.Digester.Divergent
 	tagText   []byte
 	tagEnds   []int
 	tagList   []querylog.Tag

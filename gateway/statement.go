@@ -20,6 +20,9 @@ type Observer interface {
 
 // text serves COM_QUERY and COM_STMT_PREPARE: statements that come as text.
 func (s *session) text() error {
+	if err := s.makeSure(); err != nil {
+		return err
+	}
 	s.beginRecord()
 	s.followRules()
 	if !s.msg.whole {
@@ -31,6 +34,10 @@ func (s *session) text() error {
 	}
 	s.rec.Text = sql
 	s.planText(sql, s.digester.Digest(sql, s.mode), true)
+	switch s.plan.Type() {
+	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
+		s.rec.StatementName = preparedName(sql, s.mode)
+	}
 	return s.statement()
 }
 
@@ -53,17 +60,18 @@ func (s *session) sqlOf(body []byte) ([]byte, error) {
 // planText looks the statement's plan up, or makes it.
 func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.rec.Digest = d
-	s.rec.Normalized = s.digester.Text()
+	s.rec.Normalized, s.rec.NormalizedCut = s.digester.Text(), s.digester.TextTruncated()
 	s.rec.Tags = s.collectTags()
-	scope := s.scope
-	if s.divergent = sqlplan.Divergent(sql); s.divergent {
-		scope = scope.Divergent()
-	}
-	s.findPlan(sql, complete, scope)
+	s.divergent = s.digester.Divergent()
+	s.findPlan(sql, complete, s.divergent)
 }
 
 // findPlan looks the plan of the statement in the record up, or makes it.
-func (s *session) findPlan(sql []byte, complete bool, scope sqlplan.Scope) {
+func (s *session) findPlan(sql []byte, complete, divergent bool) {
+	scope := s.scope
+	if divergent {
+		scope = scope.Divergent()
+	}
 	s.plan = s.srv.opts.Planner.Get(s.rec.Digest, scope)
 	s.rec.PlanCached = s.plan != nil
 	if s.plan == nil {
@@ -84,10 +92,16 @@ func (s *session) collectTags() []querylog.Tag {
 		s.tagText = append(s.tagText, value...)
 		s.tagEnds = append(s.tagEnds, len(s.tagText))
 	}
+	return s.listTags(s.tagText, s.tagEnds)
+}
+
+// listTags is tags as views of their text, in which each key and each value ends at one of
+// the ends.
+func (s *session) listTags(text []byte, ends []int) []querylog.Tag {
 	s.tagList = s.tagList[:0]
-	for i, at := 0, 0; i < len(s.tagEnds); i += 2 {
-		key, end := s.tagEnds[i], s.tagEnds[i+1]
-		s.tagList = append(s.tagList, querylog.Tag{Key: s.tagText[at:key], Value: s.tagText[key:end]})
+	for i, at := 0, 0; i < len(ends); i += 2 {
+		key, end := ends[i], ends[i+1]
+		s.tagList = append(s.tagList, querylog.Tag{Key: text[at:key:key], Value: text[key:end:end]})
 		at = end
 	}
 	return s.tagList
@@ -153,9 +167,10 @@ func (s *session) longText() error {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
 	s.digester.Reset(s.mode)
-	err = s.forward(&longStatement{session: s, skip: len(s.msg.body) - len(sql)})
+	err = s.forward(&longStatement{session: s, skip: len(s.msg.body) - len(sql), keep: s.srv.opts.Log.OriginalText()})
 	if err == nil {
 		s.sent = time.Now()
+		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 		if err = s.relay(); err == nil {
 			s.afterStatement()
 		}
@@ -168,16 +183,25 @@ func (s *session) longText() error {
 type longStatement struct {
 	*session
 	skip int // bytes before the text
+	keep int // bytes of the text that the log wants
 }
 
 func (l *longStatement) see(p []byte) {
 	k := min(l.skip, len(p))
 	l.skip -= k
-	_, _ = l.digester.Write(p[k:])
+	p = p[k:]
+	_, _ = l.digester.Write(p)
+	if room := l.keep - len(l.rec.Text); room > 0 {
+		l.rec.Text = append(l.rec.Text, p[:min(room, len(p))]...)
+	}
+	l.rec.TextBytes += len(p)
 }
 
 func (l *longStatement) before() error {
-	l.planText(l.digester.Text(), l.digester.Sum(), false)
+	arrived := time.Now()
+	digest := l.digester.Sum()
+	l.planText(l.digester.Text(), digest, false)
+	l.rec.Plan = l.sent.Sub(arrived)
 	e := l.refusal()
 	if e == nil {
 		return nil
@@ -192,22 +216,24 @@ func (l *longStatement) before() error {
 
 // execution serves the commands on prepared statements.
 func (s *session) execution() error {
+	if err := s.makeSure(); err != nil {
+		return err
+	}
 	s.beginRecord()
 	s.followRules()
 	st := s.statements.find(s.msg.body)
 	if st == nil { // unknown to the backend too, or past the bound on what is kept
+		s.rec.StatementID = statementID(s.msg.body)
+		s.sent = time.Now()
 		err := s.exchange()
 		s.record(err)
 		return err
 	}
-	s.rec.Digest, s.rec.Normalized = st.digest, st.text
+	s.rec.Digest, s.rec.Normalized, s.rec.NormalizedCut = st.digest, st.text, st.cut
 	s.rec.StatementID = st.id
+	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
-		scope := s.scope
-		if st.divergent {
-			scope = scope.Divergent()
-		}
-		s.findPlan(st.text, false, scope)
+		s.findPlan(st.text, false, st.divergent)
 	} else { // too many to keep their texts
 		s.plan = st.plan
 		s.planned()
@@ -247,33 +273,50 @@ const maxKeptValues = 256
 // afterStatement follows what a statement did to the session.
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
+		// What stood before the failure may have had its effect.
+		s.unsure = s.unsure || s.resp.Results > 1 || s.plan.Effects().Has(sqlplan.EffectUnknown)
 		return
 	}
 	if s.msg.cmd == mysqlwire.ComStmtPrepare {
-		s.statements.add(s.resp.StatementID, s.resp.Params, s.plan, s.rec.Digest, s.rec.Normalized, s.divergent)
+		s.rec.StatementID = s.resp.StatementID
+		s.statements.add(s.resp.Params, preparedStatement{
+			id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
+			text: s.rec.Normalized, cut: s.rec.NormalizedCut, tagText: s.tagText, tagEnds: s.tagEnds,
+		})
 		return
 	}
 	effects := s.plan.Effects()
-	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSQLMode | sqlplan.EffectSchema | sqlplan.EffectUnknown) {
+	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectSchema | sqlplan.EffectUnknown) {
 		s.follow(effects)
 	}
 }
 
 // follow applies the effects that change how later statements are read.
 func (s *session) follow(effects sqlplan.Effect) {
+	sql := s.rec.Text
+	if !s.msg.whole {
+		sql = nil // its beginning says nothing about its end
+	}
 	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
 		s.srv.opts.Planner.Invalidate()
 	}
+	if effects.Has(sqlplan.EffectUnknown) {
+		s.unsure = true
+	}
+	if effects.Has(sqlplan.EffectCharset) {
+		mode, known := charsetMode(sql, s.mode)
+		s.setCharset(mode)
+		s.unsure = s.unsure || !known
+	}
 	if effects.Has(sqlplan.EffectUse) {
-		if name, ok := usedSchema(s.rec.Text, s.mode); ok {
+		if name, ok := usedSchema(sql, s.mode); ok {
 			s.setSchema(name)
 		}
 	}
-	if effects.Has(sqlplan.EffectSQLMode) && s.msg.cmd == mysqlwire.ComQuery && !s.srv.maria.Load() {
-		if mode, known := s.plan.SessionMode(s.rec.Text, s.mode); known && mode != s.mode {
-			s.mode = mode
-			s.rescope()
-		}
+	if effects.Has(sqlplan.EffectSQLMode) && !s.srv.maria.Load() { // MariaDB's status tells
+		mode, known := s.plan.SessionMode(sql, s.mode)
+		s.setMode(mode)
+		s.unsure = s.unsure || !known
 	}
 	if s.caps.Has(mysqlwire.CapSessionTrack) && s.resp.Status.Has(mysqlwire.StatusSessionChanged) {
 		s.trackSchema()

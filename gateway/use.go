@@ -36,3 +36,42 @@ func unquote(s []byte) []byte {
 	s = bytes.TrimSuffix(s[1:], q)
 	return bytes.ReplaceAll(s, append(bytes.Clone(q), q...), q)
 }
+
+// preparedName is the name in a PREPARE, EXECUTE or DEALLOCATE PREPARE, unquoted: a view of
+// sql where it can be. EXECUTE IMMEDIATE has none. It does not allocate but for a name with a
+// quote in it.
+func preparedName(sql []byte, m sqldigest.Mode) []byte {
+	var l sqldigest.Lexer
+	l.Reset(sql, m)
+	verb := false
+	for {
+		t := l.NextSignificant()
+		word := sql[t.Start:t.End:t.End]
+		switch {
+		case t.Kind == sqldigest.KindEOF:
+			return nil
+		case isAny(word, "PREPARE", "EXECUTE", "DEALLOCATE", "DROP"): // some take two
+			verb = true
+		case !verb: // SET STATEMENT … FOR
+		case t.Kind == sqldigest.KindQuotedIdent:
+			if len(word) > 1 && bytes.IndexByte(word[1:], word[0]) == len(word)-2 {
+				return word[1 : len(word)-1 : len(word)-1]
+			}
+			return unquote(word)
+		case isAny(word, "IMMEDIATE"):
+			return nil
+		default:
+			return word
+		}
+	}
+}
+
+// isAny reports whether word is one of a few words, which are in upper case.
+func isAny(word []byte, words ...string) bool {
+	for _, w := range words {
+		if len(word) == len(w) && bytes.EqualFold(word, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}

@@ -21,6 +21,7 @@ type socket struct {
 	rbuf, wbuf []byte
 	rn, wn     int
 	rerr, werr syscall.Errno
+	asking     bool // readReady writes wbuf before it waits
 	read       func(fd uintptr) bool
 	write      func(fd uintptr) bool
 }
@@ -55,15 +56,51 @@ func (s *socket) Read(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case s.rerr != 0:
-		return 0, &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: s.rerr}
+		return 0, s.failed("read", s.rerr)
 	case s.rn == 0:
 		return 0, io.EOF
 	}
 	return s.rn, nil
 }
 
+// ask writes p and reads the first bytes of the answer to it. The poller is told to look
+// out before p is written, so an answer is not missed, and the read that would find nothing
+// is spared. It is for protocols in which nothing comes unasked. It does not allocate.
+func (s *socket) ask(p, answer []byte) (written, n int, err error) {
+	s.wbuf, s.wn, s.werr = p, 0, 0
+	s.rbuf, s.rn, s.rerr = answer, 0, 0
+	s.asking = true
+	err = s.raw.Read(s.read)
+	written, n = s.wn, s.rn
+	unsaid := s.asking
+	s.asking, s.rbuf, s.wbuf = false, nil, nil
+	switch {
+	case unsaid: // a deadline has passed: the question is asked all the same
+		written, err = s.Write(p)
+	case err != nil:
+	case s.werr != 0:
+		err = s.failed("write", s.werr)
+	case written < len(p): // the socket is full
+		n, err = s.Write(p[written:])
+		written, n = written+n, 0
+	case s.rerr != 0:
+		err = s.failed("read", s.rerr)
+	case n == 0:
+		err = io.EOF
+	}
+	return written, n, err
+}
+
+func (s *socket) failed(op string, errno syscall.Errno) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: errno}
+}
+
 // readReady reads once; false asks the poller to wait.
 func (s *socket) readReady(fd uintptr) bool {
+	if s.asking {
+		s.asking = false
+		return !s.writeReady(fd) || s.werr != 0
+	}
 	for {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(s.rbuf))), uintptr(len(s.rbuf)))
 		switch errno {
@@ -89,7 +126,7 @@ func (s *socket) Write(p []byte) (int, error) {
 	err := s.raw.Write(s.write)
 	s.wbuf = nil
 	if err == nil && s.werr != 0 {
-		err = &net.OpError{Op: "write", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: s.werr}
+		err = s.failed("write", s.werr)
 	}
 	return s.wn, err
 }

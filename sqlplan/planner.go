@@ -229,6 +229,9 @@ func (p *Planner) SetRules(rules []Rule) error {
 // RulesEpoch changes when scopes have to be computed anew. It costs two loads.
 func (p *Planner) RulesEpoch() uint64 { return p.state.Load().rulesEpoch }
 
+// HasRules reports whether any rule is in force.
+func (p *Planner) HasRules() bool { return len(p.state.Load().rules.rules) > 0 }
+
 // Invalidate forgets all plans, as after a change of the schema. Plans under way when it is called
 // are not kept either.
 func (p *Planner) Invalidate() {
