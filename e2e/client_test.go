@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -88,7 +89,7 @@ func TestClientSession(t *testing.T) {
 				schema := newSchema(t, mariadb, "clientsession")
 				args := clientArgs(t, addr, append(options, "--force", "--table", "--unbuffered", "--comments", schema)...)
 				stdout, stderr, err := command(t, fmt.Sprintf(userSession, schema), "mariadb", args...)
-				if _, exited := err.(*exec.ExitError); err != nil && !exited {
+				if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 					t.Fatal(err)
 				}
 				said[i] = stdout + "--- errors\n" + stderr

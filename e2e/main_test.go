@@ -41,15 +41,19 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
 	binary = filepath.Join(dir, "tare")
 	build := exec.Command("go", "build", "-trimpath", "-o", binary, "github.com/taredb/tare/cmd/tare")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
 		return 1
 	}
-	// Room for a thousand clients, and an event scheduler that would show in SHOW PROCESSLIST
-	// stays off.
+	// Room for a thousand clients.
 	if mariadb, err = testmysql.New(testmysql.WithTLS(), testmysql.WithArgs("--max-connections=1300")); err != nil {
 		fmt.Fprintf(os.Stderr, "start MariaDB: %v\n", err)
 		return 1
