@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,42 @@ func TestDevFull(t *testing.T) {
 	if n := strings.Count(heard.String(), "\n"); n != 1 || !strings.Contains(heard.String(), "no space left on device") {
 		t.Errorf("slog heard %d times: %s", n, heard.String())
 	}
+}
+
+// TestNamedPipe logs to a named pipe that nobody reads: nothing waits but the writer, and what
+// the queue does not hold is counted. A reader that comes later gets whole lines.
+func TestNamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "query.pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := mustNew(t, Options{FlushBytes: 4 << 10, Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 10}}})
+	const offered = 2000
+	for range offered {
+		l.Log(sample())
+	}
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if st := sinkStats(t, l, path); st.Dropped == 0 {
+		t.Errorf("nobody reads, and nothing was dropped: %+v", st)
+	}
+	pipe, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	var out bytes.Buffer
+	read := make(chan error, 1)
+	go func() {
+		_, err := out.ReadFrom(pipe)
+		read <- err
+	}()
+	mustClose(t, l)
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, sinkStats(t, l, path), offered, out.Bytes())
 }
 
 // TestTornFile cuts a file short of a batch, as a full disk does, and looks whether half a

@@ -47,7 +47,11 @@ func openFile(path string, mode fs.FileMode, r Rotation, log *slog.Logger) (*fil
 }
 
 func (o *file) open() (*os.File, error) {
-	f, err := os.OpenFile(o.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, o.mode)
+	how := os.O_WRONLY
+	if info, err := os.Stat(o.path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		how = os.O_RDWR // a pipe without a reader is a slow sink: opening it must not wait
+	}
+	f, err := os.OpenFile(o.path, how|os.O_APPEND|os.O_CREATE, o.mode)
 	if err != nil {
 		return nil, fmt.Errorf("open query log: %w", err)
 	}

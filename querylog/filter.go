@@ -3,6 +3,7 @@ package querylog
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,6 +142,17 @@ func (f Filter) String() string {
 
 // Empty reports whether f lets everything pass.
 func (f Filter) Empty() bool { return len(f.conditions) == 0 }
+
+// CheckRecord names a field of f that no Record has for a filter: a condition on it would
+// compare nothing.
+func (f Filter) CheckRecord() error {
+	for _, c := range f.conditions {
+		if !slices.Contains(filterFields[:], c.name) {
+			return fmt.Errorf("filter: statements have no field %q: want one of %s", c.name, strings.Join(filterFields[:], ", "))
+		}
+	}
+	return nil
+}
 
 // A Value is a field's value as a filter sees it.
 type Value struct {

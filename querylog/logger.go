@@ -111,6 +111,7 @@ func New(o Options) (*Logger, error) {
 	if l.seqFile != nil {
 		e := &startEntry{time.Now(), l.seqFile}
 		l.write(e, &Facts{End: e.at}, emitAll, 1)
+		l.flush() // before all others, and before a kill
 	}
 	return l, nil
 }
@@ -183,6 +184,18 @@ func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 // Enabled reports whether there is anything to write to: when not, a caller can save
 // itself the filling in of a Record.
 func (l *Logger) Enabled() bool { return len(l.lanes) > 0 }
+
+// OriginalText is how many bytes of a statement's own text Log may write: a caller that would
+// have to copy the text can leave out the rest. 0: none.
+func (l *Logger) OriginalText() int {
+	most := 0
+	for _, ln := range l.lanes {
+		if ln.line.OriginalText && ln.line.Redaction == RedactNone {
+			most = ln.line.MaxText
+		}
+	}
+	return most
+}
 
 // Log writes r. Nothing of r is kept. It does not allocate, and never waits for a sink.
 func (l *Logger) Log(r *Record) { l.LogEntry(r) }

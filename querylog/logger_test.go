@@ -14,7 +14,7 @@ import (
 // sequence number there.
 func TestEveryLineArrives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
-	l, err := New(Options{Sinks: []SinkOptions{{Path: path}}, FlushBytes: 4 << 10})
+	l, err := New(Options{Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 20}}, FlushBytes: 4 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,10 +77,10 @@ func everything() *Record {
 	r := failed()
 	r.BindNames = [][]byte{nil, nil, []byte("trace")}
 	r.Client = netip.MustParseAddrPort("[2001:db8::7%eth0]:50123")
-	r.TextBytes = 900
+	r.TextBytes, r.NormalizedCut = 900, true
 	r.RowsReturned, r.RowsAffected, r.Warnings, r.Results = 3, 4, 5, 2
 	r.TransactionID = 99
-	r.StatementName = []byte("by_user")
+	r.StatementName, r.StatementID, r.PlanCached = []byte("by_user"), 7, true
 	r.Tags = []Tag{{[]byte("route"), []byte("/orders")}, {[]byte("app"), []byte("shop")}}
 	r.PinnedReason = "temporary table"
 	return r

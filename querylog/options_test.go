@@ -212,3 +212,28 @@ func checkNumber(t *testing.T, v uint64) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestRecordFields asks a record that has everything for each field that filters may name.
+func TestRecordFields(t *testing.T) {
+	r := everything()
+	for _, name := range filterFields {
+		v := r.FieldValue(name)
+		if len(v.Text) == 0 && v.Number == 0 {
+			t.Errorf("%s: the record has no value for a filter", name)
+		}
+		f, err := ParseFilter(name + "=x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.CheckRecord(); err != nil {
+			t.Error(err)
+		}
+	}
+	f, err := ParseFilter("user=app usr=app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.CheckRecord(); err == nil || !strings.Contains(err.Error(), `no field "usr"`) {
+		t.Errorf("got %v, want an error about usr", err)
+	}
+}

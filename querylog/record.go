@@ -3,6 +3,7 @@ package querylog
 import (
 	"encoding/hex"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -12,7 +13,7 @@ import (
 // in place and used again; its []byte fields are views that need to be valid only during
 // Log. Zero fields are left out of the line.
 type Record struct {
-	Start     time.Time     // when the command's last byte had arrived; wall and monotonic clock
+	Start     time.Time     // when the command had arrived; wall and monotonic clock
 	Total     time.Duration // from Start to the last byte of the response written
 	Plan      time.Duration // digest and plan
 	Upstream  time.Duration // from the command sent to the backend to its last byte read
@@ -28,6 +29,7 @@ type Record struct {
 	StatementType string   // "select", "insert", …
 	Digest        [16]byte // of Normalized
 	Normalized    []byte   // the statement with ? for its literals
+	NormalizedCut bool     // Normalized is only its beginning
 
 	// Text is the statement as it came, or its beginning; TextBytes its true length in
 	// bytes when that is more than len(Text).
@@ -41,8 +43,8 @@ type Record struct {
 
 	RowsReturned uint64
 	RowsAffected uint64
-	BytesIn      uint64 // payload bytes of the command
-	BytesOut     uint64 // payload bytes of the response
+	BytesIn      uint64 // of the command, packet headers included
+	BytesOut     uint64 // of the response, packet headers included
 	Warnings     uint16
 	Results      uint32 // responses to the command; written when there is more than one
 
@@ -52,8 +54,8 @@ type Record struct {
 
 	PlanCached    bool
 	TransactionID uint64 // the gateway's own number of the open transaction
-	StatementName []byte // of PREPARE … in SQL
-	StatementID   uint32 // of COM_STMT_PREPARE
+	StatementName []byte // of PREPARE, EXECUTE and DEALLOCATE PREPARE in SQL
+	StatementID   uint32 // of COM_STMT_PREPARE and the commands on what it made
 
 	Tags []Tag // sqlcommenter's
 
@@ -132,6 +134,16 @@ func (r *Record) FieldValue(name string) Value {
 		return text(view(r.SQLState))
 	case "error_text":
 		return text(r.ErrorText)
+	case "results":
+		return Value{Number: float64(r.Results)}
+	case "plan_cached":
+		return text(strconv.AppendBool(r.scratch[:0], r.PlanCached))
+	case "transaction_id":
+		return Value{Number: float64(r.TransactionID)}
+	case "statement_id":
+		return Value{Number: float64(r.StatementID)}
+	case "statement_name":
+		return text(r.StatementName)
 	case "pinned_reason":
 		return text(view(r.PinnedReason))
 	}
@@ -141,11 +153,11 @@ func (r *Record) FieldValue(name string) Value {
 func text(b []byte) Value { return Value{Text: b, IsText: true} }
 
 // filterFields are the names that FieldValue knows.
-var filterFields = []string{
+var filterFields = [...]string{
 	"kind", "total_ns", "plan_ns", "backend_ns", "first_byte_ns", "connection_id", "user", "client",
 	"schema", "backend", "command", "statement_type", "digest", "normalized", "text", "rows_returned",
 	"rows_affected", "bytes_in", "bytes_out", "warnings", "error_number", "sqlstate",
-	"error_text", "pinned_reason",
+	"error_text", "results", "plan_cached", "transaction_id", "statement_id", "statement_name", "pinned_reason",
 }
 
 // AppendFields writes r's fields to l. It does not allocate when l's buffer has room.
@@ -222,6 +234,9 @@ func (r *Record) appendTexts(l *Line) {
 	}
 	if len(r.Normalized) != 0 {
 		l.SQL("normalized", r.Normalized, 0)
+		if r.NormalizedCut {
+			l.Bool("normalized_cut", true)
+		}
 	}
 	if l.OriginalText && len(r.Text) != 0 && l.Redaction == RedactNone {
 		l.SQL("text", r.Text, r.TextBytes)

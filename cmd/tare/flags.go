@@ -42,6 +42,8 @@ func bindFlags(cmd *cobra.Command, set *config.Set) (given map[string]string) {
 			f.NoOptDefVal = "true"
 		case o.Kind == "file":
 			err = cmd.MarkFlagFilename(o.Name)
+		case o.Kind == "dir":
+			err = cmd.MarkFlagDirname(o.Name)
 		case strings.Contains(o.Kind, "|"):
 			err = cmd.RegisterFlagCompletionFunc(o.Name, cobra.FixedCompletions(strings.Split(o.Kind, "|"), cobra.ShellCompDirectiveNoFileComp))
 		}

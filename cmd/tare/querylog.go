@@ -10,13 +10,15 @@ import (
 
 // newQueryLog makes the query log that the --log-… options ask for. Without --log-file the
 // ring in memory is all there is.
-func newQueryLog(c config.QueryLog, log *slog.Logger) (*querylog.Logger, error) {
+func newQueryLog(c config.QueryLog, data *dataDir, log *slog.Logger) (*querylog.Logger, error) {
 	o := querylog.Options{
 		RingBytes:     int(c.RingBytes),
 		RingRedaction: redactionOf(c.Redact),
 		OriginalText:  c.Original,
 		MaxText:       int(c.MaxText),
 		MaxBind:       int(c.MaxValue),
+		Filter:        c.Filter,
+		SeqFile:       data.file("querylog.seq"),
 		Slog:          log,
 		Sampling: querylog.Sampling{
 			SlowerThan:   c.SlowerThan,
@@ -29,6 +31,7 @@ func newQueryLog(c config.QueryLog, log *slog.Logger) (*querylog.Logger, error) 
 	if c.File != "" {
 		sink := querylog.SinkOptions{
 			Path:      c.File,
+			Mode:      c.FileMode,
 			Redaction: redactionOf(c.Redact),
 			Rotation: querylog.Rotation{
 				Bytes: int64(c.RotateSize), Age: c.RotateAge, Keep: c.RotateKeep, Compression: compressionOf(c.Compress),

@@ -34,6 +34,7 @@ type service struct {
 	cfg     config.Serve
 	log     *slog.Logger
 	planner *sqlplan.Planner
+	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
 	web     *web.Server
@@ -49,7 +50,7 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 		return err
 	}
 	if err := s.listen(); err != nil {
-		return errors.Join(err, s.queries.Close(context.Background()))
+		return errors.Join(err, s.closeLog(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLogs)()
 	defer onSignal(syscall.SIGHUP, s.reloadRules)()
@@ -126,12 +127,17 @@ func (s *service) build() error {
 	if s.cfg.Control.Addr != "" {
 		o.Kill = newKiller(s.cfg.Control)
 	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.log); err != nil {
-		return err
+	if s.cfg.Log.File != "" {
+		if s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
+			return err
+		}
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+		return errors.Join(err, s.data.close())
 	}
 	o.Log = s.queries
 	if s.gateway, err = gateway.New(o); err != nil {
-		return errors.Join(err, s.queries.Close(context.Background()))
+		return errors.Join(err, s.closeLog(context.Background()))
 	}
 	registry := s.registry()
 	s.web = web.New(web.Options{
@@ -146,6 +152,11 @@ func (s *service) build() error {
 	})
 	registry.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil
+}
+
+// closeLog writes what is buffered until ctx is done.
+func (s *service) closeLog(ctx context.Context) error {
+	return errors.Join(s.queries.Close(ctx), s.data.close())
 }
 
 func loadCAs(file string) (*x509.CertPool, error) {
@@ -221,7 +232,7 @@ func (s *service) shutdown() error {
 	ended := s.gateway.Shutdown(context.Background())
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	err := s.queries.Close(grace)
+	err := s.closeLog(grace)
 	if s.http != nil {
 		err = errors.Join(err, s.web.Shutdown(grace))
 	}
@@ -268,6 +279,7 @@ func (s *service) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(processCollectors()...)
 	r.MustRegister(s.gateway.Collector(), memory.NewPlanCache(s.planner, s.gateway.PlanMisses))
+	r.MustRegister(newQueryLogCollector(s.queries))
 	if s.cfg.ReturnIdleMemory > 0 {
 		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)
 		r.MustRegister(s.idle)

@@ -170,7 +170,20 @@ func TestValidate(t *testing.T) {
 		{"log-rotate-age=1h log-file=-", "--log-rotate-age needs --log-file with a path"},
 		{"log-compress=gzip log-file=q.log", "--log-compress needs --log-rotate-size or --log-rotate-age"},
 		{"log-compress=gzip log-file=q.log log-rotate-age=1h", ""},
-		{"log-original=true log-redact=all", "--log-original shows nothing under --log-redact all"},
+		{"log-original=true log-redact=all", "--log-original shows nothing under --log-redact all: use --log-redact none too"},
+		{"log-original=true", "--log-original shows nothing under --log-redact literals: use --log-redact none too"},
+		{"log-original=true log-redact=none", ""},
+		{"log-file-mode=0640", "--log-file-mode needs --log-file with a path"},
+		{"log-file-mode=0640 log-file=q.log", ""},
+		{"log-file-mode=640 log-file=q.log", ""},
+		{"log-file-mode=0440 log-file=q.log", "does not let Tare write its own file"},
+		{"log-file-mode=rw log-file=q.log", "want permissions in octal digits"},
+		{"log-file-mode=7777 log-file=q.log", "want permissions in octal digits"},
+		{"log-filter=user", "want a field's name and an operator"},
+		{"log-filter=usr=app", `statements have no field "usr"`},
+		{"log-filter=total_ns>10ms", ""},
+		{"data-dir=d", "--data-dir has no effect without --log-file"},
+		{"data-dir=d log-file=q.log", ""},
 	} {
 		flags := make(map[string]string)
 		for f := range strings.FieldsSeq(c.flags) {
@@ -267,10 +280,12 @@ func TestSecrets(t *testing.T) {
 func TestPrintReadsBack(t *testing.T) {
 	first := config.NewServe()
 	_, err := first.Load(config.Input{Flags: map[string]string{
-		"config":     file(t, "serve:\n  rules:\n  - {name: no drops, action: block, types: [drop], message: 'ask: us'}\n"),
-		"http":       "off",
-		"log-file":   "yes: no #1",
-		"log-one-in": "10",
+		"config":        file(t, "serve:\n  rules:\n  - {name: no drops, action: block, types: [drop], message: 'ask: us'}\n"),
+		"http":          "off",
+		"log-file":      "yes: no #1",
+		"log-one-in":    "10",
+		"log-file-mode": "0640",
+		"log-filter":    `user="a b" total_ns>10ms error_text~#1`,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,12 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
 	"time"
+
+	"github.com/taredb/tare/querylog"
 )
 
 // A LogFormat is the form of a query log line.
@@ -37,9 +42,11 @@ const (
 // QueryLog holds the --log-… options that every server takes.
 type QueryLog struct {
 	File       string // path, "-" for stdout, "" for none
+	FileMode   fs.FileMode
 	Format     LogFormat
 	Redact     LogRedaction
-	Original   bool          // also the statement as it was sent
+	Original   bool // also the statement as it was sent
+	Filter     querylog.Filter
 	SlowerThan time.Duration // 0: any
 	MoreRows   int           // 0: any
 	ErrorsOnly bool
@@ -57,10 +64,18 @@ type QueryLog struct {
 // declare adds the options to a section.
 func (l *QueryLog) declare(s *Set) {
 	s.String(&l.File, "log-file", "file", "", "query log: a path, or - for standard output; none when empty")
+	declare(s, &l.FileMode, Option{
+		Name: "log-file-mode", Kind: "mode", Default: defaultFileMode,
+		Help: "permissions of new log files, in octal digits",
+	}, parseFileMode, formatFileMode)
 	Enum(s, &l.Format, "log-format", "form of a line of the query log", LogJSON, LogText)
 	Enum(s, &l.Redact, "log-redact", "what the query log leaves out: literals and bind values, nothing, or every text of the client",
 		RedactLiterals, RedactNone, RedactAll)
-	s.Bool(&l.Original, "log-original", "log the statement as it was sent too, under --log-redact")
+	s.Bool(&l.Original, "log-original", "log the statement as it was sent too; needs --log-redact none")
+	declare(s, &l.Filter, Option{
+		Name: "log-filter", Kind: "conditions",
+		Help: "log only what meets all of these conditions on its fields, such as user=app total_ns>10ms normalized~orders",
+	}, parseFilter, querylog.Filter.String)
 	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only what took at least this long")
 	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only what returned more rows than this; 0 is no condition")
 	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only what failed")
@@ -85,6 +100,9 @@ func (l *QueryLog) validate() error {
 		case l.RotateAge != 0:
 			errs = append(errs, errors.New("--log-rotate-age needs --log-file with a path"))
 		}
+		if formatFileMode(l.FileMode) != defaultFileMode {
+			errs = append(errs, errors.New("--log-file-mode needs --log-file with a path"))
+		}
 	}
 	if l.RotateKeep != 0 && l.RotateSize == 0 && l.RotateAge == 0 {
 		errs = append(errs, errors.New("--log-rotate-keep needs --log-rotate-size or --log-rotate-age"))
@@ -92,8 +110,35 @@ func (l *QueryLog) validate() error {
 	if l.Compress != CompressNone && l.RotateSize == 0 && l.RotateAge == 0 {
 		errs = append(errs, errors.New("--log-compress needs --log-rotate-size or --log-rotate-age"))
 	}
-	if l.Original && l.Redact == RedactAll {
-		errs = append(errs, errors.New("--log-original shows nothing under --log-redact all"))
+	if l.Original && l.Redact != RedactNone {
+		errs = append(errs, fmt.Errorf("--log-original shows nothing under --log-redact %s: "+
+			"use --log-redact none too, if the log may hold what users store, or drop --log-original", l.Redact))
 	}
 	return errors.Join(errs...)
+}
+
+// defaultFileMode lets the log's owner alone read it.
+const defaultFileMode = "0600"
+
+// parseFileMode parses permissions in octal digits that let the server itself write.
+func parseFileMode(s string) (fs.FileMode, error) {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > 0o777 {
+		return 0, fmt.Errorf("want permissions in octal digits, such as 0600 or 0640, not %q", s)
+	}
+	if n&0o200 == 0 {
+		return 0, fmt.Errorf("%s does not let Tare write its own file: want at least 0200", s)
+	}
+	return fs.FileMode(n), nil
+}
+
+func formatFileMode(m fs.FileMode) string { return fmt.Sprintf("%04o", uint32(m)) }
+
+// parseFilter parses conditions on fields that statements have.
+func parseFilter(s string) (querylog.Filter, error) {
+	f, err := querylog.ParseFilter(s)
+	if err == nil {
+		err = f.CheckRecord()
+	}
+	return f, err
 }

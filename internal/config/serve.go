@@ -30,6 +30,7 @@ type Serve struct {
 	Backend Address
 	HTTP    Address    // "" when off
 	Control ControlURL // Addr is "" when not set
+	DataDir string     // "" for the default: see cmd/tare
 
 	TLSCert, TLSKey string // files; "" for a certificate made at start
 	BackendTLS      TLSMode
@@ -62,6 +63,7 @@ func NewServe() *Serve {
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process, today the query log's sequence file; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
@@ -122,6 +124,9 @@ func (c *Serve) Validate() error {
 	}
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
+	}
+	if c.DataDir != "" && c.Log.File == "" {
+		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
 	}
 	if c.Listen == c.Backend {
 		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/querylog"
+)
+
+// A queryLogCollector answers a query log's counts to Prometheus.
+type queryLogCollector struct {
+	log *querylog.Logger
+
+	records, bytes, queued, readers, seq, held, unaccounted *prometheus.Desc
+}
+
+func newQueryLogCollector(log *querylog.Logger) *queryLogCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tare_querylog_"+name, help, labels, nil)
+	}
+	return &queryLogCollector{
+		log: log,
+		records: desc("records_total", "Records by what became of them at a sink; offered is the sum of the others and of what is queued. "+
+			"Sinks are files by their path, ring, and http for all readers of it.", "sink", "outcome"),
+		bytes:       desc("bytes_total", "Bytes written to a sink.", "sink"),
+		queued:      desc("queued_bytes", "Memory that waits for a sink; of the ring, its size.", "sink"),
+		readers:     desc("readers", "Clients that read /debug/querylog."),
+		seq:         desc("seq", "Number of the last line of this process's run."),
+		held:        desc("held_records", "Records that the limit per digest holds back, to be counted in the digest's next line."),
+		unaccounted: desc("unaccounted_records_total", "Records that the limit per digest held back and that no line counts."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *queryLogCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *queryLogCollector) Collect(ch chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, float64(v), labels...)
+	}
+	st := c.log.Stats()
+	for _, s := range st.Sinks {
+		send(c.records, prometheus.CounterValue, s.Offered, s.Name, "offered")
+		send(c.records, prometheus.CounterValue, s.Written, s.Name, "written")
+		send(c.records, prometheus.CounterValue, s.Dropped, s.Name, "dropped")
+		send(c.bytes, prometheus.CounterValue, s.Bytes, s.Name)
+		send(c.queued, prometheus.GaugeValue, uint64(s.QueuedBytes), s.Name)
+	}
+	send(c.readers, prometheus.GaugeValue, uint64(st.Readers))
+	send(c.seq, prometheus.GaugeValue, st.Seq)
+	send(c.held, prometheus.GaugeValue, st.Held)
+	send(c.unaccounted, prometheus.CounterValue, st.Unaccounted)
+}
+
+var _ prometheus.Collector = (*queryLogCollector)(nil)
