@@ -6,6 +6,11 @@ import "testing"
 // integers, so 999 allocations in 1,000 runs of one operation would read as 0.
 const opsPerRun = 1000
 
+// attempts is how often a case that seems to allocate too much is measured. The counter is the
+// process' own: on a busy machine the work of the runtime and of other goroutines falls into
+// it now and then. What an operation allocates is there each time.
+const attempts = 5
+
 // A Case is one row of an allocation table.
 type Case struct {
 	Name string
@@ -36,6 +41,9 @@ func Run(t *testing.T, cases []Case) {
 			}
 			thousand() // warm up: buffers reach their size
 			got := testing.AllocsPerRun(5, thousand)
+			for i := 1; i < attempts && got > c.PerThousand && failed == nil; i++ {
+				got = min(got, testing.AllocsPerRun(5, thousand))
+			}
 			if failed != nil {
 				t.Fatalf("the operation did not succeed: %v", failed)
 			}
