@@ -12,14 +12,14 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 INVARIANTS := ./bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./gateway/...
 
 # Where goroutines meet.
-RACE := ./bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./sqlplan/... ./tick/... ./web/... ./internal/config/... ./internal/demo/... ./internal/governor/...
+RACE := ./bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./sqlplan/... ./tick/... ./web/... ./internal/config/... ./internal/demo/... ./internal/governor/... ./internal/memory/...
 
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
-.PHONY: help build run test race lint fuzz bench bench-relay generate clean
+.PHONY: help build run test race lint fuzz e2e bench bench-relay origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,9 @@ $(LINT):
 fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 	.ci/fuzz $(FUZZTIME) $(PACKAGES)
 
+e2e: ## run the binary under real clients, drivers and sysbench
+	e2e/run
+
 bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 	.ci/packages mariadbd
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) $(PACKAGES)
@@ -59,6 +62,9 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 	.ci/packages mariadbd sysbench haproxy
 	mkdir -p bin
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
+
+origins: ## repeat the measurements of the changes that Tare comes from, old against new
+	cd bench && go run ./origins
 
 generate: ## write the generated code and documentation again
 	go generate ./...

@@ -66,14 +66,25 @@ func (c *chart) write(w io.Writer) error {
 		p.draw(&b, float64(marginLeft+i*(panelWidth+panelGap)), top, step)
 	}
 	if len(c.panels) > 0 {
-		for i, s := range c.panels[0].series {
-			x, y := marginLeft+i*170, height-18
-			fmt.Fprintf(&b, `  <path d="M%d %dh24" stroke="%s" stroke-width="3"/><text x="%d" y="%d" fill="#0f172a">%s</text>`+"\n", x, y-4, s.colour, x+32, y, html.EscapeString(s.name))
-		}
+		c.panels[0].legend(&b, height-18)
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// legend names the lines of a panel, which are those of all.
+func (p *panel) legend(b *strings.Builder, y int) {
+	x := marginLeft
+	for _, s := range append(p.series[:len(p.series):len(p.series)], series{p.levelName, "#be123c", nil}) {
+		dash := ""
+		if s.points == nil {
+			dash = ` stroke-dasharray="6 4"`
+		}
+		fmt.Fprintf(b, `  <path d="M%d %dh24" stroke="%s" stroke-width="3"%s/><text x="%d" y="%d" fill="#0f172a">%s</text>`+"\n",
+			x, y-4, s.colour, dash, x+32, y, html.EscapeString(s.name))
+		x += 170
+	}
 }
 
 // draw draws a panel whose left edge is at left.
@@ -99,8 +110,7 @@ func (p *panel) draw(b *strings.Builder, left, top, step float64) {
 		}
 		b.WriteString("\"/>\n")
 	}
-	fmt.Fprintf(b, `  <path d="M%.1f %.1fh%d" stroke="#be123c" stroke-dasharray="6 4"/><text x="%.1f" y="%.1f" text-anchor="end" fill="#be123c">%s</text>`+"\n",
-		left, y(p.level), panelWidth, left+panelWidth-4, y(p.level)-5, html.EscapeString(p.levelName))
+	fmt.Fprintf(b, `  <path d="M%.1f %.1fh%d" stroke="#be123c" stroke-width="1.5" stroke-dasharray="6 4"/>`+"\n", left, y(p.level), panelWidth)
 	fmt.Fprintf(b, `  <text x="%.1f" y="%d" fill="#475569">0 s</text><text x="%.1f" y="%d" text-anchor="end" fill="#475569">%.0f s</text>`+"\n",
 		left, marginTop+panelHeight+18, left+panelWidth, marginTop+panelHeight+18, end)
 }
