@@ -66,7 +66,7 @@ func (a *authentication) failed(p []byte) error {
 	}
 	refused := &clientError{errno: e.Number, msg: string(e.Message)}
 	_ = a.client.WriteMessage(p)
-	return fmt.Errorf("%w: %w", refused, errTold)
+	return fmt.Errorf("%w: %w: %w", errDenied, refused, errTold)
 }
 
 // round relays one packet of the backend that is neither OK nor ERR, and the client's

@@ -69,6 +69,9 @@ func TestLoginMariaDB(t *testing.T) {
 					return cfg
 				}
 				wantUser, wantErr := logIn(t.Context(), config(s.Addr))
+				if wantErr != nil && errorOf(wantErr) == (mysql.MySQLError{}) {
+					t.Fatalf("the direct login, which the other is held against: %v", wantErr)
+				}
 				user, err := logIn(t.Context(), config(g.addr))
 				if user != wantUser {
 					t.Errorf("logged in as %q, directly as %q", user, wantUser)
@@ -147,17 +150,20 @@ func TestChangeUserMethods(t *testing.T) {
 			})
 			must(t, err)
 			defer c.Close()
-			for _, user := range []string{testmysql.EdUser, testmysql.AppUser, testmysql.EdUser} {
-				if err := changeUser(t, c, user, testmysql.Password, "test"); err != nil {
-					t.Fatalf("change to %s: %v", user, err)
-				}
-				var who, where string
+			account := func() (who, where string) {
+				t.Helper()
 				_, err := c.Query(t.Context(), "select current_user(), database()", func(r mysqlwire.TextRow) error {
 					who, where = string(r[0]), string(r[1])
 					return nil
 				})
 				must(t, err)
-				if who != user+"@%" || where != "test" {
+				return who, where
+			}
+			for _, user := range []string{testmysql.EdUser, testmysql.AppUser, testmysql.EdUser} {
+				if err := changeUser(t, c, user, testmysql.Password, "test"); err != nil {
+					t.Fatalf("change to %s: %v", user, err)
+				}
+				if who, where := account(); who != user+"@%" || where != "test" {
 					t.Errorf("is %s in %s, want %s in test", who, where, user)
 				}
 			}
@@ -165,6 +171,10 @@ func TestChangeUserMethods(t *testing.T) {
 			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied ||
 				!strings.HasPrefix(e.Message, "Access denied for user 'app'@'127.0.0.1' (using password: YES)") {
 				t.Errorf("wrong password: got %v, want MariaDB's own error 1045", err)
+			}
+			// MariaDB keeps the connection, with the user and the schema it had.
+			if who, where := account(); who != testmysql.EdUser+"@%" || where != "test" {
+				t.Errorf("after a wrong password: %s in %s, want ed in test", who, where)
 			}
 		})
 	}
@@ -294,23 +304,55 @@ func TestClearPasswords(t *testing.T) {
 
 // TestClearPasswordOnChangeUser does the same on a connection that is logged in.
 func TestClearPasswordOnChangeUser(t *testing.T) {
-	back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
-		if scriptLogin(b) && scriptCommand(b) != nil {
-			asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte("mysql_clear_password")}.AppendTo(nil))
-		}
-	}))
-	g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = TLSOff })
-	client, err := dialObedient(t, g.addr, "mysql_native_password", nil)
-	must(t, err)
-	u := mysqlwire.ChangeUser{User: []byte("other"), AuthPlugin: []byte("mysql_native_password"), Charset: 45}
-	client.Seq = 0
-	must(t, client.WriteMessage(u.AppendTo(nil, client.caps)))
-	err = client.obey(t)
-	if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method mysql_clear_password)") {
-		t.Errorf("got %v, want error 1045 that names the method", err)
+	for _, c := range []struct {
+		name, plugin string
+		response     []byte
+	}{
+		{"the backend asks", "mysql_native_password", nil},
+		{"the client sends it unasked", "mysql_clear_password", []byte(secret)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
+				if scriptLogin(b) && scriptCommand(b) != nil {
+					asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte("mysql_clear_password")}.AppendTo(nil))
+				}
+			}))
+			g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = TLSOff })
+			client, err := dialObedient(t, g.addr, "mysql_native_password", nil)
+			must(t, err)
+			u := mysqlwire.ChangeUser{User: []byte("other"), AuthPlugin: []byte(c.plugin), AuthResponse: c.response, Charset: 45}
+			client.Seq = 0
+			must(t, client.WriteMessage(u.AppendTo(nil, client.caps)))
+			err = client.obey(t)
+			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method mysql_clear_password)") {
+				t.Errorf("got %v, want error 1045 that names the method", err)
+			}
+			if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
+				t.Errorf("the backend's leg shows the password, or nothing: %q", sent)
+			}
+		})
 	}
-	if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
-		t.Errorf("the backend's leg shows the password, or nothing: %q", sent)
+}
+
+// TestTransactionsEndWithLogins opens a transaction after COM_CHANGE_USER and after
+// COM_RESET_CONNECTION have rolled one back: it is another one.
+func TestTransactionsEndWithLogins(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, nil)
+	c := raw(t, g, s, 0)
+	begin := func(i int) uint64 {
+		_, err := exec(t, c, "start transaction")
+		must(t, err)
+		r, _, _ := g.records.wait(t, i)
+		return r.TransactionID
+	}
+	first := begin(0)
+	must(t, changeUser(t, c, testmysql.AppUser, testmysql.Password, s.Name))
+	second := begin(1)
+	command(t, c, []byte{byte(mysqlwire.ComResetConnection)}, func([]byte) bool { return true })
+	third := begin(2)
+	if first == 0 || second == first || third == second {
+		t.Errorf("transactions are numbered %d, %d, %d; want three numbers", first, second, third)
 	}
 }
 

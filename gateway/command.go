@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
@@ -184,6 +185,7 @@ func (s *session) resetConnection() error {
 	}
 	if s.resp.Errno == 0 {
 		s.statements.clear()
+		s.transaction = 0          // rolled back
 		s.mode, s.unsure = 0, true // the server's defaults, as far as its answer does not tell
 		s.sawStatus(s.resp.Status)
 		s.rescope()
@@ -200,6 +202,7 @@ func (s *session) changeUser() error {
 	if err := u.Decode(s.msg.body, s.caps); err != nil {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
+	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
 	l := login{session: s}
 	l.hello.ProtocolVersion = 0 // nothing to dismiss: the connection is logged in
 	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse); err != nil {
@@ -210,10 +213,10 @@ func (s *session) changeUser() error {
 			"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
 			u.User, s.srv.opts.MaxUserConnections))
 	}
+	user, schema := slices.Clone(s.user), slices.Clone(s.schema)
 	s.user = append(s.user[:0], u.User...)
 	s.schema = append(s.schema[:0], u.Database...)
 	plugin := append([]byte(nil), u.AuthPlugin...)
-	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
 	if err := s.forward(nil); err != nil {
 		return err
 	}
@@ -222,11 +225,21 @@ func (s *session) changeUser() error {
 		return err
 	}
 	// The challenge is the last one, unless the backend switches the method.
-	if err := l.authenticate(plugin); err != nil {
+	err := l.authenticate(plugin)
+	switch {
+	case errors.Is(err, errDenied):
+		// A backend may keep the connection, as MariaDB does, with the user it had; its
+		// statements are gone all the same. One that does not keep it hangs up.
+		s.srv.users.restore(string(s.user), string(user))
+		s.user, s.schema = append(s.user[:0], user...), append(s.schema[:0], schema...)
+	case err != nil:
 		return err
+	default:
+		s.setCharset(collationMode(u.Charset))
 	}
+	s.transaction = 0 // rolled back
+	s.unsure = true   // whose modes it has is the backend's to say
 	s.statements.clear()
-	s.setCharset(collationMode(u.Charset))
 	s.rescope()
 	return s.clearDeadlines(0)
 }

@@ -16,6 +16,7 @@ var (
 	errIdle        = errors.New("the client was idle")
 	errRefused     = errors.New("a long statement was refused")
 	errProtocol    = errors.New("the client broke the protocol")
+	errDenied      = errors.New("the backend refused the login")
 	errTold        = errors.New("the client was told")
 )
 

@@ -47,3 +47,14 @@ func (u *userLimit) move(from, to string) bool {
 	u.leave(from)
 	return true
 }
+
+// restore takes a move back, even past the limit: the connection was counted before.
+func (u *userLimit) restore(from, to string) {
+	if u.max == 0 || from == to {
+		return
+	}
+	u.leave(from)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count[to]++
+}
