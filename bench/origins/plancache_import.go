@@ -96,7 +96,7 @@ func runImport(v variant) (*imported, error) {
 	seen.Accounted = c.bytes()
 	seen.HotLeft = float64(hot(c)) / float64(before) * 100
 	seen.Heap = heapInUse()
-	time.Sleep(restFor) // is drawn
+	<-time.NewTimer(restFor).C // the rest is drawn too
 	close(stop)
 	sampling.Wait()
 	runtime.KeepAlive(c)

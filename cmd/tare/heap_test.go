@@ -257,7 +257,7 @@ func TestReturnIdleMemory(t *testing.T) {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("no memory was returned within a minute")
 		}
-		time.Sleep(20 * time.Millisecond) // polls
+		time.Sleep(20 * time.Millisecond) // polls: the spell has ended
 	}
 	usage, err := process.Usage()
 	if err != nil {
