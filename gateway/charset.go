@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/taredb/tare/sqldigest"
 )
@@ -25,10 +26,8 @@ const charsetMask = sqldigest.Big5 | sqldigest.GBK | sqldigest.SJIS
 // collationMode is the mode of the collation that a login asks for.
 func collationMode(id uint16) sqldigest.Mode {
 	for _, c := range charsetModes {
-		for _, of := range c.collations {
-			if of == id {
-				return c.mode
-			}
+		if slices.Contains(c.collations, id) {
+			return c.mode
 		}
 	}
 	return 0

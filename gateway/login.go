@@ -76,7 +76,7 @@ func (l *login) dial(ctx context.Context) error {
 	d := net.Dialer{Timeout: o.ConnectTimeout}
 	nc, err := d.DialContext(ctx, "tcp", o.Backend.Addr)
 	if err != nil {
-		return fmt.Errorf("Tare cannot connect to backend %s: %w", o.Backend.Addr, dialReason(err))
+		return fmt.Errorf("Tare cannot connect to backend %s: %w", o.Backend.Addr, dialReason(err)) //nolint:staticcheck // a name
 	}
 	l.backend = mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
 	l.peer.Store(l.backend)
@@ -179,8 +179,10 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 	}
 	if !l.offered.Has(mysqlwire.CapSSL) {
 		l.dismiss()
-		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake,
-			msg: "Bad handshake: TLS was not offered, because the backend has none"})
+		return nil, l.refuse(&clientError{
+			errno: mysqlwire.ErrnoHandshake,
+			msg:   "Bad handshake: TLS was not offered, because the backend has none",
+		})
 	}
 	if mode := l.srv.opts.Backend.TLS; mode != TLSOff {
 		if err := l.startBackendTLS(r); err != nil {
@@ -273,7 +275,7 @@ func (l *login) clientLeft(err error) error {
 	if errors.Is(err, mysqlconn.ErrSequence) || errors.Is(err, mysqlconn.ErrTooLarge) {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return errClientLeft
 	}
 	return fmt.Errorf("%w: %w", errClientLeft, err)
@@ -283,7 +285,7 @@ func (l *login) clientLeft(err error) error {
 func (l *login) backendError(doing string, err error) *clientError {
 	if isTimeout(err) {
 		err = fmt.Errorf("no answer within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
-	} else if err == io.EOF {
+	} else if errors.Is(err, io.EOF) {
 		err = errors.New("it closed the connection")
 	}
 	return &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(

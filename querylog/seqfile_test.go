@@ -30,7 +30,7 @@ func TestSeqFile(t *testing.T) {
 		}
 		line, _, _ := strings.Cut(string(w.bytes()), "\n")
 		// Stripes are written one by one: the first line is not the first in the log.
-		for _, l := range strings.Split(string(w.bytes()), "\n") {
+		for l := range strings.SplitSeq(string(w.bytes()), "\n") {
 			if strings.HasPrefix(l, "kind:start") {
 				line = l
 			}

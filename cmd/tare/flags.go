@@ -67,7 +67,7 @@ func load(cmd *cobra.Command, options config.Command, given map[string]string) (
 func newLogger(cmd *cobra.Command, diag config.Diag, warnings []string) *slog.Logger {
 	log := diag.Logger(cmd.ErrOrStderr())
 	for _, w := range warnings {
-		log.Warn(w)
+		log.Warn(w) //nolint:sloglint // the configuration says it whole
 	}
 	return log
 }
