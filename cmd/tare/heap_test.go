@@ -142,6 +142,9 @@ func TestOwnersAreTheHeap(t *testing.T) {
 			cfg := server.Config("app")
 			cfg.Addr, cfg.TLSConfig = s.listen, k.tls
 			occupy(t, cfg, 500, 20)
+			if n := s.metrics(t)["tare_plan_cache_entries"].GetMetric()[0].GetGauge().GetValue(); n < 5000 {
+				t.Errorf("%.0f plans are in the cache, want thousands", n)
+			}
 			check("loaded")
 		})
 	}
