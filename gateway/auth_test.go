@@ -23,8 +23,19 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// logIn opens one connection by go-sql-driver, asks who it is, and closes it.
+// logIn is logInOnce, again when the driver took a challenge of client_ed25519 that ends in
+// a zero byte for one with a terminator, which happens once in 256 logins.
 func logIn(ctx context.Context, cfg *mysql.Config) (user string, err error) {
+	for range 3 {
+		if user, err = logInOnce(ctx, cfg); !errors.Is(err, mysql.ErrMalformPkt) {
+			break
+		}
+	}
+	return user, err
+}
+
+// logIn opens one connection by go-sql-driver, asks who it is, and closes it.
+func logInOnce(ctx context.Context, cfg *mysql.Config) (user string, err error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return "", err

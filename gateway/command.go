@@ -81,7 +81,7 @@ func (s *session) waitClient(n int) error {
 			}
 			continue
 		}
-		if err == io.EOF && len(s.client.Buffered()) == 0 {
+		if errors.Is(err, io.EOF) && len(s.client.Buffered()) == 0 {
 			return errClientLeft
 		}
 		return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
