@@ -64,6 +64,7 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
 
 origins: ## repeat the measurements of the changes that Tare comes from, old against new
+	.ci/packages mariadbd
 	cd bench && go run ./origins
 
 generate: ## write the generated code and documentation again

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // benchstat is the program that compares, by version.
@@ -26,6 +27,7 @@ type origin struct {
 func origins() []origin {
 	return []origin{
 		{"plancache", "vitessio/vitess#8804, cache: track memory usage more closely", measurePlanCache},
+		{"querylog", "vitessio/vitess#15539, logstats: do not allocate memory while logging", measureQueryLog},
 	}
 }
 
@@ -36,7 +38,9 @@ func main() {
 	child := flag.String("child", "", "for the program's own use: what a process of its own measures")
 	flag.Parse()
 	var err error
-	if *child != "" {
+	if spec, ok := strings.CutPrefix(*child, gatewayChildPrefix); ok {
+		err = gatewayChild(spec, os.Stdin, os.Stdout)
+	} else if *child != "" {
 		err = importChild(*child, os.Stdout)
 	} else {
 		err = run(*only, *dir, *docs)

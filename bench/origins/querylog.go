@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/internal/bench"
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+const (
+	logRate    = 2000 // statements a second: what both serve at their ease
+	logRuns    = 10   // for benchstat
+	logRunTime = 2 * time.Second
+)
+
+// A gatewayCase is a gateway as a process of its own: its log off, the plain twin's, or ours;
+// and how many read the log meanwhile.
+type gatewayCase struct {
+	Log     string `json:"log"` // off, old, new
+	Readers int    `json:"readers"`
+	Backend string `json:"backend"`
+	File    string `json:"file"`
+}
+
+func (c *gatewayCase) name() string {
+	switch {
+	case c.Log == "off":
+		return "OLTP/log=off"
+	case c.Readers > 0:
+		return fmt.Sprintf("OLTP/log=on,readers=%d", c.Readers)
+	}
+	return "OLTP/log=on"
+}
+
+// publishedMetrics are the change's own, and what a statement costs of them.
+func publishedMetrics() []string {
+	return []string{"UserCPU/s", "IdleCPU/s", "GCCPU/s", "KB/s", "allocs/s", "CPU-ns/query"}
+}
+
+// measureQueryLog repeats vitessio/vitess#15539.
+func measureQueryLog(old, new, out io.Writer, _ string) (err error) {
+	server, err := testmysql.New()
+	if err != nil {
+		return fmt.Errorf("start MariaDB: %w", err)
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	dir, err := os.MkdirTemp("", "tare-origins-")
+	if err != nil {
+		return fmt.Errorf("make a place for the logs: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for _, c := range []gatewayCase{{Log: "off"}, {Log: "old"}, {Log: "new"}, {Log: "old", Readers: 3}, {Log: "new", Readers: 3}} {
+		c.Backend, c.File = server.Addr, filepath.Join(dir, "query.log")
+		fmt.Fprintf(out, "%s, log %s: %d runs of %v at %d statements a second\n", c.name(), c.Log, logRuns, logRunTime, logRate)
+		result, err := weighGateway(server, c)
+		if err != nil {
+			return fmt.Errorf("%s, log %s: %w", c.name(), c.Log, err)
+		}
+		for _, to := range map[string][]io.Writer{"off": {old, new}, "old": {old}, "new": {new}}[c.Log] {
+			if err := bench.WriteLines(to, []bench.Result{result}); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(c.File); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the log: %w", err)
+		}
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// weighGateway runs a gateway under load.
+func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result, err error) {
+	g, err := startGateway(c)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, g.stop()) }()
+	ctx, stop := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer stop()
+	if c.Log == "new" {
+		for range c.Readers {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.HTTP+"/debug/querylog?history=0", nil)
+			if err != nil {
+				return result, fmt.Errorf("read the log: %w", err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return result, fmt.Errorf("read the log: %w", err)
+			}
+			reading.Go(func() {
+				_, _ = io.Copy(io.Discard, resp.Body) // until stop
+				resp.Body.Close()
+			})
+		}
+	}
+	cfg := server.Config(testmysql.AppUser)
+	cfg.Addr, cfg.DBName = g.Listen, testmysql.DefaultSchema
+	o := bench.DefaultOLTPOptions()
+	o.DSN, o.Prepared, o.Rows = cfg.FormatDSN(), true, 10_000
+	o.Rate, o.Count, o.Duration = logRate, logRuns, logRunTime
+	o.Target = bench.TargetOptions{PID: g.process.Process.Pid, Metrics: g.HTTP + "/metrics"}
+	if result, err = bench.OLTP(ctx, o); err != nil {
+		return result, err
+	}
+	result.Name = c.name()
+	for i := range result.Runs {
+		result.Runs[i].Metrics = slices.DeleteFunc(result.Runs[i].Metrics, func(m bench.Metric) bool {
+			return !slices.Contains(publishedMetrics(), m.Unit)
+		})
+	}
+	return result, nil
+}
+
+// A gatewayProcess is a running gateway. It ends when its standard input does.
+type gatewayProcess struct {
+	Listen string `json:"listen"`
+	HTTP   string `json:"http"`
+
+	process *exec.Cmd
+	stdin   io.Closer
+}
+
+func startGateway(c gatewayCase) (*gatewayProcess, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("describe the gateway: %w", err)
+	}
+	g := &gatewayProcess{process: exec.Command(exe, "-child", gatewayChildPrefix+string(text))}
+	g.process.Stderr = os.Stderr
+	if g.stdin, err = g.process.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start a gateway: %w", err)
+	}
+	stdout, err := g.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a gateway: %w", err)
+	}
+	if err := g.process.Start(); err != nil {
+		return nil, fmt.Errorf("start a gateway: %w", err)
+	}
+	if err := json.NewDecoder(stdout).Decode(g); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a gateway: %w", err), g.stop())
+	}
+	return g, nil
+}
+
+func (g *gatewayProcess) stop() error {
+	err := g.stdin.Close()
+	return errors.Join(err, g.process.Wait())
+}
