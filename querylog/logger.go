@@ -43,7 +43,8 @@ type Logger struct {
 
 // A lane is a format and redaction in use, with the sinks that want it.
 type lane struct {
-	line  Line // what each stripe's own begins as
+	line  Line   // what each stripe's own begins as
+	head  []byte // a statement's line up to its number: the same for all
 	sinks []*sink
 	ring  *ring // nil, or the ring when it wants this lane
 }
@@ -177,6 +178,10 @@ func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 		MaxText:      or(o.MaxText, DefaultMaxText),
 		MaxBind:      or(o.MaxBind, DefaultMaxBind),
 	}}
+	head := ln.line
+	head.Begin(nil, kindStatement)
+	head.Token("boot", l.boot)
+	ln.head = head.buf
 	l.lanes = append(l.lanes, ln)
 	return ln
 }
@@ -233,8 +238,12 @@ func (l *Logger) write(e Entry, facts *Facts, reason string, factor uint64) {
 			sl.b = l.store.get()
 		}
 		line := &sl.line
-		line.Begin(sl.b.buf, e.Kind())
-		line.Token("boot", l.boot)
+		if kind := e.Kind(); kind == kindStatement {
+			line.buf = append(sl.b.buf, l.lanes[i].head...)
+		} else {
+			line.Begin(sl.b.buf, kind)
+			line.Token("boot", l.boot)
+		}
 		line.uintAt(&keySeq, seq)
 		e.AppendFields(line)
 		if reason != emitAll {
