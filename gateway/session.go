@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	clientBuffer  = 4 << 10 // bytes; holds most statements
-	backendBuffer = 8 << 10 // bytes; holds most responses, and HeaderLen + InspectMax
+	clientBuffer  = 2 << 10 // bytes; holds most statements
+	backendBuffer = 4 << 10 // bytes; holds most responses
 )
 
 // A session is one client connection on one backend connection of its own. One goroutine
