@@ -87,7 +87,7 @@ func startTare(t *testing.T, backend string, args ...string) *tare {
 	args = append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
 		"--backend", "mysql://" + backend, "--diag-format", "json",
-		"--log-file", filepath.Join(t.TempDir(), "query.log"),
+		"--log-file", filepath.Join(t.TempDir(), "query.log"), "--data-dir", t.TempDir(),
 	}, args...)
 	p := &tare{exited: make(chan struct{})}
 	r, w := io.Pipe()

@@ -135,6 +135,6 @@ func (l *lab) startTare(ctx context.Context, addr string) (*way, error) {
 	}
 	file := filepath.Join(l.dir, "query.log")
 	p, err := startProcess(ctx, byTare, addr, l.programs.tare, "serve", "--listen", addr, "--backend", "mysql://"+l.server.Addr,
-		"--http", pages, "--log-file", file, "--cpus", strconv.Itoa(l.options.CPUs))
+		"--http", pages, "--log-file", file, "--data-dir", filepath.Dir(file), "--cpus", strconv.Itoa(l.options.CPUs))
 	return &way{by: byTare, process: p, log: file}, err
 }

@@ -30,7 +30,7 @@ serve:
   rules:
     - name: no drops by the application
       action: block
-      types: [drop]
+      types: [ddl]
       users: [app]
       message: schema changes go through the migration account
 ` + "```" + `
