@@ -11,8 +11,10 @@ import (
 
 // What Decide goes by.
 const (
-	raiseShare = 0.70             // of the processors' time
-	lowerShare = 0.45             // of one processor fewer
+	raiseShare = 0.70                   // of the processors' time
+	lowerShare = 0.45                   // of one processor fewer
+	raiseWait  = 400 * time.Microsecond // median wait of runnable goroutines
+	lowerWait  = 100 * time.Microsecond
 	quiet      = 10 * time.Second // how long the load must be low
 
 	busyTick = 100 * time.Millisecond
@@ -24,6 +26,7 @@ const (
 type Sample struct {
 	Elapsed time.Duration
 	CPU     time.Duration // user and system time
+	Wait    time.Duration // median time between a goroutine's being runnable and running
 }
 
 // A State decides; it knows no clock and no process.
@@ -37,9 +40,9 @@ type State struct {
 func (s *State) Decide(p Sample) int {
 	used := float64(p.CPU) / float64(max(p.Elapsed, 1)) // processors
 	switch {
-	case s.Now < s.Max && used > raiseShare*float64(s.Now):
+	case s.Now < s.Max && (used > raiseShare*float64(s.Now) || p.Wait > raiseWait):
 		s.Now, s.Quiet = s.Now+1, 0
-	case s.Now > 1 && used < lowerShare*float64(s.Now-1):
+	case s.Now > 1 && used < lowerShare*float64(s.Now-1) && p.Wait < lowerWait:
 		if s.Quiet += p.Elapsed; s.Quiet >= quiet {
 			s.Now, s.Quiet = s.Now-1, 0
 		}
@@ -60,6 +63,7 @@ func Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	waits := newWaits()
 	timer := time.NewTimer(busyTick)
 	defer timer.Stop()
 	for {
@@ -72,7 +76,7 @@ func Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p := Sample{Elapsed: nextAt.Sub(at), CPU: nextCPU - cpu}
+		p := Sample{Elapsed: nextAt.Sub(at), CPU: nextCPU - cpu, Wait: waits.median()}
 		at, cpu = nextAt, nextCPU
 		if was := s.Now; s.Decide(p) != was {
 			runtime.GOMAXPROCS(s.Now)

@@ -32,11 +32,39 @@ func TestDecide(t *testing.T) {
 		step(load(0.2), 3)
 	}
 	step(load(0.2), 2) // after 10 s of little load
+	queue := load(0.4)
+	queue.Wait = time.Millisecond
+	step(queue, 3) // little load, but goroutines queue
+	queue.Wait = 200 * time.Microsecond
+	for range 2 * int(quiet/busyTick) {
+		step(queue, 3) // and they still would
+	}
+	for range int(quiet/busyTick) - 1 {
+		step(load(0.2), 3)
+	}
+	step(load(0.2), 2)
 	step(load(0.2), 2) // and not at once again
 	for range 10 {
 		s.Decide(load(8))
 	}
 	step(load(8), 4) // never past the machine's
+}
+
+func TestMedian(t *testing.T) {
+	bounds := []float64{0, 1e-6, 1e-3, 1}
+	for _, c := range []struct {
+		counts []uint64
+		want   time.Duration
+	}{
+		{[]uint64{50, 50, 0}, time.Microsecond},
+		{[]uint64{49, 51, 0}, time.Millisecond},
+		{[]uint64{0, 0, 3}, time.Second},
+		{[]uint64{0, 0, 0}, 0},
+	} {
+		if got := median(c.counts, bounds); got != c.want {
+			t.Errorf("median of %v = %v, want %v", c.counts, got, c.want)
+		}
+	}
 }
 
 func TestRunRestores(t *testing.T) {
