@@ -136,7 +136,7 @@ func (r *ImportResult) WriteText(w io.Writer) error {
 	for _, s := range []struct {
 		name string
 		at   *ImportSample
-	}{{"idle ", &r.Idle}, {"peak ", &r.Peak}, {"after", &r.After}} {
+	}{{"idle", &r.Idle}, {"peak", &r.Peak}, {"after", &r.After}} {
 		b = fmt.Appendf(b, "\n%s%s", s.name, s.at.memory())
 	}
 	if _, err := w.Write(append(b, '\n')); err != nil {

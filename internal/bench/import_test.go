@@ -104,7 +104,7 @@ func checkWritten(t *testing.T, r *ImportResult) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"idle , resident ", "peak , resident ", "after, resident ", "plan cache 0.0 MiB", "of CPU a MiB"} {
+	for _, want := range []string{"\nidle, resident ", "\npeak, resident ", "\nafter, resident ", "plan cache 0.0 MiB", "of CPU a MiB"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, text.Bytes())
 		}
