@@ -40,8 +40,10 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Args = append([]string{"tare", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
-		"--backend", backend, "--diag-format", "json", "--drain-timeout", "1s"}, flags...)
+	cmd.Args = append([]string{
+		"tare", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--backend", backend, "--diag-format", "json", "--drain-timeout", "1s",
+	}, flags...)
 	diag, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
