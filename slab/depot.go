@@ -1,0 +1,249 @@
+package slab
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A piece is memory that a depot lends: a run of items, and whether it is out.
+type piece[T any] struct {
+	items []T
+	depot *depot[T]
+
+	// generation is odd while the piece is out. A handle remembers the one it was lent under:
+	// it is valid as long as the two are equal.
+	generation atomic.Uint64
+
+	class  int  // index into depot.shelves; ownClass when it goes back to the heap
+	mapped bool // items lie in a mapping of their own
+
+	// While the piece is idle, under depot.mu.
+	above, below *piece[T] // on its shelf
+	stamp        uint64    // order in which pieces came back
+	round        uint64    // depot.round when it came back
+}
+
+// ownClass marks pieces that are made for one borrower and not kept.
+const ownClass = -1
+
+// A shelf holds the idle pieces of one class: what came back last lies on top and goes out first,
+// since it is the likeliest to be in the CPU's caches.
+type shelf[T any] struct {
+	top, bottom *piece[T]
+}
+
+// A depot lends pieces and keeps what comes back, up to a bound in bytes. One call of borrow or
+// giveBack takes its lock once.
+type depot[T any] struct {
+	idleBytes int64
+	protect   bool // pieces lie in mappings, and are never lent twice
+	overwrite bool // what comes back is overwritten, if it has no pointers
+	pointers  bool // items have pointers: they are cleared when they come back
+
+	views sync.Map // reflect.Type of a View -> whether it has pointers; used with invariants
+
+	mu      sync.Mutex
+	shelves []shelf[T]
+	stamp   uint64
+	round   uint64 // calls of age
+	stats   PoolStats
+}
+
+func newDepot[T any](classes int, idleBytes int64) *depot[T] {
+	return &depot[T]{shelves: make([]shelf[T], classes), idleBytes: idleBytes, overwrite: invariants, pointers: hasPointers[T]()}
+}
+
+// bytes is the size of the piece.
+func (p *piece[T]) bytes() int64 { return bytesOf[T](cap(p.items)) }
+
+func bytesOf[T any](n int) int64 {
+	var t T
+	return int64(n) * int64(unsafe.Sizeof(t))
+}
+
+// borrow lends a piece of size items and returns the generation of its handle.
+func (d *depot[T]) borrow(class, size int) (*piece[T], uint64) {
+	d.mu.Lock()
+	d.stats.Calls++
+	d.stats.out(bytesOf[T](size))
+	var p *piece[T]
+	if class != ownClass && !d.protect {
+		p = d.take(&d.shelves[class])
+	}
+	if p == nil {
+		d.stats.Made++
+		if class == ownClass {
+			d.stats.Oversize++
+		}
+	}
+	d.mu.Unlock()
+	if p == nil {
+		p = d.make(class, size)
+	}
+	return p, p.generation.Add(1)
+}
+
+func (d *depot[T]) make(class, size int) *piece[T] {
+	p := &piece[T]{depot: d, class: class}
+	if d.protect {
+		if b := mapBytes(int(bytesOf[T](size))); b != nil {
+			p.items, p.mapped = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), size), true
+			return p
+		}
+	}
+	p.items = make([]T, size)
+	return p
+}
+
+// take removes the top of a shelf.
+func (d *depot[T]) take(s *shelf[T]) *piece[T] {
+	p := s.top
+	if p == nil {
+		return nil
+	}
+	d.remove(s, p)
+	return p
+}
+
+func (d *depot[T]) remove(s *shelf[T], p *piece[T]) {
+	if p.above != nil {
+		p.above.below = p.below
+	} else {
+		s.top = p.below
+	}
+	if p.below != nil {
+		p.below.above = p.above
+	} else {
+		s.bottom = p.above
+	}
+	p.above, p.below = nil, nil
+	d.stats.Idle--
+	d.stats.IdleBytes -= p.bytes()
+}
+
+// giveBack ends the loan of that generation and keeps the piece; used is how many of its items
+// were handed out. It reports false if the loan was over: then nothing happens.
+func (d *depot[T]) giveBack(p *piece[T], generation uint64, used int) bool {
+	if !p.generation.CompareAndSwap(generation, generation+1) {
+		d.misuse("released twice")
+		return false
+	}
+	switch {
+	case d.pointers:
+		clear(p.items[:used])
+	case d.overwrite:
+		overwrite(p.items)
+	}
+	if p.mapped {
+		protectBytes(rawBytes(p.items))
+	}
+	d.mu.Lock()
+	d.stats.Releases++
+	d.stats.in(p.bytes())
+	var gone *piece[T]
+	if p.class == ownClass && !p.mapped || p.bytes() > d.idleBytes {
+		gone = p
+	} else {
+		gone = d.evict(d.idleBytes - p.bytes())
+		d.put(p)
+	}
+	d.mu.Unlock()
+	d.free(gone)
+	return true
+}
+
+// put lays p on its shelf.
+func (d *depot[T]) put(p *piece[T]) {
+	s := &d.shelves[max(p.class, 0)]
+	d.stamp++
+	p.stamp, p.round = d.stamp, d.round
+	p.below = s.top
+	if s.top != nil {
+		s.top.above = p
+	} else {
+		s.bottom = p
+	}
+	s.top = p
+	d.stats.Idle++
+	d.stats.IdleBytes += p.bytes()
+}
+
+// evict takes idle pieces off the shelves, those first that came back longest ago, until at most
+// keep bytes are idle, and returns them linked by below.
+func (d *depot[T]) evict(keep int64) *piece[T] {
+	var gone *piece[T]
+	for d.stats.IdleBytes > keep {
+		oldest := &d.shelves[0]
+		for i := range d.shelves {
+			s := &d.shelves[i]
+			if s.bottom != nil && (oldest.bottom == nil || s.bottom.stamp < oldest.bottom.stamp) {
+				oldest = s
+			}
+		}
+		p := oldest.bottom
+		d.remove(oldest, p)
+		d.stats.GivenBack++
+		p.below, gone = gone, p
+	}
+	return gone
+}
+
+// free gives pieces that are linked by below back to the system: mappings at once, the heap's
+// by forgetting them.
+func (d *depot[T]) free(gone *piece[T]) {
+	for p := gone; p != nil; p = p.below {
+		if p.mapped {
+			unmapBytes(rawBytes(p.items))
+			p.items, p.mapped = nil, false
+		}
+	}
+}
+
+// trim gives idle pieces back until at most keep bytes are idle.
+func (d *depot[T]) trim(keep int64) int64 {
+	d.mu.Lock()
+	before := d.stats.IdleBytes
+	gone := d.evict(keep)
+	freed := before - d.stats.IdleBytes
+	d.mu.Unlock()
+	d.free(gone)
+	return freed
+}
+
+// age gives back what has been idle since the call before.
+func (d *depot[T]) age() int64 {
+	d.mu.Lock()
+	before := d.stats.IdleBytes
+	var gone *piece[T]
+	for i := range d.shelves {
+		s := &d.shelves[i]
+		for s.bottom != nil && s.bottom.round < d.round {
+			p := s.bottom
+			d.remove(s, p)
+			d.stats.GivenBack++
+			p.below, gone = gone, p
+		}
+	}
+	d.round++
+	freed := before - d.stats.IdleBytes
+	d.mu.Unlock()
+	d.free(gone)
+	return freed
+}
+
+func (d *depot[T]) counts() PoolStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// misuse notes the use of a handle whose loan is over; with invariants it ends the process.
+func (d *depot[T]) misuse(what string) {
+	d.mu.Lock()
+	d.stats.Misused++
+	d.mu.Unlock()
+	if invariants {
+		panic("BUG: slab: " + what)
+	}
+}

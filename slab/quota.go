@@ -1,0 +1,138 @@
+package slab
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+)
+
+// A Quota is the bytes of one query. What the query is about to hold it reserves first; a
+// reservation never waits: it is granted or it is a *LimitError. It is safe for concurrent use.
+type Quota struct {
+	gate   *Gate
+	limit  int64
+	used   atomic.Int64
+	peak   atomic.Int64
+	by     [purposes]atomic.Int64
+	closed atomic.Bool
+}
+
+// Reserve takes n bytes of the quota. It does not wait, and allocates only the error.
+func (q *Quota) Reserve(what Purpose, n int64) error {
+	if n < 0 || what >= purposes {
+		panic("BUG: slab: reserve " + strconv.FormatInt(n, 10) + " bytes for " + what.String())
+	}
+	for {
+		used := q.used.Load()
+		if n > q.limit-used || q.closed.Load() {
+			return q.refuse(what, n, used)
+		}
+		if !q.used.CompareAndSwap(used, used+n) {
+			continue
+		}
+		q.by[what].Add(n)
+		q.gate.hold(n)
+		for peak := q.peak.Load(); used+n > peak; peak = q.peak.Load() {
+			if q.peak.CompareAndSwap(peak, used+n) {
+				break
+			}
+		}
+		return nil
+	}
+}
+
+func (q *Quota) refuse(what Purpose, n, used int64) error {
+	if q.closed.Load() {
+		q.gate.misuse("reserve bytes of a closed quota")
+		return &LimitError{Purpose: what, Asked: n, Held: used}
+	}
+	q.gate.refused.Add(1)
+	return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit}
+}
+
+// Return gives back n bytes that were reserved for what. It does not allocate.
+func (q *Quota) Return(what Purpose, n int64) {
+	if n < 0 || what >= purposes {
+		panic("BUG: slab: return " + strconv.FormatInt(n, 10) + " bytes of " + what.String())
+	}
+	for {
+		held := q.by[what].Load()
+		back := min(n, held)
+		if !q.by[what].CompareAndSwap(held, held-back) {
+			continue
+		}
+		q.used.Add(-back)
+		q.gate.hold(-back)
+		if back < n {
+			q.gate.misuse(fmt.Sprintf("%d bytes of %s returned, %d were reserved", n, what, held))
+		}
+		return
+	}
+}
+
+// Allowed returns the most bytes that the quota admits.
+func (q *Quota) Allowed() int64 { return q.limit }
+
+// Used returns the bytes reserved now.
+func (q *Quota) Used() int64 { return q.used.Load() }
+
+// UsedFor returns the bytes reserved now for what.
+func (q *Quota) UsedFor(what Purpose) int64 { return q.by[what].Load() }
+
+// Peak returns the most bytes that were reserved at once.
+func (q *Quota) Peak() int64 { return q.peak.Load() }
+
+// Close gives the quota back to the gate, once, when everything reserved has been returned. With
+// -tags invariants it panics when something has not, or when the quota was closed
+// before; otherwise it returns what was left and counts the mistake in GateStats.Misused.
+func (q *Quota) Close() {
+	if q.closed.Swap(true) {
+		q.gate.misuse("quota closed twice")
+		return
+	}
+	var left int64
+	for p := range q.by {
+		left += q.by[p].Swap(0)
+	}
+	q.used.Add(-left)
+	q.gate.hold(-left)
+	q.gate.leave()
+	if left > 0 {
+		q.gate.misuse(fmt.Sprintf("quota closed with %d bytes reserved", left))
+	}
+}
+
+// A LimitError refuses a reservation that does not fit into the quota of a query.
+type LimitError struct {
+	Purpose Purpose // what the bytes were for
+	Asked   int64   // the bytes of this reservation
+	Held    int64   // what the query held before
+	Allowed int64   // the most that it may hold; 0 once its quota is closed
+}
+
+// Error says which limit, how much was asked, held and allowed.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("query bytes: %s ask for %s on top of %s, the limit is %s",
+		e.Purpose, bytesText(e.Asked), bytesText(e.Held), bytesText(e.Allowed))
+}
+
+// Is has errors.Is find ErrOverQuota.
+func (e *LimitError) Is(target error) bool { return target == ErrOverQuota }
+
+// bytesText writes n as people read it: 512 B, 12.1 MiB.
+func bytesText(n int64) string {
+	units := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1024 && u < len(units)-1 {
+		v /= 1024
+		u++
+	}
+	if u == 0 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	s := strconv.FormatFloat(v, 'f', 1, 64)
+	if s[len(s)-2:] == ".0" {
+		s = s[:len(s)-2]
+	}
+	return s + " " + units[u]
+}
