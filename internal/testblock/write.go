@@ -1,0 +1,225 @@
+package testblock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// commitEvery is how many samples are appended in one transaction of the head.
+const commitEvery = 20_000
+
+// A Sample is a float, or a histogram when H or FH is set.
+type Sample struct {
+	T  int64
+	V  float64
+	H  *histogram.Histogram
+	FH *histogram.FloatHistogram
+}
+
+// Series are labels and samples in the order of time.
+type Series struct {
+	Labels  labels.Labels
+	Samples []Sample
+}
+
+// Options of a block. The zero value writes what Prometheus itself would.
+type Options struct {
+	// External are the labels of Thanos' section of meta.json, which is written when they are
+	// not nil, even if there are none.
+	External map[string]string
+
+	// Resolution is the downsampling in milliseconds that Thanos' section states.
+	Resolution int64
+
+	// ChunkRange is the head's, in milliseconds: chunks are cut at its multiples. 0 is that of
+	// Prometheus, two hours, which takes samples at most an hour older than the newest one
+	// appended; series that share their time need a range that covers all of it.
+	ChunkRange int64
+
+	// SegmentBytes is the size of a chunk file at which the next begins; 0 is 512 MiB.
+	SegmentBytes int64
+
+	// XOR2 writes float chunks in the encoding that Prometheus added in 2026.
+	XOR2 bool
+}
+
+// Write writes a block with the series into dir and returns its id. The samples of one
+// series may be overwritten once the sequence goes on.
+func Write(dir string, series iter.Seq[Series], o Options) (id ulid.ULID, err error) {
+	head, cleanup, err := newHead(o)
+	if err != nil {
+		return ulid.ULID{}, err
+	}
+	defer func() { err = errors.Join(err, cleanup()) }()
+	if err := fill(head, series); err != nil {
+		return ulid.ULID{}, err
+	}
+
+	compactor, err := tsdb.NewLeveledCompactorWithOptions(context.Background(), nil, promslog.NewNopLogger(),
+		[]int64{head.MaxTime() - head.MinTime() + 1}, chunkenc.NewPool(),
+		tsdb.LeveledCompactorOptions{MaxBlockChunkSegmentSize: o.SegmentBytes})
+	if err != nil {
+		return ulid.ULID{}, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return ulid.ULID{}, err
+	}
+	// A block's time is half open.
+	ids, err := compactor.Write(dir, head, head.MinTime(), head.MaxTime()+1, nil)
+	if err != nil {
+		return ulid.ULID{}, fmt.Errorf("write the block: %w", err)
+	}
+	if len(ids) == 0 {
+		return ulid.ULID{}, errors.New("write the block: no samples")
+	}
+	if o.External != nil {
+		if err := writeThanos(filepath.Join(dir, ids[0].String()), o); err != nil {
+			return ulid.ULID{}, err
+		}
+	}
+	return ids[0], nil
+}
+
+// newHead returns an empty head in a temporary directory, and what closes and removes it.
+func newHead(o Options) (*tsdb.Head, func() error, error) {
+	tmp, err := os.MkdirTemp("", "testblock")
+	if err != nil {
+		return nil, nil, err
+	}
+	ho := tsdb.DefaultHeadOptions()
+	ho.ChunkDirRoot = tmp
+	ho.StripeSize = 1 << 10 // no one appends at the same time; the usual 16,384 take their time to make
+	if o.ChunkRange != 0 {
+		ho.ChunkRange = o.ChunkRange
+	}
+	if o.XOR2 {
+		ho.FloatChunkEncoding.Store(uint32(chunkenc.EncXOR2))
+	}
+	head, err := tsdb.NewHead(nil, promslog.NewNopLogger(), nil, nil, ho, tsdb.NewHeadStats())
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	cleanup := func() error { return errors.Join(head.Close(), os.RemoveAll(tmp)) }
+	if err := head.Init(math.MinInt64); err != nil {
+		return nil, nil, errors.Join(err, cleanup())
+	}
+	return head, cleanup, nil
+}
+
+// fill appends the series to the head.
+func fill(head *tsdb.Head, series iter.Seq[Series]) error {
+	app := head.Appender(context.Background())
+	pending := 0
+	for s := range series {
+		var ref storage.SeriesRef
+		for i, smp := range s.Samples {
+			// A transaction holds one kind of samples a series.
+			if pending >= commitEvery || i > 0 && kind(smp) != kind(s.Samples[i-1]) {
+				if err := app.Commit(); err != nil {
+					return fmt.Errorf("commit %s: %w", s.Labels, err)
+				}
+				app, pending = head.Appender(context.Background()), 0
+			}
+			pending++
+			var err error
+			if smp.H != nil || smp.FH != nil {
+				ref, err = app.AppendHistogram(ref, s.Labels, smp.T, smp.H, smp.FH)
+			} else {
+				ref, err = app.Append(ref, s.Labels, smp.T, smp.V)
+			}
+			if err != nil {
+				return errors.Join(fmt.Errorf("append %s at %d: %w", s.Labels, smp.T, err), app.Rollback())
+			}
+		}
+	}
+	return app.Commit()
+}
+
+func kind(s Sample) chunkenc.ValueType {
+	switch {
+	case s.H != nil:
+		return chunkenc.ValHistogram
+	case s.FH != nil:
+		return chunkenc.ValFloatHistogram
+	}
+	return chunkenc.ValFloat
+}
+
+// thanosMeta is Thanos' section of meta.json, as github.com/thanos-io/thanos/pkg/block/metadata
+// reads it.
+type thanosMeta struct {
+	Version    int               `json:"version"`
+	Labels     map[string]string `json:"labels"`
+	Downsample struct {
+		Resolution int64 `json:"resolution"`
+	} `json:"downsample"`
+	Source string       `json:"source"`
+	Files  []thanosFile `json:"files"`
+}
+
+type thanosFile struct {
+	RelPath   string `json:"rel_path"`
+	SizeBytes int64  `json:"size_bytes,omitempty"`
+}
+
+// writeThanos adds Thanos' section to the meta.json of a block.
+func writeThanos(block string, o Options) error {
+	m := thanosMeta{Version: 1, Labels: o.External, Source: "test"}
+	m.Downsample.Resolution = o.Resolution
+	err := filepath.WalkDir(block, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "tombstones" {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(block, path)
+		if err != nil {
+			return err
+		}
+		f := thanosFile{RelPath: filepath.ToSlash(rel), SizeBytes: info.Size()}
+		if rel == "meta.json" {
+			f.SizeBytes = 0 // it changes as it is written
+		}
+		m.Files = append(m.Files, f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return EditMeta(block, func(meta map[string]any) { meta["thanos"] = m })
+}
+
+// EditMeta has change alter the meta.json of a block directory, decoded as encoding/json does.
+func EditMeta(block string, change func(meta map[string]any)) error {
+	name := filepath.Join(block, "meta.json")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	meta := map[string]any{}
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return fmt.Errorf("decode %s: %w", name, err)
+	}
+	change(meta)
+	if text, err = json.MarshalIndent(meta, "", "\t"); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o666)
+}

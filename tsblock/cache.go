@@ -1,0 +1,71 @@
+package tsblock
+
+import (
+	"sync/atomic"
+
+	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/heapsize"
+)
+
+// PageSize is how many bytes of a file are cached, fetched and checked as one: what an object store
+// delivers in a request's latency anyway, and some forty series of an index.
+const PageSize = 1 << pageBits
+
+const pageBits = 14
+
+// minCacheBytes is the smallest cache: some dozens of pages.
+const minCacheBytes = 1 << 20
+
+// A Cache holds pages of indexes, of index headers and of series hashes, of all blocks that share
+// it, within a bound of true heap bytes. Nothing else of a block is cached: readers decode straight
+// from the pages. It is safe for concurrent use.
+type Cache struct {
+	pages  *bytecache.Cache[pageKey, []byte]
+	blocks atomic.Uint64 // numbers given out
+}
+
+// A pageKey says which page of which file it is.
+type pageKey struct {
+	block uint64
+	page  uint32
+	file  fileKind
+}
+
+// A fileKind is one of the files of a block that are read by pages.
+type fileKind uint32
+
+const (
+	indexFile fileKind = iota
+	headerFile
+	hashesFile
+)
+
+// NewCache returns an empty cache of that many bytes, of 1 MiB if they are fewer.
+func NewCache(bytes int64) *Cache {
+	c, err := bytecache.New(bytecache.Options[pageKey, []byte]{
+		Capacity: max(bytes, minCacheBytes),
+		// Block numbers are our own, so the keys are nobody's to choose.
+		Hash: func(k pageKey) uint64 {
+			return (k.block<<34 ^ uint64(k.page)<<2 ^ uint64(k.file)) * 0x9E3779B97F4A7C15
+		},
+		Size: func(_ pageKey, page []byte) int64 { return int64(heapsize.Bytes(page)) },
+	})
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &Cache{pages: c}
+}
+
+// Stats returns the counts of the cache, in pages and bytes.
+func (c *Cache) Stats() bytecache.Stats { return c.pages.Stats() }
+
+// Resize changes the bound.
+func (c *Cache) Resize(bytes int64) error { return c.pages.Resize(max(bytes, minCacheBytes)) }
+
+// block returns a number that no other block of the cache has or had.
+func (c *Cache) block() uint64 { return c.blocks.Add(1) }
+
+// forget drops the pages of a block.
+func (c *Cache) forget(block uint64) {
+	c.pages.DeleteFunc(func(k pageKey, _ []byte) bool { return k.block == block })
+}

@@ -1,0 +1,6 @@
+package tsblock
+
+import "hash/crc32"
+
+// castagnoli is the polynomial of all checksums in TSDB files.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,202 @@
+package tsblock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/taredb/tare/slab"
+)
+
+// The local file of series hashes has, in its pages, the reference of each series and its hash, in
+// the order of the references. No entry spans pages. In memory is the first reference of each page.
+const (
+	hashBytes   = 4 + 8
+	hashesAPage = PageSize / hashBytes
+)
+
+// hashes are the hashes of all series of a block, so that the shards of a query do not read the labels
+// of each other's series.
+type hashes struct {
+	file  *pagedFile
+	count uint64
+	first []uint32 // reference of each page
+}
+
+// loadHashes has the hashes from the local file, which it makes if it cannot be used: by reading all
+// series once.
+func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
+	if !b.hold() {
+		defer b.letGo()
+		return nil, b.closedError()
+	}
+	defer b.letGo()
+	// The block's loads are bounded already for this one, so the header is loaded beside them.
+	head, err := b.header.get(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	path, id := filepath.Join(b.dir, hashesName), identity{b.meta.ULID, head.size}
+	h, err := b.openHashes(path, id)
+	if err == nil {
+		return h, nil
+	}
+	b.tellDamaged(path, err)
+	if err := b.buildHashes(ctx, path, id); err != nil {
+		return nil, b.failed("hash all series", err)
+	}
+	if h, err = b.openHashes(path, id); err != nil {
+		return nil, b.failed("open the series hashes just made", err)
+	}
+	return h, nil
+}
+
+func (b *Block) openHashes(path string, id identity) (*hashes, error) {
+	l, err := openLocal(path, hashesFile, id)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{rest: l.memory}
+	h := &hashes{count: d.uvarint()}
+	h.first = make([]uint32, d.count(1))
+	last := uint64(0)
+	for i := range h.first {
+		last += d.uvarint()
+		d.check(last <= math.MaxUint32)
+		h.first[i] = uint32(last)
+	}
+	if d.bad || len(d.rest) > 0 || uint64(len(h.first)) != (h.count+hashesAPage-1)/hashesAPage || int64(len(h.first)) != (l.paged+PageSize-1)>>pageBits {
+		return nil, errMemoryPart
+	}
+	h.file = l.pages(path, hashesFile, func() {
+		removeDamaged(path)
+		b.hashes.dropThis(h)
+	})
+	return h, nil
+}
+
+// buildHashes reads all series, without a quota: it serves every query to come, and holds a batch
+// at a time beside the list of all series.
+func (b *Block) buildHashes(ctx context.Context, path string, id identity) error {
+	r := b.Reader(nil)
+	defer r.Close()
+	if _, err := r.begin(ctx); err != nil {
+		return err
+	}
+	all, err := r.allPostings(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := createLocal(path)
+	if err != nil {
+		return err
+	}
+	defer w.abandon()
+	s := r.Series(all, Select{MinTime: math.MinInt64, MaxTime: math.MaxInt64, SkipChunks: true})
+	s.every = true
+	var first []uint32
+	var count uint64
+	var entry, text []byte
+	for {
+		batch, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range batch.Len() {
+			if count%hashesAPage == 0 {
+				if err := w.pad(); err != nil {
+					batch.Release()
+					return err
+				}
+				first = append(first, batch.SeriesRef(i))
+			}
+			count++
+			var hash uint64
+			hash, text = StableHash(batch.Labels(i), text)
+			entry = binary.BigEndian.AppendUint32(entry[:0], batch.SeriesRef(i))
+			entry = binary.BigEndian.AppendUint64(entry, hash)
+			if err := w.write(entry); err != nil {
+				batch.Release()
+				return err
+			}
+		}
+		batch.Release()
+	}
+	memory := binary.AppendUvarint(nil, count)
+	memory = binary.AppendUvarint(memory, uint64(len(first)))
+	last := uint32(0)
+	for _, ref := range first {
+		memory = binary.AppendUvarint(memory, uint64(ref-last))
+		last = ref
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return w.commit(hashesFile, id, memory)
+}
+
+// A shardFilter tells which series are in a shard. Its references ascend.
+type shardFilter struct {
+	h     *hashes
+	shard Shard
+	page  int
+	rest  []byte // of the page
+}
+
+// has reports whether a series is in the shard.
+func (f *shardFilter) has(ctx context.Context, r *Reader, ref uint32) (bool, error) {
+	for {
+		for len(f.rest) >= hashBytes {
+			at := binary.BigEndian.Uint32(f.rest)
+			if at >= ref {
+				if at > ref {
+					break
+				}
+				r.stats.Hashes.Items++
+				r.stats.Hashes.Touched += hashBytes
+				return binary.BigEndian.Uint64(f.rest[4:])%f.shard.Count == f.shard.Index, nil
+			}
+			// Far ones are found by halving, near ones by stepping.
+			if n := len(f.rest) / hashBytes; n > 16 && binary.BigEndian.Uint32(f.rest[16*hashBytes:]) <= ref {
+				lo, hi := 16, n
+				for lo+1 < hi {
+					mid := (lo + hi) / 2
+					if binary.BigEndian.Uint32(f.rest[mid*hashBytes:]) <= ref {
+						lo = mid
+					} else {
+						hi = mid
+					}
+				}
+				f.rest = f.rest[lo*hashBytes:]
+				continue
+			}
+			f.rest = f.rest[hashBytes:]
+		}
+		page, found := slices.BinarySearch(f.h.first, ref)
+		if !found {
+			page--
+		}
+		if page < 0 || f.rest != nil && page == f.page {
+			return false, r.block.corrupt(hashesName, int64(max(page, 0))<<pageBits, "a series has no hash")
+		}
+		set := &r.scratch.hashes
+		set.begin(f.h.file, slab.Series, &r.stats.Hashes)
+		set.want(int64(page)<<pageBits, 1)
+		if err := set.load(ctx); err != nil {
+			return false, err
+		}
+		data, err := set.page(ctx, uint32(page))
+		if err != nil {
+			return false, err
+		}
+		f.page = page
+		f.rest = data[:min(len(data), hashesAPage*hashBytes)]
+	}
+}

@@ -1,0 +1,274 @@
+package tsblock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"unsafe"
+)
+
+// One in sampleEvery symbols and label values has its place kept in memory.
+const sampleEvery = 32
+
+// A header is what of an index is kept in memory while the block is in use. The pages of its file
+// hold two parts, in this order:
+//
+//   - symbols: as in the index, each a length and that many bytes;
+//   - table: the postings offset table, in runs of at most sampleEvery values of one label name. A value
+//     is a length, that many bytes, how far its list lies behind the end of the list before (a signed
+//     varint; in a run's first from 0), and the bytes of its list (0: unknown).
+type header struct {
+	file    *pagedFile
+	version int   // of the index
+	size    int64 // of the index
+	index   *pagedFile
+
+	series   bounds // of series entries in the index
+	postings bounds // of postings lists
+
+	symbolBase  int64 // version 1: the offset in the index that is symbol reference of the first
+	symbolCount uint64
+	symbolEnd   int64   // in the file
+	symbols     []int64 // where each sampled symbol begins, version 2
+
+	names []labelName // sorted
+
+	text uintptr // bytes that names and values are views of
+}
+
+// bounds are a part of the index.
+type bounds struct{ from, to int64 }
+
+// A labelName is a label name and where its values are.
+type labelName struct {
+	name   string
+	values uint64
+	runs   []valueRun
+	last   string // the last value
+	end    int64  // of its values in the file
+}
+
+// A valueRun begins with value, at that offset of the file.
+type valueRun struct {
+	value string
+	at    int64
+}
+
+// appendTo appends what is kept in memory of the header.
+func (h *header) appendTo(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(h.version))
+	for _, v := range [...]int64{h.series.from, h.series.to, h.postings.from, h.postings.to, h.symbolBase, h.symbolEnd} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	b = binary.AppendUvarint(b, h.symbolCount)
+	b = binary.AppendUvarint(b, uint64(len(h.symbols)))
+	last := int64(0)
+	for _, at := range h.symbols {
+		b = binary.AppendUvarint(b, uint64(at-last))
+		last = at
+	}
+	b = binary.AppendUvarint(b, uint64(len(h.names)))
+	for i := range h.names {
+		n := &h.names[i]
+		b = appendText(b, n.name)
+		b = binary.AppendUvarint(b, n.values)
+		b = binary.AppendUvarint(b, uint64(len(n.runs)))
+		last = 0
+		for _, r := range n.runs {
+			b = appendText(b, r.value)
+			b = binary.AppendUvarint(b, uint64(r.at-last))
+			last = r.at
+		}
+		b = appendText(b, n.last)
+		b = binary.AppendUvarint(b, uint64(n.end-last))
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// errMemoryPart is what is wrong with the memory part of a local file whose checksum is right:
+// another program wrote it.
+var errMemoryPart = errStale{"its memory part does not make sense"}
+
+// parseHeader reads what appendTo appended. Texts are views of b.
+func parseHeader(b []byte, pagesSize int64) (*header, error) {
+	d := decoder{rest: b}
+	h := &header{version: int(d.uvarint()), text: uintptr(cap(b))}
+	for _, v := range [...]*int64{&h.series.from, &h.series.to, &h.postings.from, &h.postings.to, &h.symbolBase, &h.symbolEnd} {
+		*v = d.int63()
+	}
+	h.symbolCount = d.uvarint()
+	h.symbols = make([]int64, d.count(1))
+	last := int64(0)
+	for i := range h.symbols {
+		last += d.int63()
+		h.symbols[i] = last
+		d.check(last >= 0 && last <= h.symbolEnd)
+	}
+	h.names = make([]labelName, d.count(5))
+	for i := range h.names {
+		n := &h.names[i]
+		n.name = d.text()
+		n.values = d.uvarint()
+		n.runs = make([]valueRun, d.count(2))
+		last = 0
+		for j := range n.runs {
+			n.runs[j].value = d.text()
+			last += d.int63()
+			n.runs[j].at = last
+			d.check(last >= h.symbolEnd && last <= pagesSize)
+		}
+		n.last = d.text()
+		n.end = last + d.int63()
+		d.check(n.end >= last && n.end <= pagesSize && len(n.runs) > 0)
+		d.check(i == 0 || h.names[i-1].name < n.name)
+	}
+	wanted := uint64(0)
+	if h.version == 2 {
+		wanted = (h.symbolCount + sampleEvery - 1) / sampleEvery
+	}
+	d.check(len(d.rest) == 0 && h.symbolEnd <= pagesSize && uint64(len(h.symbols)) == wanted)
+	if d.bad {
+		return nil, errMemoryPart
+	}
+	return h, nil
+}
+
+// A decoder reads numbers and texts of a checked part; what does not fit sets bad.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) check(ok bool) { d.bad = d.bad || !ok }
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// int63 reads a number that is a size or an offset.
+func (d *decoder) int63() int64 {
+	v := d.uvarint()
+	d.check(v < 1<<62)
+	return int64(v & (1<<62 - 1))
+}
+
+// count reads how many things follow that take at least size bytes each.
+func (d *decoder) count(size uint64) uint64 {
+	v := d.uvarint()
+	if v > uint64(len(d.rest))/size {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) text() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return ""
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// name returns what there is of a label name, or nil.
+func (h *header) name(name string) *labelName {
+	lo, hi := 0, len(h.names)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if h.names[mid].name < name {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(h.names) && h.names[lo].name == name {
+		return &h.names[lo]
+	}
+	return nil
+}
+
+// run returns the number of the run in which value would be, which is -1 if it would be before
+// all.
+func (n *labelName) run(value string) int {
+	lo, hi := 0, len(n.runs)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if strings.Compare(n.runs[mid].value, value) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
+}
+
+// loadHeader has the header from the local file, which it builds if it cannot be used.
+func (b *Block) loadHeader(ctx context.Context) (*header, error) {
+	if !b.hold() {
+		defer b.letGo()
+		return nil, b.closedError()
+	}
+	defer b.letGo()
+	size, err := b.source.Size(ctx, b.object("index"))
+	if err != nil {
+		return nil, b.failed("size of index", err)
+	}
+	path, id := filepath.Join(b.dir, headerName), identity{b.meta.ULID, size}
+	h, err := b.openHeader(path, id)
+	if err == nil {
+		return h, nil
+	}
+	b.tellDamaged(path, err)
+	b.options.Cache.forget(b.number) // pages may be of what is replaced
+	if err := b.buildHeader(ctx, path, id); err != nil {
+		return nil, err
+	}
+	if h, err = b.openHeader(path, id); err != nil {
+		return nil, b.failed("open the index header just built", err)
+	}
+	return h, nil
+}
+
+// tellDamaged logs why a local file is built anew, unless it is just not there.
+func (b *Block) tellDamaged(path string, err error) {
+	if !errors.Is(err, fs.ErrNotExist) {
+		b.options.Log.Warn("local file cannot be used and is built anew", "block", b.prefix, "file", filepath.Base(path), "error", err)
+	}
+}
+
+func (b *Block) openHeader(path string, id identity) (*header, error) {
+	l, err := openLocal(path, headerFile, id)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parseHeader(l.memory, l.paged)
+	if err != nil {
+		return nil, err
+	}
+	h.size = id.size
+	h.file = l.pages(path, headerFile, func() {
+		removeDamaged(path)
+		b.header.dropThis(h)
+	})
+	h.index = &pagedFile{
+		name: "index", kind: indexFile, size: id.size,
+		read: b.readIndex, costs: CostsOf(b.source),
+	}
+	return h, nil
+}

@@ -1,0 +1,282 @@
+package tsblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/slab"
+)
+
+// batchData are the bytes of a batch's chunks.
+type batchData struct{ ChunkData }
+
+func (d *batchData) release() { d.Release() }
+
+// Data returns chunk j of series i: the byte that says how it is encoded, and its data. The data is a
+// view, valid until DropChunks or Release. Encodings are not looked at: what a reader does
+// not know it passes on to one that may. LoadChunks has to be called before. It does not allocate.
+func (b *Batch) Data(i, j int) (encoding byte, data []byte) { return b.data.At(b.chunkNumber(i, j)) }
+
+// DropChunks gives the bytes of the chunks back, and keeps the rest of the batch. They can be
+// loaded again.
+func (b *Batch) DropChunks() { b.data.Release() }
+
+// LoadChunks reads the data of all chunks of the batch. It plans which ranges to read, reserves
+// what they take in the query's quota, reads them into slabs, and checks the CRC of each chunk; no chunk
+// has an object, a lock or a copy of its own. When it fails nothing stays reserved. A
+// batch whose data is there is left as it is. It costs about ten allocations, however many chunks
+// there are.
+func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
+	if b.released || r.closed {
+		panic("BUG: chunks loaded for a batch or reader that is no more")
+	}
+	if b.chunkCount == 0 || b.data.Len() > 0 {
+		return nil
+	}
+	l := chunkLoad{block: r.block, data: &b.data.ChunkData}
+	err := l.begin(r.account.quota, b.chunkCount)
+	if err == nil {
+		k := 0
+		for i := range b.series {
+			for _, c := range b.series[i].chunks {
+				l.refs[k] = c.Ref
+				k++
+			}
+		}
+		err = l.run(ctx)
+	}
+	r.stats.Chunks.add(&l.usage)
+	return err
+}
+
+// ReadChunks reads the data of the chunks with those references, in any order, into d, which is
+// empty: d.At(i) is then the chunk of refs[i]. What it takes is charged to q, if that is
+// not nil. See Reader.LoadChunks.
+func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d *ChunkData) (Usage, error) {
+	if d.Len() > 0 {
+		panic("BUG: chunks read into data that is not empty")
+	}
+	if len(refs) == 0 {
+		return Usage{}, nil
+	}
+	if !b.hold() {
+		b.letGo()
+		return Usage{}, fmt.Errorf("block %s: %w", b.prefix, ErrClosed)
+	}
+	defer b.letGo()
+	l := chunkLoad{block: b, data: d}
+	err := l.begin(q, len(refs))
+	if err == nil {
+		copy(l.refs, refs)
+		err = l.run(ctx)
+	}
+	return l.usage, err
+}
+
+// A chunkLoad is one loading of chunks: references to ranges, ranges to slabs, slabs to views.
+type chunkLoad struct {
+	block *Block
+	data  *ChunkData
+
+	work  slab.Slab // of refs and order, while it lasts
+	extra int64     // reserved for it and for ranges
+	refs  []uint64  // in the callers' order first, then sorted
+	order []uint32  // of each sorted reference its place before; nil if it was sorted
+
+	names  []segmentName
+	ranges []Range
+	places []location // of ranges in slabs
+	usage  Usage
+}
+
+// A segmentName is the name of a chunk file among the bucket's objects.
+type segmentName struct {
+	segment uint32
+	object  string
+}
+
+// A location says where in the slabs a range goes to.
+type location struct {
+	slab int
+	off  int64
+}
+
+const (
+	chunkRefBytes   = 8
+	chunkOrderBytes = 4
+	chunkRangeBytes = 40 + 16 // of a Range and its place
+)
+
+// begin reserves and lends what n chunks take beside their data.
+func (l *chunkLoad) begin(q *slab.Quota, n int) error {
+	pool := l.block.options.Pool
+	l.data.pool, l.data.quota = pool, q
+	viewSize, workSize := n*chunkViewBytes, n*(chunkRefBytes+chunkOrderBytes)
+	if err := l.data.reserve(pool.Size(viewSize)); err != nil {
+		return l.failed(err)
+	}
+	if err := l.reserveExtra(pool.Size(workSize)); err != nil {
+		return l.failed(err)
+	}
+	l.data.viewsIn = pool.Bytes(viewSize)
+	l.data.views = slab.View[chunkView](l.data.viewsIn, n)
+	l.work = pool.Bytes(workSize)
+	l.refs = slab.View[uint64](l.work, n)
+	return nil
+}
+
+// run plans and reads; refs are filled.
+func (l *chunkLoad) run(ctx context.Context) error {
+	costs := CostsOf(l.block.source)
+	l.sort()
+	o := PlanOptions{Gap: costs.Gap, Estimate: l.block.lengths.estimate(), SegmentSizes: l.block.segmentSizes()}
+	if o.Gap == 0 {
+		o.Gap = -1
+	}
+	plan, err := PlanChunks(make([]Range, 0, 64), l.refs, o)
+	if err != nil {
+		if c, ok := errors.AsType[*CorruptError](err); ok {
+			c.Block = l.block.prefix
+		}
+		return l.failed(err)
+	}
+	l.ranges = plan.Ranges
+	if err := l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes); err != nil {
+		return l.failed(err)
+	}
+	if err := l.lend(); err != nil {
+		return l.failed(err)
+	}
+	err = l.read(ctx, costs.Calls)
+	l.usage.Wasted = l.usage.Fetched - l.usage.Touched
+	if err != nil {
+		return l.failed(err)
+	}
+	l.finish()
+	return nil
+}
+
+// failed gives everything back.
+func (l *chunkLoad) failed(err error) error {
+	l.finish()
+	l.data.Release()
+	return err
+}
+
+// finish gives back what the load needed for itself.
+func (l *chunkLoad) finish() {
+	l.work.Release()
+	if l.data.quota != nil {
+		l.data.quota.Return(slab.Chunks, l.extra)
+	}
+	l.work, l.extra, l.refs, l.order = slab.Slab{}, 0, nil, nil
+}
+
+func (l *chunkLoad) reserveExtra(n int64) error {
+	if l.data.quota == nil {
+		return nil
+	}
+	if err := l.data.quota.Reserve(slab.Chunks, n); err != nil {
+		return err
+	}
+	l.extra += n
+	return nil
+}
+
+// sort brings the references into the order of the files. Series and their chunks mostly are.
+func (l *chunkLoad) sort() {
+	if slices.IsSorted(l.refs) {
+		return
+	}
+	n := len(l.refs)
+	l.order = slab.View[uint32](l.work, n*(chunkRefBytes+chunkOrderBytes)/chunkOrderBytes)[n*chunkRefBytes/chunkOrderBytes:]
+	for i := range l.order {
+		l.order[i] = uint32(i)
+	}
+	refs := l.refs
+	slices.SortFunc(l.order, func(a, b uint32) int {
+		switch {
+		case refs[a] < refs[b]:
+			return -1
+		case refs[a] > refs[b]:
+			return 1
+		}
+		return int(a) - int(b)
+	})
+	slices.Sort(l.refs)
+}
+
+// viewOf returns the view of the k-th of the sorted references.
+func (l *chunkLoad) viewOf(k int) *chunkView {
+	if l.order != nil {
+		k = int(l.order[k])
+	}
+	return &l.data.views[k]
+}
+
+// lend lays the ranges side by side into as few slabs as possible, reserves them, and lends them.
+func (l *chunkLoad) lend() error {
+	l.places = make([]location, len(l.ranges))
+	var bytes int64
+	count := l.pack(func(size int64) { bytes += l.data.pool.Size(int(size)) })
+	if err := l.data.reserve(bytes); err != nil {
+		return err
+	}
+	l.data.slabs = slices.Grow(l.data.slabs, count)
+	l.data.bytes = slices.Grow(l.data.bytes, count)
+	l.pack(func(size int64) { l.data.add(int(size)) })
+	return nil
+}
+
+// pack gives each range its place and calls slabOf for each slab with its size.
+func (l *chunkLoad) pack(slabOf func(size int64)) (count int) {
+	var size int64
+	for i := range l.ranges {
+		n := l.ranges[i].Len
+		if i > 0 && size+n > slab.MaxSlab {
+			slabOf(size)
+			count, size = count+1, 0
+		}
+		l.places[i] = location{count, size}
+		size += n
+	}
+	slabOf(size)
+	return count + 1
+}
+
+// object returns the name of a segment among the bucket's objects.
+func (l *chunkLoad) object(segment uint32) string {
+	i, _ := slices.BinarySearchFunc(l.names, segment, func(n segmentName, s uint32) int { return int(int64(n.segment) - int64(s)) })
+	return l.names[i].object
+}
+
+// name prepares the names of the segments that ranges are of.
+func (l *chunkLoad) name() {
+	for i := range l.ranges {
+		if s := l.ranges[i].Segment; len(l.names) == 0 || l.names[len(l.names)-1].segment != s {
+			l.names = append(l.names, segmentName{s, l.block.object(SegmentFile(s))})
+		}
+	}
+}
+
+// segmentSizes returns the lengths of the chunk files as far as the block's meta.json tells.
+func (b *Block) segmentSizes() []int64 {
+	var sizes []int64
+	for i := range b.meta.Thanos.Files {
+		f := &b.meta.Thanos.Files[i]
+		number, ok := strings.CutPrefix(f.Path, "chunks/")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if !ok || err != nil || n == 0 {
+			continue
+		}
+		if int(n) > len(sizes) {
+			sizes = append(sizes, make([]int64, int(n)-len(sizes))...)
+		}
+		sizes[n-1] = f.Bytes
+	}
+	return sizes
+}

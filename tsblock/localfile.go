@@ -1,0 +1,277 @@
+package tsblock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// A local file keeps what has been derived from a block's index: pages that are read through the cache,
+// and a part that is kept in memory. It ends with a footer:
+//
+//	pages │ memory part │ CRC32C of each page │ footer
+//
+//	footer: magic 8 │ version 4 │ kind 4 │ ULID 16 │ bytes of the index 8 │ bytes of the pages 8
+//	        │ bytes of the memory part 8 │ CRC32C of the memory part 4, of the page sums 4, of the footer 4
+//
+// Numbers are big-endian. A file is written beside its place, synced, and renamed into it.
+const (
+	localMagic   = "TAREBLK\n"
+	localVersion = 1
+	footerBytes  = 8 + 4 + 4 + 16 + 8 + 8 + 8 + 4 + 4 + 4
+
+	// maxMemoryPart is more than any block's: 4 GiB of label values sampled one in 32.
+	maxMemoryPart = 1 << 30
+)
+
+// Names of the local files.
+const (
+	headerName = "index-header"
+	hashesName = "series-hashes"
+)
+
+// errStale is what is wrong with a local file that is to be built anew.
+type errStale struct{ reason string }
+
+func (e errStale) Error() string { return e.reason }
+
+// An identity says which index a local file was made from.
+type identity struct {
+	block ulid.ULID
+	size  int64 // of the index
+}
+
+// A localFile is one that has been opened: the part that is kept in memory, and how pages are read.
+type localFile struct {
+	memory []byte
+	sums   []uint32
+	paged  int64
+}
+
+// openLocal reads footer, memory part and page sums of a local file and checks them. It answers
+// an error with fs.ErrNotExist if there is none, and errStale if it cannot be used.
+func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var footer [footerBytes]byte
+	if info.Size() < footerBytes {
+		return nil, errStale{"it is too short"}
+	}
+	if _, err := f.ReadAt(footer[:], info.Size()-footerBytes); err != nil {
+		return nil, err
+	}
+	be := binary.BigEndian
+	b := footer[:]
+	switch {
+	case string(b[:8]) != localMagic:
+		return nil, errStale{"it does not end as it should"}
+	case crc32.Checksum(b[:footerBytes-4], castagnoli) != be.Uint32(b[footerBytes-4:]):
+		return nil, errStale{"its footer has a checksum mismatch"}
+	case be.Uint32(b[8:]) != localVersion:
+		return nil, errStale{fmt.Sprintf("it has version %d", be.Uint32(b[8:]))}
+	case fileKind(be.Uint32(b[12:])) != kind:
+		return nil, errStale{"it is a file of another kind"}
+	case ulid.ULID(b[16:32]) != id.block || int64(be.Uint64(b[32:])) != id.size:
+		return nil, errStale{"it belongs to another index"}
+	}
+	paged, memory := int64(be.Uint64(b[40:])), int64(be.Uint64(b[48:]))
+	pages := (paged + PageSize - 1) >> pageBits
+	if paged < 0 || memory < 0 || memory > maxMemoryPart || paged > info.Size() || paged+memory+4*pages+footerBytes != info.Size() {
+		return nil, errStale{"its parts do not add up to its size"}
+	}
+	rest := make([]byte, memory+4*pages)
+	if _, err := f.ReadAt(rest, paged); err != nil && (len(rest) > 0 || !errors.Is(err, io.EOF)) {
+		return nil, err
+	}
+	l := &localFile{memory: rest[:memory:memory], sums: make([]uint32, pages), paged: paged}
+	if crc32.Checksum(l.memory, castagnoli) != be.Uint32(b[56:]) || crc32.Checksum(rest[memory:], castagnoli) != be.Uint32(b[60:]) {
+		return nil, errStale{"it has a checksum mismatch"}
+	}
+	for i := range l.sums {
+		l.sums[i] = be.Uint32(rest[memory+4*int64(i):])
+	}
+	return l, nil
+}
+
+// pages returns the file's pages for reading through the cache. The file is opened for each read: blocks
+// are many, open files are few, and a page that is used is in the cache.
+func (l *localFile) pages(path string, kind fileKind, damaged func()) *pagedFile {
+	return &pagedFile{
+		name: filepath.Base(path), kind: kind, size: l.paged, sums: l.sums, damaged: damaged,
+		costs: Costs{Gap: dirGap, Calls: 1},
+		read: func(_ context.Context, dst []byte, off int64) error {
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if n, err := f.ReadAt(dst, off); n < len(dst) {
+				return fmt.Errorf("read %s at %d: %w", path, off, err)
+			}
+			return nil
+		},
+	}
+}
+
+// A localWriter writes a local file.
+type localWriter struct {
+	path string
+	f    *os.File
+	page []byte // begun
+	sums []byte
+	n    int64 // bytes of pages
+}
+
+// createLocal begins a file that will be at path. What others began and did not end is removed: they were
+// killed, or everybody who waited for them has left.
+func createLocal(path string) (*localWriter, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	begun, err := filepath.Glob(path + ".*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range begun {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	return &localWriter{path: path, f: f, page: make([]byte, 0, PageSize)}, nil
+}
+
+// write adds b to the pages.
+func (w *localWriter) write(b []byte) error {
+	w.n += int64(len(b))
+	for len(b) > 0 {
+		k := min(len(b), PageSize-len(w.page))
+		w.page = append(w.page, b[:k]...)
+		b = b[k:]
+		if len(w.page) == PageSize {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pad goes on at the next page.
+func (w *localWriter) pad() error {
+	if len(w.page) == 0 {
+		return nil
+	}
+	return w.write(make([]byte, PageSize-len(w.page)))
+}
+
+func (w *localWriter) flush() error {
+	if len(w.page) == 0 {
+		return nil
+	}
+	w.sums = binary.BigEndian.AppendUint32(w.sums, crc32.Checksum(w.page, castagnoli))
+	_, err := w.f.Write(w.page)
+	w.page = w.page[:0]
+	return err
+}
+
+// commit ends the file with the part that is kept in memory and puts it into its place.
+func (w *localWriter) commit(kind fileKind, id identity, memory []byte) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	be := binary.BigEndian
+	b := make([]byte, 0, footerBytes)
+	b = append(b, localMagic...)
+	b = be.AppendUint32(b, localVersion)
+	b = be.AppendUint32(b, uint32(kind))
+	b = append(b, id.block[:]...)
+	b = be.AppendUint64(b, uint64(id.size))
+	b = be.AppendUint64(b, uint64(w.n))
+	b = be.AppendUint64(b, uint64(len(memory)))
+	b = be.AppendUint32(b, crc32.Checksum(memory, castagnoli))
+	b = be.AppendUint32(b, crc32.Checksum(w.sums, castagnoli))
+	b = be.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	for _, part := range [][]byte{memory, w.sums, b} {
+		if _, err := w.f.Write(part); err != nil {
+			return err
+		}
+	}
+	if err := w.f.Sync(); err != nil {
+		return err
+	}
+	if err := w.f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(w.f.Name(), w.path); err != nil {
+		return err
+	}
+	w.f = nil
+	return syncDir(filepath.Dir(w.path))
+}
+
+// abandon removes what has been written, unless it was committed.
+func (w *localWriter) abandon() {
+	if w.f != nil {
+		_ = w.f.Close() // it is removed, so nothing is lost
+		_ = os.Remove(w.f.Name())
+	}
+}
+
+// syncDir makes renames in a directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// removeDamaged removes a local file, so that the next to need it makes it anew.
+func removeDamaged(path string) {
+	_ = os.Remove(path) // if it stays, its checksums tell the next one
+}
+
+// removeLocal removes the local files of a block, and its directory if nothing else is in it.
+func removeLocal(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		base := filepath.Base(name)
+		ours := base == headerName || base == hashesName
+		for _, of := range [...]string{headerName, hashesName} {
+			if match, _ := filepath.Match(of+".*.tmp", base); match {
+				ours = true
+			}
+		}
+		if ours {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	_ = os.Remove(dir) // it stays if others have files in it
+	return nil
+}

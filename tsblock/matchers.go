@@ -1,0 +1,300 @@
+package tsblock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/slab"
+)
+
+// checkEvery is how many values are looked at between two looks at the context.
+const checkEvery = 1024
+
+// errAllPostings answers the matcher that stands for all series beside others.
+var errAllPostings = errors.New("the matcher of all series stands beside others")
+
+// Postings returns the series that all matchers match, as Prometheus' PostingsForMatchers does: a
+// label that a series does not have is the empty string; no matchers at all match nothing; and
+// the one of an empty name and value matches everything.
+//
+// The matchers of one name are one condition on its values. If none of the values may be missing,
+// the lists of the values that satisfy it are intersected with the others', the cheapest
+// first; otherwise the lists of the values that do not are taken away. Lists are charged before they
+// are read.
+func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings, error) {
+	if _, err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	if len(ms) == 0 {
+		return &Postings{}, nil
+	}
+	if len(ms) == 1 && ms[0].Name == "" && ms[0].Value == "" {
+		return r.allPostings(ctx)
+	}
+	r.scratch.ranges = r.scratch.ranges[:0]
+	var place [8]selection
+	selections := place[:0]
+	for i, m := range ms {
+		if m.Name == "" && m.Value == "" {
+			return nil, errAllPostings
+		}
+		if slices.ContainsFunc(ms[:i], func(o *labels.Matcher) bool { return o.Name == m.Name }) {
+			continue
+		}
+		s, any, err := r.selectValues(ctx, m.Name, ms[i:])
+		if err != nil {
+			return nil, err
+		}
+		if s.subtract && !any {
+			continue // nothing to take away
+		}
+		if !any {
+			return &Postings{}, nil
+		}
+		selections = append(selections, s)
+	}
+	slices.SortFunc(selections, func(a, b selection) int {
+		switch {
+		case a.subtract != b.subtract && b.subtract:
+			return -1
+		case a.subtract != b.subtract:
+			return 1
+		}
+		return cmp.Compare(a.bytes, b.bytes)
+	})
+	return r.combine(ctx, selections)
+}
+
+// combine reads selections, those to intersect first, and stops when nothing can be left.
+func (r *Reader) combine(ctx context.Context, selections []selection) (*Postings, error) {
+	p := &Postings{most: -1}
+	var sets, less []stream
+	for i := range selections {
+		s := &selections[i]
+		if s.subtract && sets == nil {
+			all, err := r.allPostings(ctx)
+			if err != nil || all.root == nil {
+				return all, err
+			}
+			sets, p.most = append(sets, all.root), all.most
+		}
+		refs, err := r.expand(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case s.subtract:
+			less = append(less, &list{refs})
+		case len(refs) == 0:
+			return &Postings{}, nil
+		default:
+			sets = append(sets, &list{refs})
+			if p.most < 0 || len(refs) < p.most {
+				p.most = len(refs)
+			}
+		}
+	}
+	if sets == nil { // every matcher matches everything
+		return r.allPostings(ctx)
+	}
+	p.root = sets[0]
+	if len(sets) > 1 {
+		p.root = &intersection{sets}
+	}
+	if len(less) > 0 {
+		p.root = &difference{p.root, less}
+	}
+	return p, nil
+}
+
+// allPostings returns all series of the block.
+func (r *Reader) allPostings(ctx context.Context) (*Postings, error) {
+	n := r.head.name("")
+	if n == nil {
+		return &Postings{}, nil
+	}
+	from := len(r.scratch.ranges)
+	s := selection{from: from, to: from}
+	if err := r.lookUp(ctx, &s, n, []string{""}, func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	refs, err := r.expand(ctx, &s)
+	r.scratch.ranges = r.scratch.ranges[:from]
+	if err != nil || len(refs) == 0 {
+		return &Postings{}, err
+	}
+	return &Postings{root: &list{refs}, most: len(refs)}, nil
+}
+
+// A condition is what the matchers of one name say of its values.
+type condition struct {
+	name     string
+	ms       []*labels.Matcher // of any name: those of others are passed over
+	required bool              // the label must not be missing
+}
+
+// holds reports whether all matchers match.
+func (c *condition) holds(value string) bool {
+	for _, m := range c.ms {
+		if m.Name == c.name && !m.Matches(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// anything reports whether m matches every string that is not empty.
+func anything(m *labels.Matcher) bool {
+	switch m.Type {
+	case labels.MatchRegexp:
+		return m.Value == ".*" || m.Value == ".+"
+	case labels.MatchNotEqual, labels.MatchNotRegexp:
+		return m.Value == ""
+	}
+	return false
+}
+
+// selectValues selects the lists of a label name for the matchers of that name among ms. any is
+// false if there is none.
+func (r *Reader) selectValues(ctx context.Context, name string, ms []*labels.Matcher) (s selection, any bool, err error) {
+	s.from = len(r.scratch.ranges)
+	s.to = s.from
+	c := condition{name: name, ms: ms}
+	all := true // every value satisfies it
+	for _, m := range ms {
+		if m.Name == name {
+			if m.Type == labels.MatchNotRegexp && m.Value == ".*" {
+				return s, false, nil // nothing satisfies it
+			}
+			c.required = c.required || !m.Matches("")
+			all = all && anything(m)
+		}
+	}
+	s.subtract = !c.required
+	n := r.head.name(name)
+	if n == nil || s.subtract && all {
+		return s, false, nil
+	}
+	wanted := c.holds
+	if s.subtract {
+		wanted = func(value string) bool { return !c.holds(value) }
+	}
+	if all {
+		wanted = nil
+	}
+	if values, ok := c.values(s.subtract); ok {
+		err = r.lookUp(ctx, &s, n, values, wanted)
+	} else {
+		err = r.scan(ctx, &s, n, c.prefix(s.subtract), wanted)
+	}
+	return s, s.lists > 0, err
+}
+
+// values returns the values among which are all that can be wanted, if the matchers name them: those of
+// an equality or of a regular expression that is a set, or when they are to be taken away, of
+// negations of these.
+func (c *condition) values(subtract bool) ([]string, bool) {
+	var values []string
+	for _, m := range c.ms {
+		if m.Name != c.name {
+			continue
+		}
+		var some []string
+		switch {
+		case m.Type == labels.MatchEqual && !subtract, m.Type == labels.MatchNotEqual && subtract:
+			some = []string{m.Value}
+		case m.Type == labels.MatchRegexp && !subtract, m.Type == labels.MatchNotRegexp && subtract:
+			if some = m.SetMatches(); len(some) == 0 {
+				some = nil
+			}
+		}
+		switch {
+		case some == nil && subtract:
+			return nil, false // this one takes others away
+		case some == nil:
+		case subtract:
+			values = append(values, some...)
+		default:
+			return some, true // the other matchers are tested on these
+		}
+	}
+	return values, values != nil
+}
+
+// prefix returns what all wanted values begin with.
+func (c *condition) prefix(subtract bool) string {
+	longest, of := "", 0
+	for _, m := range c.ms {
+		if m.Name != c.name {
+			continue
+		}
+		of++
+		if p := m.Prefix(); len(p) > len(longest) && (m.Type == labels.MatchRegexp && !subtract || m.Type == labels.MatchNotRegexp && subtract) {
+			longest = p
+		}
+	}
+	if subtract && of > 1 {
+		return "" // the others take away other values
+	}
+	return longest
+}
+
+// lookUp selects the lists of those of the values that are there and wanted. Values are sorted in place of
+// a copy, since they may be the matcher's own.
+func (r *Reader) lookUp(ctx context.Context, s *selection, n *labelName, values []string, wanted func(string) bool) error {
+	if !slices.IsSorted(values) {
+		values = slices.Clone(values)
+		slices.Sort(values)
+	}
+	var t tableWalk
+	at := -1 // the run in which the walk is
+	have := false
+	defer r.scratch.local.reset()
+	for i, value := range values {
+		if i > 0 && values[i-1] == value || value > n.last || wanted != nil && !wanted(value) {
+			continue
+		}
+		run := n.run(value)
+		if run < 0 {
+			continue
+		}
+		if run != at {
+			if at < 0 {
+				t = r.walkTable(n, run, slab.Postings, PageSize)
+			} else {
+				t.jump(n, run)
+			}
+			at, have = run, false
+		}
+		// The walk may stand at a value past the one before: it is looked at again.
+		for !have || string(t.value) < value {
+			var err error
+			if have, err = t.next(ctx); err != nil {
+				return err
+			}
+			if !have {
+				break
+			}
+		}
+		if have && string(t.value) == value {
+			if err := r.choose(s, t.off, t.size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scan selects the lists of the values with a prefix that are wanted; of all, without wanted.
+func (r *Reader) scan(ctx context.Context, s *selection, n *labelName, prefix string, wanted func(string) bool) error {
+	return r.eachValue(ctx, n, prefix, slab.Postings, func(value string, off, size int64) (bool, error) {
+		if wanted != nil && !wanted(value) {
+			return true, nil
+		}
+		return true, r.choose(s, off, size)
+	})
+}

@@ -1,0 +1,451 @@
+package tsblock
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/taredb/tare/slab"
+)
+
+// How series are read.
+const (
+	firstWindow = 1024 // series that are read ahead at first
+	maxWindow   = 4096
+	windowPages = 256 // 4 MiB are pinned at once
+
+	// entryGuess is what a series entry is taken to be at least when its pages are fetched; longer
+	// ones whose next page is not there cost another read.
+	entryGuess = 512
+
+	// chunkGuess is what is planned for a chunk whose size its neighbours do not tell, as long as
+	// no chunk of the block has been read.
+	chunkGuess = 1024
+
+	// DefaultBatchBytes is how many bytes of chunks a batch is planned for unless told otherwise.
+	DefaultBatchBytes = 4 << 20
+)
+
+// A Select says what of the series is wanted.
+type Select struct {
+	MinTime, MaxTime int64 // milliseconds, both inclusive
+	Shard            Shard
+
+	// SkipChunks has batches without chunks. The series are the same.
+	SkipChunks bool
+
+	// Keep, if it is not nil, tells from a series' labels, which are sorted by name and not to be
+	// kept, whether the series is wanted. Those that are not are left out before anything is
+	// planned for their chunks.
+	Keep func([]Label) bool
+
+	// BatchBytes is how many bytes of chunks a batch is planned for; one series that has more is
+	// a batch of its own. Default: DefaultBatchBytes.
+	BatchBytes int64
+}
+
+// A SeriesReader reads the series of some postings, a batch at a time. It is valid until its Reader is
+// closed, and no other method of the Reader may be called between its first Next and its last,
+// but LoadChunks.
+type SeriesReader struct {
+	reader   *Reader
+	postings *Postings
+	query    Select
+	every    bool // also series without chunks in the range
+
+	begun  bool
+	size   int // of the next window
+	next   int // in scratch.window
+	ended  bool
+	sifted bool // the window's entries have been read once, and counted
+	filter *shardFilter
+	mean   int64 // of the entries read so far
+	chunk  int64 // planned for a chunk whose size nothing tells
+	err    error
+}
+
+// Series returns a reader of the series that p names. Series that have no chunk with a part in the time
+// range are left out, as in Prometheus; they come in the order of the index, which is
+// that of their labels.
+func (r *Reader) Series(p *Postings, s Select) *SeriesReader {
+	if s.BatchBytes <= 0 {
+		s.BatchBytes = DefaultBatchBytes
+	}
+	return &SeriesReader{reader: r, postings: p, query: s, size: firstWindow, mean: entryGuess}
+}
+
+// Next returns the next batch, which the caller releases, and io.EOF when there are no more. The
+// bytes that it takes are reserved before. It costs a few allocations a batch, whatever the
+// number of series.
+func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	b, err := s.batch(ctx)
+	if err != nil {
+		s.err = err
+	}
+	return b, err
+}
+
+func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
+	if _, err := s.reader.begin(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		if !s.begun || s.next == len(s.reader.scratch.window) {
+			if err := s.refill(ctx); err != nil {
+				return nil, err
+			}
+			if s.query.Keep != nil {
+				if err := s.sift(ctx); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		b := newBatch(s.reader.block, s.reader.account.quota)
+		s.chunk = s.reader.block.lengths.mean(chunkGuess)
+		err := s.decode(ctx, b)
+		if err == nil && b.Len() > 0 {
+			return b, nil
+		}
+		b.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// refill has the references of the next window, and pins the pages of their entries.
+func (s *SeriesReader) refill(ctx context.Context) error {
+	r := s.reader
+	if s.ended {
+		return io.EOF
+	}
+	s.begun = true
+	if s.filter == nil && !s.query.Shard.All() {
+		h, err := r.block.hashes.get(ctx, r.block.options.Loads)
+		if err != nil {
+			return err
+		}
+		s.filter = &shardFilter{h: h, shard: s.query.Shard}
+	}
+	size := min(s.size, max(s.postings.Most(), 1))
+	window, err := room(r, r.scratch.window[:0], size)
+	if err != nil {
+		return err
+	}
+	set := &r.scratch.index
+	set.begin(r.head.index, slab.Series, &r.stats.Series)
+	for len(window) < size && len(set.pins) < windowPages {
+		if !s.postings.Next() {
+			s.ended = true
+			break
+		}
+		ref := s.postings.At()
+		if s.filter != nil {
+			ok, err := s.filter.has(ctx, r, ref)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				r.stats.Foreign++
+				continue
+			}
+		}
+		off := r.head.seriesOffset(ref)
+		if off < r.head.series.from || off >= r.head.series.to {
+			return r.block.corrupt("index", off, fmt.Sprintf("series %d lies outside of the series", ref))
+		}
+		window = append(window, ref)
+		set.want(off, min(max(s.mean, entryGuess), PageSize))
+	}
+	r.scratch.window, s.next, s.sifted = window, 0, false
+	s.size = min(2*s.size, maxWindow)
+	if len(window) == 0 {
+		return io.EOF
+	}
+	return set.load(ctx)
+}
+
+// seriesOffset is where in the index a series entry is.
+func (h *header) seriesOffset(ref uint32) int64 {
+	if h.version == 1 {
+		return int64(ref)
+	}
+	return int64(ref) * seriesAlign
+}
+
+// decode reads series of the window into b until that is full, and resolves their labels.
+func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
+	r := s.reader
+	sc := r.scratch
+	left := sc.window[s.next:]
+	if err := b.account.reserve(slab.Series, b.seriesArena.Need(len(left))); err != nil {
+		return err
+	}
+	series := b.seriesArena.Make(len(left))
+	n := 0
+	sc.slots = sc.slots[:0]
+	var before seriesPlan
+	for _, ref := range left {
+		body, off, err := s.entry(ctx, ref)
+		if err != nil {
+			return err
+		}
+		slots := len(sc.slots)
+		p, err := s.series(body, off)
+		if err != nil {
+			return err
+		}
+		if !s.query.SkipChunks {
+			b.planned += before.correction(&p)
+			if n > 0 && b.planned+p.bytes > s.query.BatchBytes {
+				sc.slots = sc.slots[:slots]
+				break
+			}
+		}
+		before = p
+		s.next++
+		if p.count == 0 && !s.every {
+			sc.slots = sc.slots[:slots]
+			r.stats.Outside++
+			continue
+		}
+		e := &series[n]
+		*e = seriesEntry{ref: ref, first: int32(b.chunkCount)}
+		pairs := (len(sc.slots) - slots) / 2
+		if err := b.account.reserve(slab.Series, b.labelArena.Need(pairs)); err != nil {
+			return err
+		}
+		e.labels = b.labelArena.Make(pairs)
+		if !s.query.SkipChunks {
+			if err := b.account.reserve(slab.Series, b.chunkArena.Need(p.count)); err != nil {
+				return err
+			}
+			e.chunks = b.chunkArena.Make(p.count)
+			copy(e.chunks, sc.chunks)
+			b.chunkCount += p.count
+			b.planned += p.bytes
+		}
+		n++
+	}
+	b.series = series[:n:n]
+	if n == 0 {
+		return nil
+	}
+	if err := s.resolve(ctx, &b.text, &b.account); err != nil {
+		return err
+	}
+	slots := sc.slots
+	for i := range b.series {
+		set := b.series[i].labels
+		sc.texts(set, slots)
+		slots = slots[2*len(set):]
+	}
+	return nil
+}
+
+// resolve finds the texts of the symbols in scratch.slots, and keeps them in text. Symbols become
+// slots as they come, so that each is resolved once.
+func (s *SeriesReader) resolve(ctx context.Context, text *textArena, a *account) error {
+	r := s.reader
+	sc := r.scratch
+	sc.symbols.reset()
+	for i, symbol := range sc.slots {
+		slot, err := sc.symbols.slot(r, symbol)
+		if err != nil {
+			return err
+		}
+		sc.slots[i] = slot
+	}
+	return r.resolveSymbols(ctx, &sc.symbols, func(symbol []byte) (string, error) { return text.add(symbol, a) })
+}
+
+// texts makes the labels that the first of the slots name.
+func (s *scratch) texts(set []Label, slots []uint32) {
+	for i := range set {
+		set[i] = Label{s.symbols.texts[slots[2*i]], s.symbols.texts[slots[2*i+1]]}
+	}
+}
+
+// each calls f for each series, with its symbols in scratch.slots, whatever its chunks.
+func (s *SeriesReader) each(ctx context.Context, f func() error) error {
+	sc := s.reader.scratch
+	for {
+		if err := s.refill(ctx); err == io.EOF { //nolint:errorlint // a wrapped one is a source's error, not the end
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, ref := range sc.window {
+			body, off, err := s.entry(ctx, ref)
+			if err != nil {
+				return err
+			}
+			sc.slots = sc.slots[:0]
+			if _, err := s.series(body, off); err != nil {
+				return err
+			}
+			if err := f(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// entry returns the body of a series entry, whose checksum is right, and where it begins.
+func (s *SeriesReader) entry(ctx context.Context, ref uint32) ([]byte, int64, error) {
+	r := s.reader
+	set := &r.scratch.index
+	off := r.head.seriesOffset(ref)
+	data, err := set.page(ctx, uint32(off>>pageBits))
+	if err != nil {
+		return nil, 0, err
+	}
+	data = data[off&(PageSize-1):]
+	length, k := uvarint(data)
+	if k <= 0 {
+		// The length may go on in the next page.
+		if data, err = set.view(ctx, off, int(min(binary.MaxVarintLen32, r.head.size-off))); err != nil {
+			return nil, 0, err
+		}
+		if length, k = uvarint(data); k <= 0 {
+			return nil, 0, r.block.corrupt("index", off, "series: "+badVarint)
+		}
+	}
+	if length > uint64(r.head.series.to-off) || off+int64(k)+int64(length)+4 > r.head.series.to {
+		return nil, 0, r.block.corrupt("index", off, "series: "+badLength)
+	}
+	n := k + int(length) + 4
+	if n > len(data) {
+		if data, err = set.view(ctx, off, n); err != nil {
+			return nil, 0, err
+		}
+	}
+	body := data[k : k+int(length)]
+	if binary.BigEndian.Uint32(data[k+int(length):]) != crc32.Checksum(body, castagnoli) {
+		return nil, 0, r.block.corrupt("index", off, "series: "+badChecksum)
+	}
+	s.mean = (7*s.mean + int64(n)) / 8
+	if !s.sifted {
+		r.stats.Series.Items++
+		r.stats.Series.Touched += int64(n)
+	}
+	return body, off, nil
+}
+
+// A seriesPlan is what the chunks of a series that have a part in the time range are planned to take.
+type seriesPlan struct {
+	count int   // of them
+	bytes int64 // of all of them
+	tail  int64 // of bytes, those of the series' last chunk: guessed; 0 if it is not wanted
+
+	first, last uint64 // references of the series' first and last chunk; 0 if it has none
+}
+
+// correction returns by how much the bytes of p are wrong, as the series after it tells. Chunks mostly
+// lie in the order of their series, so that p's last chunk ends where next's first begins, if that
+// is near. If it is far, others lie between them.
+func (p *seriesPlan) correction(next *seriesPlan) int64 {
+	if p.tail == 0 || next.first <= p.last || next.first>>32 != p.last>>32 {
+		return 0
+	}
+	if n := int64(next.first - p.last); n <= 2*p.tail {
+		return n - p.tail
+	}
+	return 0
+}
+
+// series decodes an entry: its symbols are appended to scratch.slots, the chunks with a part in the time
+// range are in scratch.chunks.
+func (s *SeriesReader) series(b []byte, off int64) (seriesPlan, error) {
+	r := s.reader
+	sc := r.scratch
+	var err error
+	d := decoder{rest: b}
+	pairs := d.count(2)
+	if sc.slots, err = room(r, sc.slots, int(2*pairs)); err != nil {
+		return seriesPlan{}, err
+	}
+	for range 2 * pairs {
+		symbol := d.short()
+		if symbol>>32 != 0 {
+			d.bad = true
+		}
+		sc.slots = append(sc.slots, uint32(symbol))
+	}
+	chunks := d.count(3)
+	if sc.chunks, err = room(r, sc.chunks[:0], int(chunks)); err != nil {
+		return seriesPlan{}, err
+	}
+	out := sc.chunks
+	// before is the reference of the chunk before, if that was taken: where this one begins, it ends.
+	var p seriesPlan
+	var before uint64
+	taken, known, total := false, int64(0), int64(0)
+	var at int64
+	var ref uint64
+	for i := range chunks {
+		var from, to int64
+		if i == 0 {
+			from = unzigzag(d.short())
+			to = from + int64(d.short())
+			ref = d.short()
+			p.first = ref
+		} else {
+			from = at + int64(d.short())
+			to = from + int64(d.short())
+			ref += uint64(unzigzag(d.short()))
+		}
+		at = to
+		if taken && ref > before && ref>>32 == before>>32 {
+			known++
+			total += int64(ref - before)
+		}
+		taken = to >= s.query.MinTime && from <= s.query.MaxTime
+		before = ref
+		if taken {
+			out = append(out, Chunk{Ref: ref, MinTime: from, MaxTime: to})
+		}
+	}
+	sc.chunks = out
+	if d.bad {
+		return seriesPlan{}, r.block.corrupt("index", off, "series entry does not make sense")
+	}
+	// Chunks of unknown size are taken to be as the series' others, or the block's.
+	guess := s.chunk
+	if known > 0 {
+		guess = total / known
+	}
+	p.count, p.last = len(out), ref
+	p.bytes = total + guess*(int64(len(out))-known)
+	if taken {
+		p.tail = guess
+	}
+	return p, nil
+}
+
+// short reads a number that mostly has one to three bytes.
+func (d *decoder) short() uint64 {
+	if b := d.rest; len(b) >= 2 {
+		if b[0] < 0x80 {
+			d.rest = b[1:]
+			return uint64(b[0])
+		}
+		if b[1] < 0x80 {
+			d.rest = b[2:]
+			return uint64(b[0]&0x7f) | uint64(b[1])<<7
+		}
+		if len(b) >= 3 && b[2] < 0x80 {
+			d.rest = b[3:]
+			return uint64(b[0]&0x7f) | uint64(b[1]&0x7f)<<7 | uint64(b[2])<<14
+		}
+	}
+	return d.uvarint()
+}
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }

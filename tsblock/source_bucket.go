@@ -1,0 +1,108 @@
+package tsblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// Objects is what a BucketSource needs of a bucket. objstore.Bucket has it, with A being
+// objstore.ObjectAttributes: any struct with a field Size of type int64 will do.
+type Objects[A any] interface {
+	// GetRange returns a reader of length bytes of the object from off on, or of fewer if
+	// the object ends before.
+	GetRange(ctx context.Context, name string, off, length int64) (io.ReadCloser, error)
+	Attributes(ctx context.Context, name string) (A, error)
+}
+
+// A BucketSource reads objects of a bucket by ranges. A call of ReadRange is one call of GetRange.
+type BucketSource[A any] struct {
+	objects Objects[A]
+	size    []int // index of the field Size of A
+	costs   Costs
+}
+
+var _ Source = (*BucketSource[struct{ Size int64 }])(nil)
+
+// Bucket returns a source of a bucket's objects, with the costs of one behind a network.
+func Bucket[A any](b Objects[A]) *BucketSource[A] {
+	return BucketWithCosts(b, Costs{Gap: DefaultGap, Calls: DefaultCalls})
+}
+
+// BucketWithCosts returns a source of a bucket's objects.
+func BucketWithCosts[A any](b Objects[A], c Costs) *BucketSource[A] {
+	t := reflect.TypeFor[A]()
+	if t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("BUG: attributes of objects are a %s, which has no size", t))
+	}
+	size, ok := t.FieldByName("Size")
+	if !ok || size.Type.Kind() != reflect.Int64 {
+		panic(fmt.Sprintf("BUG: attributes of objects are a %s, which has no size", t))
+	}
+	return &BucketSource[A]{objects: b, size: size.Index, costs: c}
+}
+
+// Costs implements the method that CostsOf looks for.
+func (s *BucketSource[A]) Costs() Costs { return s.costs }
+
+// ReadRange implements Source.
+func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	r, err := s.objects.GetRange(ctx, name, off, int64(len(dst)))
+	if err != nil {
+		return 0, err
+	}
+	n, err := fill(r, dst)
+	closed := r.Close()
+	switch {
+	case n == len(dst):
+		return n, nil // all is there: what Close says about it does not matter
+	case !errors.Is(err, io.EOF):
+		return n, err
+	case ctx.Err() != nil:
+		return n, context.Cause(ctx) // an ended context can look like an ended object
+	case closed != nil:
+		return n, closed // and so can a connection that broke
+	default:
+		return n, io.EOF
+	}
+}
+
+// fill reads until dst is full or r has an error. That is not io.ReadFull, for which a body that
+// ends and one that was cut off are the same.
+func fill(r io.Reader, dst []byte) (n int, err error) {
+	for idle := 0; n < len(dst) && err == nil; {
+		var m int
+		m, err = r.Read(dst[n:])
+		n += m
+		if idle++; m > 0 {
+			idle = 0
+		} else if idle == maxIdle && err == nil {
+			err = io.ErrNoProgress
+		}
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = ErrCut
+	}
+	return n, err
+}
+
+// maxIdle is how often a body may give nothing and no error.
+const maxIdle = 100
+
+// ErrCut says that a bucket's answer has ended before its announced length. It is not the end of the
+// object.
+var ErrCut = errors.New("the bucket's answer breaks off")
+
+// Size implements Source.
+func (s *BucketSource[A]) Size(ctx context.Context, name string) (int64, error) {
+	a, err := s.objects.Attributes(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return reflect.ValueOf(a).FieldByIndex(s.size).Int(), nil
+}

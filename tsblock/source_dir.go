@@ -1,0 +1,227 @@
+package tsblock
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxOpenFiles is how many files a DirSource keeps open when nobody reads them.
+	maxOpenFiles = 128
+
+	// dirGap is how many bytes of a file in the system's cache are read in about the time of
+	// another call.
+	dirGap = 16 << 10
+)
+
+// A DirSource reads objects that are files below a directory, by pread. Files are not mapped: that
+// one is cut short while it is read is an error here, and would be the end of the process there.
+type DirSource struct {
+	path string
+
+	mu             sync.Mutex
+	files          map[string]*openFile // by name, the ones that may be used again
+	newest, oldest *openFile            // of files, by last use
+}
+
+var _ Source = (*DirSource)(nil)
+
+// An openFile is a descriptor that is kept for the next reader.
+type openFile struct {
+	name string
+	fd   int
+
+	// Under the source's mu.
+	users        int
+	kept         bool // is in files
+	newer, older *openFile
+}
+
+// Dir returns a source of the files below path. It keeps up to 128 of them open; Close gives them
+// back.
+func Dir(path string) *DirSource {
+	return &DirSource{path: path, files: make(map[string]*openFile)}
+}
+
+// Costs implements the method that CostsOf looks for.
+func (*DirSource) Costs() Costs { return Costs{Gap: dirGap, Calls: 1} }
+
+// ReadRange implements Source. It does not allocate when the file is open.
+func (d *DirSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	f, err := d.open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer d.letGo(f)
+	for n := 0; ; {
+		m, err := unix.Pread(f.fd, dst[n:], off+int64(n))
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return n, &fs.PathError{Op: "read", Path: name, Err: err}
+		case m == 0:
+			return n, io.EOF
+		}
+		if n += m; n == len(dst) {
+			return n, nil
+		}
+	}
+}
+
+// Size implements Source.
+func (d *DirSource) Size(ctx context.Context, name string) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	f, err := d.open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer d.letGo(f)
+	var stat unix.Stat_t
+	if err := unix.Fstat(f.fd, &stat); err != nil {
+		return 0, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return stat.Size, nil
+}
+
+// Close closes the files that nobody reads. The source remains usable.
+func (d *DirSource) Close() error {
+	d.mu.Lock()
+	gone := d.dropLocked(func(*openFile) bool { return true })
+	d.mu.Unlock()
+	return closeFiles(gone)
+}
+
+// open returns the file, which letGo gives back.
+func (d *DirSource) open(name string) (*openFile, error) {
+	d.mu.Lock()
+	if f := d.files[name]; f != nil {
+		f.users++
+		d.unlink(f)
+		d.link(f)
+		d.mu.Unlock()
+		return f, nil
+	}
+	d.mu.Unlock()
+	f, err := d.openNew(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	// Another reader may have been faster: then this file is closed after its use.
+	var gone []*openFile
+	if d.files[name] == nil {
+		d.files[name], f.kept = f, true
+		d.link(f)
+		gone = d.dropLocked(removed)
+		for d.oldest != nil && len(d.files) > maxOpenFiles {
+			if o := d.forgetLocked(d.oldest); o.users == 0 {
+				gone = append(gone, o)
+			}
+		}
+	}
+	d.mu.Unlock()
+	_ = closeFiles(gone) // they were read only, and this one is not among them
+	return f, nil
+}
+
+func (d *DirSource) openNew(name string) (*openFile, error) {
+	path := filepath.Join(d.path, filepath.FromSlash(name))
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		switch {
+		case err == nil:
+			return &openFile{name: name, fd: fd, users: 1}, nil
+		case err != unix.EINTR:
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+// removed reports whether a file is no longer in any directory: kept open it would hold its
+// space for nobody. It is asked whenever another file is opened.
+func removed(f *openFile) bool {
+	var stat unix.Stat_t
+	return unix.Fstat(f.fd, &stat) != nil || stat.Nlink == 0
+}
+
+// letGo ends one use of a file.
+func (d *DirSource) letGo(f *openFile) {
+	d.mu.Lock()
+	f.users--
+	last := f.users == 0 && !f.kept
+	d.mu.Unlock()
+	if last {
+		_ = unix.Close(f.fd) // it was read only
+	}
+}
+
+// dropLocked forgets the files for which out holds, and returns those that nobody reads. The others are closed
+// by their last reader.
+func (d *DirSource) dropLocked(out func(*openFile) bool) (gone []*openFile) {
+	for f := d.oldest; f != nil; {
+		next := f.newer
+		if out(f) {
+			if d.forgetLocked(f); f.users == 0 {
+				gone = append(gone, f)
+			}
+		}
+		f = next
+	}
+	return gone
+}
+
+func (d *DirSource) forgetLocked(f *openFile) *openFile {
+	delete(d.files, f.name)
+	d.unlink(f)
+	f.kept = false
+	return f
+}
+
+func closeFiles(files []*openFile) error {
+	for _, f := range files {
+		if err := unix.Close(f.fd); err != nil {
+			return fmt.Errorf("close %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// link makes f the newest.
+func (d *DirSource) link(f *openFile) {
+	f.older = d.newest
+	if d.newest != nil {
+		d.newest.newer = f
+	} else {
+		d.oldest = f
+	}
+	d.newest = f
+}
+
+func (d *DirSource) unlink(f *openFile) {
+	if f.newer != nil {
+		f.newer.older = f.older
+	} else {
+		d.newest = f.older
+	}
+	if f.older != nil {
+		f.older.newer = f.newer
+	} else {
+		d.oldest = f.newer
+	}
+	f.newer, f.older = nil, nil
+}

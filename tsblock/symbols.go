@@ -1,0 +1,173 @@
+package tsblock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/taredb/tare/slab"
+)
+
+// A symbolSet is the distinct symbols of a batch: each has a slot, in the order in which they came.
+type symbolSet struct {
+	table []symbolPlace // open addressing, a power of two long
+	epoch uint32        // of the places in use
+	order []uint64      // symbol << 32 | slot
+	texts []string      // by slot, once resolved
+}
+
+type symbolPlace struct{ symbol, slot, epoch uint32 }
+
+// reset empties the set. Texts that it held are forgotten.
+func (s *symbolSet) reset() {
+	s.order = s.order[:0]
+	clear(s.texts)
+	s.texts = s.texts[:0]
+	s.epoch++
+	if s.epoch == 0 {
+		clear(s.table)
+		s.epoch = 1
+	}
+}
+
+func (s *symbolSet) bytes() int64 {
+	return sliceBytes(s.table) + sliceBytes(s.order) + sliceBytes(s.texts)
+}
+
+// slot returns the slot of a symbol.
+func (s *symbolSet) slot(r *Reader, symbol uint32) (uint32, error) {
+	if 2*len(s.order) >= len(s.table) {
+		if err := s.grow(r); err != nil {
+			return 0, err
+		}
+	}
+	mask := uint32(len(s.table) - 1)
+	for i := symbol * 0x9E3779B1 >> 7 & mask; ; i = (i + 1) & mask {
+		p := &s.table[i]
+		if p.epoch != s.epoch {
+			var err error
+			if s.order, err = room(r, s.order, 1); err != nil {
+				return 0, err
+			}
+			*p = symbolPlace{symbol, uint32(len(s.order)), s.epoch}
+			s.order = append(s.order, uint64(symbol)<<32|uint64(p.slot))
+			return p.slot, nil
+		}
+		if p.symbol == symbol {
+			return p.slot, nil
+		}
+	}
+}
+
+func (s *symbolSet) grow(r *Reader) error {
+	size := max(2*len(s.table), 256)
+	more := int64(size-len(s.table)) * 12
+	if err := r.account.reserve(scratchPurpose, more); err != nil {
+		return err
+	}
+	s.table = make([]symbolPlace, size)
+	s.epoch = max(s.epoch, 1)
+	mask := uint32(size - 1)
+	for _, o := range s.order {
+		symbol := uint32(o >> 32)
+		i := symbol * 0x9E3779B1 >> 7 & mask
+		for s.table[i].epoch == s.epoch {
+			i = (i + 1) & mask
+		}
+		s.table[i] = symbolPlace{symbol, uint32(o), s.epoch}
+	}
+	return nil
+}
+
+// scratchPurpose is what the working space of a reader is charged as.
+const scratchPurpose = slab.Series
+
+// symbolPages is how many pages of symbols are pinned at once.
+const symbolPages = 64
+
+// resolveSymbols finds the texts of a set, in one pass through the pages that have them, and
+// keeps them by keep.
+func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]byte) (string, error)) error {
+	var err error
+	if s.texts, err = room(r, s.texts[:0], len(s.order)); err != nil {
+		return err
+	}
+	s.texts = s.texts[:len(s.order)]
+	slices.Sort(s.order)
+	h, set := r.head, &r.scratch.local
+	set.begin(h.file, slab.Series, &r.stats.Symbols)
+	defer set.reset()
+	w := walk{set: set}
+	w.start(0, h.symbolEnd, PageSize)
+	pinned := 0 // symbols whose pages are
+	at := uint64(1) << 63
+	for i, o := range s.order {
+		symbol := o >> 32
+		if i == pinned {
+			set.reset()
+			w.rest = nil
+			for ; pinned < len(s.order) && len(set.pins) < symbolPages; pinned++ {
+				from, to := h.symbolSpan(s.order[pinned] >> 32)
+				set.want(from, to-from)
+			}
+			if err := set.load(ctx); err != nil {
+				return err
+			}
+		}
+		if h.version == 1 {
+			at = symbol
+			w.seek(int64(symbol) - h.symbolBase)
+			if w.pos < 0 || w.pos >= h.symbolEnd {
+				return r.block.corrupt("index", int64(symbol), "no symbol is there")
+			}
+		} else {
+			if symbol >= h.symbolCount {
+				return r.block.corrupt("index", h.series.from, "a series refers to a symbol that is not there")
+			}
+			if at > symbol || at/sampleEvery != symbol/sampleEvery {
+				at = symbol / sampleEvery * sampleEvery
+				w.seek(h.symbols[symbol/sampleEvery])
+			}
+		}
+		var text []byte
+		for ; ; at++ {
+			n, err := w.uvarint(ctx)
+			if err != nil {
+				return err
+			}
+			if at < symbol {
+				if err := w.skip(n); err != nil {
+					return err
+				}
+				continue
+			}
+			if text, err = w.bytes(ctx, n); err != nil {
+				return err
+			}
+			at++
+			break
+		}
+		r.stats.Symbols.Items++
+		r.stats.Symbols.Touched += int64(len(text))
+		if s.texts[uint32(o)], err = keep(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// symbolSpan returns where in the header's file a symbol is, roughly.
+func (h *header) symbolSpan(symbol uint64) (from, to int64) {
+	if h.version == 1 {
+		from = int64(symbol) - h.symbolBase
+		return from, from + 64
+	}
+	i := symbol / sampleEvery
+	if i >= uint64(len(h.symbols)) {
+		return 0, 0
+	}
+	to = h.symbolEnd
+	if i+1 < uint64(len(h.symbols)) {
+		to = h.symbols[i+1]
+	}
+	return h.symbols[i], to
+}

@@ -1,0 +1,51 @@
+package tsblock
+
+import (
+	"unsafe"
+
+	"github.com/taredb/tare/slab"
+)
+
+// Sizes of the slabs that hold the text of a batch.
+const (
+	firstTextSlab = 16 << 10
+	textSlab      = 128 << 10
+)
+
+// A textArena holds strings in slabs of bytes.
+type textArena struct {
+	pool  *slab.Pool
+	slabs []slab.Slab
+	room  []byte // what is left of the last slab
+}
+
+// add copies s behind what is there and returns the copy, valid until release.
+func (t *textArena) add(s []byte, a *account) (string, error) {
+	if len(s) == 0 {
+		return "", nil
+	}
+	if len(s) > len(t.room) {
+		size := textSlab
+		if len(t.slabs) == 0 {
+			size = firstTextSlab
+		}
+		size = max(size, len(s))
+		if err := a.reserve(slab.Series, t.pool.Size(size)); err != nil {
+			return "", err
+		}
+		next := t.pool.Bytes(size)
+		t.slabs = append(t.slabs, next)
+		t.room = next.Bytes()
+	}
+	n := copy(t.room, s)
+	text := unsafe.String(unsafe.SliceData(t.room), n)
+	t.room = t.room[n:]
+	return text, nil
+}
+
+func (t *textArena) release() {
+	for _, s := range t.slabs {
+		s.Release()
+	}
+	t.slabs, t.room = nil, nil
+}

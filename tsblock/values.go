@@ -1,0 +1,201 @@
+package tsblock
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/slab"
+)
+
+// textHeader is what a string in a slice takes beside its text.
+const textHeader = 16
+
+// A collection is texts that are handed out: copies, charged to the query until the reader is closed.
+type collection struct {
+	reader *Reader
+	texts  []string
+}
+
+func (c *collection) add(text string) error {
+	if err := c.reader.account.reserve(slab.Values, int64(len(text))+2*textHeader); err != nil {
+		return err
+	}
+	c.texts = append(c.texts, strings.Clone(text))
+	return nil
+}
+
+// LabelNames returns the names that the series have which all matchers match; without matchers, all. They are
+// sorted. limit bounds their number; 0 does not. They are copies, charged to the
+// query until the reader is closed.
+func (r *Reader) LabelNames(ctx context.Context, limit int, ms ...*labels.Matcher) ([]string, error) {
+	h, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := collection{reader: r}
+	if len(ms) == 0 {
+		for i := range h.names {
+			if n := &h.names[i]; n.name != "" && (limit <= 0 || len(c.texts) < limit) {
+				if err := c.add(n.name); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return c.texts, nil
+	}
+	p, err := r.Postings(ctx, ms...)
+	if err != nil {
+		return nil, err
+	}
+	err = r.collect(ctx, &c, p, func(slots []uint32, take func(symbol uint32) error) error {
+		for i := 0; i < len(slots); i += 2 {
+			if err := take(slots[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return limited(c.texts, limit), nil
+}
+
+// limited sorts texts, drops doubles, and leaves as many as the limit allows.
+func limited(texts []string, limit int) []string {
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	if limit > 0 && len(texts) > limit {
+		texts = texts[:limit]
+	}
+	return texts
+}
+
+// collect reads the symbols of all series of p, has pick take some of each, and collects their texts.
+func (r *Reader) collect(ctx context.Context, c *collection, p *Postings, pick func(slots []uint32, take func(uint32) error) error) error {
+	s := r.Series(p, Select{MinTime: math.MinInt64, MaxTime: math.MaxInt64, SkipChunks: true})
+	set := &r.scratch.symbols
+	set.reset()
+	take := func(symbol uint32) error {
+		_, err := set.slot(r, symbol)
+		return err
+	}
+	if err := s.each(ctx, func() error { return pick(r.scratch.slots, take) }); err != nil {
+		return err
+	}
+	return r.resolveSymbols(ctx, set, func(text []byte) (string, error) { return "", c.add(view(text)) })
+}
+
+// LabelValues returns the values that a label has in the series which all matchers match, sorted; without
+// matchers, all that there are. limit bounds their number; 0 does not. They are
+// copies, charged to the query until the reader is closed.
+func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...*labels.Matcher) ([]string, error) {
+	h, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := h.name(name)
+	if n == nil || name == "" {
+		return nil, nil
+	}
+	others := slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name != name })
+	c := collection{reader: r}
+	if !others {
+		own := condition{name: name, ms: ms}
+		err := r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, _, _ int64) (bool, error) {
+			if !own.holds(value) {
+				return true, nil
+			}
+			if err := c.add(value); err != nil {
+				return false, err
+			}
+			return limit <= 0 || len(c.texts) < limit, nil
+		})
+		return c.texts, err
+	}
+	p, err := r.Postings(ctx, ms...)
+	if err != nil || p.root == nil {
+		return nil, err
+	}
+	// Either the series are read, or the lists of all values: whatever is less.
+	if int64(p.most)*entryGuess < 4*int64(r.block.meta.Stats.NumSeries)+2*listFrame*int64(n.values) {
+		return r.valuesOfSeries(ctx, &c, name, limit, p)
+	}
+	return r.valuesOfLists(ctx, &c, n, limit, p, condition{name: name, ms: ms})
+}
+
+// valuesOfSeries collects the values of a label from the entries of series.
+func (r *Reader) valuesOfSeries(ctx context.Context, c *collection, name string, limit int, p *Postings) ([]string, error) {
+	// A name may have a symbol of its own in each index; which one it is shows the first time.
+	is := map[uint32]bool{}
+	var one symbolSet
+	err := r.collect(ctx, c, p, func(slots []uint32, take func(uint32) error) error {
+		for i := 0; i < len(slots); i += 2 {
+			its, known := is[slots[i]]
+			if !known {
+				one.reset()
+				if _, err := one.slot(r, slots[i]); err != nil {
+					return err
+				}
+				err := r.resolveSymbols(ctx, &one, func(text []byte) (string, error) {
+					its = string(text) == name
+					return "", nil
+				})
+				if err != nil {
+					return err
+				}
+				is[slots[i]] = its
+			}
+			if its {
+				return take(slots[i+1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return limited(c.texts, limit), nil
+}
+
+// valuesOfLists collects the values of a label whose lists have something in common with p.
+func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName, limit int, p *Postings, own condition) ([]string, error) {
+	buffer, err := r.lend(slab.Postings, p.most*4)
+	if err != nil {
+		return nil, err
+	}
+	refs := refsIn(buffer)
+	for p.Next() {
+		refs = append(refs, p.At())
+	}
+	err = r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, off, size int64) (bool, error) {
+		if !own.holds(value) {
+			return true, nil
+		}
+		r.scratch.ranges = r.scratch.ranges[:0]
+		var s selection
+		if err := r.choose(&s, off, size); err != nil {
+			return false, err
+		}
+		lent := len(r.slabs)
+		its, err := r.expand(ctx, &s)
+		if err != nil {
+			return false, err
+		}
+		both := intersection{[]stream{&list{its}, &list{refs}}}
+		_, ok := both.seek(0)
+		r.takeBack(slab.Postings, lent)
+		if !ok {
+			return true, nil
+		}
+		if err := c.add(value); err != nil {
+			return false, err
+		}
+		return limit <= 0 || len(c.texts) < limit, nil
+	})
+	return c.texts, err
+}

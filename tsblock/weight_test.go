@@ -1,0 +1,48 @@
+package tsblock
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// TestHeapBytes has the header of a block with many values loaded and unloaded: the account follows
+// the heap.
+func TestHeapBytes(t *testing.T) {
+	series := randomSeries(rand.New(rand.NewPCG(1, 1)), 200)
+	for i := range 30_000 {
+		series = append(series, testSeries{labels: labels.FromStrings("number", string(rune('a'+i%26))+labels.FromStrings("n", string(rune(i))).String())})
+	}
+	dir, name := writeIndex(t, series)
+	e := newEnv(t)
+	b := e.open(t, dir, name)
+	if n := b.HeapBytes(); n != 0 {
+		t.Errorf("%d bytes before it is loaded", n)
+	}
+	if err := b.Load(t.Context()); err != nil { // makes the local file
+		t.Fatal(err)
+	}
+	b.Unload()
+	before := heapInUse()
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	grown, says := heapInUse()-before, b.HeapBytes()
+	if grown < 20_000 || says < grown*9/10 || says > grown*11/10 {
+		t.Errorf("a loaded block says %d bytes, the heap has grown by %d", says, grown)
+	}
+	b.Unload()
+	if n := b.HeapBytes(); n != 0 {
+		t.Errorf("%d bytes after it is unloaded", n)
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
