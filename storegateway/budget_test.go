@@ -1,0 +1,362 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/slab"
+)
+
+// writeHeavy writes a block of 400 series, 4.8 MB of chunks.
+func writeHeavy(t *testing.T) string {
+	t.Helper()
+	return sharedBlocks(t, "heavy", func(dir string) error {
+		shape := testblock.Shape{Count: 400, Samples: 12 * 120, Interval: 15 * time.Second, Seed: 1}
+		_, err := shape.Write(dir, testblock.Options{External: map[string]string{}})
+		return err
+	})
+}
+
+func everySeries() []*labels.Matcher {
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")}
+}
+
+// drain walks a set and returns the series and chunk bytes that came.
+func drain(set *SeriesSet) (series int, bytes int64, err error) {
+	for set.Next() {
+		series++
+		for _, c := range set.At().Chunks {
+			bytes += int64(len(c.Data))
+		}
+	}
+	return series, bytes, set.Err()
+}
+
+// TestHeavyQueries has 64 queries of 4.8 MB at once where the process has room for eight of 2 MiB:
+// each finishes, or is told that it may not hold so much, and the process never holds more.
+func TestHeavyQueries(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 2 << 20, processBytes: 16 << 20})
+	var (
+		queries           sync.WaitGroup
+		mu                sync.Mutex
+		finished, refused int
+	)
+	for n := range 64 {
+		queries.Go(func() {
+			q, err := g.Query(t.Context(), "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer q.Close()
+			if n%4 == 0 { // a consumer with something of its own to hold
+				if err := q.Quota().Reserve(slab.Answers, 2<<20-64<<10); err != nil {
+					t.Error(err)
+					return
+				}
+				defer q.Quota().Return(slab.Answers, 2<<20-64<<10)
+			}
+			r := forever()
+			r.Matchers = everySeries()
+			set, err := q.Select(t.Context(), r)
+			series := 0
+			if err == nil {
+				series, _, err = drain(set)
+				set.Close()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && series == 400:
+				finished++
+			case IsLimit(err):
+				refused++
+			default:
+				t.Errorf("query %d: %d series, error %v", n, series, err)
+			}
+		})
+	}
+	queries.Wait()
+	if finished < 48 || refused == 0 {
+		t.Errorf("%d finished and %d were refused: want those without ballast to finish, and those with it to be refused", finished, refused)
+	}
+	if s := g.gate.Stats(); s.Peak > s.Bytes {
+		t.Errorf("the process held %d bytes of %d", s.Peak, s.Bytes)
+	}
+}
+
+// TestLimits names the limit, what was asked for, and what is allowed.
+func TestLimits(t *testing.T) {
+	dir := writeHeavy(t)
+	for want, limits := range map[string]Limits{
+		"query series: the query comes to 101, the limit is 100":       {Series: 100},
+		"query duration: the query takes longer than the limit of 1ns": {Duration: 1},
+		"query chunks: the query comes to 4800, the limit is 4799":     {Chunks: 4799},
+	} {
+		g := newSelectGateway(t, dir, selectOptions{limits: limits})
+		q := newQuery(t, g)
+		r := forever()
+		r.Matchers = everySeries()
+		set, err := q.Select(t.Context(), r)
+		if err == nil {
+			_, _, err = drain(set)
+		}
+		if !IsLimit(err) {
+			t.Errorf("got error %v, want a limit", err)
+			continue
+		}
+		var limit *LimitError
+		if !errors.As(err, &limit) || limit.Error() != want {
+			t.Errorf("got error %q, want %q", err, want)
+		}
+	}
+	g := newSelectGateway(t, dir, selectOptions{limits: Limits{Series: 400, Chunks: 4800, Duration: time.Hour}})
+	r := forever()
+	r.Matchers = everySeries()
+	set, err := newQuery(t, g).Select(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := drain(set); n != 400 || err != nil {
+		t.Errorf("at the limits: %d series, error %v", n, err)
+	}
+}
+
+// TestCancelled cancels queries at each place where they can stand; the gateway checks at the end
+// that everything has come back.
+func TestCancelled(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 4 << 20})
+	for after := range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		q, err := g.Query(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := forever()
+		r.Matchers = everySeries()
+		if after%2 == 0 {
+			r.WithoutLabels = []string{"foo"} // sorted anew
+		}
+		if after == 0 {
+			cancel()
+		}
+		set, err := q.Select(ctx, r)
+		if err == nil {
+			for n := 0; set.Next(); n++ {
+				if n == after*10 {
+					cancel()
+				}
+			}
+			err = set.Err()
+			if after%3 != 0 {
+				set.Close() // otherwise the query does
+			}
+		}
+		cancel()
+		q.Close()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled after %d series: %v", after*10, err)
+		}
+	}
+}
+
+// TestHoldOutlivesSet keeps a series of each batch while the set goes on and is closed.
+func TestHoldOutlivesSet(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 32 << 20})
+	q := newQuery(t, g)
+	r := forever()
+	r.Matchers = everySeries()
+	set, err := q.Select(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type kept struct {
+		hold   *Hold
+		data   []byte
+		name   string
+		copied string
+	}
+	var all []kept
+	for n := 0; set.Next(); n++ {
+		if n%50 == 0 {
+			s := set.At()
+			k := kept{hold: set.Retain(), data: s.Chunks[3].Data, name: s.Labels[1].Value}
+			k.copied = string(k.data) + k.name
+			all = append(all, k)
+		}
+	}
+	if err := set.Err(); err != nil {
+		t.Fatal(err)
+	}
+	set.Close()
+	for _, k := range all {
+		if string(k.data)+k.name != k.copied {
+			t.Error("a series that was kept has changed")
+		}
+		k.hold.Release()
+	}
+	if len(all) != 8 {
+		t.Errorf("%d series were kept, want 8", len(all))
+	}
+}
+
+// TestOneQuotaForBothSides runs a/b in PromQL where the process has bytes for one query: were the
+// sides to wait for bytes each on its own, the second would wait for the first for ever.
+func TestOneQuotaForBothSides(t *testing.T) {
+	dir := t.TempDir()
+	shape := testblock.Shape{Count: 20, Samples: 400, Interval: 15 * time.Second, Seed: 1}
+	if _, err := shape.Write(dir, testblock.Options{External: map[string]string{"__name__": "m"}}); err != nil {
+		t.Fatal(err)
+	}
+	g := newSelectGateway(t, dir, selectOptions{queryBytes: 8 << 20, processBytes: 8 << 20})
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var queries sync.WaitGroup
+	for n := range 8 {
+		queries.Go(func() {
+			end := time.UnixMilli(20 * 400 * 15_000)
+			query, err := engine.NewRangeQuery(t.Context(), g.Queryable(noTenant), nil,
+				`sum(count_over_time(m[1h]) / ignoring(x) count_over_time({foo="bar"}[1h]))`, time.UnixMilli(0), end, time.Hour)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer query.Close()
+			result := query.Exec(t.Context())
+			m, err := result.Matrix()
+			if err != nil || len(m) != 1 || len(m[0].Floats) < 30 {
+				t.Errorf("query %d: %v, error %v", n, m, err)
+			}
+		})
+	}
+	queries.Wait()
+}
+
+// TestWithQuery has queriers read as a part of a query that is there already.
+func TestWithQuery(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 8 << 20, processBytes: 8 << 20})
+	q := newQuery(t, g) // the only one that there is room for
+	ctx := WithQuery(t.Context(), q)
+	for range 2 {
+		querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples := 0
+		set := querier.Select(ctx, true, nil, everySeries()...)
+		for it := chunkenc.Iterator(nil); set.Next(); {
+			it = set.At().Iterator(it)
+			for it.Next() != chunkenc.ValNone {
+				samples++
+			}
+			if err := it.Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if samples != 400*1440 || set.Err() != nil {
+			t.Errorf("%d samples, error %v, want 400 series of 1,440", samples, set.Err())
+		}
+		if err := querier.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := q.Stats()
+	if s.Series != 800 || s.Blocks != 2 || s.PlannedBytes == 0 || s.PeakBytes == 0 || s.PeakBytes > s.AllowedBytes {
+		t.Errorf("got %+v", s)
+	}
+	if e := q.Explain(); len(e) != 2 || e[0].Read.Chunks.Items == 0 {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// TestIteratorsAreIndependent walks all series side by side, sample by sample, under a budget that
+// does not hold their chunks: windows are dropped under iterators in use and come back.
+func TestIteratorsAreIndependent(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 3 << 20, processBytes: 8 << 20})
+	querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = querier.Close() }()
+	hints := &storage.SelectHints{Start: math.MinInt64, End: math.MaxInt64}
+	set := querier.Select(t.Context(), true, hints, everySeries()...)
+	var want []string
+	type walk struct {
+		it   interface{ Err() error }
+		next func() string
+	}
+	var walks []walk
+	for n := 0; set.Next(); n++ {
+		if n%40 != 0 {
+			continue
+		}
+		it := set.At().Iterator(nil)
+		walks = append(walks, walk{it, func() string { return sampleText(it, it.Next(), false) }})
+		again := set.At().Iterator(nil)
+		for range 30 {
+			want = append(want, sampleText(again, again.Next(), false))
+		}
+	}
+	if err := set.Err(); err != nil || len(walks) != 10 {
+		t.Fatalf("%d series, error %v", len(walks), err)
+	}
+	for i := range 30 {
+		for n, w := range walks {
+			if got := w.next(); got != want[n*30+i] {
+				t.Fatalf("series %d, sample %d: got %s, want %s (%v)", n, i, got, want[n*30+i], w.it.Err())
+			}
+		}
+	}
+}
+
+// TestRequests are requests that make no sense, and what they are told.
+func TestRequests(t *testing.T) {
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{})
+	q := newQuery(t, g)
+	for _, m := range []*labels.Matcher{
+		labels.MustNewMatcher(labels.MatchEqual, "__query_shard__", "0_of_2"),
+		labels.MustNewMatcher(labels.MatchRegexp, "__query_shard__", "1_of_2"),
+	} {
+		r := forever()
+		r.Matchers = append(everySeries(), m)
+		if _, err := q.Select(t.Context(), r); err == nil {
+			t.Errorf("%s: no error", m)
+		}
+	}
+	for shard, all := 1, 0; shard <= 3; shard++ {
+		r := forever()
+		r.Matchers = append(everySeries(), labels.MustNewMatcher(labels.MatchEqual, "__query_shard__", fmt.Sprintf("%d_of_3", shard)))
+		set, err := q.Select(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := drain(set)
+		if all += n; err != nil || shard == 3 && all != 400 {
+			t.Errorf("%d series in shards up to %d, error %v", all, shard, err)
+		}
+	}
+	r := forever()
+	r.Matchers, r.Limit = everySeries(), 7
+	set, err := q.Select(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := drain(set); n != 7 || err != nil {
+		t.Errorf("%d series, error %v, want the 7 of the limit", n, err)
+	}
+}

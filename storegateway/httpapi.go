@@ -1,0 +1,202 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/slab"
+)
+
+// HTTPOptions say how Prometheus' HTTP API answers.
+type HTTPOptions struct {
+	Timeout       time.Duration // of a request, waiting included; default promapi's
+	LookbackDelta time.Duration // default promapi's
+
+	// MaxSamples is how many samples a PromQL query may hold; 0: as many as half of a query's
+	// bytes have room for. What they take is reserved before the query runs.
+	MaxSamples int
+
+	Registerer prometheus.Registerer // for the engine's metrics; nil: none
+	Queries    *querylog.Logger      // nil: requests are not logged
+	Log        *slog.Logger          // required
+	Build      promapi.BuildInfo
+}
+
+// sampleBytes is what the engine holds for a sample that it counts: a time and a float.
+const sampleBytes = 16
+
+// httpHooks tie the HTTP API to the gateway's budgets and the query log.
+type httpHooks struct {
+	gateway     *Gateway
+	options     HTTPOptions
+	sampleBytes int64 // reserved for the engine
+	answerBytes int64 // reserved for an answer that is held
+	entries     sync.Pool
+}
+
+// NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
+// is one query: it waits for its quota, and gives it back when it is answered.
+func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
+	perQuery := g.gate.Stats().PerQuery
+	if o.MaxSamples == 0 {
+		o.MaxSamples = max(1, int(perQuery/2/sampleBytes))
+	}
+	h := &httpHooks{gateway: g, options: o, sampleBytes: int64(o.MaxSamples) * sampleBytes, answerBytes: perQuery / 4}
+	if h.sampleBytes > perQuery {
+		return nil, fmt.Errorf("the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, h.sampleBytes, perQuery)
+	}
+	h.entries.New = func() any { return new(LogEntry) }
+	tenant := func(ctx context.Context) (string, error) {
+		if c := httpCallOf(ctx); c != nil {
+			return c.query.tenant, nil
+		}
+		return "", errors.New("the request was not admitted")
+	}
+	return promapi.New(promapi.Options{
+		Queryable:      g.Queryable(tenant),
+		ChunkQueryable: g.ChunkQueryable(tenant),
+		Timeout:        o.Timeout,
+		MaxSamples:     o.MaxSamples,
+		LookbackDelta:  o.LookbackDelta,
+		Registerer:     o.Registerer,
+		// Requests wait for their quota, in one queue with those of the StoreAPI.
+		MaxConcurrent: maxWaiting,
+		MaxAnswer:     h.answerBytes,
+		ReadSamples:   max(1, int(h.answerBytes/sampleBytes)),
+		Build:         o.Build,
+		Ready:         h.ready,
+		Log:           o.Log,
+		Admit:         h.admit,
+		Observe:       h.observe,
+		Explain:       h.explain,
+		Classify:      classify,
+	})
+}
+
+// maxWaiting is how many requests over HTTP may run and wait; those that come then are refused
+// after a thousand more.
+const maxWaiting = 1000
+
+var errNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
+
+func (h *httpHooks) ready() error {
+	if !h.gateway.Ready() {
+		return errNotSynced
+	}
+	return nil
+}
+
+// An httpCall is what a request's context carries.
+type httpCall struct {
+	query *Query
+	wait  time.Duration
+}
+
+type httpCallKey struct{}
+
+func httpCallOf(ctx context.Context) *httpCall {
+	c, _ := ctx.Value(httpCallKey{}).(*httpCall)
+	return c
+}
+
+// admit waits for the request's quota and reserves what the API itself will hold.
+func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context, func(), error) {
+	tenant := r.Header.Get(tenantHeader)
+	if err := h.gateway.checkTenant(tenant); err != nil {
+		return ctx, nil, &promapi.Error{Type: promapi.BadData, Status: http.StatusUnauthorized, Err: err}
+	}
+	began := time.Now()
+	q, err := h.gateway.Query(ctx, tenant)
+	if err != nil {
+		return ctx, nil, err
+	}
+	purpose, bytes := slab.Answers, h.answerBytes
+	if path := r.URL.Path; strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range") {
+		purpose, bytes = slab.Samples, h.sampleBytes
+	}
+	if err := q.Quota().Reserve(purpose, bytes); err != nil {
+		q.Close()
+		return ctx, nil, err
+	}
+	c := &httpCall{query: q, wait: time.Since(began)}
+	ctx = context.WithValue(ctx, httpCallKey{}, c)
+	return WithQuery(ctx, q), func() {
+		q.Quota().Return(purpose, bytes)
+		q.Close()
+	}, nil
+}
+
+// tenantHeader names the tenant of a request, as Mimir takes it.
+const tenantHeader = "X-Scope-OrgID"
+
+// classify says which errors are the query's own and which the bucket's.
+func classify(err error) promapi.ErrorType {
+	switch {
+	case IsLimit(err):
+		return promapi.Execution
+	case errors.Is(err, context.DeadlineExceeded):
+		return promapi.Timeout
+	case errors.Is(err, context.Canceled):
+		return promapi.Canceled
+	}
+	return ""
+}
+
+// observe writes the request into the query log.
+func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Observation) {
+	log := h.options.Queries
+	if log == nil || !log.Enabled() {
+		return
+	}
+	e := h.entries.Get().(*LogEntry)
+	defer h.entries.Put(e)
+	e.Reset()
+	e.Start = time.Now().Add(-o.Duration)
+	e.Total, e.Wait = o.Duration, o.Queued
+	e.Endpoint = o.Endpoint
+	e.Tenant = r.Header.Get(tenantHeader)
+	if addr, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		e.Client = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+	}
+	if !o.Start.IsZero() || !o.End.IsZero() {
+		e.setRange(o.Start.UnixMilli(), o.End.UnixMilli())
+	}
+	if o.Query != "" {
+		e.SetText(o.Query)
+	} else {
+		e.SetText(strings.Join(o.Matchers, " "))
+	}
+	e.Series, e.BytesOut = uint64(max(o.Series, 0)), uint64(max(o.Bytes, 0))
+	if c := httpCallOf(ctx); c != nil {
+		e.Stats = c.query.Stats()
+		e.Chunks = e.Stats.Chunks
+	}
+	e.Code = okCode
+	switch {
+	case o.Err != nil:
+		e.SetError(string(o.Err.Type), o.Err.Err)
+	case o.Lost != nil:
+		e.SetError(string(promapi.Canceled), o.Lost)
+	}
+	log.LogEntry(e)
+}
+
+// explain answers explain=1.
+func (h *httpHooks) explain(ctx context.Context, dst []byte) []byte {
+	c := httpCallOf(ctx)
+	if c == nil {
+		return append(dst, "null"...)
+	}
+	return c.query.appendExplain(dst, c.wait)
+}

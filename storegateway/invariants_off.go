@@ -1,0 +1,6 @@
+//go:build !invariants
+
+package storegateway
+
+// invariants has frames that are back in their pool overwritten.
+const invariants = false

@@ -1,0 +1,258 @@
+package storegateway
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/querylog"
+)
+
+// A LogEntry is what the query log tells of one request, of whichever of the gateway's protocols.
+// It is used again for another request; Reset makes it empty.
+type LogEntry struct {
+	Start time.Time     // the request had arrived; wall and monotonic clock
+	Total time.Duration // from Start to the end of the answer
+	Wait  time.Duration // for admission
+
+	Endpoint string // "Series", "LabelNames", … of the StoreAPI; query_range, … of the HTTP API
+	Tenant   string
+	Client   netip.AddrPort
+
+	MinTime, MaxTime int64 // milliseconds, inclusive; both 0: no range
+	Ranged           bool  // there is a range
+
+	Stats    QueryStats
+	Series   uint64 // series, names or values in the answer
+	Chunks   uint64
+	BytesOut uint64 // of the answer, before compression
+
+	Code   string // OK, or the error's class as gRPC and the HTTP API name it
+	Failed bool   // the request was not answered
+
+	matchers []byte // what was asked for
+	err      []byte // why the request failed
+	shape    []byte // the same without values
+	digest   [16]byte
+	name     []byte   // the tenant, for FieldValue
+	scratch  [64]byte // for FieldValue
+}
+
+var (
+	_ querylog.Entry      = (*LogEntry)(nil)
+	_ querylog.Filterable = (*LogEntry)(nil)
+)
+
+// kindStore is the kind of a LogEntry's line.
+const kindStore = "store"
+
+// Reset empties e and keeps its buffers.
+func (e *LogEntry) Reset() {
+	*e = LogEntry{matchers: e.matchers[:0], shape: e.shape[:0], err: e.err[:0], name: e.name[:0]}
+}
+
+// okCode is the Code of a request that was answered.
+const okCode = "OK"
+
+// setRange says which time range was asked for, in milliseconds, both inclusive.
+func (e *LogEntry) setRange(mint, maxt int64) { e.MinTime, e.MaxTime, e.Ranged = mint, maxt, true }
+
+// SetMatchers says what was asked for, as a selector. It does not allocate once e's buffers have
+// room, but for matchers whose value has to be quoted in a way of its own.
+func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
+	e.matchers = append(e.matchers[:0], '{')
+	e.shape = append(e.shape[:0], '{')
+	for i, m := range ms {
+		if i > 0 {
+			e.matchers = append(e.matchers, ',')
+			e.shape = append(e.shape, ',')
+		}
+		e.matchers = appendName(e.matchers, m.Name)
+		e.matchers = append(e.matchers, m.Type.String()...)
+		e.matchers = strconv.AppendQuote(e.matchers, m.Value)
+		e.shape = appendName(e.shape, m.Name)
+		e.shape = append(e.shape, m.Type.String()...)
+		if m.Name == labels.MetricName {
+			e.shape = strconv.AppendQuote(e.shape, m.Value) // as a table's name is no literal
+		} else {
+			e.shape = append(e.shape, `"?"`...)
+		}
+	}
+	e.matchers = append(e.matchers, '}')
+	e.shape = append(e.shape, '}')
+	e.setDigest()
+}
+
+// SetText says what was asked for, as an expression or as several selectors.
+func (e *LogEntry) SetText(text string) {
+	e.matchers = append(e.matchers[:0], text...)
+	e.shape = appendWithoutStrings(e.shape[:0], text)
+	e.setDigest()
+}
+
+// SetError says why the request failed, and of which class that is.
+func (e *LogEntry) SetError(code string, err error) {
+	e.Code, e.Failed = code, true
+	e.err = append(e.err[:0], err.Error()...)
+}
+
+// setDigest identifies requests that differ in values alone.
+func (e *LogEntry) setDigest() {
+	h := xxhash.Sum64(e.shape)
+	g := mix(h ^ xxhash.Sum64String(e.Endpoint))
+	for i := range 8 {
+		e.digest[i], e.digest[8+i] = byte(h>>(8*i)), byte(g>>(8*i))
+	}
+}
+
+// appendName writes a label's name, in quotes when PromQL wants it.
+func appendName(b []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return strconv.AppendQuote(b, name)
+		}
+	}
+	return append(b, name...)
+}
+
+// appendWithoutStrings appends an expression with "?" for each string in it.
+func appendWithoutStrings(b []byte, text string) []byte {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c != '"' && c != '\'' && c != '`' {
+			b = append(b, c)
+			continue
+		}
+		b = append(b, `"?"`...)
+		for i++; i < len(text) && text[i] != c; i++ {
+			if text[i] == '\\' && c != '`' {
+				i++
+			}
+		}
+	}
+	return b
+}
+
+// Kind is "store".
+func (e *LogEntry) Kind() string { return kindStore }
+
+// Facts is what sampling needs to know of e.
+func (e *LogEntry) Facts() querylog.Facts {
+	origin := uint64(e.Client.Port())
+	return querylog.Facts{
+		End: e.Start.Add(e.Total), Total: e.Total, Rows: e.Series, Failed: e.Failed,
+		Digest: e.digest, Origin: origin,
+	}
+}
+
+// AppendFields writes e's fields to l. It does not allocate when l's buffer has room.
+func (e *LogEntry) AppendFields(l *querylog.Line) {
+	l.Time("start", e.Start)
+	l.Time("end", e.Start.Add(e.Total))
+	l.Duration("total_ns", e.Total)
+	l.Duration("wait_ns", e.Wait)
+	l.String("endpoint", e.Endpoint)
+	if e.Tenant != "" {
+		l.String("tenant", e.Tenant)
+	}
+	if e.Client.IsValid() {
+		l.Addr("client", e.Client)
+	}
+	if e.Ranged {
+		l.Int("min_time", e.MinTime)
+		l.Int("max_time", e.MaxTime)
+	}
+	l.Hex("digest", e.digest[:])
+	switch l.Redaction {
+	case querylog.RedactNone:
+		l.SQL("matchers", e.matchers, 0)
+	case querylog.RedactLiterals:
+		l.SQL("matchers", e.shape, 0)
+	}
+	st := &e.Stats
+	l.Int("blocks", int64(st.Blocks))
+	l.Uint("series", e.Series)
+	l.Uint("chunks", e.Chunks)
+	total := st.total()
+	l.Int("bytes_planned", st.PlannedBytes)
+	l.Int("bytes_fetched", total.Fetched)
+	l.Int("bytes_cached", total.Cached)
+	l.Int("bytes_wasted", total.Wasted)
+	l.Int("bytes_peak", st.PeakBytes)
+	l.Uint("bytes_out", e.BytesOut)
+	l.String("code", e.Code)
+	if len(e.err) > 0 && l.Redaction != querylog.RedactAll {
+		l.ErrorText("error_text", 0, e.err)
+	}
+}
+
+// FieldValue answers a field by its name, for filters. It does not allocate.
+func (e *LogEntry) FieldValue(name string) querylog.Value {
+	text := func(b []byte) querylog.Value { return querylog.Value{Text: b, IsText: true} }
+	word := func(s string) querylog.Value { return text(append(e.scratch[:0], s[:min(len(s), len(e.scratch))]...)) }
+	number := func(n int64) querylog.Value { return querylog.Value{Number: float64(n)} }
+	total := e.Stats.total()
+	switch name {
+	case "kind":
+		return word(kindStore)
+	case "total_ns":
+		return number(int64(e.Total))
+	case "wait_ns":
+		return number(int64(e.Wait))
+	case "endpoint":
+		return word(e.Endpoint)
+	case "tenant":
+		e.name = append(e.name[:0], e.Tenant...)
+		return text(e.name)
+	case "client":
+		if !e.Client.IsValid() {
+			return querylog.Value{}
+		}
+		return text(e.Client.AppendTo(e.scratch[:0]))
+	case "min_time":
+		return number(e.MinTime)
+	case "max_time":
+		return number(e.MaxTime)
+	case "digest":
+		return text(hex.AppendEncode(e.scratch[:0], e.digest[:]))
+	case "matchers":
+		return text(e.matchers)
+	case "blocks":
+		return number(int64(e.Stats.Blocks))
+	case "series":
+		return number(int64(e.Series))
+	case "chunks":
+		return number(int64(e.Chunks))
+	case "bytes_planned":
+		return number(e.Stats.PlannedBytes)
+	case "bytes_fetched":
+		return number(total.Fetched)
+	case "bytes_cached":
+		return number(total.Cached)
+	case "bytes_wasted":
+		return number(total.Wasted)
+	case "bytes_peak":
+		return number(e.Stats.PeakBytes)
+	case "bytes_out":
+		return number(int64(e.BytesOut))
+	case "code":
+		return word(e.Code)
+	case "error_text":
+		return text(e.err)
+	}
+	return querylog.Value{}
+}
+
+// LogFields are the names that FieldValue knows.
+func LogFields() []string {
+	return []string{
+		"kind", "total_ns", "wait_ns", "endpoint", "tenant", "client", "min_time", "max_time", "digest",
+		"matchers", "blocks", "series", "chunks", "bytes_planned", "bytes_fetched", "bytes_cached", "bytes_wasted",
+		"bytes_peak", "bytes_out", "code", "error_text",
+	}
+}

@@ -1,0 +1,17 @@
+package storegateway
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if shared.root != "" {
+			_ = os.RemoveAll(shared.root)
+		}
+		os.Exit(code)
+	}))
+}

@@ -1,0 +1,137 @@
+package storegateway
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the counts of the blocks side. As a collector it also looks at the set that is
+// served when it is asked.
+type metrics struct {
+	gateway *Gateway
+
+	unloads     atomic.Uint64
+	readRetries atomic.Uint64
+
+	syncs       *prometheus.CounterVec
+	syncSeconds prometheus.Histogram
+	loads       *prometheus.CounterVec
+	loadSeconds prometheus.Histogram
+
+	ready, lastSync, blocks, loaded, tenants, skipped, foreign *prometheus.Desc
+	unloadsDesc, retriesDesc                                   *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*metrics)(nil)
+
+func newMetrics(g *Gateway) *metrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tare_store_"+name, help, labels, nil)
+	}
+	m := &metrics{
+		gateway: g,
+		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tare_store_syncs_total", Help: "Syncs with the bucket, by result: ok or error.",
+		}, []string{"result"}),
+		syncSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tare_store_sync_duration_seconds", Help: "How long syncs with the bucket took.",
+			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900},
+		}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tare_store_index_header_loads_total", Help: "Index headers that were loaded into memory, by result: ok or error.",
+		}, []string{"result"}),
+		loadSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tare_store_index_header_load_duration_seconds", Help: "How long loads of index headers took, waiting for their turn included.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
+		}),
+		ready:       desc("ready", "1 after the first sync that went through."),
+		lastSync:    desc("last_sync_timestamp_seconds", "When the last sync that went through ended; 0: none has."),
+		blocks:      desc("blocks", "Blocks that are served."),
+		loaded:      desc("index_headers_loaded", "Blocks whose index header is in memory."),
+		tenants:     desc("tenants", "Tenants whose blocks are served."),
+		skipped:     desc("blocks_skipped", "Blocks in the bucket that are not served, by reason.", "reason"),
+		foreign:     desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
+		unloadsDesc: desc("index_header_unloads_total", "Index headers that left memory since no query needed them."),
+		retriesDesc: desc("read_retries_total", "Reads of blocks that were tried again after the bucket failed."),
+	}
+	for _, result := range [...]string{"ok", "error"} {
+		m.syncs.WithLabelValues(result)
+		m.loads.WithLabelValues(result)
+	}
+	return m
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+func (m *metrics) synced(d time.Duration, err error) {
+	m.syncs.WithLabelValues(result(err)).Inc()
+	m.syncSeconds.Observe(d.Seconds())
+}
+
+func (m *metrics) headerLoaded(d time.Duration, err error) {
+	m.loads.WithLabelValues(result(err)).Inc()
+	m.loadSeconds.Observe(d.Seconds())
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.parts() {
+		c.Describe(ch)
+	}
+	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc} {
+		ch <- d
+	}
+}
+
+func (m *metrics) parts() [4]prometheus.Collector {
+	return [...]prometheus.Collector{m.syncs, m.syncSeconds, m.loads, m.loadSeconds}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.parts() {
+		c.Collect(ch)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	set, status := m.gateway.current(), m.gateway.Status()
+	ready, last := 0.0, 0.0
+	if m.gateway.Ready() {
+		ready = 1
+	}
+	if !status.LastGood.IsZero() {
+		last = float64(status.LastGood.UnixMilli()) / 1000
+	}
+	loaded := 0
+	for b := range set.all() {
+		if b.data.Loaded() {
+			loaded++
+		}
+	}
+	skipped := make(map[SkipReason]int)
+	for _, t := range set.tenants {
+		for i := range t.skipped {
+			skipped[t.skipped[i].Reason]++
+		}
+		skipped[SkipOtherShard] += t.others
+	}
+	gauge(m.ready, ready)
+	gauge(m.lastSync, last)
+	gauge(m.blocks, float64(set.size()))
+	gauge(m.loaded, float64(loaded))
+	gauge(m.tenants, float64(len(set.tenants)))
+	gauge(m.foreign, float64(status.Foreign))
+	for _, reason := range skipReasons {
+		gauge(m.skipped, float64(skipped[reason]), string(reason))
+	}
+	ch <- prometheus.MustNewConstMetric(m.unloadsDesc, prometheus.CounterValue, float64(m.unloads.Load()))
+	ch <- prometheus.MustNewConstMetric(m.retriesDesc, prometheus.CounterValue, float64(m.readRetries.Load()))
+}

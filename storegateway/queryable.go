@@ -1,0 +1,301 @@
+package storegateway
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
+)
+
+// Queryable returns the gateway as PromQL engines and Prometheus' HTTP API take it. tenant tells
+// whose blocks a query reads.
+//
+// The selects of a querier share one query: that of their context if WithQuery put one there, else
+// one that the first of them waits for. A select keeps labels, which are copies, and references
+// to chunks. Chunks are loaded in windows as series are iterated, in the order of labels best of all; a
+// window is dropped once the iteration is past it, and loaded again for who comes back. So
+// an iterator is valid until the querier's Close, and the iterators of a querier are for one
+// goroutine. Histograms that iterators return are copies.
+func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storage.Queryable {
+	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
+		return &querier{sourceOfSeries{gateway: g, tenant: tenant, mint: mint, maxt: maxt}}, nil
+	})
+}
+
+type queryKey struct{}
+
+// WithQuery returns a context whose queriers read as a part of q, which is not closed with them.
+func WithQuery(ctx context.Context, q *Query) context.Context {
+	return context.WithValue(ctx, queryKey{}, q)
+}
+
+// sourceOfSeries is what queriers of samples and of chunks have in common.
+type sourceOfSeries struct {
+	gateway    *Gateway
+	tenant     func(context.Context) (string, error)
+	mint, maxt int64
+
+	mu       sync.Mutex
+	query    *Query // once there was a need for it
+	own      bool   // the querier is to close it
+	selected []*selected
+}
+
+// admitted returns the query to be a part of, and waits for one if need be.
+func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.query != nil {
+		return s.query, nil
+	}
+	if q, ok := ctx.Value(queryKey{}).(*Query); ok {
+		s.query = q
+		return q, nil
+	}
+	tenant, err := s.tenant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.gateway.Query(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	s.query, s.own = q, true
+	return q, nil
+}
+
+// LabelNames implements storage.LabelQuerier.
+func (s *sourceOfSeries) LabelNames(ctx context.Context, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	q, err := s.admitted(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := q.LabelNames(ctx, s.labelsRequest(hints, ms))
+	return names, nil, err
+}
+
+// LabelValues implements storage.LabelQuerier.
+func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	q, err := s.admitted(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
+	return values, nil, err
+}
+
+func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {
+	r := LabelsRequest{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms}
+	if hints != nil {
+		r.Limit = hints.Limit
+	}
+	return r
+}
+
+// Close implements storage.LabelQuerier: it gives back all that the selects hold.
+func (s *sourceOfSeries) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.selected {
+		l.close()
+	}
+	s.selected = nil
+	if s.own && s.query != nil {
+		s.query.Close()
+	}
+	s.query, s.own = nil, false
+	return nil
+}
+
+// choose reads the labels and chunk references of a select.
+func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher) (*selected, error) {
+	q, err := s.admitted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := Request{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms}
+	trim := true
+	if hints != nil {
+		r.MinTime, r.MaxTime = hints.Start, hints.End
+		r.Limit = hints.Limit
+		r.Shard = tsblock.Shard{Index: hints.ShardIndex, Count: hints.ShardCount}
+		r.SkipChunks = hints.Func == "series" // Prometheus' name for those who want labels alone
+		trim = !hints.DisableTrimming
+	}
+	set, err := q.newSet(ctx, r, true)
+	if err != nil {
+		return nil, err
+	}
+	l := &selected{set: set, trim: trim, windows: newWindows(set.ctx, q, false)}
+	s.mu.Lock()
+	s.selected = append(s.selected, l)
+	s.mu.Unlock()
+	if err := l.fill(); err != nil {
+		return nil, err // Close releases what was read
+	}
+	return l, nil
+}
+
+// selected are the series of one select, their chunks not loaded.
+type selected struct {
+	set      *SeriesSet
+	trim     bool // samples outside of the time range are not answered
+	windows  *windows
+	series   []oneSeries
+	places   []place
+	reserved int64
+}
+
+// A oneSeries is a series in some blocks.
+type oneSeries struct {
+	of     *selected
+	labels labels.Labels
+	places []place // in the order of the blocks' times
+}
+
+// A place is where a series is in a batch, which it holds.
+type place struct {
+	held *heldBatch
+	i    int
+}
+
+// placeSlab is how many places are allocated at once.
+const placeSlab = 1024
+
+// fill reads the series.
+func (l *selected) fill() error {
+	b := labels.NewScratchBuilder(16)
+	for l.set.Next() {
+		b.Reset()
+		bytes := int64(unsafe.Sizeof(oneSeries{}))
+		for _, label := range l.set.At().Labels {
+			b.Add(label.Name, label.Value)
+			bytes += int64(len(label.Name) + len(label.Value) + 2)
+		}
+		if err := l.reserve(bytes); err != nil {
+			return err
+		}
+		places, err := l.placesInFront()
+		if err != nil {
+			return err
+		}
+		l.series = append(l.series, oneSeries{of: l, labels: b.Labels(), places: places})
+	}
+	return l.set.Err()
+}
+
+// placesInFront holds the batches that the series in front is in.
+func (l *selected) placesInFront() ([]place, error) {
+	if l.set.request.SkipChunks {
+		return nil, nil
+	}
+	n := 0
+	for range l.set.entries {
+		n++
+	}
+	if len(l.places) < n {
+		size := max(n, placeSlab)
+		if err := l.reserve(int64(size) * int64(unsafe.Sizeof(place{}))); err != nil {
+			return nil, err
+		}
+		l.places = make([]place, size)
+	}
+	run := l.places[:0:n]
+	l.places = l.places[n:]
+	for e := range l.set.entries {
+		e.held.hold()
+		run = append(run, place{e.held, e.i})
+	}
+	return run, nil
+}
+
+func (l *selected) reserve(n int64) error {
+	if err := l.set.query.quota.Reserve(slab.Series, n); err != nil {
+		return err
+	}
+	l.reserved += n
+	return nil
+}
+
+func (l *selected) close() {
+	l.set.cancel()
+	l.windows.close(l.set.streams)
+	for i := range l.series {
+		for _, p := range l.series[i].places {
+			p.held.letGo()
+		}
+		l.series[i].places = nil
+	}
+	l.set.query.quota.Return(slab.Series, l.reserved)
+	l.set.Close()
+}
+
+// A querier is one of samples.
+type querier struct{ sourceOfSeries }
+
+var _ storage.Querier = (*querier)(nil)
+
+// Select implements storage.Querier. What it costs is told at Gateway.Queryable.
+func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	l, err := q.choose(ctx, hints, ms)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	return &sampleSet{selected: l, i: -1}
+}
+
+// A sampleSet walks the series of a select.
+type sampleSet struct {
+	*selected
+	i int
+}
+
+var _ storage.SeriesSet = (*sampleSet)(nil)
+
+func (s *sampleSet) Next() bool {
+	if s.i < len(s.series) {
+		s.i++
+	}
+	return s.i < len(s.series)
+}
+
+func (s *sampleSet) At() storage.Series                { return &s.series[s.i] }
+func (s *sampleSet) Err() error                        { return nil }
+func (s *sampleSet) Warnings() annotations.Annotations { return nil }
+
+// Labels implements storage.Series.
+func (s *oneSeries) Labels() labels.Labels { return s.labels }
+
+// Iterator implements storage.Series. An iterator of ours is used again; with it, a series costs no
+// allocation.
+func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+	many, ok := it.(*blocksIterator)
+	if one, isOne := it.(*sampleIterator); isOne {
+		one.leave()
+		if len(s.places) == 1 {
+			one.reset(s, s.places[0])
+			return one
+		}
+	}
+	if len(s.places) == 1 {
+		one := &sampleIterator{}
+		if ok {
+			many.leave()
+		}
+		one.reset(s, s.places[0])
+		return one
+	}
+	if !ok {
+		many = &blocksIterator{}
+	}
+	many.leave()
+	many.reset(s)
+	return many
+}

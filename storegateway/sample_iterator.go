@@ -1,0 +1,235 @@
+package storegateway
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// A sampleIterator walks the samples that one block has of a series. It decodes chunks where they
+// lie in their slab, by one chunk object for each encoding, which it uses again. When its window has been dropped
+// in the meantime, it has it loaded again and goes back to where it was.
+type sampleIterator struct {
+	series     *oneSeries
+	at         place
+	mint, maxt int64
+
+	j       int // the chunk it is in; -1 before the first
+	read    int // samples of it that were read
+	loads   uint32
+	entered bool
+	kind    chunkenc.ValueType // of the sample it stands on
+	chunk   chunkenc.Iterator  // nil before the first chunk and at the end
+	err     error
+
+	readers map[byte]*chunkReader
+}
+
+// A chunkReader decodes chunks of one encoding.
+type chunkReader struct {
+	chunk    chunkenc.Chunk
+	iterator chunkenc.Iterator
+}
+
+var _ chunkenc.Iterator = (*sampleIterator)(nil)
+
+// reset has the iterator stand before the first sample.
+func (it *sampleIterator) reset(s *oneSeries, at place) {
+	readers := it.readers
+	*it = sampleIterator{series: s, at: at, mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
+	if s.of.trim {
+		it.mint, it.maxt = s.of.set.request.MinTime, s.of.set.request.MaxTime
+	}
+}
+
+// Next implements chunkenc.Iterator. It does not allocate for floats, once it has seen a chunk of their encoding.
+func (it *sampleIterator) Next() chunkenc.ValueType {
+	for it.err == nil {
+		if it.chunk != nil {
+			if !it.fresh() {
+				break
+			}
+			it.read++
+			if kind := it.chunk.Next(); kind != chunkenc.ValNone {
+				if t := it.chunk.AtT(); t < it.mint {
+					continue
+				} else if t > it.maxt {
+					break
+				}
+				it.kind = kind
+				return kind
+			}
+			if it.err = it.chunkError(it.chunk.Err()); it.err != nil {
+				break
+			}
+		}
+		if !it.open(it.j + 1) {
+			break
+		}
+	}
+	return it.end()
+}
+
+// milliseconds is the unit of times, and here a name that keeps vet from taking Seek for io.Seeker's.
+type milliseconds = int64
+
+// Seek implements chunkenc.Iterator.
+func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
+	if it.err != nil || it.series == nil {
+		return chunkenc.ValNone
+	}
+	if it.kind != chunkenc.ValNone && it.AtT() >= t {
+		return it.kind
+	}
+	chunks := it.at.held.batch.Chunks(it.at.i)
+	if it.j >= len(chunks) {
+		return it.end()
+	}
+	// Chunks that end before are not read.
+	j := max(it.j, 0)
+	for j < len(chunks) && chunks[j].MaxTime < max(t, it.mint) {
+		j++
+	}
+	if (j != it.j || it.chunk == nil) && !it.open(j) {
+		return it.end()
+	}
+	for {
+		kind := it.Next()
+		if kind == chunkenc.ValNone || it.chunk.AtT() >= t {
+			return kind
+		}
+	}
+}
+
+// open begins chunk j, and reports whether there is one in the time range.
+func (it *sampleIterator) open(j int) bool {
+	it.j, it.chunk, it.read, it.kind = j, nil, 0, chunkenc.ValNone
+	chunks := it.at.held.batch.Chunks(it.at.i)
+	if j >= len(chunks) || chunks[j].MinTime > it.maxt {
+		it.j = len(chunks)
+		return false
+	}
+	if !it.entered {
+		if it.err = it.series.of.windows.enter(it.at.held); it.err != nil {
+			return false
+		}
+		it.entered = true
+	} else if it.at.held.loads.Load() != it.loads {
+		if it.err = it.series.of.windows.again(it.at.held); it.err != nil {
+			return false
+		}
+	}
+	it.loads = it.at.held.loads.Load()
+	encoding, data := it.at.held.batch.Data(it.at.i, j)
+	r := it.readers[encoding]
+	if r == nil {
+		chunk, err := chunkenc.NewEmptyChunk(chunkenc.Encoding(encoding))
+		if err != nil {
+			it.err = it.chunkError(fmt.Errorf("encoding %d is none that samples can be read from", encoding))
+			return false
+		}
+		r = &chunkReader{chunk: chunk}
+		if it.readers == nil {
+			it.readers = make(map[byte]*chunkReader)
+		}
+		it.readers[encoding] = r
+	}
+	r.chunk.Reset(data)
+	r.iterator = r.chunk.Iterator(r.iterator)
+	it.chunk = r.iterator
+	return true
+}
+
+// fresh has the chunk's bytes where they were, and reports whether they are.
+func (it *sampleIterator) fresh() bool {
+	if it.at.held.loads.Load() == it.loads {
+		return true
+	}
+	read := it.read
+	if !it.open(it.j) {
+		return false
+	}
+	for range read {
+		it.chunk.Next()
+	}
+	it.read = read
+	return true
+}
+
+// end leaves the window.
+func (it *sampleIterator) end() chunkenc.ValueType {
+	it.leave()
+	it.kind, it.chunk = chunkenc.ValNone, nil
+	if it.series != nil {
+		it.j = math.MaxInt - 1
+	}
+	return chunkenc.ValNone
+}
+
+// leave ends the use of the window's chunks.
+func (it *sampleIterator) leave() {
+	if it.entered {
+		it.entered = false
+		it.series.of.windows.leave(it.at.held)
+	}
+}
+
+// chunkError says which chunk cannot be read.
+func (it *sampleIterator) chunkError(err error) error {
+	if err == nil {
+		return nil
+	}
+	c := it.at.held.batch.Chunks(it.at.i)[it.j]
+	return fmt.Errorf("block %s: series %s: chunk at %d, of times %d to %d: %w",
+		it.at.held.stream.handle.id(), it.series.labels, c.Ref&math.MaxUint32, c.MinTime, c.MaxTime, err)
+}
+
+// At implements chunkenc.Iterator.
+func (it *sampleIterator) At() (int64, float64) { return it.chunk.At() }
+
+// AtHistogram implements chunkenc.Iterator.
+func (it *sampleIterator) AtHistogram(h *histogram.Histogram) (int64, *histogram.Histogram) {
+	return it.chunk.AtHistogram(h)
+}
+
+// AtFloatHistogram implements chunkenc.Iterator.
+func (it *sampleIterator) AtFloatHistogram(h *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	return it.chunk.AtFloatHistogram(h)
+}
+
+// AtT implements chunkenc.Iterator.
+func (it *sampleIterator) AtT() int64 { return it.chunk.AtT() }
+
+// AtST implements chunkenc.Iterator.
+func (it *sampleIterator) AtST() int64 { return it.chunk.AtST() }
+
+// Err implements chunkenc.Iterator.
+func (it *sampleIterator) Err() error { return it.err }
+
+// A blocksIterator walks the samples that several blocks have of a series, each time once, as
+// Prometheus does.
+type blocksIterator struct {
+	chunkenc.Iterator // the chain
+	parts             []*sampleIterator
+}
+
+func (it *blocksIterator) reset(s *oneSeries) {
+	for len(it.parts) < len(s.places) {
+		it.parts = append(it.parts, &sampleIterator{})
+	}
+	chained := make([]chunkenc.Iterator, len(s.places))
+	for i, at := range s.places {
+		it.parts[i].reset(s, at)
+		chained[i] = it.parts[i]
+	}
+	it.Iterator = storage.ChainSampleIteratorFromIterators(it.Iterator, chained)
+}
+
+func (it *blocksIterator) leave() {
+	for _, p := range it.parts {
+		p.leave()
+	}
+}

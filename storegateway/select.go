@@ -1,0 +1,386 @@
+package storegateway
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A Request says which series are wanted.
+type Request struct {
+	// MinTime and MaxTime are in milliseconds, both inclusive. A series is answered if it has
+	// a chunk with a part between them, with those chunks, whole.
+	MinTime, MaxTime int64
+
+	Matchers []*labels.Matcher
+
+	// Blocks are matchers of BlockIDLabel: which blocks to read. None: all.
+	Blocks []*labels.Matcher
+
+	// Shard is the part of the series to answer, by the hash of the labels that they have in
+	// their block. A matcher of tsblock.ShardLabel says it as well.
+	Shard tsblock.Shard
+
+	// Keep, if it is not nil, tells from the labels that a series would be answered with whether it
+	// is wanted. Chunks of series that are not wanted are not read. It is called from
+	// several goroutines at once, and does not keep the labels.
+	Keep func([]tsblock.Label) bool
+
+	// WithoutLabels are names of labels that the answer is to be without. Series that differ
+	// in nothing else become one.
+	WithoutLabels []string
+
+	SkipChunks bool // labels only
+	Limit      int  // of series; 0: none
+}
+
+// A Series is one series of an answer. It is valid until the next call of Next or Close.
+type Series struct {
+	Labels []tsblock.Label // sorted by name; views
+	Chunks []ChunkView     // sorted by time; views
+}
+
+// A SeriesSet walks the series of an answer in the order of their labels. Its context is that of
+// Select, as Next reads on. It is not for concurrent use.
+type SeriesSet struct {
+	query   *Query
+	request Request
+	ctx     context.Context //nolint:containedctx // Next takes none, as in Prometheus' storage interface
+	cancel  context.CancelFunc
+	sel     tsblock.Select // what is read of each block
+
+	refsOnly bool // chunks are not loaded by the set but by whoever walks it
+
+	streams []*stream
+	merge   tournament
+	group   []*stream // that have the series in front; out of the merge until it is done with
+	sorted  *sortedSeries
+
+	series    Series
+	chunks    []ChunkView
+	chunkRoom int64 // bytes reserved for chunks
+	count     uint64
+	countOf   uint64 // chunks
+	err       error
+	closed    bool
+}
+
+// Select begins to read. All blocks in the request's time range are opened and have their first
+// batches read, several at once. The set is to be closed; closing the query does so too.
+//
+// It costs some tens of allocations a block and a few a batch, and none a series or chunk.
+func (q *Query) Select(ctx context.Context, r Request) (*SeriesSet, error) {
+	return q.newSet(ctx, r, false)
+}
+
+func (q *Query) newSet(ctx context.Context, r Request, refsOnly bool) (*SeriesSet, error) {
+	shard, matchers, err := tsblock.TakeShard(r.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	if r.Matchers = matchers; !shard.All() {
+		r.Shard = shard
+	}
+	set := &SeriesSet{query: q, request: r, refsOnly: refsOnly}
+	set.ctx, set.cancel = q.context(ctx)
+	q.begin(set)
+	if err := set.open(); err != nil {
+		set.fail(err)
+		set.Close()
+		return nil, set.err
+	}
+	return set, nil
+}
+
+// lazily reports whether chunks are loaded as the series are walked, not with their batch.
+func (set *SeriesSet) lazily() bool { return set.refsOnly || set.sorted != nil }
+
+// allSeries is the matcher of every series.
+func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, "", "") }
+
+// open opens the blocks and has their first series in front.
+func (set *SeriesSet) open() error {
+	q, r := set.query, &set.request
+	handles := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	handles, matchers := matchExternal(handles, r.Matchers)
+	set.sel = tsblock.Select{
+		MinTime: r.MinTime, MaxTime: r.MaxTime, Shard: r.Shard,
+		SkipChunks: r.SkipChunks, BatchBytes: q.batchBytes(len(handles)),
+	}
+	set.streams = make([]*stream, len(handles))
+	for i, h := range handles {
+		set.streams[i] = &stream{
+			set: set, number: i, handle: h, matchers: matchers[i],
+			relabel: newRelabeling(h.external(), r.WithoutLabels), reader: h.reader(q.quota),
+		}
+	}
+	if err := q.gateway.loadHeaders(set.ctx, handles); err != nil {
+		return err
+	}
+	if sort, err := set.shuffled(); err != nil {
+		return err
+	} else if sort {
+		set.sorted = &sortedSeries{set: set}
+	}
+	err := forEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.start() })
+	switch {
+	case err != nil || len(set.streams) == 0:
+		return err
+	case set.sorted != nil:
+		return set.sorted.fill()
+	}
+	set.merge.reset(len(set.streams), func(a, b int) bool {
+		x, y := set.streams[a], set.streams[b]
+		return x.plays() && (!y.plays() || compareLabels(x.now.labels, y.now.labels) < 0)
+	})
+	return nil
+}
+
+// openBlocks is how many blocks of a select are opened at once.
+const openBlocks = 8
+
+// matchExternal leaves out, and releases, the blocks whose external labels do not match, and
+// returns for each that is left the matchers of its own series' labels.
+func matchExternal(handles []*blockHandle, ms []*labels.Matcher) ([]*blockHandle, [][]*labels.Matcher) {
+	left, matchers := handles[:0], make([][]*labels.Matcher, 0, len(handles))
+	for _, h := range handles {
+		own, ok := h.matchExternal(ms)
+		switch {
+		case !ok:
+			h.release()
+			continue
+		case len(own) == 0 && len(ms) > 0:
+			own = []*labels.Matcher{allSeries()}
+		}
+		left, matchers = append(left, h), append(matchers, own)
+	}
+	return left, matchers
+}
+
+// shuffled reports whether the series of some block have to be sorted anew.
+func (set *SeriesSet) shuffled() (bool, error) {
+	for _, s := range set.streams {
+		if s.relabel == nil {
+			continue
+		}
+		names, err := s.reader.LabelNames(set.ctx, 0)
+		if err != nil {
+			return false, err
+		}
+		if s.relabel.shuffles(names) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Next goes to the next series and reports whether there is one. Err tells why there is none. It
+// does not allocate within a batch.
+func (set *SeriesSet) Next() bool {
+	if set.err != nil || set.closed || set.request.Limit > 0 && set.count >= uint64(set.request.Limit) {
+		return false
+	}
+	ok, err := set.next()
+	if err == nil && ok {
+		err = set.query.countSeries(1)
+	}
+	if err != nil {
+		set.fail(err)
+		return false
+	}
+	if ok {
+		set.count++
+		set.countOf += uint64(len(set.series.Chunks))
+	}
+	return ok
+}
+
+func (set *SeriesSet) next() (bool, error) {
+	if set.sorted != nil {
+		if ok, err := set.sorted.advance(); !ok || err != nil {
+			return false, err
+		}
+		return true, set.assemble()
+	}
+	if len(set.streams) == 1 {
+		s := set.streams[0]
+		if len(set.group) > 0 {
+			if err := s.advance(); err != nil {
+				return false, err
+			}
+		}
+		set.group = set.streams
+		if s.now.held == nil {
+			return false, nil
+		}
+		return true, set.assemble()
+	}
+	if ok, err := set.nextGroup(); !ok || err != nil {
+		return false, err
+	}
+	return true, set.assemble()
+}
+
+// nextGroup takes the streams out of the merge that have the next series in front, after those
+// that had the one before have moved on and are back in.
+func (set *SeriesSet) nextGroup() (bool, error) {
+	for _, s := range set.group {
+		if err := s.advance(); err != nil {
+			return false, err
+		}
+		s.out = false
+		set.merge.update(s.number)
+	}
+	set.group = set.group[:0]
+	for len(set.group) < len(set.streams) {
+		s := set.streams[set.merge.winner()]
+		if s.out || s.now.held == nil || len(set.group) > 0 && compareLabels(s.now.labels, set.group[0].now.labels) != 0 {
+			break
+		}
+		set.group = append(set.group, s)
+		s.out = true
+		set.merge.update(s.number)
+	}
+	return len(set.group) > 0, nil
+}
+
+// entries yields where the series in front is: a place for each block that has it, in the order
+// of the blocks' times.
+func (set *SeriesSet) entries(yield func(*entry) bool) {
+	if set.sorted != nil {
+		for i := range set.sorted.group {
+			if !yield(&set.sorted.group[i]) {
+				return
+			}
+		}
+		return
+	}
+	for _, s := range set.group {
+		if !yield(&s.now) {
+			return
+		}
+	}
+}
+
+// assemble makes the series in front what Series returns.
+func (set *SeriesSet) assemble() error {
+	blocks := 0
+	set.series = Series{}
+	chunks := set.chunks[:0]
+	for e := range set.entries {
+		if blocks++; blocks == 1 {
+			set.series.Labels = e.labels
+		}
+		if set.request.SkipChunks || set.refsOnly {
+			continue
+		}
+		if err := set.room(&chunks, len(e.held.batch.Chunks(e.i))); err != nil {
+			return err
+		}
+		chunks = appendChunks(chunks, e.held.batch, e.i)
+	}
+	if blocks > 1 {
+		chunks = orderChunks(chunks)
+	}
+	set.chunks, set.series.Chunks = chunks, chunks
+	return nil
+}
+
+// room has the list take n more chunks, within the quota.
+func (set *SeriesSet) room(chunks *[]ChunkView, n int) error {
+	if len(*chunks)+n <= cap(*chunks) {
+		return nil
+	}
+	need := max(len(*chunks)+n, 2*cap(*chunks), 64)
+	more := int64(need)*int64(unsafe.Sizeof(ChunkView{})) - set.chunkRoom
+	if err := set.query.quota.Reserve(slab.Series, more); err != nil {
+		return err
+	}
+	set.chunkRoom += more
+	*chunks = append(make([]ChunkView, 0, need), *chunks...)
+	return nil
+}
+
+// At returns the series in front. It does not allocate.
+func (set *SeriesSet) At() *Series { return &set.series }
+
+// Retain keeps the batches that the series in front lies in: the bytes of its labels and
+// chunks, though not the lists Labels and Chunks, stay valid until the hold is released, also after
+// Close of the set. They count against the query's quota meanwhile, and the query is closed
+// after them. It allocates once.
+func (set *SeriesSet) Retain() *Hold {
+	h := &Hold{}
+	h.batches = h.few[:0]
+	for e := range set.entries {
+		e.held.hold()
+		h.batches = append(h.batches, e.held)
+	}
+	return h
+}
+
+// A Hold keeps batches.
+type Hold struct {
+	batches []*heldBatch
+	few     [2]*heldBatch
+}
+
+// Release gives the batches back, once. It does not allocate.
+func (h *Hold) Release() {
+	if h.batches == nil {
+		panic("BUG: hold released twice")
+	}
+	for _, b := range h.batches {
+		b.letGo()
+	}
+	h.batches = nil
+}
+
+// blockOf names the block that a chunk of the series in front is in.
+func (set *SeriesSet) blockOf(c *ChunkView) string {
+	for e := range set.entries {
+		for j := range e.held.batch.Chunks(e.i) {
+			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
+				return e.held.stream.handle.id().String()
+			}
+		}
+	}
+	panic("BUG: a chunk that is in no block of the series")
+}
+
+// fail ends the set with an error. What a context that has ended did to a read is the context's
+// cause.
+func (set *SeriesSet) fail(err error) {
+	if set.ctx.Err() != nil {
+		if cause := context.Cause(set.ctx); IsLimit(cause) {
+			err = cause
+		}
+	}
+	set.err = err
+}
+
+// Err returns why the set ended early, nil if it did not.
+func (set *SeriesSet) Err() error { return set.err }
+
+// Close gives back what the set holds. A second Close does nothing.
+func (set *SeriesSet) Close() {
+	if set.closed {
+		return
+	}
+	set.closed = true
+	set.cancel()
+	set.series, set.group = Series{}, nil
+	if set.sorted != nil {
+		set.sorted.close()
+	}
+	blocks := make([]BlockStats, len(set.streams))
+	for i, s := range set.streams {
+		blocks[i] = s.close()
+	}
+	set.chunks = nil
+	set.query.quota.Return(slab.Series, set.chunkRoom)
+	set.query.end(set, set.count, set.countOf, blocks...)
+}

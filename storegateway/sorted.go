@@ -1,0 +1,123 @@
+package storegateway
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
+)
+
+// sortedSeries are the series of a request whose labels change in a way that shuffles them. All of
+// them are read, labels and chunk references alone, and sorted; chunks are loaded as the series are walked.
+type sortedSeries struct {
+	set      *SeriesSet
+	windows  *windows
+	series   []sortedEntry
+	group    []entry // of the series in front
+	next     int
+	labels   []tsblock.Label // what is left of the slab that labels of entries lie in
+	reserved int64
+}
+
+// A sortedEntry is a series in one block.
+type sortedEntry struct {
+	entry
+	stream int // in the order of the blocks' times
+}
+
+// sortedSlab is how many labels are allocated at once.
+const sortedSlab = 4096
+
+// fill reads all series and sorts them.
+func (l *sortedSeries) fill() error {
+	l.windows = newWindows(l.set.ctx, l.set.query, true)
+	for _, s := range l.set.streams {
+		for s.now.held != nil {
+			if err := l.add(s); err != nil {
+				return err
+			}
+			if err := s.advance(); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(l.series, func(a, b sortedEntry) int {
+		return cmp.Or(compareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
+	})
+	return nil
+}
+
+// add keeps the series that a stream has in front.
+func (l *sortedSeries) add(s *stream) error {
+	now := s.now.labels
+	if len(now) > len(l.labels) {
+		n := max(sortedSlab, len(now))
+		if err := l.reserve(n * int(unsafe.Sizeof(tsblock.Label{}))); err != nil {
+			return err
+		}
+		l.labels = make([]tsblock.Label, n)
+	}
+	n := copy(l.labels, now)
+	own := l.labels[:n:n]
+	l.labels = l.labels[n:]
+	if len(l.series) == cap(l.series) {
+		grown := max(2*cap(l.series), 256)
+		if err := l.reserve((grown - cap(l.series)) * int(unsafe.Sizeof(sortedEntry{}))); err != nil {
+			return err
+		}
+		l.series = slices.Grow(l.series, grown-len(l.series))
+	}
+	s.now.held.hold()
+	l.series = append(l.series, sortedEntry{entry{held: s.now.held, i: s.now.i, labels: own}, s.number})
+	return nil
+}
+
+func (l *sortedSeries) reserve(n int) error {
+	if err := l.set.query.quota.Reserve(slab.Series, int64(n)); err != nil {
+		return err
+	}
+	l.reserved += int64(n)
+	return nil
+}
+
+// advance moves on to the next series: all entries that have its labels.
+func (l *sortedSeries) advance() (bool, error) {
+	l.leave()
+	load := !l.set.request.SkipChunks && !l.set.refsOnly
+	for ; l.next < len(l.series); l.next++ {
+		e := &l.series[l.next].entry
+		if len(l.group) > 0 && compareLabels(e.labels, l.group[0].labels) != 0 {
+			break
+		}
+		if load {
+			if err := l.windows.enter(e.held); err != nil {
+				return false, err
+			}
+		}
+		l.group = append(l.group, *e)
+	}
+	return len(l.group) > 0, nil
+}
+
+// leave ends the use of the series in front.
+func (l *sortedSeries) leave() {
+	if !l.set.request.SkipChunks && !l.set.refsOnly {
+		for i := range l.group {
+			l.windows.leave(l.group[i].held)
+		}
+	}
+	l.group = l.group[:0]
+}
+
+func (l *sortedSeries) close() {
+	if l.windows != nil {
+		l.windows.close(l.set.streams)
+	}
+	for i := range l.series {
+		l.series[i].letGo()
+	}
+	l.series, l.group = nil, nil
+	l.set.query.quota.Return(slab.Series, l.reserved)
+}

@@ -1,0 +1,196 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/tsblock"
+)
+
+// StoreAPIOptions say how the StoreAPI answers.
+type StoreAPIOptions struct {
+	Timeout time.Duration    // of a request, waiting included; 0: none but the client's
+	Log     *querylog.Logger // nil: requests are not logged
+}
+
+// A StoreAPI answers Thanos' StoreAPI and InfoAPI over gRPC with a Gateway's blocks: a Thanos
+// querier takes it for a store. It is safe for concurrent use.
+type StoreAPI struct {
+	storepb.UnimplementedStoreServer
+	storepb.UnimplementedInfoServer
+
+	gateway *Gateway
+	options StoreAPIOptions
+	frames  *framePool
+	entries sync.Pool // of *LogEntry
+}
+
+var (
+	_ storepb.StoreServer = (*StoreAPI)(nil)
+	_ storepb.InfoServer  = (*StoreAPI)(nil)
+)
+
+// NewStoreAPI returns the API of a gateway.
+func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
+	a := &StoreAPI{gateway: g, options: o, frames: newFramePool()}
+	a.entries.New = func() any { return new(LogEntry) }
+	return a
+}
+
+// NewServer returns a gRPC server that answers the API and gRPC's health service, with these
+// options besides its own.
+func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
+	own := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit),
+		grpc.WaitForHandlers(true), // so that after Stop each request is in the query log
+	}
+	s := grpc.NewServer(append(own, options...)...)
+	storepb.RegisterStoreServer(s, a)
+	storepb.RegisterInfoServer(s, a)
+	healthpb.RegisterHealthServer(s, health.NewServer())
+	return s
+}
+
+// limit gives a call's stream the time that a query has. A deadline of the handler's own context
+// would not do: sending to a client that does not read waits for the stream's.
+func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Context, error) {
+	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+		return stream, nil // watching health has no end
+	}
+	ctx, cancel := context.WithTimeoutCause(stream, a.options.Timeout, errQueryTimeout)
+	context.AfterFunc(stream, cancel)
+	return ctx, nil
+}
+
+// checkTenant says whether a request that names a tenant, or none, can be answered.
+func (g *Gateway) checkTenant(tenant string) error {
+	if tenant == "" && g.Status().Layout == LayoutMimir {
+		return errNoTenant
+	}
+	return nil
+}
+
+var errNoTenant = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
+
+// The names of a tenant in gRPC metadata: Mimir's, and what Thanos queriers send by default.
+const (
+	mimirTenantKey  = "x-scope-orgid"
+	thanosTenantKey = "thanos-tenant"
+)
+
+// tenantOf returns the tenant that a request's metadata names, "" when it names none.
+func tenantOf(ctx context.Context) string {
+	for _, key := range [...]string{mimirTenantKey, thanosTenantKey} {
+		if v := metadata.ValueFromIncomingContext(ctx, key); len(v) > 0 {
+			return v[0]
+		}
+	}
+	return ""
+}
+
+// A call is one request of the API.
+type call struct {
+	api   *StoreAPI
+	entry *LogEntry
+	query *Query // once it is admitted
+}
+
+// begin notes the request.
+func (a *StoreAPI) begin(ctx context.Context, endpoint string, mint, maxt int64) *call {
+	c := &call{api: a}
+	c.entry = a.entries.Get().(*LogEntry)
+	c.entry.Reset()
+	c.entry.Start = time.Now()
+	c.entry.Endpoint = endpoint
+	c.entry.Tenant = tenantOf(ctx)
+	c.entry.setRange(mint, maxt)
+	if p, ok := peer.FromContext(ctx); ok {
+		if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+			addr := tcp.AddrPort()
+			c.entry.Client = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+		}
+	}
+	return c
+}
+
+// errQueryTimeout is the cause of a context that Options.Timeout has ended.
+var errQueryTimeout = errors.New("the query took longer than --query-timeout allows")
+
+// admit waits for the query's quota.
+func (c *call) admit(ctx context.Context) error {
+	if !c.api.gateway.Ready() {
+		return status.Error(codes.Unavailable, errNotSynced.Error())
+	}
+	if err := c.api.gateway.checkTenant(c.entry.Tenant); err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	began := time.Now()
+	q, err := c.api.gateway.Query(ctx, c.entry.Tenant)
+	c.entry.Wait = time.Since(began)
+	c.query = q
+	return err
+}
+
+// end gives back what the request holds, logs it, and returns its error as gRPC sends it.
+func (c *call) end(err error) error {
+	e := c.entry
+	if c.query != nil {
+		e.Stats = c.query.Stats()
+		c.query.Close()
+	}
+	e.Code = okCode
+	if err != nil {
+		st := grpcStatus(err)
+		e.SetError(st.Code().String(), err)
+		err = st.Err()
+	}
+	if log := c.api.options.Log; log != nil {
+		e.Total = time.Since(e.Start)
+		log.LogEntry(e)
+	}
+	c.api.entries.Put(e)
+	return err
+}
+
+// grpcStatus gives an error the code that tells a client whose fault it is, and whether to try
+// elsewhere.
+func grpcStatus(err error) *status.Status {
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	code := codes.Internal
+	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
+	switch {
+	case IsLimit(err):
+		code = codes.ResourceExhausted
+	case errors.Is(err, errQueryTimeout), errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case corrupt:
+		code = codes.DataLoss
+	}
+	return status.New(code, err.Error())
+}
+
+// badRequest is the error of a request that makes no sense.
+func badRequest(format string, args ...any) error {
+	return status.Error(codes.InvalidArgument, fmt.Sprintf(format, args...))
+}

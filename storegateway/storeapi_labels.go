@@ -1,0 +1,87 @@
+package storegateway
+
+import (
+	"context"
+	"math"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// LabelNames implements the StoreAPI: the names of the labels, external ones too, of the series
+// that meet all matchers.
+func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (*storepb.LabelNamesResponse, error) {
+	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
+	var hints storepb.LabelNamesRequestHints
+	response := &storepb.LabelNamesResponse{}
+	names, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
+	if err == nil {
+		response.Names = names
+		response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
+	}
+	return response, c.end(err)
+}
+
+// LabelValues implements the StoreAPI: the values of one label, which may be external, of the
+// series that meet all matchers.
+func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (*storepb.LabelValuesResponse, error) {
+	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
+	var hints storepb.LabelValuesRequestHints
+	response := &storepb.LabelValuesResponse{}
+	var values []string
+	var blocks []*storepb.Block
+	err := error(nil)
+	if r.GetLabel() == "" {
+		err = badRequest("label name parameter cannot be empty")
+	} else {
+		values, blocks, err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel())
+	}
+	if err == nil {
+		response.Values = values
+		response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
+	}
+	return response, c.end(err)
+}
+
+// A labelsRequest is what requests for names and for values have in common.
+type labelsRequest interface {
+	GetStart() int64
+	GetEnd() int64
+	GetMatchers() []*storepb.LabelMatcher
+	GetHints() *anypb.Any
+	GetWithoutReplicaLabels() []string
+	GetLimit() int64
+}
+
+// values answers a request for the values of a label, or for names when label is "".
+func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string) ([]string, []*storepb.Block, error) {
+	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.GetLimit() < 0 {
+		return nil, nil, badRequest("limit %d is negative", r.GetLimit())
+	}
+	if err := c.admit(ctx); err != nil {
+		return nil, nil, err
+	}
+	request := LabelsRequest{
+		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
+		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
+	}
+	var found []string
+	if label == "" {
+		found, err = c.query.LabelNames(ctx, request)
+	} else {
+		found, err = c.query.LabelValues(ctx, label, request)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c.entry.Series = uint64(len(found))
+	for _, v := range found {
+		c.entry.BytesOut += uint64(textLen(len(v)))
+	}
+	return found, c.queriedBlocks(), nil
+}

@@ -1,0 +1,112 @@
+package storegateway
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// maxMatchers bounds what one request may make us compile and compare.
+const maxMatchers = 1024
+
+// matchersOf reads the matchers of a request.
+func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
+	if len(ms) > maxMatchers {
+		return nil, badRequest("the request has %d matchers, at most %d are allowed", len(ms), maxMatchers)
+	}
+	out := make([]*labels.Matcher, 0, len(ms))
+	for _, m := range ms {
+		var typ labels.MatchType
+		switch m.GetType() {
+		case storepb.LabelMatcher_EQ:
+			typ = labels.MatchEqual
+		case storepb.LabelMatcher_NEQ:
+			typ = labels.MatchNotEqual
+		case storepb.LabelMatcher_RE:
+			typ = labels.MatchRegexp
+		case storepb.LabelMatcher_NRE:
+			typ = labels.MatchNotRegexp
+		default:
+			return nil, badRequest("matcher on %q has the unknown type %d", m.GetName(), m.GetType())
+		}
+		matcher, err := labels.NewMatcher(typ, m.GetName(), m.GetValue())
+		if err != nil {
+			return nil, badRequest("matcher on %q: %v", m.GetName(), err)
+		}
+		out = append(out, matcher)
+	}
+	return out, nil
+}
+
+// matchers reads what a request asks for: the matchers of its series and, of its hints, those of
+// its blocks. hints is the empty message that the hints have to be.
+func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher) (series, blocks []*labels.Matcher, err error) {
+	series, err = matchersOf(ms)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.entry.SetMatchers(series)
+	if in == nil || in.GetTypeUrl() == "" && len(in.GetValue()) == 0 {
+		return series, nil, nil
+	}
+	if got := string(in.MessageName()); got != name {
+		return nil, nil, badRequest("hints are a %q, want a %s", in.GetTypeUrl(), name)
+	}
+	if err := hints.UnmarshalVT(in.GetValue()); err != nil {
+		return nil, nil, badRequest("hints: %v", err)
+	}
+	wanted, err := matchersOf(blockMatchers())
+	if err != nil || len(wanted) == 0 {
+		return series, nil, err
+	}
+	return series, c.api.gateway.blockMatchers(c.entry.Tenant, wanted), nil
+}
+
+// thanosBlockID is the label by which Thanos' hints name a block; the others are its external
+// labels.
+const thanosBlockID = "__block_id"
+
+// blockMatchers turns matchers of blocks' labels into one of their ids.
+func (g *Gateway) blockMatchers(tenant string, ms []*labels.Matcher) []*labels.Matcher {
+	var ids []string
+	for _, b := range g.Blocks() {
+		if b.Tenant != "" && b.Tenant != tenant {
+			continue
+		}
+		if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !matchesBlock(m, &b) }) {
+			ids = append(ids, b.ID)
+		}
+	}
+	// ULIDs have no character that a regular expression knows. None at all matches no block.
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, BlockIDLabel, strings.Join(ids, "|"))}
+}
+
+func matchesBlock(m *labels.Matcher, b *BlockInfo) bool {
+	if m.Name == thanosBlockID || m.Name == BlockIDLabel {
+		return m.Matches(b.ID)
+	}
+	return m.Matches(b.Labels[m.Name])
+}
+
+// anyOf wraps a message as gRPC's own Any does.
+func anyOf(m vtMessage, name string) *anypb.Any {
+	b := make([]byte, m.SizeVT())
+	if _, err := m.MarshalToSizedBufferVT(b); err != nil {
+		panic("BUG: storegateway: marshal " + name + ": " + err.Error()) // our own, with room
+	}
+	return &anypb.Any{TypeUrl: "type.googleapis.com/" + name, Value: b}
+}
+
+// The names of what goes in the fields named hints.
+const (
+	seriesRequestHints  = "hintspb.SeriesRequestHints"
+	seriesResponseHints = "hintspb.SeriesResponseHints"
+	namesRequestHints   = "hintspb.LabelNamesRequestHints"
+	namesResponseHints  = "hintspb.LabelNamesResponseHints"
+	valuesRequestHints  = "hintspb.LabelValuesRequestHints"
+	valuesResponseHints = "hintspb.LabelValuesResponseHints"
+)

@@ -1,0 +1,90 @@
+package storegateway
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	"google.golang.org/grpc/encoding"
+)
+
+// snappyName is the compressor's name in grpc-encoding.
+const snappyName = "snappy"
+
+// RegisterSnappy teaches gRPC the compression "snappy", which Thanos queriers ask for with
+// --grpc-compression=snappy. gRPC keeps compressors in a process-wide table without a lock, so it
+// is for main to call, once, before a server starts.
+func RegisterSnappy() { encoding.RegisterCompressor(newSnappyCompressor()) }
+
+// A snappyCompressor compresses messages in Snappy's framing format.
+type snappyCompressor struct {
+	writers sync.Pool // of *snappyWriter
+	readers sync.Pool // of *s2.Reader
+}
+
+var _ encoding.Compressor = (*snappyCompressor)(nil)
+
+func newSnappyCompressor() *snappyCompressor {
+	c := &snappyCompressor{}
+	c.writers.New = func() any {
+		// One goroutine and small blocks: messages are answers to one of many clients.
+		return &snappyWriter{w: s2.NewWriter(nil, s2.WriterSnappyCompat(), s2.WriterConcurrency(1)), pool: &c.writers}
+	}
+	c.readers.New = func() any {
+		return s2.NewReader(nil, s2.ReaderMaxBlockSize(64<<10))
+	}
+	return c
+}
+
+// Name implements encoding.Compressor.
+func (c *snappyCompressor) Name() string { return snappyName }
+
+// Compress implements encoding.Compressor.
+func (c *snappyCompressor) Compress(w io.Writer) (io.WriteCloser, error) {
+	s := c.writers.Get().(*snappyWriter)
+	s.w.Reset(w)
+	return s, nil
+}
+
+// Decompress implements encoding.Compressor.
+func (c *snappyCompressor) Decompress(r io.Reader) (io.Reader, error) {
+	s := c.readers.Get().(*s2.Reader)
+	s.Reset(r)
+	return &snappyReader{r: s, pool: &c.readers}, nil
+}
+
+// A snappyWriter goes back to its pool when it is closed.
+type snappyWriter struct {
+	w    *s2.Writer
+	pool *sync.Pool
+}
+
+func (s *snappyWriter) Write(p []byte) (int, error) { return s.w.Write(p) }
+
+func (s *snappyWriter) Close() error {
+	err := s.w.Close()
+	s.w.Reset(nil)
+	s.pool.Put(s)
+	return err
+}
+
+// A snappyReader gives what it reads with back to the pool at the end of its message. A message
+// that is not read to its end leaves it to the garbage collector.
+type snappyReader struct {
+	r    *s2.Reader // nil once it is back
+	pool *sync.Pool
+}
+
+func (s *snappyReader) Read(p []byte) (int, error) {
+	if s.r == nil {
+		return 0, io.EOF
+	}
+	n, err := s.r.Read(p)
+	if errors.Is(err, io.EOF) {
+		s.r.Reset(nil)
+		s.pool.Put(s.r)
+		s.r = nil
+	}
+	return n, err
+}

@@ -1,0 +1,483 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/tsblock"
+)
+
+// newStore returns a gateway that has synced with a file bucket.
+func newStore(tb testing.TB, dir string, change func(*Options)) *Gateway {
+	tb.Helper()
+	url, err := ParseBucketURL("file://" + dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bucket, err := url.Open()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := testOptions(tb, bucket)
+	o.LocalBucket = dir
+	if change != nil {
+		change(&o)
+	}
+	g := newGateway(tb, o)
+	if err := g.Sync(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// dial serves the API on a port of its own and connects to it.
+func dial(tb testing.TB, a *StoreAPI, options ...grpc.DialOption) *grpc.ClientConn {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := a.NewServer()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	options = append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	}, options...)
+	c, err := grpc.NewClient(l.Addr().String(), options...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+		s.Stop()
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
+	})
+	return c
+}
+
+func eq(name, value string) *storepb.LabelMatcher {
+	return &storepb.LabelMatcher{Type: storepb.LabelMatcher_EQ, Name: name, Value: value}
+}
+
+func re(name, value string) *storepb.LabelMatcher {
+	return &storepb.LabelMatcher{Type: storepb.LabelMatcher_RE, Name: name, Value: value}
+}
+
+// everything asks for all series.
+func everything() *storepb.SeriesRequest {
+	return &storepb.SeriesRequest{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: []*storepb.LabelMatcher{re("__name__", ".*")}}
+}
+
+// receive reads an answer to its end: series and what came last of hints.
+func receive(stream grpc.ServerStreamingClient[storepb.SeriesResponse], err error) ([]*storepb.SeriesResponse, *storepb.SeriesResponseHints, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	var series []*storepb.SeriesResponse
+	var hints *storepb.SeriesResponseHints
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return series, hints, nil
+		}
+		if err != nil {
+			return series, hints, err
+		}
+		if h := r.GetHints(); h != nil {
+			hints = &storepb.SeriesResponseHints{}
+			if err := hints.UnmarshalVT(h.GetValue()); err != nil {
+				return series, hints, err
+			}
+			continue
+		}
+		series = append(series, r)
+	}
+}
+
+// randomBlocks puts overlapping blocks of the same fleet into dir.
+func randomBlocks(tb testing.TB, dir string, external map[string]string) {
+	tb.Helper()
+	blocks := sharedBlocks(tb, fmt.Sprintf("random blocks of %q", external), func(dir string) error {
+		o := testblock.RandomOptions{Series: 120, Samples: 300, Start: 1_700_000_000_000, Step: 15_000}
+		series := testblock.Random(rand.New(rand.NewPCG(7, 7)), o)
+		end := o.Start + int64(o.Samples)*2*o.Step
+		for _, part := range [][2]int64{{o.Start, o.Start + 2_000_000}, {o.Start + 1_500_000, o.Start + 3_000_000}, {o.Start + 3_000_000, end}} {
+			if _, err := testblock.Write(dir, testblock.Between(series, part[0], part[1]), testblock.Options{External: external, ChunkRange: o.ChunkRange()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := os.CopyFS(dir, os.DirFS(blocks)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestSeries answers what Select does, through a connection, in every form that a request may
+// ask for.
+func TestSeries(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	g := newStore(t, dir, nil)
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+
+	// selected is what the request comes to without gRPC.
+	selected := func(r Request) []*storepb.Series {
+		q, err := g.Query(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		set, err := q.Select(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		var out []*storepb.Series
+		for set.Next() {
+			at := set.At()
+			if r.SkipChunks {
+				at.Chunks = nil
+			}
+			out = append(out, asMessage(cloneSeries(at)))
+		}
+		if err := set.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	all := Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".*")}}
+	shard := labels.MustNewMatcher(labels.MatchEqual, tsblock.ShardLabel, "2_of_3")
+	for _, c := range []struct {
+		name   string
+		change func(*storepb.SeriesRequest, *Request)
+	}{
+		{"all", func(*storepb.SeriesRequest, *Request) {}},
+		{"labels alone", func(r *storepb.SeriesRequest, s *Request) { r.SkipChunks, s.SkipChunks = true, true }},
+		{"a time range", func(r *storepb.SeriesRequest, s *Request) {
+			r.MinTime, s.MinTime = 1_700_000_500_000, 1_700_000_500_000
+			r.MaxTime, s.MaxTime = 1_700_001_700_000, 1_700_001_700_000
+		}},
+		{"no time", func(r *storepb.SeriesRequest, s *Request) { r.MaxTime, s.MaxTime = 5, 5 }},
+		{"a limit", func(r *storepb.SeriesRequest, s *Request) { r.Limit, s.Limit = 7, 7 }},
+		{"an external label", func(r *storepb.SeriesRequest, s *Request) {
+			r.Matchers = append(r.Matchers, eq("cluster", "us"))
+			s.Matchers = append(slices.Clone(s.Matchers), labels.MustNewMatcher(labels.MatchEqual, "cluster", "us"))
+		}},
+		{"without replica labels", func(r *storepb.SeriesRequest, s *Request) {
+			r.WithoutReplicaLabels = []string{"replica", "instance"}
+			s.WithoutLabels = []string{"replica", "instance"}
+		}},
+		{"a shard by hash", func(r *storepb.SeriesRequest, s *Request) {
+			r.Matchers = append(r.Matchers, eq(tsblock.ShardLabel, "2_of_3"))
+			s.Matchers = append(slices.Clone(s.Matchers), shard)
+		}},
+		{"one block", func(r *storepb.SeriesRequest, s *Request) {
+			id := g.Blocks()[1].ID
+			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("__block_id", id), eq("cluster", "eu")}}, seriesRequestHints)
+			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, BlockIDLabel, id)}
+		}},
+		{"blocks of another cluster", func(r *storepb.SeriesRequest, s *Request) {
+			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("cluster", "us")}}, seriesRequestHints)
+			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, BlockIDLabel, "none")}
+		}},
+	} {
+		for _, batch := range []int{0, 1, 64} {
+			t.Run(fmt.Sprintf("%s/batch %d", c.name, batch), func(t *testing.T) {
+				r, s := everything(), all
+				r.ResponseBatchSize = int64(batch)
+				c.change(r, &s)
+				responses, hints, err := receive(client.Series(t.Context(), r))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, want := seriesOf(t, responses, batch), selected(s)
+				if len(got) != len(want) {
+					t.Fatalf("got %d series, want %d", len(got), len(want))
+				}
+				for i := range got {
+					if !equalVT(got[i], want[i]) {
+						t.Fatalf("series %d: got %v, want %v", i, got[i], want[i])
+					}
+				}
+				if hints == nil || hints.QueryStats != nil {
+					t.Errorf("the hints are %v, want blocks and no statistics", hints)
+				}
+				if t.Name() == "TestSeries/all/batch_0" && (len(got) < 100 || len(hints.QueriedBlocks) != 3) {
+					t.Errorf("%d series of %d blocks", len(got), len(hints.QueriedBlocks))
+				}
+			})
+		}
+	}
+	if n := g.gate.Stats(); n.Running != 0 || n.Held != 0 || n.Misused != 0 {
+		t.Errorf("after all requests: %+v", n)
+	}
+}
+
+// equalVT compares by bytes: both are made by the same code.
+func equalVT(a, b *storepb.Series) bool {
+	x, errX := a.MarshalVT()
+	y, errY := b.MarshalVT()
+	return errX == nil && errY == nil && slices.Equal(x, y)
+}
+
+func cloneSeries(s *Series) madeSeries {
+	var m madeSeries
+	for _, l := range s.Labels {
+		m.labels = append(m.labels, tsblock.Label{Name: string([]byte(l.Name)), Value: string([]byte(l.Value))})
+	}
+	for _, c := range s.Chunks {
+		c.Data = slices.Clone(c.Data)
+		m.chunks = append(m.chunks, c)
+	}
+	return m
+}
+
+// TestSeriesGroupShards asks for each shard by the labels of a grouping: together they are all
+// series, each series in one, and those with the same grouping labels in the same. Each chunk is
+// read once.
+func TestSeriesGroupShards(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	g := newStore(t, dir, nil)
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	withStats := func() *storepb.SeriesRequest {
+		r := everything()
+		r.Hints = anyOf(&storepb.SeriesRequestHints{EnableQueryStats: true}, seriesRequestHints)
+		return r
+	}
+	responses, hints, err := receive(client.Series(t.Context(), withStats()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, chunks := len(responses), hints.QueryStats.ChunksTouched
+	bytes := hints.QueryStats.ChunksTouchedSizeSum
+	for _, by := range []bool{true, false} {
+		const shards = 4
+		found, shardOf := 0, make(map[string]int)
+		var read, readBytes int64
+		for i := range shards {
+			r := withStats()
+			r.ShardInfo = &storepb.ShardInfo{ShardIndex: int64(i), TotalShards: shards, By: by, Labels: []string{"job", "__name__"}}
+			responses, hints, err := receive(client.Series(t.Context(), r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(responses)
+			read += hints.QueryStats.ChunksTouched
+			readBytes += hints.QueryStats.ChunksTouchedSizeSum
+			for _, s := range seriesOf(t, responses, 1) {
+				var name strings.Builder
+				for _, l := range s.Labels {
+					if slices.Contains(r.ShardInfo.Labels, l.Name) == by {
+						fmt.Fprintf(&name, "%q=%q,", l.Name, l.Value)
+					}
+				}
+				group := name.String()
+				if at, ok := shardOf[group]; ok && at != i {
+					t.Errorf("group %s is in shards %d and %d", group, at, i)
+				}
+				shardOf[group] = i
+			}
+		}
+		if found != all {
+			t.Errorf("by %v: all shards have %d series, there are %d", by, found, all)
+		}
+		if read != chunks || readBytes != bytes {
+			t.Errorf("by %v: all shards read %d chunks of %d bytes, without shards it is %d of %d", by, read, readBytes, chunks, bytes)
+		}
+		r := withStats()
+		r.ShardInfo = &storepb.ShardInfo{ShardIndex: 1, TotalShards: shards, By: by, Labels: []string{"instance"}}
+		r.Limit = 3
+		if responses, _, err := receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
+			t.Errorf("by %v: the first 3 series of a shard are %d, %v", by, len(responses), err)
+		}
+	}
+}
+
+// TestSeriesRefuses says what is wrong with a request, and whose fault it is.
+func TestSeriesRefuses(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	small := newStore(t, dir, func(o *Options) { o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 20, PerQuery: 1 << 20}) })
+	few := newStore(t, dir, func(o *Options) { o.Limits.Series = 3 })
+	g := newStore(t, dir, nil)
+	for _, c := range []struct {
+		name   string
+		g      *Gateway
+		change func(*storepb.SeriesRequest)
+		code   codes.Code
+	}{
+		{"a bad expression", g, func(r *storepb.SeriesRequest) { r.Matchers = append(r.Matchers, re("a", "(")) }, codes.InvalidArgument},
+		{"an unknown matcher", g, func(r *storepb.SeriesRequest) { r.Matchers[0].Type = 9 }, codes.InvalidArgument},
+		{"no matcher", g, func(r *storepb.SeriesRequest) { r.Matchers = nil }, codes.InvalidArgument},
+		{"too many matchers", g, func(r *storepb.SeriesRequest) { r.Matchers = slices.Repeat(r.Matchers, maxMatchers+1) }, codes.InvalidArgument},
+		{"a bad shard", g, func(r *storepb.SeriesRequest) { r.ShardInfo = &storepb.ShardInfo{ShardIndex: 2, TotalShards: 2} }, codes.InvalidArgument},
+		{"a bad query shard", g, func(r *storepb.SeriesRequest) { r.Matchers = append(r.Matchers, eq(tsblock.ShardLabel, "5_of_2")) }, codes.InvalidArgument},
+		{"a negative limit", g, func(r *storepb.SeriesRequest) { r.Limit = -1 }, codes.InvalidArgument},
+		{"hints of another kind", g, func(r *storepb.SeriesRequest) {
+			r.Hints = anyOf(&storepb.LabelNamesRequestHints{}, namesRequestHints)
+		}, codes.InvalidArgument},
+		{"hints that are none", g, func(r *storepb.SeriesRequest) {
+			r.Hints = anyOf(&storepb.SeriesRequestHints{}, seriesRequestHints)
+			r.Hints.Value = []byte{0xff}
+		}, codes.InvalidArgument},
+		{"more bytes than a query may hold", small, func(*storepb.SeriesRequest) {}, codes.ResourceExhausted},
+		{"more series than a query may read", few, func(*storepb.SeriesRequest) {}, codes.ResourceExhausted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := storepb.NewStoreClient(dial(t, NewStoreAPI(c.g, StoreAPIOptions{})))
+			r := everything()
+			c.change(r)
+			_, _, err := receive(client.Series(t.Context(), r))
+			if status.Code(err) != c.code {
+				t.Errorf("got %v, want %v", err, c.code)
+			}
+		})
+	}
+	for _, g := range []*Gateway{g, small, few} {
+		if n := g.gate.Stats(); n.Running != 0 || n.Held != 0 || n.Misused != 0 {
+			t.Errorf("after all requests: %+v", n)
+		}
+	}
+}
+
+// TestSeriesEncoding names the block and the series of a chunk that the StoreAPI has no word for.
+func TestSeriesEncoding(t *testing.T) {
+	dir := t.TempDir()
+	id, err := testblock.Write(dir, testblock.Shape{Count: 3, Samples: 10}.Series(), testblock.Options{XOR2: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(newStore(t, dir, nil), StoreAPIOptions{})))
+	_, _, err = receive(client.Series(t.Context(), everything()))
+	want := fmt.Sprintf("block %s: series {foo=\"bar\", i=\"0000000%s\"}: a chunk at 0 has encoding 4", id, testblock.LongSuffix)
+	if status.Code(err) != codes.Unimplemented || err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	// Labels alone are no problem.
+	r := everything()
+	r.SkipChunks = true
+	if responses, _, err := receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
+		t.Errorf("got %d series, %v", len(responses), err)
+	}
+}
+
+// TestTenants takes the tenant of a Mimir bucket from the request, and refuses one without.
+func TestTenants(t *testing.T) {
+	dir := t.TempDir()
+	for n, tenant := range []string{"ann", "bob"} {
+		if _, err := (testblock.Shape{Count: n + 1, Samples: 5}).Write(dir+"/"+tenant, testblock.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := newStore(t, dir, func(o *Options) { o.Layout = LayoutMimir })
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	for _, c := range []struct {
+		key, tenant string
+		series      int
+	}{{"X-Scope-OrgID", "ann", 1}, {"X-Scope-OrgID", "bob", 2}, {"thanos-tenant", "bob", 2}, {"X-Scope-OrgID", "eve", 0}} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), c.key, c.tenant)
+		responses, _, err := receive(client.Series(ctx, everything()))
+		if err != nil || len(responses) != c.series {
+			t.Errorf("%s: %s: got %d series, %v; want %d", c.key, c.tenant, len(responses), err, c.series)
+		}
+	}
+	if _, _, err := receive(client.Series(t.Context(), everything())); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a tenant: %v", err)
+	}
+}
+
+// TestLabels answers names and values, of external labels as well.
+func TestLabels(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(newStore(t, dir, nil), StoreAPIOptions{})))
+	names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: math.MinInt64, End: math.MaxInt64, WithoutReplicaLabels: []string{"replica"}})
+	if err != nil || !slices.Contains(names.GetNames(), "cluster") || slices.Contains(names.GetNames(), "replica") || !slices.IsSorted(names.GetNames()) {
+		t.Errorf("names: %v, %v", names, err)
+	}
+	var hints storepb.LabelNamesResponseHints
+	if err := hints.UnmarshalVT(names.GetHints().GetValue()); err != nil || names.GetHints().GetTypeUrl() != "type.googleapis.com/hintspb.LabelNamesResponseHints" {
+		t.Errorf("hints: %v, %v", names.GetHints(), err)
+	}
+	for _, c := range []struct {
+		request *storepb.LabelValuesRequest
+		want    []string
+	}{
+		{&storepb.LabelValuesRequest{Label: "cluster"}, []string{"eu"}},
+		{&storepb.LabelValuesRequest{Label: "cluster", Matchers: []*storepb.LabelMatcher{eq("job", "no such job")}}, nil},
+		{&storepb.LabelValuesRequest{Label: "nothing"}, nil},
+	} {
+		c.request.Start, c.request.End = math.MinInt64, math.MaxInt64
+		values, err := client.LabelValues(t.Context(), c.request)
+		if err != nil || !slices.Equal(values.GetValues(), c.want) {
+			t.Errorf("%v: got %v, %v; want %v", c.request, values.GetValues(), err, c.want)
+		}
+	}
+	jobs, err := client.LabelValues(t.Context(), &storepb.LabelValuesRequest{Label: "job", Start: math.MinInt64, End: math.MaxInt64})
+	if err != nil || len(jobs.GetValues()) < 2 {
+		t.Fatalf("jobs: %v, %v", jobs, err)
+	}
+	one, err := client.LabelValues(t.Context(), &storepb.LabelValuesRequest{Label: "job", Start: math.MinInt64, End: math.MaxInt64, Limit: 1})
+	if err != nil || !slices.Equal(one.GetValues(), jobs.GetValues()[:1]) {
+		t.Errorf("with a limit of 1: %v, %v", one, err)
+	}
+	if _, err := client.LabelValues(t.Context(), &storepb.LabelValuesRequest{}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("values of no label: %v", err)
+	}
+}
+
+// TestInfo tells the external labels and times of all blocks.
+func TestInfo(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	randomBlocks(t, dir, map[string]string{"cluster": "us", "replica": "a"})
+	g := newStore(t, dir, nil)
+	info, err := storepb.NewInfoClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Info(t.Context(), &storepb.InfoRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.ComponentType != "store" || len(info.LabelSets) != 2 || len(info.Store.TsdbInfos) != 4 || // there is a gap before the last block of each
+
+		!info.Store.SupportsSharding || !info.Store.SupportsWithoutReplicaLabels {
+		t.Errorf("got %v", info)
+	}
+	blocks := g.Blocks()
+	mint, maxt := blocks[0].MinTime, blocks[0].MaxTime
+	for _, b := range blocks {
+		mint, maxt = min(mint, b.MinTime), max(maxt, b.MaxTime)
+	}
+	if info.Store.MinTime != mint || info.Store.MaxTime != maxt {
+		t.Errorf("times are %d to %d, the blocks' %d to %d", info.Store.MinTime, info.Store.MaxTime, mint, maxt)
+	}
+	empty := newStore(t, t.TempDir(), func(o *Options) { o.Layout = LayoutThanos })
+	info, err = NewStoreAPI(empty, StoreAPIOptions{}).Info(context.Background(), nil)
+	if err != nil || info.Store.MinTime != math.MaxInt64 || info.Store.MaxTime != math.MinInt64 {
+		t.Errorf("of an empty bucket: %v, %v", info, err)
+	}
+}

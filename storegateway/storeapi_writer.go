@@ -1,0 +1,163 @@
+package storegateway
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A seriesWriter writes series into frames and sends them as messages of a stream: one message a
+// series, or one for several. Chunk bytes are copied once, into the frame, and are not needed once
+// write has returned. Handing the transport each chunk's bytes where they lie takes 1.1 times the CPU
+// of this copy at 900 bytes a chunk and 1.6 times at 180, both sides counted (BenchmarkSending):
+// gRPC copies piece by piece into its own buffer either way. And it would keep a query's slabs for
+// as long as its client likes.
+type seriesWriter struct {
+	stream grpc.ServerStream
+	frames *framePool
+	quota  *slab.Quota
+
+	batch int // series a message; 1 and less: the message is the series
+
+	f       *frame
+	w       wire
+	start   int // where the message's series begin in the frame
+	entries int // series in it
+
+	reserved int64 // bytes for frames
+
+	// What has been sent, or is about to be.
+	series, chunks, bytes, messages uint64
+}
+
+// batchPrefix is the room before a message of several series: its tag and length.
+const batchPrefix = 1 + 5
+
+// frameRest is how many bytes have to be left in a frame for another message to begin there.
+const frameRest = 4 << 10
+
+// newSeriesWriter reserves what the frames of a stream take. It is closed by close.
+func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int) (*seriesWriter, error) {
+	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch}
+	if err := quota.Reserve(slab.Answers, streamFrames*frameBytes); err != nil {
+		return nil, err
+	}
+	w.reserved = streamFrames * frameBytes
+	return w, nil
+}
+
+// close gives back what the writer holds. What has not been flushed is not sent.
+func (w *seriesWriter) close() {
+	if w.f != nil {
+		w.f.release()
+		w.f = nil
+	}
+	w.quota.Return(slab.Answers, w.reserved)
+	w.reserved = 0
+}
+
+// write adds a series, all chunks of which the StoreAPI knows, and sends messages as they are
+// full. A series that does not fit into a frame is continued in the next.
+func (w *seriesWriter) write(labels []tsblock.Label, chunks []ChunkView) error {
+	w.series++
+	w.chunks += uint64(len(chunks))
+	head := labelsLen(labels)
+	for {
+		part, size, err := w.fit(head, chunks)
+		if err != nil {
+			return err
+		}
+		w.w.field(tagResponseSeries, size)
+		w.w.labels(labels)
+		w.w.chunks(chunks[:part])
+		w.entries++
+		chunks = chunks[part:]
+		if w.entries >= w.batch || len(chunks) > 0 {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		if len(chunks) == 0 {
+			return nil
+		}
+	}
+}
+
+// fit finds room for a series with its labels of head bytes: as many of its chunks as a frame
+// holds, and at least one. It returns how many those are and the size of the series.
+func (w *seriesWriter) fit(head int, chunks []ChunkView) (part, size int, err error) {
+	size = head
+	most := frameBytes - batchPrefix - 1 - uvarintLen(frameBytes) // of a series, in an empty frame
+	for part < len(chunks) {
+		n := fieldLen(chunkLen(&chunks[part]))
+		if size+n > most && part > 0 {
+			break
+		}
+		size += n
+		part++
+	}
+	if w.f != nil && w.w.n+fieldLen(size) <= len(w.w.buf) {
+		return part, size, nil
+	}
+	if err := w.flush(); err != nil {
+		return 0, 0, err
+	}
+	return part, size, w.begin(size)
+}
+
+// begin takes a frame with room for a message with one series of that size.
+func (w *seriesWriter) begin(size int) error {
+	if w.f != nil {
+		w.f.release()
+		w.f = nil
+	}
+	need := batchPrefix + fieldLen(size)
+	if more := streamFrames*int64(need) - w.reserved; more > 0 {
+		if err := w.quota.Reserve(slab.Answers, more); err != nil {
+			return err
+		}
+		w.reserved += more
+	}
+	w.f = w.frames.get(need)
+	w.w = wire{buf: w.f.buf}
+	w.open()
+	return nil
+}
+
+// open begins a message behind what has been written.
+func (w *seriesWriter) open() {
+	if w.batch > 1 {
+		w.w.n += batchPrefix
+	}
+	w.start, w.entries = w.w.n, 0
+}
+
+// flush sends the message that has been begun, if there is a series in it.
+func (w *seriesWriter) flush() error {
+	if w.entries == 0 {
+		return nil
+	}
+	from := w.start
+	if w.batch > 1 {
+		n := w.w.n - w.start
+		from -= 1 + uvarintLen(uint64(n))
+		prefix := wire{buf: w.f.buf, n: from}
+		prefix.field(tagResponseBatch, n)
+	}
+	m := w.f.message(from, w.w.n)
+	w.messages++
+	w.bytes += uint64(w.w.n - from)
+	if err := w.stream.SendMsg(m); err != nil {
+		return fmt.Errorf("send series: %w", err)
+	}
+	if len(w.w.buf)-w.w.n < frameRest {
+		w.f.release()
+		w.f, w.entries = nil, 0
+		return nil
+	}
+	w.open()
+	return nil
+}

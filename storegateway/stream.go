@@ -1,0 +1,230 @@
+package storegateway
+
+import (
+	"errors"
+	"io"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/tsblock"
+)
+
+// An entry is one series of a block: a place in a batch, which it holds, and its labels as they
+// are answered.
+type entry struct {
+	held   *heldBatch // nil: there is none
+	i      int
+	labels []tsblock.Label
+	buffer []tsblock.Label // what labels lie in when they are not the batch's own
+}
+
+// own returns the labels that the series has in its block.
+func (e *entry) own() []tsblock.Label { return e.held.batch.Labels(e.i) }
+
+func (e *entry) letGo() {
+	if e.held != nil {
+		e.held.letGo()
+		e.held = nil
+	}
+}
+
+// A stream yields the series of one block in the order of their labels, with their chunks. While one
+// batch is in use the next is read.
+type stream struct {
+	set      *SeriesSet
+	number   int
+	out      bool // of the merge, as its series is in front
+	handle   *blockHandle
+	matchers []*labels.Matcher // those that the block's index can answer
+	relabel  *relabeling       // nil: nothing to add or to drop
+
+	reader  *tsblock.Reader
+	series  *tsblock.SeriesReader
+	batches int
+	planned int64
+
+	now     entry   // the series in front; without a batch at the end
+	waiting []entry // each begins with the one before, and comes behind it
+	peek    entry   // with relabel: the series behind those that wait
+
+	held  *heldBatch  // the batch that is being walked; nil before the first and at the end
+	last  *heldBatch  // that was read
+	i     int         // of held, its next series
+	ahead chan loaded // made with the first load that is ahead
+	busy  bool        // one is on its way
+	done  bool        // there are no more batches
+
+	loading  *heldBatch // of windows: what is loaded ahead while busy
+	aheadErr chan error
+}
+
+// loaded is what a load has brought.
+type loaded struct {
+	batch *tsblock.Batch
+	err   error
+}
+
+// plays reports whether the stream takes part in the merge.
+func (s *stream) plays() bool { return !s.out && s.now.held != nil }
+
+// start finds the block's series and has the first in front.
+func (s *stream) start() error {
+	p, err := s.reader.Postings(s.set.ctx, s.matchers...)
+	if err != nil {
+		return err
+	}
+	sel := s.set.sel
+	sel.Keep = s.keep()
+	s.series = s.reader.Series(p, sel)
+	if s.relabel != nil {
+		if err := s.read(&s.peek); err != nil {
+			return err
+		}
+	}
+	return s.advance()
+}
+
+// keep returns what tells of a series of the block, by its own labels, whether the request wants
+// it; nil if it wants all.
+func (s *stream) keep() func([]tsblock.Label) bool {
+	keep := s.set.request.Keep
+	if keep == nil || s.relabel == nil {
+		return keep
+	}
+	var buffer []tsblock.Label
+	return func(own []tsblock.Label) bool {
+		buffer = s.relabel.appendTo(buffer[:0], own)
+		return keep(buffer)
+	}
+}
+
+// advance moves on to the next series. At the end there is none in front.
+func (s *stream) advance() error {
+	s.now.letGo()
+	if s.relabel == nil {
+		if err := s.read(&s.now); err != nil || s.now.held == nil {
+			return err
+		}
+		s.now.labels = s.now.own()
+		return nil
+	}
+	top := len(s.waiting) - 1
+	for s.peek.held != nil && (top < 0 || s.relabel.follows(s.waiting[top].own(), s.peek.own())) {
+		s.waiting = append(s.waiting, s.peek)
+		top++
+		s.peek = entry{}
+		if err := s.read(&s.peek); err != nil {
+			return err
+		}
+	}
+	if top < 0 {
+		return nil
+	}
+	s.now.held, s.now.i = s.waiting[top].held, s.waiting[top].i
+	s.waiting = s.waiting[:top]
+	s.now.buffer = s.relabel.appendTo(s.now.buffer[:0], s.now.own())
+	s.now.labels = s.now.buffer
+	return nil
+}
+
+// read has e hold the next series of the block; at its end e stays empty.
+func (s *stream) read(e *entry) error {
+	for s.held == nil || s.i >= s.held.batch.Len() {
+		if s.held != nil {
+			s.held.letGo()
+			s.held = nil
+		}
+		if s.done {
+			return nil
+		}
+		if err := s.nextBatch(); err != nil {
+			return err
+		}
+	}
+	s.held.hold()
+	e.held, e.i = s.held, s.i
+	s.i++
+	return nil
+}
+
+// nextBatch takes the batch that has been read ahead, or reads one, and has the one after it read
+// if there is room.
+func (s *stream) nextBatch() error {
+	var l loaded
+	if s.busy {
+		l = <-s.ahead
+		s.busy = false
+	} else {
+		l = s.load()
+	}
+	if errors.Is(l.err, io.EOF) {
+		s.done = true
+		return nil
+	}
+	if l.err != nil {
+		return l.err
+	}
+	s.batches++
+	s.planned += l.batch.PlannedBytes()
+	next := &heldBatch{batch: l.batch, stream: s}
+	if s.last != nil && s.set.lazily() {
+		s.last.next = next
+	}
+	s.last, s.held, s.i = next, next, 0
+	s.held.hold()
+	if s.set.query.roomAhead() && !s.set.lazily() {
+		if s.ahead == nil {
+			s.ahead = make(chan loaded, 1)
+		}
+		s.busy = true
+		go func() { s.ahead <- s.load() }()
+	}
+	return nil
+}
+
+// load reads the next batch, and its chunks unless they are not wanted.
+func (s *stream) load() loaded {
+	b, err := s.series.Next(s.set.ctx)
+	if err != nil {
+		return loaded{err: err}
+	}
+	if !s.set.request.SkipChunks {
+		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && !s.set.lazily() {
+			err = s.reader.LoadChunks(s.set.ctx, b)
+		}
+	}
+	if err != nil {
+		b.Release()
+		return loaded{err: err}
+	}
+	return loaded{batch: b}
+}
+
+// close gives back what the stream holds. The set's context has ended, so a load that is on its
+// way does too.
+func (s *stream) close() BlockStats {
+	if s.busy {
+		if l := <-s.ahead; l.batch != nil {
+			l.batch.Release()
+		}
+		s.busy = false
+	}
+	s.now.letGo()
+	s.peek.letGo()
+	for i := range s.waiting {
+		s.waiting[i].letGo()
+	}
+	s.waiting = nil
+	if s.held != nil {
+		s.held.letGo()
+		s.held = nil
+	}
+	mint, maxt := s.handle.times()
+	stats := BlockStats{
+		ID: s.handle.id(), MinTime: mint, MaxTime: maxt,
+		Batches: s.batches, PlannedBytes: s.planned, Read: s.reader.Stats(),
+	}
+	s.reader.Close()
+	s.handle.release()
+	return stats
+}

@@ -1,0 +1,174 @@
+package storegateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/taredb/tare/tsblock"
+)
+
+// A heldBatch is a batch that several may hold. The last one to let go releases it.
+type heldBatch struct {
+	batch   *tsblock.Batch
+	stream  *stream
+	next    *heldBatch // the one after it in its block, as far as it has been read
+	holders atomic.Int32
+
+	// Of windows, under its mu:
+	loaded bool
+	users  int // iterators that stand in its chunks
+
+	// loads counts how often its chunks have been loaded and dropped: views of them are valid
+	// while it stays the same.
+	loads atomic.Uint32
+}
+
+func (h *heldBatch) hold() { h.holders.Add(1) }
+
+func (h *heldBatch) letGo() {
+	switch n := h.holders.Add(-1); {
+	case n == 0:
+		h.batch.Release()
+	case n < 0:
+		panic("BUG: batch let go more often than held")
+	}
+}
+
+// Windows have the chunks of some of a query's batches loaded: those that are being walked, and
+// the ones after them. What has been walked past is dropped at once, and what is not
+// used at the moment when there is no room; whoever comes back to it has it loaded again.
+type windows struct {
+	query  *Query
+	ctx    context.Context //nolint:containedctx // that of the select: who walks has none
+	strict bool            // chunks in use are not dropped: users cannot do without
+	most   int64           // planned bytes
+
+	mu     sync.Mutex
+	bytes  int64
+	loaded []*heldBatch // the one used last at the end
+}
+
+// newWindows returns windows of at most a quarter of the query's bytes.
+func newWindows(ctx context.Context, q *Query, strict bool) *windows {
+	return &windows{query: q, ctx: ctx, strict: strict, most: q.quota.Allowed() / 4}
+}
+
+// enter has the batch's chunks loaded and counts a user of them; leave ends the use.
+func (w *windows) enter(h *heldBatch) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.load(h); err != nil {
+		return err
+	}
+	h.users++
+	return nil
+}
+
+// leave ends a use. Its chunks stay until another batch of its block is entered.
+func (w *windows) leave(h *heldBatch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.users--
+}
+
+// again has the chunks of a batch loaded that is in use, if they were dropped.
+func (w *windows) again(h *heldBatch) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.load(h)
+}
+
+func (w *windows) load(h *heldBatch) error {
+	s := h.stream
+	if n := len(w.loaded); n > 0 && w.loaded[n-1] == h {
+		return nil
+	}
+	if s.busy && s.loading == h {
+		w.await(s)
+	}
+	if h.loaded {
+		i := slices.Index(w.loaded, h)
+		w.loaded = append(slices.Delete(w.loaded, i, i+1), h)
+		return nil
+	}
+	w.await(s)
+	// What the walk through the block has left behind goes first, then what was used longest ago.
+	for i := len(w.loaded) - 1; i >= 0; i-- {
+		if old := w.loaded[i]; old.stream == s && old.users == 0 {
+			w.drop(i)
+		}
+	}
+	for w.bytes+h.batch.PlannedBytes() > w.most && w.dropOldest() {
+	}
+	err := s.reader.LoadChunks(w.ctx, h.batch)
+	for err != nil && IsLimit(err) && w.dropOldest() {
+		err = s.reader.LoadChunks(w.ctx, h.batch)
+	}
+	if err != nil {
+		return err
+	}
+	w.add(h)
+	if next := h.next; next != nil && !next.loaded && w.query.roomAhead() && w.bytes+next.batch.PlannedBytes() <= w.most {
+		if s.aheadErr == nil {
+			s.aheadErr = make(chan error, 1)
+		}
+		s.loading, s.busy = next, true
+		go func() { s.aheadErr <- s.reader.LoadChunks(w.ctx, next.batch) }()
+	}
+	return nil
+}
+
+func (w *windows) add(h *heldBatch) {
+	h.loaded = true
+	h.loads.Add(1)
+	w.bytes += h.batch.PlannedBytes()
+	w.loaded = append(w.loaded, h)
+}
+
+// dropOldest drops what was used longest ago, best of all something that is not in use.
+func (w *windows) dropOldest() bool {
+	i := slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+	if i < 0 && !w.strict && len(w.loaded) > 0 {
+		i = 0
+	}
+	if i >= 0 {
+		w.drop(i)
+	}
+	return i >= 0
+}
+
+// drop drops the chunks of the batch at place i.
+func (w *windows) drop(i int) {
+	h := w.loaded[i]
+	w.loaded = slices.Delete(w.loaded, i, i+1)
+	w.bytes -= h.batch.PlannedBytes()
+	h.loaded = false
+	h.loads.Add(1)
+	h.batch.DropChunks()
+}
+
+// await ends the load ahead in a block, as a reader does one thing at a time. If it failed, the batch
+// is loaded again when it is needed, and then the error counts.
+func (w *windows) await(s *stream) {
+	if !s.busy {
+		return
+	}
+	s.busy = false
+	if err := <-s.aheadErr; err == nil {
+		w.add(s.loading)
+	}
+	s.loading = nil
+}
+
+// close waits for what is being loaded. The context has ended, and the batches are their
+// holders'.
+func (w *windows) close(streams []*stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range streams {
+		w.await(s)
+	}
+	w.loaded = nil
+}
