@@ -1,0 +1,350 @@
+package promapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// API is an http.Handler for all endpoints under Options.Prefix. It is safe for concurrent use.
+type API struct {
+	o      Options
+	routes map[string]route
+	gate   gate
+	pools  encoderPools
+	calls  sync.Pool // *call: buffers and encoders of answers that were sent
+	start  time.Time
+}
+
+var _ http.Handler = (*API)(nil)
+
+// route is an endpoint. Its handler writes the answer to c.out, or returns why there is none.
+type route struct {
+	name    string
+	methods []string
+	handle  func(*call) *Error
+	raw     bool // the body is not a form
+}
+
+// New returns an API.
+func New(o Options) (*API, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	a := &API{o: o.withDefaults()}
+	a.start = a.o.Now()
+	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
+	get, post := []string{http.MethodGet}, []string{http.MethodPost}
+	both := []string{http.MethodGet, http.MethodPost}
+	a.routes = map[string]route{
+		"query":              {"query", both, (*call).query, false},
+		"query_range":        {"query_range", both, (*call).queryRange, false},
+		"query_exemplars":    {"query_exemplars", both, (*call).exemplars, false},
+		"format_query":       {"format_query", both, (*call).formatQuery, false},
+		"parse_query":        {"parse_query", both, (*call).parseQuery, false},
+		"labels":             {"labels", both, (*call).labelNames, false},
+		"label/*/values":     {"label_values", get, (*call).labelValues, false},
+		"series":             {"series", both, (*call).series, false},
+		"read":               {"read", post, (*call).remoteRead, true},
+		"metadata":           {"metadata", get, (*call).metadata, false},
+		"rules":              {"rules", get, (*call).rules, false},
+		"alerts":             {"alerts", get, constant(`{"alerts":[]}`), false},
+		"targets":            {"targets", get, (*call).targets, false},
+		"targets/metadata":   {"targets_metadata", get, (*call).targetsMetadata, false},
+		"scrape_pools":       {"scrape_pools", get, constant(`{"scrapePools":[]}`), false},
+		"alertmanagers":      {"alertmanagers", get, constant(`{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`), false},
+		"status/buildinfo":   {"status_buildinfo", get, (*call).buildInfo, false},
+		"status/runtimeinfo": {"status_runtimeinfo", get, (*call).runtimeInfo, false},
+		"status/flags":       {"status_flags", get, (*call).flags, false},
+		"status/config":      {"status_config", get, (*call).config, false},
+	}
+	return a, nil
+}
+
+// Stats returns the state of the queue before the storage.
+func (a *API) Stats() GateStats { return a.gate.stats() }
+
+// call is one request on its way. It is reused, with its buffer and encoder.
+type call struct {
+	api   *API
+	w     http.ResponseWriter
+	r     *http.Request
+	ctx   context.Context //nolint:containedctx // it lives as long as the request
+	form  url.Values
+	name  string // the label's name in label/<name>/values
+	plain bool   // errors are plain text
+	out   output
+	enc   sampleEncoder
+	seen  *Observation
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := a.o.Now()
+	c, ok := a.calls.Get().(*call)
+	if !ok {
+		c = new(call)
+		c.out.buf = make([]byte, 0, bufferBytes)
+	}
+	c.api, c.w, c.r, c.ctx = a, w, r, r.Context()
+	c.out = output{w: w, code: http.StatusOK, buf: c.out.buf[:0], pools: &a.pools}
+	c.seen = &Observation{Endpoint: "unknown"}
+	h := w.Header()
+	a.setCORS(h, r)
+	h.Add("Vary", "Accept-Encoding")
+	c.out.accept = negotiate(r.Header)
+
+	err := c.serve()
+	switch {
+	case err != nil && c.out.sent:
+		// Half an answer must not look like a whole one: the connection is cut.
+		c.finish(began, err)
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		c.fail(err)
+	}
+	c.seen.Lost = c.out.finish()
+	c.finish(began, err)
+}
+
+// finish tells the observer and gives the call back.
+func (c *call) finish(began time.Time, err *Error) {
+	a := c.api
+	c.out.abandon()
+	c.seen.Err = err
+	c.seen.Status = c.out.code
+	c.seen.Bytes = c.out.bytes
+	c.seen.Duration = a.o.Now().Sub(began)
+	if a.o.Observe != nil {
+		a.o.Observe(c.ctx, c.r, c.seen)
+	}
+	buf, enc := c.out.buf, c.enc
+	if cap(buf) > keptBytes {
+		return
+	}
+	*c = call{enc: enc}
+	c.out.buf = buf
+	a.calls.Put(c)
+}
+
+// serve finds the endpoint, reads the form and handles the request.
+func (c *call) serve() *Error {
+	a := c.api
+	if c.r.Method == http.MethodOptions {
+		c.out.code = http.StatusNoContent
+		return nil
+	}
+	rt, ok := c.route()
+	if !ok {
+		return &Error{Type: NotFound, Err: fmt.Errorf("there is no endpoint %s here", c.r.URL.Path)}
+	}
+	c.seen.Endpoint = rt.name
+	if !slices.Contains(rt.methods, c.r.Method) {
+		c.w.Header().Set("Allow", strings.Join(append([]string{http.MethodOptions}, rt.methods...), ", "))
+		return &Error{Type: BadData, Status: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s wants %s", rt.name, strings.Join(rt.methods, " or "))}
+	}
+	if a.o.Ready != nil {
+		if err := a.o.Ready(); err != nil {
+			return &Error{Type: Unavailable, Err: err}
+		}
+	}
+	if c.r.Body != nil {
+		c.r.Body = http.MaxBytesReader(c.w, c.r.Body, a.o.MaxBody)
+	}
+	if !rt.raw {
+		if err := c.readForm(); err != nil {
+			return err
+		}
+	}
+	return rt.handle(c)
+}
+
+// route finds the endpoint of a path.
+func (c *call) route() (route, bool) {
+	path, ok := strings.CutPrefix(c.r.URL.Path, c.api.o.Prefix+"/")
+	if !ok {
+		return route{}, false
+	}
+	if rt, ok := c.api.routes[path]; ok {
+		return rt, !strings.Contains(path, "*")
+	}
+	if name, ok := strings.CutPrefix(path, "label/"); ok {
+		if name, ok := strings.CutSuffix(name, "/values"); ok && name != "" && !strings.Contains(name, "/") {
+			c.name = name
+			return c.api.routes["label/*/values"], true
+		}
+	}
+	return route{}, false
+}
+
+// readForm reads the parameters of URL and body. Those of the body come first.
+func (c *call) readForm() *Error {
+	err := c.r.ParseForm()
+	if err == nil {
+		if err = c.r.ParseMultipartForm(c.api.o.MaxBody); errors.Is(err, http.ErrNotMultipart) {
+			err = nil
+		}
+	}
+	if err != nil {
+		e := badData(fmt.Errorf("error parsing form values: %w", err))
+		if tooLarge(err) {
+			e.Status = http.StatusRequestEntityTooLarge
+		}
+		return e
+	}
+	c.form = c.r.Form
+	return nil
+}
+
+// tooLarge tells whether a body went over MaxBody.
+func tooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+// admit waits for a turn and for Admit, within timeout where that is not 0. On nil the caller
+// has to call the function it got when the answer is written.
+func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
+	a := c.api
+	ctx, cancel := context.WithTimeout(c.ctx, a.o.Timeout)
+	if timeout != nil && *timeout < a.o.Timeout {
+		cancel()
+		ctx, cancel = context.WithTimeout(c.ctx, *timeout)
+	}
+	began := a.o.Now()
+	err := a.gate.enter(ctx)
+	if err != nil {
+		cancel()
+		return nil, a.classify(err)
+	}
+	done := func() {}
+	if a.o.Admit != nil {
+		var admitted context.Context
+		var free func()
+		if admitted, free, err = a.o.Admit(ctx, c.r); err == nil {
+			ctx = admitted
+			if free != nil {
+				done = free
+			}
+		}
+	}
+	c.seen.Queued = a.o.Now().Sub(began)
+	if err != nil {
+		a.gate.leave()
+		defer cancel()
+		if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
+			err = queueError(ctx)
+		}
+		e = a.classify(err)
+		if e.Type == Execution {
+			e.Type = Unavailable
+		}
+		return nil, e
+	}
+	c.ctx = ctx
+	return func() {
+		done()
+		a.gate.leave()
+		cancel()
+	}, nil
+}
+
+// begin starts an answer.
+func (c *call) begin() {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.out.buf = append(c.out.buf, `{"status":"success","data":`...)
+}
+
+// end finishes an answer with its warnings, which get positions in the query, and with what
+// Explain has to say.
+func (c *call) end(notes annotations.Annotations) {
+	warnings, infos := sortedNotes(notes, c.form.Get("query"))
+	c.seen.Warnings, c.seen.Infos = warnings, infos
+	b := c.out.buf
+	if len(warnings) > 0 {
+		b = append(b, `,"warnings":`...)
+		b = appendTexts(b, warnings)
+	}
+	if len(infos) > 0 {
+		b = append(b, `,"infos":`...)
+		b = appendTexts(b, infos)
+	}
+	if c.api.o.Explain != nil && c.form.Get("explain") == "1" {
+		b = append(b, `,"explain":`...)
+		b = c.api.o.Explain(c.ctx, b)
+	}
+	c.out.buf = append(b, '}')
+}
+
+// fail makes the answer an error. Nothing of an answer has been sent.
+func (c *call) fail(e *Error) {
+	c.out.code = e.status()
+	c.out.hold = false
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Del("Content-Encoding")
+	if e.Type == Unavailable {
+		h.Set("Retry-After", "1")
+	}
+	if c.plain {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		c.out.buf = append(append(c.out.buf[:0], e.Err.Error()...), '\n')
+		return
+	}
+	b := append(c.out.buf[:0], `{"status":"error","errorType":`...)
+	b = appendText(b, string(e.Type))
+	b = append(b, `,"error":`...)
+	b = appendText(b, e.Err.Error())
+	c.out.buf = append(b, '}')
+}
+
+// answer makes a small value the answer's data.
+func (c *call) answer(v any) *Error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return &Error{Type: Internal, Err: err}
+	}
+	c.begin()
+	c.out.buf = append(c.out.buf, b...)
+	c.end(nil)
+	return nil
+}
+
+// constant answers always the same data.
+func constant(data string) func(*call) *Error {
+	return func(c *call) *Error {
+		c.begin()
+		c.out.buf = append(c.out.buf, data...)
+		c.end(nil)
+		return nil
+	}
+}
+
+// setCORS tells browsers whether pages of the request's origin may read the answer.
+func (a *API) setCORS(h http.Header, r *http.Request) {
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" || a.o.CORSOrigin == nil {
+		return
+	}
+	switch {
+	case a.o.CORSOrigin.String() == "^(?:.*)$" || a.o.CORSOrigin.String() == ".*":
+		origin = "*"
+	case !a.o.CORSOrigin.MatchString(origin):
+		return
+	}
+	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	h.Set("Access-Control-Expose-Headers", "Date")
+	h.Set("Access-Control-Allow-Origin", origin)
+}

@@ -1,0 +1,107 @@
+package promapi
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// encoding is a content coding (RFC 9110, section 8.4.1).
+type encoding uint8
+
+const (
+	identity encoding = iota
+	gzipped
+	zstandard
+)
+
+// String returns the coding's name in HTTP.
+func (e encoding) String() string {
+	switch e {
+	case gzipped:
+		return "gzip"
+	case zstandard:
+		return "zstd"
+	}
+	return "identity"
+}
+
+// negotiate returns the coding that a client's Accept-Encoding prefers (RFC 9110, section
+// 12.5.3). Between equals it is zstd, which costs less for more.
+func negotiate(h http.Header) encoding {
+	best, bestQ := identity, 0.0
+	weight := func(e encoding, q float64) {
+		if q > bestQ || q == bestQ && q > 0 && e > best {
+			best, bestQ = e, q
+		}
+	}
+	for _, line := range h.Values("Accept-Encoding") {
+		for item := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			q := 1.0
+			if v, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
+				var err error
+				if q, err = strconv.ParseFloat(v, 64); err != nil || !(q >= 0 && q <= 1) {
+					continue
+				}
+			}
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case "gzip", "x-gzip":
+				weight(gzipped, q)
+			case "zstd":
+				weight(zstandard, q)
+			case "identity":
+				weight(identity, q)
+			}
+		}
+	}
+	return best
+}
+
+// encoderPools keeps compressors between answers. An answer owns its compressor from the
+// first piece to the last.
+type encoderPools struct {
+	gzip, zstd sync.Pool
+}
+
+// zstdWindow bounds the bytes a zstd encoder and its reader hold.
+const zstdWindow = 256 << 10
+
+func (p *encoderPools) get(e encoding, w io.Writer) io.WriteCloser {
+	if e == gzipped {
+		if z, ok := p.gzip.Get().(*gzip.Writer); ok {
+			z.Reset(w)
+			return z
+		}
+		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		if err != nil {
+			panic("BUG: gzip refuses its own level: " + err.Error())
+		}
+		return z
+	}
+	if z, ok := p.zstd.Get().(*zstd.Encoder); ok {
+		z.Reset(w)
+		return z
+	}
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstdWindow))
+	if err != nil {
+		panic("BUG: zstd refuses constant options: " + err.Error())
+	}
+	return z
+}
+
+func (p *encoderPools) put(w io.WriteCloser) {
+	switch z := w.(type) {
+	case *gzip.Writer:
+		z.Reset(io.Discard)
+		p.gzip.Put(z)
+	case *zstd.Encoder:
+		z.Reset(io.Discard)
+		p.zstd.Put(z)
+	}
+}

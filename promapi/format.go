@@ -1,0 +1,31 @@
+package promapi
+
+// formatQuery answers an expression as it is usually written.
+func (c *call) formatQuery() *Error {
+	c.seen.Query = c.form.Get("query")
+	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
+	if err != nil {
+		return badParam("query", err)
+	}
+	c.begin()
+	c.out.buf = appendText(c.out.buf, expr.Pretty(0))
+	c.end(nil)
+	return nil
+}
+
+// parseQuery answers an expression as a tree.
+func (c *call) parseQuery() *Error {
+	c.seen.Query = c.form.Get("query")
+	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
+	if err != nil {
+		return badParam("query", err)
+	}
+	c.begin()
+	b, err := appendExpr(c.out.buf, expr)
+	if err != nil {
+		return &Error{Type: Internal, Err: err}
+	}
+	c.out.buf = b
+	c.end(nil)
+	return nil
+}

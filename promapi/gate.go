@@ -1,0 +1,95 @@
+package promapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/prometheus/promql"
+)
+
+// gate bounds how many requests work on the storage at once and how many wait for it, first
+// in first out.
+type gate struct {
+	maxRunning, maxQueued int
+
+	mu      sync.Mutex
+	running int
+	queue   []chan struct{} // closed when its owner may run
+	refused uint64
+}
+
+// where is how the engine calls its own queue in errors.
+const where = "query queue"
+
+// enter waits for a place. On nil the caller has one and must leave.
+func (g *gate) enter(ctx context.Context) error {
+	g.mu.Lock()
+	if g.running < g.maxRunning {
+		g.running++
+		g.mu.Unlock()
+		return nil
+	}
+	if len(g.queue) >= g.maxQueued {
+		g.refused++
+		running, queued := g.running, len(g.queue)
+		g.mu.Unlock()
+		return &Error{Type: Unavailable, Err: fmt.Errorf("too many queries: %d are running and %d waiting, try again later", running, queued)}
+	}
+	turn := make(chan struct{})
+	g.queue = append(g.queue, turn)
+	g.mu.Unlock()
+
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	for i, c := range g.queue {
+		if c == turn {
+			g.queue = append(g.queue[:i], g.queue[i+1:]...)
+			g.mu.Unlock()
+			return queueError(ctx)
+		}
+	}
+	g.mu.Unlock()
+	g.leave() // its turn came in the same moment: it goes to the next
+	return queueError(ctx)
+}
+
+// queueError is what the engine says of a query that ends while it waits.
+func queueError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return promql.ErrQueryTimeout(where)
+	}
+	return promql.ErrQueryCanceled(where)
+}
+
+// leave gives the place to the first in the queue, or back.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.queue) > 0 {
+		close(g.queue[0])
+		g.queue = g.queue[1:]
+		return
+	}
+	if g.running == 0 {
+		panic("BUG: more requests leave the gate than entered")
+	}
+	g.running--
+}
+
+// GateStats is the state of the queue before the storage.
+type GateStats struct {
+	Running, Queued int
+	Refused         uint64 // requests that found the queue full, since the start
+}
+
+func (g *gate) stats() GateStats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return GateStats{Running: g.running, Queued: len(g.queue), Refused: g.refused}
+}

@@ -1,0 +1,96 @@
+package promapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+)
+
+// TestGate lets requests in by order of arrival, refuses those that find the queue full, and
+// forgets those that leave it.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{maxRunning: 2, maxQueued: 3}
+		for range 2 {
+			if err := g.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short, cancelShort := context.WithTimeout(t.Context(), time.Second)
+		defer cancelShort()
+		gone, leave := context.WithCancel(t.Context())
+		var order []int
+		errs := make([]error, 3)
+		for i, ctx := range []context.Context{t.Context(), short, gone} {
+			go func() {
+				errs[i] = g.enter(ctx)
+				order = append(order, i)
+			}()
+			synctest.Wait() // one after the other
+		}
+		err := g.enter(t.Context())
+		if e, ok := errors.AsType[*Error](err); !ok || e.Type != Unavailable || e.Err.Error() != "too many queries: 2 are running and 3 waiting, try again later" {
+			t.Errorf("with a full queue: %v", err)
+		}
+		leave()
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, ok := errors.AsType[promql.ErrQueryCanceled](errs[2]); !ok {
+			t.Errorf("left the queue: %v", errs[2])
+		}
+		if _, ok := errors.AsType[promql.ErrQueryTimeout](errs[1]); !ok || errs[1].Error() != "query timed out in query queue" {
+			t.Errorf("out of time: %v", errs[1])
+		}
+		if s := g.stats(); s != (GateStats{Running: 2, Queued: 1, Refused: 1}) {
+			t.Errorf("two run and one waits, but the gate says %+v", s)
+		}
+		g.leave()
+		synctest.Wait()
+		if errs[0] != nil || !slices.Equal(order, []int{2, 1, 0}) {
+			t.Errorf("the one that stayed: %v, order %v", errs[0], order)
+		}
+		g.leave()
+		g.leave()
+		if s := g.stats(); s != (GateStats{Refused: 1}) {
+			t.Errorf("all left, but the gate says %+v", s)
+		}
+	})
+}
+
+// TestGateTurnLost cancels a request in the moment of its turn: the turn is the next one's.
+func TestGateTurnLost(t *testing.T) {
+	for range 200 {
+		g := &gate{maxRunning: 1, maxQueued: 2}
+		if err := g.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- g.enter(ctx) }()
+		for g.stats().Queued == 0 {
+			// The other goroutine is on its way.
+		}
+		go func() { second <- g.enter(t.Context()) }()
+		for g.stats().Queued == 1 {
+			// So is this one.
+		}
+		go cancel()
+		g.leave()
+		if err := <-first; err == nil {
+			g.leave()
+		}
+		if err := <-second; err != nil {
+			t.Fatalf("the second in the queue: %v", err)
+		}
+		g.leave()
+		if s := g.stats(); s.Running != 0 || s.Queued != 0 {
+			t.Fatalf("all left, but the gate says %+v", s)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// The times that Prometheus takes where a request names none, as Unix milliseconds' seconds.
+// They are narrower than what milliseconds in an int64 can hold by the years before 1970; clients
+// send them back in the two forms below, which time.Parse does not read.
+const (
+	minSeconds = math.MinInt64/1000 + 62135596801
+	maxSeconds = math.MaxInt64/1000 - 62135596801
+
+	minTimeText = "-292273086-05-16T16:47:06Z"
+	maxTimeText = "292277025-08-18T07:12:54.999999999Z"
+)
+
+func minTime() time.Time { return time.Unix(minSeconds, 0).UTC() }
+func maxTime() time.Time { return time.Unix(maxSeconds, 999999999).UTC() }
+
+// parseTime reads a time as Unix seconds with a fraction, to the millisecond, or as RFC 3339.
+func parseTime(s string) (time.Time, error) {
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		sec, frac := math.Modf(f)
+		if !(math.Abs(sec) <= math.MaxInt64/1000) {
+			return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp: it does not fit in milliseconds", s)
+		}
+		frac = math.Round(frac*1000) / 1000
+		return time.Unix(int64(sec), int64(frac*float64(time.Second))).UTC(), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	switch s {
+	case minTimeText:
+		return minTime(), nil
+	case maxTimeText:
+		return maxTime(), nil
+	}
+	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
+}
+
+// parseDuration reads a duration as seconds with a fraction or as 1h30m.
+func parseDuration(s string) (time.Duration, error) {
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		if ns := f * float64(time.Second); ns > math.MinInt64 && ns < math.MaxInt64 {
+			return time.Duration(ns), nil
+		}
+		return 0, fmt.Errorf("cannot parse %q to a valid duration. It overflows int64", s)
+	}
+	if d, err := model.ParseDuration(s); err == nil {
+		return time.Duration(d), nil
+	}
+	return 0, fmt.Errorf("cannot parse %q to a valid duration", s)
+}
+
+// parseLimit reads how many items an answer may have; 0 is no limit.
+func parseLimit(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, err
+	}
+	if n < 0 {
+		return 0, errors.New("limit must be non-negative")
+	}
+	return n, nil
+}
+
+// hintLimit is what the storage is asked for: one more than the limit, so that a cut shows.
+func hintLimit(limit int) int {
+	if limit > 0 && limit < math.MaxInt {
+		return limit + 1
+	}
+	return limit
+}
+
+// timeParam reads a time, or takes the default where the request has none.
+func (c *call) timeParam(name string, or time.Time) (time.Time, *Error) {
+	s := c.form.Get(name)
+	if s == "" {
+		return or, nil
+	}
+	t, err := parseTime(s)
+	if err != nil {
+		return t, badParam(name, fmt.Errorf("invalid time value for '%s': %w", name, err))
+	}
+	return t, nil
+}
+
+// limitParam reads limit.
+func (c *call) limitParam() (int, *Error) {
+	n, err := parseLimit(c.form.Get("limit"))
+	if err != nil {
+		return 0, badParam("limit", err)
+	}
+	return n, nil
+}
+
+// window reads start and end of a request that need not name them.
+func (c *call) window() (start, end time.Time, e *Error) {
+	if start, e = c.timeParam("start", minTime()); e != nil {
+		return start, end, e
+	}
+	end, e = c.timeParam("end", maxTime())
+	c.seen.Start, c.seen.End = start, end
+	return start, end, e
+}
+
+// matchers reads match[]. Each set must have a matcher that does not match the empty string:
+// otherwise it would select everything.
+func (c *call) matchers() ([][]*labels.Matcher, error) {
+	c.seen.Matchers = c.form["match[]"]
+	sets, err := c.api.o.Parser.ParseMetricSelectors(c.form["match[]"])
+	if err != nil {
+		return nil, err
+	}
+sets:
+	for _, set := range sets {
+		for _, m := range set {
+			if m != nil && !m.Matches("") {
+				continue sets
+			}
+		}
+		return nil, errors.New("match[] must contain at least one non-empty matcher")
+	}
+	return sets, nil
+}

@@ -1,0 +1,242 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// warningsHeader carries what a remote read cannot say in its body: why an answer is not all
+// there is. In a streamed answer it is a trailer.
+const warningsHeader = "X-Query-Warnings"
+
+// remoteRead answers Prometheus' remote read protocol, version 1: a snappy block of a
+// ReadRequest, answered in the first form of those the client accepts.
+func (c *call) remoteRead() *Error {
+	c.plain = true
+	c.out.accept = identity // the protocol has its own
+	req, err := c.readRequest()
+	if err != nil {
+		e := badData(err)
+		if tooLarge(err) {
+			e.Status = http.StatusRequestEntityTooLarge
+		}
+		return e
+	}
+	streamed, err := req.streamed()
+	if err != nil {
+		return badData(err)
+	}
+	for i, q := range req.queries {
+		if i == 0 || q.start < c.seen.Start.UnixMilli() {
+			c.seen.Start = msTime(q.start)
+		}
+		if i == 0 || q.end > c.seen.End.UnixMilli() {
+			c.seen.End = msTime(q.end)
+		}
+		for _, m := range q.matchers {
+			c.seen.Matchers = append(c.seen.Matchers, m.String())
+		}
+	}
+	release, e := c.admit(nil)
+	if e != nil {
+		return e
+	}
+	defer release()
+	if streamed {
+		err = c.readStreamed(req)
+	} else {
+		err = c.readSamples(req)
+	}
+	if err != nil {
+		return c.api.classify(err)
+	}
+	return nil
+}
+
+// readRequest reads and decodes the body.
+func (c *call) readRequest() (*readRequest, error) {
+	packed, err := io.ReadAll(c.r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	n, err := snappy.DecodedLen(packed)
+	if err != nil {
+		return nil, fmt.Errorf("decompress the request: %w", err)
+	}
+	if int64(n) > c.api.o.MaxBody {
+		return nil, fmt.Errorf("decompress the request: %d bytes, at most %d", n, c.api.o.MaxBody)
+	}
+	b, err := snappy.Decode(nil, packed)
+	if err != nil {
+		return nil, fmt.Errorf("decompress the request: %w", err)
+	}
+	return decodeReadRequest(b)
+}
+
+// readSamples answers with samples in one snappy block, which must be whole before its
+// first byte can go out.
+func (c *call) readSamples(req *readRequest) error {
+	var body, result, scratch, histograms []byte
+	var notes annotations.Annotations
+	for i := range req.queries {
+		q := &req.queries[i]
+		result = result[:0]
+		samples := 0
+		err := c.readQuery(q, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
+			set := q.Select(c.ctx, false, r.hints, r.matchers...)
+			var it chunkenc.Iterator
+			for set.Next() {
+				s := set.At()
+				scratch = appendProtoLabels(scratch[:0], s.Labels())
+				histograms = histograms[:0]
+				it = s.Iterator(it)
+				for vt := it.Next(); vt != chunkenc.ValNone; vt = it.Next() {
+					samples++
+					if samples > c.api.o.ReadSamples {
+						return nil, &Error{Type: BadData, Err: fmt.Errorf("exceeded sample limit (%d)", c.api.o.ReadSamples)}
+					}
+					switch vt {
+					case chunkenc.ValFloat:
+						t, f := it.At()
+						scratch = appendProtoSample(scratch, t, f)
+					case chunkenc.ValHistogram:
+						t, h := it.AtHistogram(nil)
+						histograms = appendProtoHistogram(histograms, t, h)
+					case chunkenc.ValFloatHistogram:
+						t, h := it.AtFloatHistogram(nil)
+						histograms = appendProtoFloatHistogram(histograms, t, h)
+					}
+					if int64(len(body)+len(result)+len(scratch)+len(histograms)) > c.api.o.MaxAnswer {
+						return nil, c.tooMuch()
+					}
+				}
+				if err := it.Err(); err != nil {
+					return nil, err
+				}
+				result = appendProtoBytes(result, 1, len(scratch)+len(histograms))
+				result = append(result, scratch...)
+				result = append(result, histograms...)
+				c.seen.Series++
+			}
+			c.seen.Samples += int64(samples)
+			return set.Warnings(), set.Err()
+		}, &notes)
+		if err != nil {
+			return err
+		}
+		body = appendProtoBytes(body, 1, len(result))
+		body = append(body, result...)
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/x-protobuf")
+	h.Set("Content-Encoding", "snappy")
+	c.noteWarnings(notes)
+	c.out.buf = snappy.Encode(c.out.buf[:cap(c.out.buf)], body)
+	return nil
+}
+
+// readStreamed answers with the chunks as they are stored, in frames of a series or less.
+func (c *call) readStreamed(req *readRequest) error {
+	c.w.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
+	var notes annotations.Annotations
+	var f frame
+	for i := range req.queries {
+		f.query = i
+		if err := c.readChunks(&req.queries[i], func(set storage.ChunkSeriesSet) error {
+			return c.stream(&f, set)
+		}, &notes); err != nil {
+			return err
+		}
+	}
+	c.noteWarnings(notes)
+	return nil
+}
+
+// stream sends the series of one query.
+func (c *call) stream(f *frame, set storage.ChunkSeriesSet) error {
+	var it chunks.Iterator
+	for set.Next() {
+		s := set.At()
+		f.reset(s.Labels(), c.api.o.ReadFrame)
+		c.seen.Series++
+		it = s.Iterator(it)
+		for more := it.Next(); more; {
+			m := it.At()
+			if m.Chunk == nil {
+				return errors.New("BUG: the storage answers with a chunk without data")
+			}
+			c.seen.Samples += int64(m.Chunk.NumSamples())
+			f.add(m)
+			more = it.Next()
+			if f.room > 0 && more {
+				continue
+			}
+			c.out.buf = f.appendTo(c.out.buf)
+			if len(c.out.buf) >= flushAt {
+				c.out.buf = c.out.spill(c.out.buf)
+				if c.out.err != nil {
+					return c.out.err
+				}
+			}
+		}
+		if err := it.Err(); err != nil {
+			return err
+		}
+	}
+	return set.Err()
+}
+
+// readQuery opens a querier for a query, asks it and closes it.
+func (c *call) readQuery(r *readQuery, ask func(storage.Querier, *readQuery) (annotations.Annotations, error), notes *annotations.Annotations) error {
+	q, err := c.api.o.Queryable.Querier(r.start, r.end)
+	if err != nil {
+		return err
+	}
+	defer c.close(q)
+	theirs, err := ask(q, r)
+	notes.Merge(theirs)
+	return err
+}
+
+// readChunks does the same for chunks. A storage without them has its samples encoded.
+func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, notes *annotations.Annotations) error {
+	if c.api.o.ChunkQueryable == nil {
+		return c.readQuery(r, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
+			set := q.Select(c.ctx, true, r.hints, r.matchers...)
+			err := ask(storage.NewSeriesSetToChunkSet(set))
+			return set.Warnings(), err
+		}, notes)
+	}
+	q, err := c.api.o.ChunkQueryable.ChunkQuerier(r.start, r.end)
+	if err != nil {
+		return err
+	}
+	defer c.close(q)
+	set := q.Select(c.ctx, true, r.hints, r.matchers...) // the protocol wants series in order
+	err = ask(set)
+	notes.Merge(set.Warnings())
+	return err
+}
+
+// noteWarnings puts warnings where a client that looks for them finds them.
+func (c *call) noteWarnings(notes annotations.Annotations) {
+	c.seen.Warnings, c.seen.Infos = sortedNotes(notes, "")
+	if len(c.seen.Warnings) == 0 {
+		return
+	}
+	name := warningsHeader
+	if c.out.sent {
+		name = http.TrailerPrefix + name
+	}
+	oneLine := strings.NewReplacer("\r", " ", "\n", " ")
+	c.w.Header().Set(name, oneLine.Replace(strings.Join(c.seen.Warnings, "; ")))
+}

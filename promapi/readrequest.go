@@ -1,0 +1,233 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// readRequest is prometheus.ReadRequest of remote.proto.
+type readRequest struct {
+	queries []readQuery
+	accepts []uint64 // in the client's order
+}
+
+// readQuery is prometheus.Query. Times are Unix milliseconds, both inclusive.
+type readQuery struct {
+	start, end int64
+	matchers   []*labels.Matcher
+	hints      *storage.SelectHints // nil: none
+}
+
+// The forms of an answer (ReadRequest.ResponseType).
+const (
+	formSamples = 0
+	formChunks  = 1
+)
+
+// streamed tells whether the answer is to be streamed chunks rather than samples.
+func (r *readRequest) streamed() (bool, error) {
+	if len(r.accepts) == 0 {
+		return false, nil
+	}
+	for _, form := range r.accepts {
+		switch form {
+		case formSamples:
+			return false, nil
+		case formChunks:
+			return true, nil
+		}
+	}
+	return false, fmt.Errorf("server does not support any of the requested response types: %v; supported: SAMPLES, STREAMED_XOR_CHUNKS", r.accepts)
+}
+
+func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// field is one field of a message: its number and either a varint or bytes. Fields of fixed
+// width, which these messages do not have, read as the varint 0.
+type field struct {
+	num   protowire.Number
+	typ   protowire.Type
+	value uint64
+	bytes []byte
+}
+
+// eachField calls f for each field of a message.
+func eachField(b []byte, f func(field) error) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		x := field{num: num, typ: typ}
+		switch typ {
+		case protowire.VarintType:
+			x.value, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			x.bytes, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errWireType = errors.New("a field is of another type than its number says")
+
+// wants fails for a known field with the wrong wire type.
+func (f *field) wants(typ protowire.Type) error {
+	if f.typ != typ {
+		return fmt.Errorf("field %d: %w", f.num, errWireType)
+	}
+	return nil
+}
+
+// decodeReadRequest decodes a ReadRequest. Unknown fields are skipped. What it returns shares no
+// memory with b.
+func decodeReadRequest(b []byte) (*readRequest, error) {
+	r := new(readRequest)
+	err := eachField(b, func(f field) error {
+		switch f.num {
+		case 1:
+			if err := f.wants(protowire.BytesType); err != nil {
+				return err
+			}
+			q, err := decodeReadQuery(f.bytes)
+			if err != nil {
+				return fmt.Errorf("query %d: %w", len(r.queries), err)
+			}
+			r.queries = append(r.queries, q)
+		case 2:
+			if f.typ == protowire.VarintType {
+				r.accepts = append(r.accepts, f.value)
+				return nil
+			}
+			if err := f.wants(protowire.BytesType); err != nil {
+				return err
+			}
+			for b := f.bytes; len(b) > 0; {
+				v, n := protowire.ConsumeVarint(b)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				r.accepts = append(r.accepts, v)
+				b = b[n:]
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("decode the request: %w", err)
+	}
+	return r, nil
+}
+
+func decodeReadQuery(b []byte) (readQuery, error) {
+	var q readQuery
+	err := eachField(b, func(f field) error {
+		want := protowire.VarintType
+		if f.num == 3 || f.num == 4 {
+			want = protowire.BytesType
+		}
+		if f.num > 4 {
+			return nil
+		}
+		if err := f.wants(want); err != nil {
+			return err
+		}
+		switch f.num {
+		case 1:
+			q.start = int64(f.value)
+		case 2:
+			q.end = int64(f.value)
+		case 3:
+			m, err := decodeMatcher(f.bytes)
+			if err != nil {
+				return err
+			}
+			q.matchers = append(q.matchers, m)
+		case 4:
+			if q.hints == nil {
+				q.hints = new(storage.SelectHints)
+			}
+			return decodeHints(f.bytes, q.hints)
+		}
+		return nil
+	})
+	return q, err
+}
+
+func decodeMatcher(b []byte) (*labels.Matcher, error) {
+	var typ uint64
+	var name, value string
+	err := eachField(b, func(f field) error {
+		switch f.num {
+		case 1:
+			typ = f.value
+			return f.wants(protowire.VarintType)
+		case 2:
+			name = string(f.bytes)
+			return f.wants(protowire.BytesType)
+		case 3:
+			value = string(f.bytes)
+			return f.wants(protowire.BytesType)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("matcher: %w", err)
+	}
+	// LabelMatcher.Type counts as labels.MatchType does.
+	if typ > uint64(labels.MatchNotRegexp) {
+		return nil, fmt.Errorf("invalid matcher type %d", typ)
+	}
+	return labels.NewMatcher(labels.MatchType(typ), name, value)
+}
+
+func decodeHints(b []byte, h *storage.SelectHints) error {
+	err := eachField(b, func(f field) error {
+		want := protowire.VarintType
+		if f.num == 2 || f.num == 5 {
+			want = protowire.BytesType
+		}
+		if f.num > 7 {
+			return nil
+		}
+		if err := f.wants(want); err != nil {
+			return err
+		}
+		switch f.num {
+		case 1:
+			h.Step = int64(f.value)
+		case 2:
+			h.Func = string(f.bytes)
+		case 3:
+			h.Start = int64(f.value)
+		case 4:
+			h.End = int64(f.value)
+		case 5:
+			h.Grouping = append(h.Grouping, string(f.bytes))
+		case 6:
+			h.By = f.value != 0
+		case 7:
+			h.Range = int64(f.value)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("hints: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package promapi
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// A sampleEncoder writes the samples of one answer. It remembers two things that repeat: the
+// times, as the series of a range query stand on the same steps, and the last value, as
+// many gauges seldom move.
+type sampleEncoder struct {
+	// Times of a range query: texts[i] is `[1435781451.781,"` for the time start + i·step.
+	// Empty for other queries and for ranges of many steps.
+	start, step int64 // ms
+	texts       []stamp
+	next        int // the index that the next sample most likely has
+
+	valid bool // bits and value hold the last value
+	bits  uint64
+	value []byte
+}
+
+// stamp is the beginning of a sample as text.
+type stamp struct {
+	len  uint8
+	text [27]byte // '[', sign, 16 digits, '.', 3 digits, ',', '"' is 24
+}
+
+// maxStamps bounds what a range query's table of times takes: 28 B each, and the API answers
+// with at most 11,001 steps.
+const maxStamps = maxPoints + 1
+
+// reset makes the encoder ready for samples at the steps of a range; steps of 0 is for
+// samples that share no steps.
+func (e *sampleEncoder) reset(start, step int64, steps int) {
+	e.start, e.step, e.next = start, step, 0
+	e.texts = e.texts[:0]
+	e.valid = false
+	if steps > maxStamps {
+		return
+	}
+	for i := range steps {
+		var s stamp
+		b := append(s.text[:0], '[')
+		b = appendTimestamp(b, start+int64(i)*step)
+		b = append(b, ',', '"')
+		s.len = uint8(len(b))
+		e.texts = append(e.texts, s)
+	}
+}
+
+// appendPoint appends [time, "value"]. It does not allocate when dst has room.
+func (e *sampleEncoder) appendPoint(dst []byte, t int64, f float64) []byte {
+	i := e.next
+	if i < len(e.texts) && e.start+int64(i)*e.step == t {
+		e.next++
+		s := &e.texts[i]
+		dst = append(dst, s.text[:s.len]...)
+	} else {
+		dst = e.appendTime(dst, t)
+	}
+	if bits := math.Float64bits(f); !e.valid || bits != e.bits {
+		e.value = appendFloat(e.value[:0], f)
+		e.bits, e.valid = bits, true
+	}
+	dst = append(dst, e.value...)
+	return append(dst, '"', ']')
+}
+
+// appendTime appends the beginning of a sample that does not stand where the last one let
+// expect it.
+func (e *sampleEncoder) appendTime(dst []byte, t int64) []byte {
+	if len(e.texts) > 0 {
+		if d := t - e.start; d >= 0 && d%e.step == 0 && d/e.step < int64(len(e.texts)) {
+			i := int(d / e.step)
+			e.next = i + 1
+			s := &e.texts[i]
+			return append(dst, s.text[:s.len]...)
+		}
+	}
+	dst = append(dst, '[')
+	dst = appendTimestamp(dst, t)
+	return append(dst, ',', '"')
+}
+
+// encodeValue writes the result of a query to out: {"resultType":…,"result":…, without the
+// closing brace.
+func (e *sampleEncoder) encodeValue(out *output, v parser.Value) {
+	b := append(out.buf, `{"resultType":"`...)
+	b = append(b, v.Type()...)
+	b = append(b, `","result":`...)
+	switch v := v.(type) {
+	case promql.Matrix:
+		b = e.encodeMatrix(out, b, v)
+	case promql.Vector:
+		b = e.encodeVector(out, b, v)
+	case promql.Scalar:
+		b = append(b, '[')
+		b = appendTime(b, v.T)
+		b = append(b, ',', '"')
+		b = strconv.AppendFloat(b, v.V, 'f', -1, 64) // never with an exponent
+		b = append(b, '"', ']')
+	case promql.String:
+		b = append(b, '[')
+		b = appendTime(b, v.T)
+		b = append(b, ',')
+		b = appendText(b, v.V)
+		b = append(b, ']')
+	default:
+		panic("BUG: a query's result is of type " + string(v.Type()))
+	}
+	out.buf = b
+}
+
+// encodeMatrix writes an array of series, each with values and histograms over time.
+// Here and in encodeVector b is out's buffer, and what is returned is what has not been sent.
+func (e *sampleEncoder) encodeMatrix(out *output, b []byte, m promql.Matrix) []byte {
+	b = append(b, '[')
+	for i := range m {
+		s := &m[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"metric":`...)
+		b = appendLabels(b, s.Metric)
+		e.next = 0
+		for j, p := range s.Floats {
+			if j == 0 {
+				b = append(b, `,"values":[`...)
+			} else {
+				b = append(b, ',')
+			}
+			b = e.appendPoint(b, p.T, p.F)
+			if len(b) >= flushAt {
+				b = out.spill(b)
+			}
+		}
+		if len(s.Floats) > 0 {
+			b = append(b, ']')
+		}
+		for j, p := range s.Histograms {
+			if j == 0 {
+				b = append(b, `,"histograms":[`...)
+			} else {
+				b = append(b, ',')
+			}
+			b = appendHistogramPoint(b, p)
+			if len(b) >= flushAt {
+				b = out.spill(b)
+			}
+		}
+		if len(s.Histograms) > 0 {
+			b = append(b, ']')
+		}
+		b = append(b, '}')
+		if out.err != nil {
+			return b // nobody reads it any more
+		}
+	}
+	return append(b, ']')
+}
+
+// encodeVector writes an array of series, each with one value or histogram.
+func (e *sampleEncoder) encodeVector(out *output, b []byte, v promql.Vector) []byte {
+	b = append(b, '[')
+	for i := range v {
+		s := &v[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"metric":`...)
+		b = appendLabels(b, s.Metric)
+		if s.H == nil {
+			b = append(b, `,"value":`...)
+			b = e.appendPoint(b, s.T, s.F)
+		} else {
+			b = append(b, `,"histogram":`...)
+			b = appendHistogramPoint(b, promql.HPoint{T: s.T, H: s.H})
+		}
+		b = append(b, '}')
+		if len(b) >= flushAt {
+			b = out.spill(b)
+		}
+		if out.err != nil {
+			return b
+		}
+	}
+	return append(b, ']')
+}
+
+// appendHistogramPoint appends [time, {histogram}].
+func appendHistogramPoint(dst []byte, p promql.HPoint) []byte {
+	dst = append(dst, '[')
+	dst = appendTimestamp(dst, p.T)
+	dst = append(dst, ',')
+	dst = appendHistogram(dst, p.H)
+	return append(dst, ']')
+}

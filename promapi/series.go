@@ -1,0 +1,96 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+var errNoMatch = errors.New("no match[] parameter provided")
+
+// series answers the labels of all series that one of match[] selects. The answer is held
+// back until the storage has named the last of them, so that an error can still be one.
+func (c *call) series() *Error {
+	if len(c.form["match[]"]) == 0 {
+		return badData(errNoMatch)
+	}
+	limit, e := c.limitParam()
+	if e != nil {
+		return e
+	}
+	start, end, e := c.window()
+	if e != nil {
+		return e
+	}
+	sets, err := c.matchers()
+	if err != nil {
+		return badParam("match[]", err)
+	}
+	release, e := c.admit(nil)
+	if e != nil {
+		return e
+	}
+	defer release()
+	q, err := c.api.o.Queryable.Querier(start.UnixMilli(), end.UnixMilli())
+	if err != nil {
+		return c.api.classify(err)
+	}
+	defer c.close(q)
+
+	hints := &storage.SelectHints{
+		Start: start.UnixMilli(),
+		End:   end.UnixMilli(),
+		Func:  "series", // no function, but how a storage knows that nobody asks for samples
+		Limit: hintLimit(limit),
+	}
+	var set storage.SeriesSet
+	if len(sets) == 1 {
+		set = q.Select(c.ctx, false, hints, sets[0]...)
+	} else {
+		each := make([]storage.SeriesSet, len(sets))
+		for i, ms := range sets {
+			each[i] = q.Select(c.ctx, true, hints, ms...) // sorted, so that they can be merged
+		}
+		set = storage.NewMergeSeriesSet(each, 0, storage.ChainedSeriesMerge)
+	}
+	c.out.hold = true
+	c.begin()
+	b := append(c.out.buf, '[')
+	n, truncated := 0, false
+	for set.Next() {
+		if n%128 == 0 && c.ctx.Err() != nil {
+			return c.api.classify(c.ctx.Err())
+		}
+		if limit > 0 && n == limit {
+			truncated = true
+			break
+		}
+		if n > 0 {
+			b = append(b, ',')
+		}
+		n++
+		b = appendLabels(b, set.At().Labels())
+		if int64(len(b)) > c.api.o.MaxAnswer {
+			return c.tooMuch()
+		}
+	}
+	c.out.buf = append(b, ']')
+	if err := set.Err(); err != nil {
+		return c.api.classify(err)
+	}
+	var notes annotations.Annotations
+	notes.Merge(set.Warnings())
+	if truncated {
+		notes.Add(errTruncated)
+	}
+	c.seen.Series = n
+	c.end(notes)
+	return nil
+}
+
+// tooMuch is the error of an answer that is longer than the memory it may take.
+func (c *call) tooMuch() *Error {
+	return &Error{Type: Execution, Err: fmt.Errorf("the answer takes more than %d bytes: ask for less, with narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
+}
