@@ -1,0 +1,182 @@
+package activeseries
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testactive"
+)
+
+func TestAllocs(t *testing.T) {
+	const n = 40
+	compact := testactive.Body(7, n)
+	escaped := bytes.ReplaceAll(bytes.ReplaceAll(compact, []byte("prometheus"), []byte(`\u0070é\n`)), []byte(","), []byte(" ,\n"))
+	framed := frames(t, compact, FormFramedEnd)
+	var pieces piecesReader // cut items as the ends of windows do
+	drain := func(d Decoder, r *bytes.Reader, body []byte) func() error {
+		return func() error {
+			r.Reset(body)
+			d.Reset(&pieces)
+			pieces.r = r
+			items := 0
+			for {
+				_, k, err := d.Next()
+				items += k
+				if errors.Is(err, io.EOF) && items == n {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	seen := newHashSet(1 << 30)
+	item := []byte(`{"__name__":"up","job":"a"}`)
+	var form canonicalForm
+	before := false
+	counts := newCounter("job", &budget{allowed: 1 << 20})
+	buf := make([]byte, 0, 2*len(compact))
+	list := append([]byte{','}, compact[len(`{"data":[`):len(compact)-2]...)
+	tr := newTracker(t, TrackerOptions{Idle: time.Minute, Matchers: 3})
+	for k := range Key(1000) {
+		if err := tr.Add(k, 1, []uint16{0, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var at Moment
+	perMatcher := make([]int64, 3)
+	alloctest.Run(t, []alloctest.Case{
+		{Name: "Scanner", Op: drain(new(Scanner), new(bytes.Reader), compact)},
+		{Name: "Scanner, escapes and white space", Op: drain(new(Scanner), new(bytes.Reader), escaped)},
+		{Name: "FrameScanner", Op: drain(NewFrameScanner(FormFramedEnd), new(bytes.Reader), framed)},
+		{Name: "AppendFrames", Op: func() error {
+			if len(AppendFrames(buf[:0], list)) < n {
+				return errors.New("items are missing")
+			}
+			return nil
+		}},
+		{Name: "Labels", Op: func() error {
+			labels := 0
+			for name, value := range Labels(item) {
+				labels += len(name) + len(value)
+			}
+			if labels != len(item)-5 {
+				return errors.New("a label is missing")
+			}
+			return nil
+		}},
+		{Name: "hash of an item", Op: func() error {
+			if isNew, err := seen.add(seen.hash(item, &form)); err != nil || isNew == before {
+				return errors.New("the item is new again")
+			}
+			before = true
+			return nil
+		}},
+		{Name: "count of an item", Op: func() error { return counts.add(item) }},
+		{Name: "Tracker.Update", Op: func() error {
+			at++
+			if !tr.Update(Key(at%1000), at) {
+				return errors.New("the series is not known")
+			}
+			return nil
+		}},
+		{Name: "Tracker.Add of a live series", Op: func() error { return tr.Add(5, at, []uint16{0, 2}) }},
+		{Name: "Tracker.Counts", Op: func() error {
+			if tr.Counts(perMatcher) != 1000 || perMatcher[2] != 1000 {
+				return errors.New("counts are wrong")
+			}
+			return nil
+		}},
+		{Name: "Tracker.Sweep", Op: func() error {
+			tr.Sweep(5)
+			return nil
+		}},
+	})
+}
+
+// A piecesReader reads at most 700 bytes at a time.
+type piecesReader struct{ r io.Reader }
+
+func (p *piecesReader) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), 700)]) }
+
+// frames is a body in another form.
+func frames(t testing.TB, body []byte, form Form) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	b := NewMerger(MergerOptions{Workers: 1}).Merge(jsonSources(body), Order{Form: form})
+	if _, err := b.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestMergeAllocs holds the objects of a merge to its sources, whatever they contain.
+func TestMergeAllocs(t *testing.T) {
+	m := NewMerger(MergerOptions{Workers: 2})
+	for _, n := range []int{1, 1000} {
+		bodies := testactive.Bodies(16, n)
+		readers := make([]bytes.Reader, len(bodies))
+		sources := make([]Source, len(bodies))
+		got := testing.AllocsPerRun(20, func() {
+			for i := range bodies {
+				readers[i].Reset(bodies[i])
+				sources[i] = Source{Body: nopCloser{&readers[i]}}
+			}
+			b := m.Merge(sources, Order{})
+			if _, err := b.WriteTo(io.Discard); err != nil || b.Stats().Items != int64(16*n) {
+				t.Fatal(err, b.Stats())
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > 20 {
+			t.Errorf("16 bodies of %d items take %v objects, want at most 20", n, got)
+		}
+	}
+}
+
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+// TestWindowShrinks lets a long item go after its body, and refuses one that is too long.
+func TestWindowShrinks(t *testing.T) {
+	var s Scanner
+	for length, fits := range map[int]bool{1 << 20: true, MaxItem: true, MaxItem + 1: false} {
+		item := `{"a":"` + strings.Repeat("x", length-8) + `"}`
+		o := decode(t, &s, strings.NewReader(`{"x":"`+strings.Repeat("y", 100_000)+`","data":[{"b":"c"},`+item+`]}`))
+		if fits && (!o.accepted() || o.n != 2) {
+			t.Errorf("an item of %d bytes: %v", length, o.err)
+		}
+		var e *Error
+		if !fits && (!errors.As(o.err, &e) || e.Fault != Size || o.n != 1) {
+			t.Errorf("an item of %d bytes: %v", length, o.err)
+		}
+		s.Reset(noReader{})
+		if len(s.buf) != bufferSize {
+			t.Errorf("%d bytes are kept", len(s.buf))
+		}
+	}
+}
+
+// TestDepth accepts and refuses what encoding/json does.
+func TestDepth(t *testing.T) {
+	for _, depth := range []int{1, 63, 64, 65, 9_999, 10_000} {
+		for _, pair := range []string{"[]", "{}"} {
+			inside := "1"
+			opening := "["
+			if pair == "{}" {
+				opening = `{"a":`
+			}
+			body := `{"data":[{}],"x":` + strings.Repeat(opening, depth) + inside + strings.Repeat(pair[1:], depth) + `}`
+			check(t, []byte(body), uint64(depth))
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package activeseries
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+)
+
+// A Difference is a body on which the two decoders do not agree.
+type Difference struct {
+	Shard             string
+	By                Implementation // what the answer was made by
+	Items, OtherItems int64
+	Err, OtherErr     error // nil for a valid body
+	SameBytes         bool  // the items are the same, byte by byte
+}
+
+// String says what differs.
+func (d Difference) String() string {
+	return fmt.Sprintf("shard %s: %s has %d items and error %v, the other %d and %v; items are the same: %t",
+		d.Shard, d.By, d.Items, d.Err, d.OtherItems, d.OtherErr, d.SameBytes)
+}
+
+// A comparison decodes a body by one implementation, and by the other beside it, in a goroutine of
+// its own that is given each byte that the first has read.
+type comparison struct {
+	Decoder // whose items are returned
+	other   Decoder
+	by      Implementation
+	shard   string
+	tell    func(Difference)
+
+	tee   io.Reader      // of the body
+	pipe  *io.PipeWriter // nil when the present body has been compared, or there is none
+	mine  itemSum
+	yours chan verdictOn
+}
+
+// verdictOn is what a decoder made of a whole body.
+type verdictOn struct {
+	sum itemSum
+	err error
+}
+
+// itemSum counts and sums items, without what stands between.
+type itemSum struct {
+	items int64
+	hash  maphash.Hash
+}
+
+func (s *itemSum) add(list []byte, n int) {
+	s.items += int64(n)
+	for item := range Items(list) {
+		_, _ = s.hash.Write(item) // does not fail
+		_ = s.hash.WriteByte(',')
+	}
+}
+
+func newComparison(o *Order, s *Source) *comparison {
+	return &comparison{
+		Decoder: NewDecoder(o.Decoder, s.Form),
+		other:   NewDecoder(Stdlib-o.Decoder, s.Form),
+		by:      o.Decoder,
+		shard:   s.Shard,
+		tell:    o.Compare,
+	}
+}
+
+// Reset begins with a body, and a goroutine that ends with it.
+func (c *comparison) Reset(r io.Reader) {
+	c.close()
+	pr, pw := io.Pipe()
+	seed := maphash.MakeSeed()
+	c.pipe, c.yours = pw, make(chan verdictOn, 1)
+	c.mine = itemSum{}
+	c.mine.hash.SetSeed(seed)
+	go func() {
+		var v verdictOn
+		v.sum.hash.SetSeed(seed)
+		c.other.Reset(pr)
+		for v.err == nil {
+			list, n, err := c.other.Next()
+			v.sum.add(list, n)
+			v.err = err
+		}
+		_, _ = io.Copy(io.Discard, pr) // what it has no use for, so that the first is not held up
+		c.yours <- v
+	}()
+	c.tee = io.TeeReader(r, pw)
+	c.Decoder.Reset(c.tee)
+}
+
+// Next is the first decoder's. At the end the two are compared.
+func (c *comparison) Next() ([]byte, int, error) {
+	list, n, err := c.Decoder.Next()
+	if c.pipe == nil {
+		return list, n, err
+	}
+	c.mine.add(list, n)
+	if err != nil {
+		c.compare(err)
+	}
+	return list, n, err
+}
+
+// compare waits for the other decoder, which is given all of the body even where the first
+// has seen an error before its end.
+func (c *comparison) compare(err error) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Err == nil {
+		_, _ = io.Copy(io.Discard, c.tee) // a reader's error here ends the body for the other
+	}
+	c.end(err)
+	v := <-c.yours
+	d := Difference{Shard: c.shard, By: c.by, Items: c.mine.items, OtherItems: v.sum.items, Err: notEOF(err), OtherErr: notEOF(v.err)}
+	d.SameBytes = c.mine.hash.Sum64() == v.sum.hash.Sum64()
+	if !d.SameBytes || d.Items != d.OtherItems || !sameFailure(d.Err, d.OtherErr) {
+		c.tell(d)
+	}
+}
+
+// end lets the other decoder come to its end.
+func (c *comparison) end(err error) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil {
+		c.pipe.CloseWithError(e.Err)
+	} else {
+		c.pipe.Close()
+	}
+	c.pipe = nil
+}
+
+// close ends a comparison whose body is not read to its end.
+func (c *comparison) close() {
+	if c.pipe != nil {
+		c.end(nil)
+		<-c.yours
+	}
+}
+
+func notEOF(err error) error {
+	if err == io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
+		return nil
+	}
+	return err
+}
+
+// sameFailure reports whether two decoders agree: both accept, both refuse, or both found the same
+// reported.
+func sameFailure(a, b error) bool {
+	ra, aReports := errors.AsType[*ReportedError](a)
+	rb, bReports := errors.AsType[*ReportedError](b)
+	if aReports || bReports {
+		return aReports && bReports && ra.Type == rb.Type && ra.Text == rb.Text
+	}
+	return (a == nil) == (b == nil)
+}

@@ -1,0 +1,64 @@
+package activeseries
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+)
+
+// Frames. Each item is its length in bytes as a uvarint, which is positive, and the item, a JSON
+// object. A length of 0 begins a record, of which there is one, at the end, and only in
+// FormFramedEnd:
+//
+//	00 01  uvarint items  uint32 checksum    the end: how many items, CRC-32C of all bytes before 00,
+//	                                         the least significant byte first
+//	00 02  uvarint length  text              the end after an error, in UTF-8
+const (
+	recordEnd   = 1
+	recordError = 2
+)
+
+// frameSum counts and sums the frames of an answer.
+type frameSum struct {
+	on    bool
+	items int64
+	crc   uint32
+	table *crc32.Table
+}
+
+func (s *frameSum) add(frames []byte, items int64) {
+	if !s.on {
+		return
+	}
+	if s.table == nil {
+		s.table = crc32.MakeTable(crc32.Castagnoli)
+	}
+	s.crc = crc32.Update(s.crc, s.table, frames)
+	s.items += items
+}
+
+// AppendFrames writes the items of what a Decoder returned as frames. It does not allocate if dst
+// has room.
+func AppendFrames(dst, list []byte) []byte {
+	for item := range Items(list) {
+		dst = binary.AppendUvarint(dst, uint64(len(item)))
+		dst = append(dst, item...)
+	}
+	return dst
+}
+
+// appendEnd writes the record that ends the answer, if form has one.
+func (s *frameSum) appendEnd(dst []byte, form Form, fault error) []byte {
+	if form != FormFramedEnd {
+		return dst
+	}
+	if fault != nil {
+		text := brief(strings.ToValidUTF8(fault.Error(), "\ufffd"))
+		dst = append(dst, 0, recordError)
+		dst = binary.AppendUvarint(dst, uint64(len(text)))
+		return append(dst, text...)
+	}
+	dst = append(dst, 0, recordEnd)
+	dst = binary.AppendUvarint(dst, uint64(s.items))
+	return binary.LittleEndian.AppendUint32(dst, s.crc)
+}

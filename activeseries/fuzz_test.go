@@ -1,0 +1,99 @@
+package activeseries
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testactive"
+)
+
+// bodies are seeds: what is accepted and what is not, near each other.
+func bodies(t testing.TB) []string {
+	text, err := os.ReadFile("testdata/bodies.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	return append(list, string(testactive.Body(3, 2)), "{\n\t\"data\" : [\r\n { \"a\" : \"b\" }\n,{}\t]\n}\n",
+		"{\"data\":[{\"a\":\"\xff\"}]}", "{\"data\":[{\"a\":\"\xed\xa0\x80\"}]}", "{\"data\":[{\"a\":\"\xc0\x80\"}]}",
+		"{\"data\":[{\"a\":\"b\nc\"}]}", "{\"data\":[{\"a\":\"b\x00c\"}]}", "\ufeff{\"data\":[]}", "{\"x\":\"\xe2\x82\",\"data\":[]}")
+}
+
+// FuzzScan holds both decoders to encoding/json, whatever way a body is read and wherever it
+// ends.
+func FuzzScan(f *testing.F) {
+	for i, b := range bodies(f) {
+		f.Add([]byte(b), uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {
+		o := check(t, body, seed)
+		if o.accepted() && len(body) < 1<<10 {
+			truncate(t, body)
+		}
+	})
+}
+
+// truncate ends an accepted body at each byte.
+func truncate(t *testing.T, body []byte) {
+	t.Helper()
+	var s Scanner
+	for end := range bytes.TrimRight(body, " \t\r\n") {
+		for name, d := range map[string]Decoder{"strict": &s, "plain": new(Plain)} {
+			o := decode(t, d, bytes.NewReader(body[:end]))
+			var e *Error
+			if !errors.As(o.err, &e) || e.Fault != Truncated && e.Fault != Encoding {
+				t.Fatalf("%s ends with %v at %q", name, o.err, body[:end])
+			}
+			if name == "strict" && (e.Fault != Truncated || e.Offset != int64(end)) {
+				t.Fatalf("strict ends with %v at byte %d: %q", o.err, end, body[:end])
+			}
+		}
+	}
+}
+
+// FuzzFrames holds both decoders of frames to each other, and to what is read in pieces.
+func FuzzFrames(f *testing.F) {
+	for i, b := range bodies(f) {
+		var list []byte
+		d := new(Scanner)
+		d.Reset(strings.NewReader(b))
+		for {
+			items, _, err := d.Next()
+			if err != nil {
+				break
+			}
+			list = append(list, items...)
+		}
+		frames := AppendFrames(nil, list)
+		f.Add(frames, false, uint64(i))
+		sum := frameSum{on: true}
+		sum.add(frames, int64(strings.Count(b, "{")-1))
+		f.Add(sum.appendEnd(frames, FormFramedEnd, nil), true, uint64(i))
+		f.Add(sum.appendEnd(frames, FormFramedEnd, errors.New("late")), true, uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, record bool, seed uint64) {
+		form := FormFramed
+		if record {
+			form = FormFramedEnd
+		}
+		strict := decode(t, NewFrameScanner(form), bytes.NewReader(body))
+		plain := decode(t, NewPlainFrames(form), bytes.NewReader(body))
+		if strict.accepted() != plain.accepted() || !bytes.Equal(strict.items, plain.items) || strict.reported() != plain.reported() {
+			t.Fatalf("strict and plain differ on %q:\n%q, %v\n%q, %v", body, strict.items, strict.err, plain.items, plain.err)
+		}
+		same(t, "splits", decode(t, NewFrameScanner(form), &splits{body, rand.New(rand.NewPCG(seed, 1))}), strict)
+		if record && strict.accepted() && len(body) < 1<<10 {
+			for end := range body {
+				o := decode(t, NewFrameScanner(form), bytes.NewReader(body[:end]))
+				var e *Error
+				if !errors.As(o.err, &e) || e.Fault != Truncated {
+					t.Fatalf("%v at byte %d of %q", o.err, end, body)
+				}
+			}
+		}
+	})
+}

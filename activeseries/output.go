@@ -1,0 +1,152 @@
+package activeseries
+
+import "strconv"
+
+// An output is what goes out of a Body, and how.
+type output struct {
+	order  *Order
+	unique *hashSet // nil unless asked for
+	counts *counter // of all workers that have ended; nil unless asked for
+	frames frameSum
+
+	countBudget budget
+
+	items      int64
+	duplicates int64
+	bytes      int64
+	limited    bool
+}
+
+func (o *output) begin(order *Order) {
+	o.order = order
+	if order.Unique {
+		o.unique = newHashSet(order.UniqueBytes)
+	}
+	o.frames.on = order.Form != FormJSON
+	if order.CountBy != "" {
+		o.countBudget = budget{what: "counts", allowed: order.CountBytes}
+		o.counts = newCounter(order.CountBy, &o.countBudget)
+	}
+}
+
+// head is the beginning of the answer.
+func (o *output) head() []byte {
+	if o.order.Form != FormJSON {
+		return nil
+	}
+	return []byte(`{"data":[`)
+}
+
+// tail is the end of the answer, with the counts that have been asked for.
+func (o *output) tail(fault error) (tail []byte) {
+	if o.counts != nil && fault == nil {
+		for _, v := range o.counts.largest(o.order.Limit) {
+			tail = v.appendItem(tail, o.counts.label)
+			o.items++
+		}
+		o.limited = o.order.Limit > 0 && len(o.counts.values) > o.order.Limit
+		if len(tail) > 0 && o.order.Form == FormJSON {
+			tail = tail[1:]
+		}
+	}
+	if o.order.Form != FormJSON {
+		frames := AppendFrames(nil, tail)
+		o.frames.add(frames, o.items-o.frames.items)
+		return o.frames.appendEnd(frames, o.order.Form, fault)
+	}
+	tail = append(tail, ']')
+	if o.limited {
+		tail = append(tail, `,"warnings":["cut to the limit of `...)
+		tail = strconv.AppendInt(tail, int64(o.order.Limit), 10)
+		tail = append(tail, `"]`...)
+	}
+	if fault != nil {
+		tail = append(tail, `,"status":"error","error":`...)
+		tail = appendQuoted(tail, fault.Error())
+	}
+	return append(tail, '}')
+}
+
+// keepNew moves the items of list together that have not been there before; hashes are theirs.
+func (b *Body) keepNew(list []byte, hashes []uint64) (kept []byte, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept = list[:0]
+	for item := range Items(list) {
+		isNew, err := b.out.unique.add(hashes[0])
+		if err != nil {
+			b.failLocked(err)
+			return nil, 0
+		}
+		hashes = hashes[1:]
+		if !isNew {
+			b.out.duplicates++
+			continue
+		}
+		// The item stands at or after where it goes.
+		kept = append(append(kept, ','), item...)
+		n++
+	}
+	return kept, n
+}
+
+// send writes the n items of list.
+func (b *Body) send(w *worker, list []byte, n int) {
+	form := b.order.Form
+	if form != FormJSON {
+		if cap(w.frames) < len(list) {
+			w.frames = make([]byte, 0, max(bufferSize, len(list))*9/8) // lengths take more than commas
+		}
+		w.frames = AppendFrames(w.frames[:0], list)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := &b.out
+	if b.stopped.Load() {
+		return
+	}
+	if limit := b.order.Limit; limit > 0 && int64(n) > int64(limit)-o.items {
+		n = int(int64(limit) - o.items)
+		o.limited = true
+		defer b.stop()
+		if n == 0 {
+			return
+		}
+		list = firstItems(list, n)
+		if form != FormJSON {
+			w.frames = AppendFrames(w.frames[:0], list)
+		}
+	}
+	p := w.frames
+	if form == FormJSON {
+		if p = list; o.items == 0 {
+			p = list[1:]
+		}
+	}
+	if most := b.order.MaxBytes; most > 0 && o.bytes+int64(len(p)) > most {
+		b.failLocked(&BudgetError{What: "response", Allowed: most})
+		return
+	}
+	o.frames.add(p, int64(n))
+	o.items += int64(n)
+	b.write(p)
+}
+
+// firstItems are the first n items of list.
+func firstItems(list []byte, n int) []byte {
+	i := 0
+	for range n {
+		for list[i] != '{' {
+			i++
+		}
+		i = itemEnd(list, i)
+	}
+	return list[:i:i]
+}
+
+// addCounts adds what a worker has counted.
+func (b *Body) addCounts(c *counter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out.counts.merge(c)
+}

@@ -1,0 +1,289 @@
+package activeseries
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+var _ Decoder = (*Plain)(nil)
+
+// Plain is the decoder of the same bodies on encoding/json's tokens, to settle a doubt about Scanner. It
+// accepts what Scanner accepts and returns the same items; where one returns *Error, so
+// does the other, though its Offset and Detail may differ. It is some twenty times slower and
+// allocates for each token. It is for one goroutine. The zero value is ready for Reset.
+type Plain struct {
+	dec     *json.Decoder
+	utf8    utf8Reader
+	started bool
+	inList  bool
+	members members
+	item    json.RawMessage
+	view    []byte // what Next returned last, to expire
+	err     error
+}
+
+// Reset begins with a new body.
+func (p *Plain) Reset(r io.Reader) {
+	expire(p.view)
+	*p = Plain{utf8: utf8Reader{r: r}, item: p.item}
+	p.dec = json.NewDecoder(&p.utf8)
+	p.dec.UseNumber() // a number may be larger than a float64
+}
+
+// InputOffset is how many bytes of the body have been looked at.
+func (p *Plain) InputOffset() int64 { return p.dec.InputOffset() }
+
+// Next returns the next item: see Decoder. It allocates.
+func (p *Plain) Next() (items []byte, n int, err error) {
+	expire(p.view)
+	p.view = nil
+	if p.err != nil {
+		return nil, 0, p.err
+	}
+	if items, err = p.next(); err != nil {
+		p.err = p.explain(err)
+		return nil, 0, p.err
+	}
+	p.view = items
+	return items, 1, nil
+}
+
+// explain makes an error of the kinds that Decoder promises of any other.
+func (p *Plain) explain(err error) error {
+	if err == io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
+		return p.members.result(p.InputOffset())
+	}
+	e := &Error{Offset: p.InputOffset(), Detail: err.Error()}
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		e.Fault = Syntax
+	case p.utf8.invalid && errors.Is(err, errUTF8):
+		e.Fault = Encoding
+	case p.utf8.err != nil && p.utf8.err != io.EOF && errors.Is(err, p.utf8.err): //nolint:errorlint // wrapped, it is an error of reading and no end
+		e.Fault, e.Detail, e.Err = Reading, "read the body", err
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Fault = Truncated
+		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Fault = Truncated
+	case errors.Is(err, errDepth):
+		e.Fault = Depth
+	case errors.Is(err, errSize):
+		e.Fault = Size
+	default:
+		e.Fault = Shape
+	}
+	return e
+}
+
+var (
+	errUTF8  = errors.New("invalid UTF-8")
+	errDepth = errors.New("nested too deeply")
+	errSize  = errors.New("longer than an item may be")
+)
+
+// next is the next item after its comma, or io.EOF at the end of a body that is valid as JSON.
+func (p *Plain) next() ([]byte, error) {
+	if !p.started {
+		p.started = true
+		t, err := p.token()
+		if err != nil {
+			return nil, err
+		}
+		if t != json.Delim('{') {
+			return nil, errors.New("the body is not an object")
+		}
+	}
+	for {
+		if p.inList {
+			if p.dec.More() {
+				return p.nextItem()
+			}
+			if _, err := p.token(); err != nil {
+				return nil, err
+			}
+			p.inList = false
+		}
+		t, err := p.token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := t.(string)
+		if !ok { // the end of the body
+			if _, err = p.dec.Token(); err == nil {
+				err = errors.New("something after the end of the body")
+			}
+			return nil, err
+		}
+		if err := p.member(name); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// token is the next token. There is one: io.EOF is unexpected.
+func (p *Plain) token() (json.Token, error) {
+	t, err := p.dec.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if s, ok := t.(string); ok && len(s) > MaxItem {
+		err = errSize
+	}
+	return t, err
+}
+
+// nextItem is the item that the decoder stands before.
+func (p *Plain) nextItem() ([]byte, error) {
+	if err := p.dec.Decode(&p.item); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	if len(p.item) > MaxItem {
+		return nil, errSize
+	}
+	if err := checkItem(p.item); err != nil {
+		return nil, err
+	}
+	return append([]byte{','}, p.item...), nil
+}
+
+// checkItem checks that a valid JSON value is an object with strings for values.
+func checkItem(item []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(item))
+	for i := 0; ; i++ {
+		t, err := dec.Token()
+		switch {
+		case err != nil:
+			return fmt.Errorf("look into an item: %w", err)
+		case i == 0 && t != json.Delim('{'):
+			return errors.New("an item is not an object")
+		case i == 0:
+		case t == json.Delim('}'):
+			return nil
+		default:
+			if _, ok := t.(string); !ok {
+				return errors.New("a value of an item is not a string")
+			}
+		}
+	}
+}
+
+// member takes the member of that name, up to the first item of "data".
+func (p *Plain) member(name string) error {
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		return fmt.Errorf("write a name again: %w", err)
+	}
+	if p.members.name(quoted) == secondData {
+		return errors.New(`a second "data"`)
+	}
+	t, err := p.token()
+	if err != nil {
+		return err
+	}
+	switch value := t.(type) {
+	case json.Delim:
+		if p.members.member == memberData {
+			if p.inList = value == '['; p.inList {
+				return nil
+			}
+			return errors.New(`"data" is neither an array nor null`)
+		}
+		p.members.notText()
+		return p.skip()
+	case nil:
+		return nil
+	case string:
+		if p.members.member == memberData {
+			return errors.New(`"data" is neither an array nor null`)
+		}
+		if p.members.member != memberOther {
+			if quoted, err = json.Marshal(value); err != nil {
+				return fmt.Errorf("write a text again: %w", err)
+			}
+			p.members.text(quoted)
+		}
+		return nil
+	}
+	if p.members.member == memberData {
+		return errors.New(`"data" is neither an array nor null`)
+	}
+	p.members.notText()
+	return nil
+}
+
+// skip takes the rest of an array or object that has begun.
+func (p *Plain) skip() error {
+	for depth := 2; depth > 1; {
+		t, err := p.token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('['), json.Delim('{'):
+			if depth++; depth > MaxDepth {
+				return errDepth
+			}
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+	}
+	return nil
+}
+
+// utf8Reader passes valid UTF-8 on and fails before what is not, which encoding/json would replace.
+type utf8Reader struct {
+	r       io.Reader
+	cut     [utf8.UTFMax]byte // of a code point that a read has cut: held back
+	cuts    int
+	err     error // the reader's
+	invalid bool
+}
+
+func (u *utf8Reader) Read(b []byte) (int, error) {
+	if u.invalid {
+		return 0, errUTF8
+	}
+	if len(b) < 2*utf8.UTFMax {
+		return 0, io.ErrShortBuffer
+	}
+	n := copy(b, u.cut[:u.cuts])
+	u.cuts = 0
+	if u.err == nil {
+		var k int
+		k, u.err = u.r.Read(b[n:])
+		n += k
+	}
+	valid := validPrefix(b[:n])
+	rest := b[valid:n]
+	if len(rest) > 0 && (utf8.FullRune(rest) || u.err != nil) {
+		u.invalid = true
+		return valid, errUTF8
+	}
+	u.cuts = copy(u.cut[:], rest)
+	return valid, u.err
+}
+
+// validPrefix is how many bytes of b are valid UTF-8.
+func validPrefix(b []byte) int {
+	if utf8.Valid(b) {
+		return len(b)
+	}
+	i := 0
+	for i < len(b) {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return i
+}

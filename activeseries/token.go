@@ -1,0 +1,220 @@
+package activeseries
+
+import "unicode/utf8"
+
+// A verdict is what became of a token.
+type verdict uint8
+
+const (
+	good        verdict = iota
+	more                // it goes on past what was read; nothing is wrong so far
+	badEscape           // an escape that JSON does not have
+	badControl          // a control character in a string
+	badUTF8             // not UTF-8
+	badNumber           // a number that JSON does not have
+	badWord             // neither true, false nor null
+	badByte             // what may not stand here
+	badKey              // an object's member that does not begin with a string
+	badColon            // no colon after a member's name
+	badValue            // an item's value that is not a string
+	badItem             // an item that is not an object
+	badEnd              // something after the end
+	badTop              // the body is not an object
+	badData             // "data" is neither an array nor null
+	secondData          // "data" for the second time
+	noData              // no "data" at all
+	tooDeep             // nested too deeply
+	tooLong             // longer than MaxItem
+	badFrame            // a frame that is not one object
+	badLength           // a frame's length that is no uvarint
+	badRecord           // an end record of unknown kind
+	badSum              // the end record does not fit the frames
+	unfinished          // more, and there is no more
+	failedRead          // the reader's error
+	verdictsEnd         // how many there are
+)
+
+// fault is the kind of error of v, and the words for it.
+func (v verdict) fault() (Fault, string) {
+	switch v {
+	case badEscape:
+		return Syntax, "invalid escape in a string"
+	case badControl:
+		return Syntax, "control character in a string"
+	case badUTF8:
+		return Encoding, "invalid UTF-8 in a string"
+	case badNumber:
+		return Syntax, "invalid number"
+	case badWord:
+		return Syntax, "neither true, false nor null"
+	case badByte:
+		return Syntax, "unexpected byte"
+	case badKey:
+		return Syntax, "a member's name must be a string"
+	case badColon:
+		return Syntax, "no colon after a member's name"
+	case badValue:
+		return Shape, "a value of an item is not a string"
+	case badItem:
+		return Shape, "an item is not an object"
+	case badEnd:
+		return Syntax, "bytes after the end of the body"
+	case badTop:
+		return Shape, "the body is not an object"
+	case badData:
+		return Shape, `"data" is neither an array nor null`
+	case secondData:
+		return Shape, `a second "data"`
+	case noData:
+		return Shape, `no "data"`
+	case tooDeep:
+		return Depth, "nested too deeply"
+	case tooLong:
+		return Size, "longer than an item may be"
+	case badFrame:
+		return Syntax, "a frame is not one object"
+	case badLength:
+		return Syntax, "invalid length of a frame"
+	case badRecord:
+		return Syntax, "unknown record"
+	case badSum:
+		return Checksum, "the end record does not fit the frames"
+	case unfinished:
+		return Truncated, "the body ends here, incomplete"
+	case failedRead:
+		return Reading, "read the body"
+	}
+	panic("BUG: fault of a verdict that is none")
+}
+
+// stringEnd is the index of the quote that ends a string of which b[i:] is the rest, or of the byte
+// that is wrong. What counts is b[:end]; the slack follows.
+func stringEnd(b []byte, i, end int) (int, verdict) {
+	for {
+		i = plainRun(b, i)
+		switch c := b[i]; {
+		case i >= end:
+			return i, more
+		case c == '"':
+			return i, good
+		case c == '\\':
+			n, v := escape(b, i, end)
+			if v != good {
+				return i, v
+			}
+			i += n
+		case c < ' ':
+			return i, badControl
+		default:
+			n, v := runes(b, i, end)
+			if i += n; v != good {
+				return i, v
+			}
+		}
+	}
+}
+
+// escape is the length of the escape at b[i].
+func escape(b []byte, i, end int) (int, verdict) {
+	if i+1 >= end {
+		return 0, more
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2, good
+	case 'u':
+		for j := i + 2; j < i+6; j++ {
+			if j >= end {
+				return 0, more
+			}
+			if !isHex(b[j]) {
+				return 0, badEscape
+			}
+		}
+		return 6, good
+	}
+	return 0, badEscape
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+// runes is the length of the run at b[i] of what is not ASCII.
+func runes(b []byte, i, end int) (int, verdict) {
+	start := i
+	for b[i] >= utf8.RuneSelf && i < end {
+		r, n := utf8.DecodeRune(b[i:end])
+		if r == utf8.RuneError && n == 1 {
+			if !utf8.FullRune(b[i:end]) {
+				return i - start, more
+			}
+			return i - start, badUTF8
+		}
+		i += n
+	}
+	return i - start, good
+}
+
+// number is the index after the number at b[i], which begins with a digit or a minus sign.
+func number(b []byte, i, end int) (int, verdict) {
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case b[i] == '0':
+		i++
+	case isDigit(b[i]):
+		i = digits(b, i)
+	default:
+		return lacking(i, end)
+	}
+	if b[i] == '.' {
+		if i++; !isDigit(b[i]) {
+			return lacking(i, end)
+		}
+		i = digits(b, i)
+	}
+	if b[i]|0x20 == 'e' {
+		if i++; b[i] == '+' || b[i] == '-' {
+			i++
+		}
+		if !isDigit(b[i]) {
+			return lacking(i, end)
+		}
+		i = digits(b, i)
+	}
+	if i >= end {
+		return i, more // only the byte after a number ends it
+	}
+	return i, good
+}
+
+func lacking(i, end int) (int, verdict) {
+	if i >= end {
+		return i, more
+	}
+	return i, badNumber
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func digits(b []byte, i int) int {
+	for isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+// word is the index after the word w at b[i].
+func word(b []byte, i, end int, w string) (int, verdict) {
+	for j := range len(w) {
+		switch {
+		case i+j >= end:
+			return i + j, more
+		case b[i+j] != w[j]:
+			return i + j, badWord
+		}
+	}
+	return i + len(w), good
+}

@@ -1,0 +1,301 @@
+package activeseries
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/taredb/tare/heapsize"
+)
+
+// A Key is a series' identity: a hash of its labels, of 64 bits that are as good as random.
+// A series that ends and is created again has the same one, and so is not counted twice. Two series
+// of one key count as one, which befalls n series with a chance of n²/2⁶⁵.
+type Key uint64
+
+// A Moment is a time in steps of a Tracker. They only grow; 0 is before all.
+type Moment uint32
+
+// TrackerOptions are options of a Tracker.
+type TrackerOptions struct {
+	// Idle is for how long a series is live after its last sample, and up to a Step longer.
+	Idle time.Duration
+
+	// Step is how exactly times are kept. 0 is a twentieth of Idle. Idle is a multiple of it.
+	Step time.Duration
+
+	// Matchers is how many custom matchers there are to count for, at most 65,535.
+	Matchers int
+
+	// Stripes is how many parts a Tracker has that can change at once: a power of two. 0 is 64.
+	Stripes int
+}
+
+// Validate says what is wrong with o.
+func (o TrackerOptions) Validate() error {
+	switch {
+	case o.Idle <= 0:
+		return errors.New("series must be live for a while: idle time is not positive")
+	case o.Step < 0 || o.Step > o.Idle || o.Step > 0 && o.Idle%o.Step != 0:
+		return fmt.Errorf("idle time %v is not a multiple of step %v", o.Idle, o.Step)
+	case o.Matchers < 0 || o.Matchers > 1<<16-1:
+		return fmt.Errorf("%d matchers, want 0 to %d", o.Matchers, 1<<16-1)
+	case o.Stripes < 0 || o.Stripes&(o.Stripes-1) != 0 || o.Stripes > 1<<16:
+		return fmt.Errorf("%d stripes, want a power of two up to %d", o.Stripes, 1<<16)
+	}
+	return nil
+}
+
+// A Tracker keeps which series got a sample lately, in 19 to 32 bytes a series beside the caller's
+// index of labels. It is safe for concurrent use.
+//
+//	if !t.Update(key, now) {
+//		t.Add(key, now, matchers) // of which the caller looks at the labels
+//	}
+//
+// An update of a known series reads two words, and writes one if the last sample was in an
+// earlier step: it takes no lock, and nothing holds it up but the rebuilding of a stripe's table.
+type Tracker struct {
+	idle   Moment
+	step   time.Duration
+	origin time.Time
+	shift  uint // of a key's bits that choose the stripe
+	sets   matcherSets
+	parts  []stripe
+}
+
+// NewTracker makes a Tracker whose time begins at origin.
+func NewTracker(origin time.Time, o TrackerOptions) (*Tracker, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Step == 0 {
+		o.Step = max(o.Idle/20, 1)
+		o.Idle = o.Idle.Truncate(o.Step)
+	}
+	if o.Stripes == 0 {
+		o.Stripes = 64
+	}
+	t := &Tracker{
+		idle:   Moment(o.Idle / o.Step),
+		step:   o.Step,
+		origin: origin,
+		shift:  64,
+		parts:  make([]stripe, o.Stripes),
+	}
+	for n := o.Stripes; n > 1; n /= 2 {
+		t.shift--
+	}
+	t.sets.init(o.Matchers)
+	for i := range t.parts {
+		t.parts[i].table.Store(newTable(minSlots))
+	}
+	return t, nil
+}
+
+// Moment is the step that now is in. What is before the origin is 1, as are the first steps.
+func (t *Tracker) Moment(now time.Time) Moment {
+	steps := int64(now.Sub(t.origin) / t.step)
+	return Moment(min(max(steps, 0)+1, int64(lastMoment)))
+}
+
+// Update notes a sample of a series, and reports false if the series is not live: Add it
+// then. It does not allocate and takes no lock.
+func (t *Tracker) Update(k Key, at Moment) bool {
+	h := mixKey(k)
+	s := t.stripe(h)
+	for {
+		switch s.table.Load().update(h, at) {
+		case updated:
+			return true
+		case unknown:
+			return false
+		}
+		s.wait()
+	}
+}
+
+// Add notes a sample of a series that may not be known yet, which satisfies the given matchers: numbers
+// below TrackerOptions.Matchers in ascending order. Those of a live series stay as they were. It is an error if there are more than 65,535
+// combinations of matchers. It allocates when tables grow and for new combinations.
+func (t *Tracker) Add(k Key, at Moment, matchers []uint16) error {
+	set, err := t.sets.number(matchers)
+	if err != nil {
+		return err
+	}
+	h := mixKey(k)
+	t.stripe(h).add(h, at, set)
+	return nil
+}
+
+// Live reports whether a series got a sample within the idle time before now.
+func (t *Tracker) Live(k Key, now Moment) bool {
+	h := mixKey(k)
+	s := t.stripe(h)
+	for {
+		last, ok := s.table.Load().last(h)
+		if ok {
+			return last != dead && !t.expired(last, now)
+		}
+		s.wait()
+	}
+}
+
+// expired reports whether the idle time has passed.
+func (t *Tracker) expired(last, now Moment) bool { return now > last && now-last > t.idle }
+
+// Sweep lets go of series whose idle time has passed. It looks at 4 bytes a series without a lock, and
+// holds the lock of a stripe for a thousand of those at a time; it is to be called about once a
+// step.
+func (t *Tracker) Sweep(now Moment) {
+	if now <= t.idle {
+		return
+	}
+	oldest := now - t.idle
+	for i := range t.parts {
+		t.parts[i].sweep(oldest)
+	}
+}
+
+// Counts is how many series are live, as of the last Sweep: all, and of each matcher into dst, which has
+// a place for each. A nil dst is left alone. Its cost grows with stripes and combinations, not with
+// series.
+func (t *Tracker) Counts(dst []int64) (all int64) {
+	clear(dst)
+	for i := range t.parts {
+		s := &t.parts[i]
+		s.mu.Lock()
+		all += int64(s.live)
+		if dst != nil {
+			t.sets.addCounts(dst, s.counts)
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+// Bytes is what the Tracker takes on the heap, as the allocator charges it.
+func (t *Tracker) Bytes() int64 {
+	n := heapsize.Object(unsafe.Sizeof(*t), true) + heapsize.Array(uintptr(cap(t.parts)), unsafe.Sizeof(stripe{}), true) + t.sets.bytes()
+	for i := range t.parts {
+		n += t.parts[i].bytes()
+	}
+	return int64(n)
+}
+
+// stripe is the stripe of a key's hash.
+func (t *Tracker) stripe(h uint64) *stripe { return &t.parts[h>>(t.shift&63)&uint64(len(t.parts)-1)] }
+
+// mixKey spreads what is not as random as a Key should be, one to one. It is never 0 but for the one
+// key that shares its place with another.
+func mixKey(k Key) uint64 {
+	h := uint64(k)
+	h = (h ^ h>>32) * 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	return max(h, 1)
+}
+
+// A stripe is a part of the Tracker that has a lock and a table of its own.
+type stripe struct {
+	table atomic.Pointer[table] // replaced under mu
+
+	mu     sync.Mutex // for all but updates of known series
+	live   int        // under mu: series that are neither dead nor absent
+	used   int        // under mu: slots with a key, those of dead series included
+	counts []int32    // under mu: live series by set of matchers
+	_      [8]byte    // to a cache line, with what precedes
+}
+
+// wait returns when a rebuilding that is under way has ended.
+func (s *stripe) wait() {
+	s.mu.Lock()
+	s.mu.Unlock() //nolint:staticcheck // the lock is what is waited for
+}
+
+// add notes a sample of a series, known or not.
+func (s *stripe) add(h uint64, at Moment, set uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.table.Load()
+	i, known := t.find(h)
+	if known && t.raise(i, at) {
+		return
+	}
+	if !known {
+		if s.used+1 > t.most() {
+			s.rebuild(s.live + 1)
+			t = s.table.Load()
+			i, _ = t.find(h)
+		}
+		s.used++
+	}
+	s.live++
+	for int(set) >= len(s.counts) {
+		s.counts = append(s.counts, 0)
+	}
+	s.counts[set]++
+	t.put(i, h, at, set)
+}
+
+// sweep lets go of what got its last sample before oldest.
+func (s *stripe) sweep(oldest Moment) {
+	t := s.table.Load()
+	for from := 0; from < len(t.words); from += sweepSlots {
+		to := min(from+sweepSlots, len(t.words))
+		if !t.anyBefore(from, to, oldest) {
+			continue
+		}
+		if !s.expire(t, from, to, oldest) {
+			// The table was rebuilt, which keeps what is live: begin again.
+			t, from = s.table.Load(), -sweepSlots
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if dead := s.used - s.live; dead > s.used/2 && len(s.table.Load().words) > minSlots {
+		s.rebuild(s.live)
+	}
+}
+
+// sweepSlots is how many slots are looked at under one lock: some microseconds.
+const sweepSlots = 1024
+
+// expire marks what is idle in a part of t as dead. It reports false if t has been replaced.
+func (s *stripe) expire(t *table, from, to int, oldest Moment) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.table.Load() != t {
+		return false
+	}
+	for i := from; i < to; i++ {
+		if t.kill(i, oldest) {
+			s.live--
+			s.counts[t.sets[i]]--
+		}
+	}
+	return true
+}
+
+// rebuild replaces the table by one for n series, without the dead, with mu held.
+func (s *stripe) rebuild(n int) {
+	old := s.table.Load()
+	t := newTable(slotsFor(n))
+	for i := range old.words {
+		if last := old.take(i); last != dead {
+			h := old.keys[i].Load()
+			at, _ := t.find(h)
+			t.put(at, h, last, old.sets[i])
+		}
+	}
+	s.used = s.live
+	s.table.Store(t)
+}
+
+func (s *stripe) bytes() uintptr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.Load().bytes() + heapsize.Array(uintptr(cap(s.counts)), 4, false)
+}

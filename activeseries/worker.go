@@ -1,0 +1,167 @@
+package activeseries
+
+import (
+	"errors"
+	"io"
+)
+
+// A worker reads sources, one after the other, and writes what they hold.
+type worker struct {
+	b     *Body
+	spawn func() // calls for help, once; nil for a helper
+
+	source   *Source // the present one, or nil
+	form     Form
+	decoder  Decoder // kept over sources of one form
+	reopened bool    // the present source was
+	items    int64   // of the present source
+	lists    int     // steps in the present source; a small body takes two
+	seen     int     // bytes of items of all sources
+
+	hashes    []uint64 // of the present items, when they are to be unique
+	canonical canonicalForm
+	frames    []byte   // of the present items, when the answer is framed
+	counter   *counter // when the answer is counts
+}
+
+func (b *Body) newWorker() *worker {
+	w := &worker{b: b}
+	if b.order.CountBy != "" {
+		w.counter = newCounter(b.order.CountBy, &b.out.countBudget)
+	}
+	return w
+}
+
+// all reads sources until there are no more.
+func (w *worker) all() {
+	for w.step() {
+	}
+	w.end()
+}
+
+// step reads some items, or the end of a source. It reports whether there may be more.
+func (w *worker) step() bool {
+	if w.b.stopped.Load() {
+		return false
+	}
+	if w.source == nil && !w.open() {
+		return false
+	}
+	list, n, err := w.decoder.Next()
+	switch err {
+	case nil:
+		w.items += int64(n)
+		w.deliver(list, n)
+	case io.EOF: //nolint:errorlint // wrapped, it is an error of reading and no end
+		w.close(nil)
+	default:
+		err = nameShard(err, w.source.Shard)
+		if !w.reopen(err) {
+			w.b.fail(err)
+			w.close(err)
+		}
+	}
+	w.lists++
+	if w.seen += len(list); w.spawn != nil && (w.seen >= spawnBytes || w.lists > 2) {
+		w.spawn()
+		w.spawn = nil
+	}
+	return true
+}
+
+// open begins with the next source.
+func (w *worker) open() bool {
+	i := int(w.b.next.Add(1) - 1)
+	if i >= len(w.b.sources) {
+		return false
+	}
+	w.source, w.items, w.lists, w.reopened = &w.b.sources[i], 0, 0, false
+	w.decode(w.source.Body)
+	return true
+}
+
+// decode has the decoder read body.
+func (w *worker) decode(body io.Reader) {
+	if w.decoder == nil || w.form != w.source.Form || w.b.order.Compare != nil {
+		w.release()
+		w.form = w.source.Form
+		w.decoder = w.b.merger.decoder(&w.b.order, w.source)
+	}
+	w.decoder.Reset(body)
+}
+
+// reopen begins with the source again, which turned out wrong before any item of it went out.
+func (w *worker) reopen(why error) bool {
+	s := w.source
+	if s.Reopen == nil || w.reopened || w.items > 0 || w.b.stopped.Load() {
+		return false
+	}
+	w.reopened = true
+	body, err := s.Reopen(why)
+	if err != nil {
+		w.b.fail(nameShard(err, s.Shard))
+		return false
+	}
+	_ = s.Body.Close() // of what turned out wrong
+	s.Body = body
+	w.decode(body)
+	return true
+}
+
+// close ends the present source, which ended with err.
+func (w *worker) close(err error) {
+	s := w.source
+	w.source = nil
+	offset := w.decoder.InputOffset()
+	if cerr := s.Body.Close(); err == nil {
+		err = cerr // nothing of the answer is lost
+	}
+	s.done(w.items, offset, err)
+}
+
+// end gives back what the worker holds.
+func (w *worker) end() {
+	if w.source != nil {
+		w.close(errStopped)
+	}
+	w.release()
+	if w.counter != nil {
+		w.b.addCounts(w.counter)
+		w.counter = nil
+	}
+}
+
+// errStopped is what a source's Done is told that was not read to its end, as the answer needs nothing
+// more or failed elsewhere.
+var errStopped = errors.New("not read to the end")
+
+func (w *worker) release() {
+	if w.decoder != nil {
+		w.b.merger.release(w.form, w.decoder)
+		w.decoder = nil
+	}
+}
+
+// deliver takes items to where they belong.
+func (w *worker) deliver(list []byte, n int) {
+	b := w.b
+	if b.out.unique != nil {
+		w.hashes = w.hashes[:0]
+		for item := range Items(list) {
+			w.hashes = append(w.hashes, b.out.unique.hash(item, &w.canonical))
+		}
+		if list, n = b.keepNew(list, w.hashes); n == 0 {
+			return
+		}
+	}
+	if w.counter != nil {
+		for item := range Items(list) {
+			if err := w.counter.add(item); err != nil {
+				b.fail(err)
+				return
+			}
+		}
+		return
+	}
+	b.send(w, list, n)
+}
