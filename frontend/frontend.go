@@ -1,0 +1,336 @@
+package frontend
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/activeseries"
+)
+
+// lateGrace is how much longer than the request itself the end of an answer may take, which tells that
+// the request took too long.
+const lateGrace = 2 * time.Second
+
+// A Frontend answers requests for series by asking shards. It is safe for concurrent use.
+type Frontend struct {
+	options     Options
+	transport   http.RoundTripper
+	own         *http.Transport // when it is ours to close
+	merger      *activeseries.Merger
+	compressors compressors
+	decoding    atomic.Pointer[Decoding]
+	turn        atomic.Uint32 // which replica is asked first
+	gate        chan struct{} // one place for each request that runs; nil without a limit
+	running     atomic.Int64
+	idle        chan struct{} // told when no request runs any more
+	metrics     *metrics
+	diag        *slog.Logger
+}
+
+// New makes a Frontend. Close ends its connections.
+func New(o Options) (*Frontend, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Frontend{
+		options:   o,
+		transport: o.Transport,
+		merger:    activeseries.NewMerger(activeseries.MergerOptions{Workers: workers()}),
+		idle:      make(chan struct{}, 1),
+		metrics:   newMetrics(),
+		diag:      o.Diag,
+	}
+	if f.transport == nil {
+		f.own = NewTransport()
+		f.transport = f.own
+	}
+	if f.diag == nil {
+		f.diag = slog.Default()
+	}
+	if o.MaxRequests > 0 {
+		f.gate = make(chan struct{}, o.MaxRequests)
+	}
+	return f, f.SetDecoding(o.Decoding)
+}
+
+// Close closes connections that no request uses. Requests end by their own contexts.
+func (f *Frontend) Close() {
+	if f.own != nil {
+		f.own.CloseIdleConnections()
+	}
+}
+
+// IdleBytes is what buffers take that wait for the next request. What requests take that run is
+// bounded by MergeBytes and the number of processors.
+func (f *Frontend) IdleBytes() int64 { return f.merger.IdleBytes() }
+
+// Collectors are the frontend's metrics.
+func (f *Frontend) Collectors() []prometheus.Collector { return f.metrics.all() }
+
+// Patterns are the paths of the API, as http.ServeMux takes them.
+func Patterns() []string { return patterns(seriesEndpoint, histogramsEndpoint) }
+
+// SeriesPatterns are those of them that ask for series.
+func SeriesPatterns() []string { return patterns(seriesEndpoint) }
+
+func patterns(endpoints ...endpoint) []string {
+	var patterns []string
+	for _, prefix := range []string{"", "/prometheus"} {
+		for _, e := range endpoints {
+			patterns = append(patterns, "GET "+prefix+apiPath+string(e), "POST "+prefix+apiPath+string(e))
+		}
+	}
+	return patterns
+}
+
+// ServeHTTP answers the paths of Patterns.
+func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := endpoint(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
+	if e != seriesEndpoint && e != histogramsEndpoint {
+		http.NotFound(w, r)
+		return
+	}
+	f.begin()
+	defer f.end()
+	rec := newRecord(r, e)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(errDone)
+	if f.options.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, f.options.Timeout, errTimeout)
+		defer stop()
+		// A client that does not read is not waited for any longer.
+		c := http.NewResponseController(w)
+		if c.SetWriteDeadline(time.Now().Add(f.options.Timeout+lateGrace)) == nil {
+			defer func() { _ = c.SetWriteDeadline(time.Time{}) }() // of the connection's next request
+		}
+	}
+	x := &exchange{f: f, cancel: cancel}
+	h := &heldWriter{w: w, code: http.StatusOK}
+	err := f.enter(ctx)
+	if err == nil {
+		err = x.serve(ctx, h, r, rec)
+		f.leave()
+	}
+	aborted := err != nil && f.tell(ctx, h, x, rec, err)
+	f.log(x, h, rec)
+	if aborted {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (f *Frontend) begin() {
+	f.running.Add(1)
+	f.metrics.running.Inc()
+}
+
+func (f *Frontend) end() {
+	f.metrics.running.Dec()
+	if f.running.Add(-1) == 0 {
+		select {
+		case f.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Running is how many requests are being answered.
+func (f *Frontend) Running() int { return int(f.running.Load()) }
+
+// Wait waits until no request runs, and returns how many do when ctx is done.
+func (f *Frontend) Wait(ctx context.Context) int {
+	for {
+		n := f.Running()
+		if n == 0 {
+			return 0
+		}
+		select {
+		case <-f.idle:
+		case <-ctx.Done():
+			return n
+		}
+	}
+}
+
+// enter waits for a place among the requests that run.
+func (f *Frontend) enter(ctx context.Context) error {
+	if f.gate == nil {
+		return nil
+	}
+	select {
+	case f.gate <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &StatusError{
+			Code: http.StatusServiceUnavailable, RetryAfter: "1",
+			Text: fmt.Sprintf("%d requests are being answered, and none ended in time for this one", f.options.MaxRequests), err: context.Cause(ctx),
+		}
+	}
+}
+
+func (f *Frontend) leave() {
+	if f.gate != nil {
+		<-f.gate
+	}
+}
+
+// serve answers one request. After an error it is for the caller to tell the client.
+func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, rec *Record) error {
+	var err error
+	if x.request, err = x.f.parseRequest(h.w, r, endpoint(rec.Endpoint)); err != nil {
+		return err
+	}
+	q := &x.request
+	rec.Selector, rec.Masked = q.selector.String(), q.selector.masked()
+	rec.CountBy, rec.Limit, rec.Shards, rec.Encoding = q.countBy, q.limit, q.shards, q.encoding
+	x.chooseDecoding()
+	responses, err := x.askAll(ctx)
+	if err != nil {
+		return err
+	}
+	rec.FirstByte = time.Since(rec.Start)
+	header := h.w.Header()
+	header.Add("Vary", "Accept, Accept-Encoding")
+	header.Set("Cache-Control", "no-store")
+	if q.endpoint == histogramsEndpoint {
+		return x.serveHistograms(h, responses, rec)
+	}
+	merged := x.mergeResponses(ctx, responses, string(q.encoding))
+	maps.Copy(header, merged.Header)
+	body := merged.Body.(*mergedBody)
+	defer func() { _ = body.Close() }() // of shards whose bodies nobody wants any more
+	body.failed = func(error) bool {
+		body.unfinished = !h.sent || q.form == activeseries.FormFramed // which has no place for an error
+		return body.unfinished
+	}
+	_, err = body.WriteTo(h)
+	stats := body.Stats()
+	rec.ItemsOut, rec.Limited = stats.Items, stats.Limited
+	if err != nil {
+		return err
+	}
+	return h.finish()
+}
+
+// serveHistograms answers with metrics, which are merged whole before the first goes out.
+func (x *exchange) serveHistograms(h *heldWriter, responses []*http.Response, rec *Record) error {
+	answer, n, err := x.mergeHistograms(responses)
+	if err != nil {
+		return err
+	}
+	rec.ItemsOut = int64(n)
+	h.w.Header().Set("Content-Type", jsonType)
+	if x.request.encoding == Identity {
+		if _, err = h.Write(answer); err != nil {
+			return err
+		}
+		return h.finish()
+	}
+	h.w.Header().Set("Content-Encoding", string(x.request.encoding))
+	z, release := x.f.compressors.writer(x.request.encoding, h)
+	defer release()
+	if _, err := z.Write(answer); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return h.finish()
+}
+
+// tell tells the client of an error: by a status while that is possible, else by a trailer, beside what the
+// body says. It reports whether neither is possible, so that only a broken connection can tell.
+func (f *Frontend) tell(ctx context.Context, h *heldWriter, x *exchange, rec *Record, err error) (abort bool) {
+	e := f.statusOf(ctx, err)
+	if h.lost && e.Code != http.StatusGatewayTimeout {
+		e = &StatusError{Code: statusGone, Text: "the client left: " + err.Error(), err: err}
+	}
+	rec.Status, rec.ErrorText = e.Code, e.Error()
+	if h.lost {
+		return false // there is nobody to tell
+	}
+	if !h.sent {
+		h.held, h.sent = nil, true
+		h.w.Header().Del(countHeader)
+		writeError(h.w, e)
+		return false
+	}
+	rec.Status, rec.Late = h.code, true
+	h.w.Header().Set(errorTrailer, trailerText(rec.ErrorText))
+	return x.request.form == activeseries.FormFramed
+}
+
+// trailerText is an error fit for a field of HTTP: one line of ASCII.
+func trailerText(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < ' ':
+			return ' '
+		case r > '~':
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// log writes the record of a request that has ended.
+func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
+	rec.Total = time.Since(rec.Start)
+	rec.Asked, rec.Retries = x.asked.Load(), x.retries.Load()
+	rec.ItemsIn, rec.BytesIn, rec.BytesOut = x.itemsIn.Load(), x.bytesIn.Load(), h.bytes
+	rec.Decoder, rec.Compared = x.decoding.By.String(), x.compare
+	f.metrics.observe(rec)
+	if f.options.Log != nil {
+		f.options.Log.LogEntry(rec)
+	}
+}
+
+// Ready reports whether somebody can be asked: one replica, or each of the members.
+func (f *Frontend) Ready(ctx context.Context) error {
+	var errs []error
+	for _, u := range f.options.Members {
+		errs = append(errs, f.reach(ctx, u))
+	}
+	for _, u := range f.options.Downstreams {
+		err := f.reach(ctx, u)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// reach reports whether a downstream answers HTTP, whatever it says.
+func (f *Frontend) reach(ctx context.Context, u *url.URL) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	clean := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/ready"}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, clean.String(), nil)
+	if err != nil {
+		return fmt.Errorf("make a request to %s: %w", u.Host, err)
+	}
+	resp, err := f.transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", u.Host, err)
+	}
+	return resp.Body.Close()
+}
+
+// digestOf identifies requests that differ in values alone.
+func digestOf(endpoint, masked string) (d [16]byte) {
+	sum := sha256.Sum256([]byte(endpoint + "\x00" + masked))
+	copy(d[:], sum[:])
+	return d
+}

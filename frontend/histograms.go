@@ -1,0 +1,211 @@
+package frontend
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/taredb/tare/activeseries"
+)
+
+// A histogramMetric is a metric with active native histograms, of one shard or of all.
+type histogramMetric struct {
+	Metric     string  `json:"metric"`
+	Series     uint64  `json:"series_count"`
+	Buckets    uint64  `json:"bucket_count"`
+	AvgBuckets float64 `json:"avg_bucket_count"`
+	MinBuckets uint64  `json:"min_bucket_count"`
+	MaxBuckets uint64  `json:"max_bucket_count"`
+}
+
+// add adds what another shard knows of the same metric.
+func (m *histogramMetric) add(o histogramMetric) {
+	switch {
+	case o.Series == 0:
+		return
+	case m.Series == 0:
+		m.MinBuckets = o.MinBuckets
+	default:
+		m.MinBuckets = min(m.MinBuckets, o.MinBuckets)
+	}
+	m.MaxBuckets = max(m.MaxBuckets, o.MaxBuckets)
+	m.Series += o.Series
+	m.Buckets += o.Buckets
+	m.AvgBuckets = float64(m.Buckets) / float64(m.Series)
+}
+
+// histogramBytes is what a metric takes while shards are merged, beside its name: its value, and its
+// place in a map.
+const histogramBytes = 128
+
+// histogramMerge sums metrics by their name.
+type histogramMerge struct {
+	metrics map[string]*histogramMetric
+	left    int64 // bytes
+	allowed int64
+}
+
+func (m *histogramMerge) add(o histogramMetric) error {
+	p := m.metrics[o.Metric]
+	if p == nil {
+		if m.left -= histogramBytes + int64(len(o.Metric)); m.left < 0 {
+			return &activeseries.BudgetError{What: "histograms", Allowed: m.allowed}
+		}
+		p = &histogramMetric{Metric: o.Metric}
+		m.metrics[o.Metric] = p
+	}
+	p.add(o)
+	return nil
+}
+
+// mergeHistograms is the answer to all parts: each metric once, in the order of their names. It closes
+// all bodies.
+func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, error) {
+	budget := x.f.options.MergeBytes
+	m := histogramMerge{metrics: map[string]*histogramMetric{}, left: budget, allowed: budget}
+	var fault error
+	for _, resp := range responses {
+		body := x.decompressed(resp)
+		if fault == nil {
+			if err := x.readHistograms(body, &m); err != nil {
+				fault = nameHistograms(err, resp.Body)
+				x.cancel(errDone)
+			}
+		}
+		body.Close()
+	}
+	if fault != nil {
+		return nil, 0, fault
+	}
+	list := make([]*histogramMetric, 0, len(m.metrics))
+	for _, p := range m.metrics {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *histogramMetric) int { return cmp.Compare(a.Metric, b.Metric) })
+	answer, err := json.Marshal(struct {
+		Data []*histogramMetric `json:"data"`
+	}{list})
+	if err != nil {
+		return nil, 0, fmt.Errorf("write metrics with histograms: %w", err)
+	}
+	if most := x.f.options.ResponseBytes; most > 0 && int64(len(answer)) > most {
+		return nil, 0, &activeseries.BudgetError{What: "response", Allowed: most}
+	}
+	return answer, len(list), nil
+}
+
+func nameHistograms(err error, body io.ReadCloser) error {
+	if _, ok := errors.AsType[*activeseries.BudgetError](err); ok {
+		return err
+	}
+	name := "?"
+	if pb, ok := body.(*partBody); ok {
+		name = pb.part.name
+	}
+	return &StatusError{Code: http.StatusBadGateway, Part: name, Text: err.Error(), err: err}
+}
+
+// readHistograms adds the metrics of one body. It reads token by token: a body is not held.
+func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
+	d := json.NewDecoder(body)
+	defer func() { x.bytesIn.Add(d.InputOffset()) }()
+	if err := wantDelim(d, '{'); err != nil {
+		return err
+	}
+	data, failed, said := false, false, ""
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return truncated(err)
+		}
+		switch key {
+		case "data":
+			if data {
+				return errors.New(`a second "data"`)
+			}
+			data = true
+			if err := x.readMetrics(d, m); err != nil {
+				return err
+			}
+		case "status", "error":
+			var text any
+			if err := d.Decode(&text); err != nil {
+				return truncated(err)
+			}
+			if key == "status" {
+				failed = failed || text == "error"
+			} else if text != nil && text != "" {
+				failed, said = true, cut(fmt.Sprint(text))
+			}
+		default:
+			var other json.RawMessage
+			if err := d.Decode(&other); err != nil {
+				return truncated(err)
+			}
+		}
+	}
+	if err := wantDelim(d, '}'); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("bytes after the end of the body")
+	}
+	switch {
+	case failed:
+		return fmt.Errorf("reported: %s", said)
+	case !data:
+		return errors.New(`no "data"`)
+	}
+	return nil
+}
+
+// readMetrics reads the value of "data": a list of metrics, or null for none.
+func (x *exchange) readMetrics(d *json.Decoder, m *histogramMerge) error {
+	t, err := d.Token()
+	switch {
+	case err != nil:
+		return truncated(err)
+	case t == nil:
+		return nil
+	case t != json.Delim('['):
+		return errors.New(`"data" is neither an array nor null`)
+	}
+	for d.More() {
+		var metric histogramMetric
+		if err := d.Decode(&metric); err != nil {
+			return truncated(err)
+		}
+		if metric.Metric == "" || !utf8.ValidString(metric.Metric) {
+			return errors.New("a metric without a name")
+		}
+		x.itemsIn.Add(1)
+		if err := m.add(metric); err != nil {
+			return err
+		}
+	}
+	return wantDelim(d, ']')
+}
+
+func wantDelim(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err != nil {
+		return truncated(err)
+	}
+	if t != want {
+		return fmt.Errorf("want %v at byte %d, not %v", want, d.InputOffset(), t)
+	}
+	return nil
+}
+
+// truncated is err, which at the end of the input means that there should be more.
+func truncated(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("not a list of metrics: %w", err)
+}

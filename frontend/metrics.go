@@ -1,0 +1,84 @@
+package frontend
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An outcome is what became of a request downstream.
+type outcome string
+
+const (
+	outcomeAnswered outcome = "answered"
+	outcomeRefused  outcome = "refused" // by a status below 500
+	outcomeFailed   outcome = "failed"
+)
+
+func outcomeOf(code int) outcome {
+	if code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+		return outcomeRefused
+	}
+	return outcomeFailed
+}
+
+// metrics are a Frontend's own.
+type metrics struct {
+	requests    *prometheus.CounterVec // by endpoint and code
+	seconds     *prometheus.HistogramVec
+	running     prometheus.Gauge
+	late        prometheus.Counter
+	downstream  *prometheus.CounterVec // by outcome
+	retries     prometheus.Counter
+	items       *prometheus.CounterVec // by direction
+	bytes       *prometheus.CounterVec
+	compared    prometheus.Counter
+	differences prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "tare", Subsystem: "frontend", Name: name, Help: help}
+	}
+	return &metrics{
+		requests: prometheus.NewCounterVec(counter("requests_total", "Requests of clients by the status of their answer; 499 is of clients that left."), []string{"endpoint", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "tare", Subsystem: "frontend", Name: "request_seconds", Help: "From a request's arrival to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}, []string{"endpoint"}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "tare", Subsystem: "frontend", Name: "running_requests", Help: "Requests of clients that are being answered.",
+		}),
+		late:        prometheus.NewCounter(counter("late_errors_total", "Answers that broke off after their status had gone out; the body and a trailer tell of the error.")),
+		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Requests for shards by what became of them."), []string{"outcome"}),
+		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Requests for shards that were made a second time.")),
+		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics that came from shards (in) and went to clients (out)."), []string{"direction"}),
+		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of bodies of shards, decompressed (in), and of answers, compressed (out)."), []string{"direction"}),
+		compared:    prometheus.NewCounter(counter("decoder_compared_requests_total", "Requests whose shards were decoded by both decoders.")),
+		differences: prometheus.NewCounter(counter("decoder_differences_total", "Bodies of shards on which the two decoders did not agree.")),
+	}
+}
+
+func (m *metrics) asked(o outcome) { m.downstream.WithLabelValues(string(o)).Inc() }
+
+// observe counts a request that has ended.
+func (m *metrics) observe(r *Record) {
+	m.requests.WithLabelValues(r.Endpoint, strconv.Itoa(r.Status)).Inc()
+	m.seconds.WithLabelValues(r.Endpoint).Observe(r.Total.Seconds())
+	if r.Late {
+		m.late.Inc()
+	}
+	m.retries.Add(float64(r.Retries))
+	m.items.WithLabelValues("in").Add(float64(r.ItemsIn))
+	m.items.WithLabelValues("out").Add(float64(r.ItemsOut))
+	m.bytes.WithLabelValues("in").Add(float64(r.BytesIn))
+	m.bytes.WithLabelValues("out").Add(float64(r.BytesOut))
+}
+
+// all are the collectors.
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.requests, m.seconds, m.running, m.late, m.downstream, m.retries, m.items, m.bytes, m.compared, m.differences,
+	}
+}
