@@ -1,0 +1,249 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// refreshAge is how old the last sample of a Key becomes before its unchanged counters are written
+// again, by rounds that look at all Keys and are as far apart: PromQL looks back 5 minutes, and has
+// to find a sample.
+const refreshAge = time.Minute
+
+// batchKeys is how many Keys are written by one commit. Commits of a round are spread over the
+// interval, so that no one of them is felt by the statements that pass meanwhile.
+const batchKeys = 500
+
+// A Source is what an Archive writes: a *Table.
+type Source interface {
+	// Collect visits Evicted, Other, what has changed since it was last visited, and what is Gone
+	// since; what is Gone is part of Evicted.
+	Collect(visit func(*Sample) error) error
+
+	// Each visits everything but what is Gone.
+	Each(visit func(*Sample) error) error
+}
+
+var _ Source = (*Table)(nil)
+
+// A writer turns what a source says into samples of a head. All samples of a Key in a round have one
+// time. Only what changed since the round before is written, and what would otherwise be too old.
+type writer struct {
+	db       *tsdb.DB
+	source   Source
+	now      func() time.Time
+	interval time.Duration
+	labels   *labeller
+
+	last int64 // time of the newest samples, in milliseconds; never falls
+	prev int64 // what last was when the round began
+
+	tracks  map[uint64]*track // by Sample.ID
+	byKey   map[Key]*track    // the newest of each Key
+	infos   map[[16]byte]*info
+	unused  []*info                  // that may have no users any more, to be ended by this round
+	orphans map[uint64]labels.Labels // series of an earlier process that nobody has written to yet; nil after the first round
+	ended   map[Key]*track           // Keys that are gone and not back, to be ended by this round
+	evicted *Sample                  // what they are part of, from its visit to its commit; else nil
+	stale   []staleSeries            // to be ended by the next commit
+	full    int64                    // time of the last round that looked at all Keys
+
+	app    storage.AppenderV2
+	batch  []*track // what the commit under way has
+	counts writerCounts
+}
+
+// writerCounts are what a writer has done.
+type writerCounts struct {
+	rounds, samples, failures atomic.Uint64
+	keys                      atomic.Int64
+	lastWritten               atomic.Int64 // Keys of the last round
+	lastNanos                 atomic.Int64 // that it took, pauses left out
+	ahead                     atomic.Int64 // milliseconds from the clock to the newest samples; more than 0 when it was set back
+}
+
+// A track is what the writer knows of a Key.
+type track struct {
+	key  Key
+	kind Kind
+
+	written int64  // time of its last samples; 0: there are none of this process
+	calls   uint64 // in these
+	visited int64  // when it was last visited; 0: never
+	born    bool   // no process has written samples of it
+	clean   bool   // a series without a ref was 0 when the Key was last visited
+	floor   int64  // time of the last samples of a Key that is back
+	back    bool   // the Key has a newer track, which goes on with the series
+
+	refs [seriesPerKey]storage.SeriesRef // 0: the series has no sample of this process
+	info *info
+}
+
+// An info is the series that tells a digest's text.
+type info struct {
+	digest  [16]byte
+	labels  labels.Labels
+	ref     storage.SeriesRef
+	written int64
+	users   int // tracks of the digest
+}
+
+// A staleSeries is to get the sample that says that a series has ended.
+type staleSeries struct {
+	ref       storage.SeriesRef
+	labels    labels.Labels // where there is no ref
+	histogram bool
+}
+
+// newWriter returns a writer that goes on after the head's newest sample.
+func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time) (*writer, error) {
+	w := &writer{
+		db: db, source: source, now: now, interval: interval, labels: labels,
+		last: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
+		byKey: make(map[Key]*track), ended: make(map[Key]*track),
+	}
+	return w, w.findOrphans()
+}
+
+// nextTime is the time of a round: now, unless the clock was set back. Then time goes on at half
+// its speed until the clock has caught up: the head takes nothing that is older than what it has, and
+// samples of one time would tell no rate.
+func (w *writer) nextTime() int64 {
+	now := w.now().UnixMilli()
+	if now <= w.last {
+		now = w.last + max(w.interval.Milliseconds()/2, 1)
+	}
+	return now
+}
+
+// round writes one sample of each series that needs one.
+func (w *writer) round(ctx context.Context, spread bool) error {
+	start := time.Now()
+	w.prev, w.last = w.last, w.nextTime()
+	w.counts.ahead.Store(w.last - w.now().UnixMilli())
+	p := pass{writer: w, ctx: ctx}
+	all := w.last-w.full >= refreshAge.Milliseconds()
+	if spread {
+		// As many pauses as there are batches, once for Collect and once for Each.
+		p.pause = w.interval * 8 / 10 * batchKeys / time.Duration(2*max(len(w.tracks), batchKeys))
+	}
+	w.app = w.db.AppenderV2(ctx)
+	p.failed(w.source.Collect(p.visit))
+	// What made room ends in the same commit in which its totals appear under another name.
+	w.endGone()
+	p.failed(w.writeEvicted())
+	p.failed(w.commit())
+	if all {
+		w.app = w.db.AppenderV2(ctx)
+		p.failed(w.source.Each(p.visit))
+		w.evicted = nil
+		p.failed(w.commit())
+		w.full = w.last
+	}
+	if len(p.failures) > 0 {
+		w.full = 0 // the next round tries all of them again
+	}
+	w.counts.rounds.Add(1)
+	w.counts.keys.Store(int64(len(w.tracks)))
+	w.counts.lastWritten.Store(int64(p.written))
+	w.counts.lastNanos.Store(int64(time.Since(start) - p.paused))
+	return joinFirst(p.failures)
+}
+
+// A pass is a round on its way.
+type pass struct {
+	*writer
+	ctx      context.Context //nolint:containedctx // it lives as long as the round
+	pause    time.Duration   // between two commits
+	paused   time.Duration
+	written  int // Keys
+	failures []error
+}
+
+func (p *pass) failed(err error) {
+	if err != nil {
+		p.failures = append(p.failures, err)
+	}
+}
+
+// visit writes what is to be written of one Key. Its errors are kept: the other Keys go on.
+func (p *pass) visit(s *Sample) error {
+	done, err := p.writer.visit(s)
+	if err != nil {
+		p.counts.failures.Add(1)
+		p.failed(err)
+	}
+	if done {
+		p.written++
+	}
+	// The first round ends what an earlier process left, together with what is said anew.
+	if len(p.batch) < batchKeys || p.orphans != nil {
+		return nil
+	}
+	p.failed(p.commit())
+	if p.pause > 0 && p.ctx.Err() == nil {
+		began := time.Now()
+		_ = sleep(p.ctx, p.pause) // its end only makes the round hurry
+		p.paused += time.Since(began)
+		p.last = max(p.last, p.now().UnixMilli())
+	}
+	p.app = p.db.AppenderV2(p.ctx)
+	return nil
+}
+
+// joinFirst keeps a few errors: a disk that is full gives one for each sample.
+func joinFirst(errs []error) error {
+	const most = 3
+	var kept []error
+	more := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case len(kept) < most:
+			kept = append(kept, err)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		kept = append(kept, fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(kept...)
+}
+
+// commit makes what was appended visible. What could not be is written again by the next round.
+func (w *writer) commit() error {
+	ended := w.endStale()
+	err := w.app.Commit()
+	if err != nil {
+		w.counts.failures.Add(1)
+		err = fmt.Errorf("commit samples: %w", err)
+	} else {
+		w.stale = w.stale[:0]
+	}
+	for _, e := range w.batch {
+		e.committed(err == nil)
+	}
+	clear(w.batch)
+	w.batch = w.batch[:0]
+	return errors.Join(ended, err)
+}
+
+// committed notes whether what was appended last is there.
+func (e *track) committed(done bool) {
+	if done {
+		e.born = false
+		return
+	}
+	e.written, e.calls = 0, 0
+	if e.info != nil {
+		e.info.written = 0
+	}
+}

@@ -1,0 +1,231 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	promlabel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/storegateway"
+)
+
+// ArchiveOptions say what an Archive writes, and where.
+type ArchiveOptions struct {
+	Source Source // what is written; required
+
+	// Dir has the head and the local blocks; required. It is the history's own, and nobody else
+	// may have it open.
+	Dir string
+
+	// Labels are on every series, and the external labels of the blocks in the bucket. They have
+	// to have an instance, by which the series of several gateways in one bucket differ. A
+	// directory belongs to the labels that it was first opened with.
+	Labels map[string]string
+
+	Interval time.Duration // between two samples of a series that changes; default 15s
+
+	LocalAge   time.Duration // blocks that are older are deleted once the bucket has them; default 24h
+	LocalBytes int64         // of all local blocks; default 4 GiB
+
+	Bucket  objstore.Bucket       // takes the blocks; required
+	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
+
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // required
+}
+
+// Defaults of ArchiveOptions.
+const (
+	DefaultInterval   = 15 * time.Second
+	DefaultLocalAge   = 24 * time.Hour
+	DefaultLocalBytes = 4 << 30
+)
+
+// maxInterval is the longest Interval with which PromQL, which looks back 5 minutes, finds a sample of
+// each series at any time.
+const maxInterval = time.Minute
+
+// InstanceLabel names the gateway that a series comes from.
+const InstanceLabel = "instance"
+
+// Validate fills in the defaults and says what is wrong with o.
+func (o *ArchiveOptions) Validate() error {
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.LocalAge == 0 {
+		o.LocalAge = DefaultLocalAge
+	}
+	if o.LocalBytes == 0 {
+		o.LocalBytes = DefaultLocalBytes
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	var errs []error
+	if o.Source == nil || o.Dir == "" || o.Bucket == nil || o.Gateway == nil || o.Log == nil {
+		errs = append(errs, errors.New("source, directory, bucket, gateway and log are required"))
+	}
+	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 {
+		errs = append(errs, errors.New("a time or a number is negative"))
+	}
+	if o.Interval > maxInterval {
+		errs = append(errs, fmt.Errorf("an interval of %v is longer than %v: PromQL would take series for ended", o.Interval, maxInterval))
+	}
+	return errors.Join(append(errs, ValidateLabels(o.Labels))...)
+}
+
+// ValidateLabels says what is wrong with the labels of a history.
+func ValidateLabels(labels map[string]string) error {
+	var errs []error
+	if labels[InstanceLabel] == "" {
+		errs = append(errs, fmt.Errorf("the label %s is missing", InstanceLabel))
+	}
+	for name, value := range labels {
+		switch {
+		case !promlabel.LegacyValidation.IsValidLabelName(name):
+			errs = append(errs, fmt.Errorf("label name %q: want letters, digits and _", name))
+		case ownLabel(name):
+			errs = append(errs, fmt.Errorf("label %s is the history's own", name))
+		case value == "" || !promlabel.LabelValue(value).IsValid():
+			errs = append(errs, fmt.Errorf("label %s: want a text", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// An Archive writes what a Source counts as series, keeps them and answers for them. It is safe for
+// concurrent use.
+type Archive struct {
+	options ArchiveOptions
+	log     *slog.Logger
+	db      *tsdb.DB
+	writer  *writer
+	shipper *shipper
+
+	queryable *queryable
+	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
+
+	flushing sync.Mutex // a round runs
+	closed   bool       // under flushing
+}
+
+// OpenArchive opens the history in a directory and replays its write-ahead log. Writing begins with Run.
+func OpenArchive(o ArchiveOptions) (*Archive, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	a := &Archive{options: o, log: o.Log}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make history directory: %w", err)
+	}
+	if err := claim(o.Dir, o.Labels); err != nil {
+		return nil, err
+	}
+	var err error
+	if a.shipper, err = newShipper(o.Bucket, o.Dir, maps.Clone(o.Labels), o.Log); err != nil {
+		return nil, err
+	}
+	keep := retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, lost: a.blockLost}
+	if a.db, err = openHead(o.Dir, o.Log, keep.expired); err != nil {
+		return nil, err
+	}
+	if a.writer, err = newWriter(a.db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	bucket := o.Gateway.Queryable(func(context.Context) (string, error) { return noTenant, nil })
+	a.queryable = newQueryable(a.db, bucket, o.Labels)
+	if ahead := time.Duration(a.writer.last-o.Now().UnixMilli()) * time.Millisecond; ahead > o.Interval {
+		o.Log.Warn("the history's newest sample is of the future: its time goes at half speed until the clock has caught up", "ahead", ahead)
+	}
+	return a, nil
+}
+
+// Queryable returns the history as PromQL engines and Prometheus' HTTP API take it. What it reads
+// from the bucket is a part of the query that the context has, see storegateway.WithQuery, else
+// one that it waits for.
+func (a *Archive) Queryable() storage.Queryable { return a.queryable }
+
+// served reports whether a block is in the bucket and a sync has found it there since.
+func (a *Archive) served(id ulid.ULID) bool {
+	at, ok := a.shipper.since(id)
+	return ok && a.options.Gateway.Status().LastGood.After(at)
+}
+
+func (a *Archive) blockLost(m tsdb.BlockMeta) {
+	a.lost.Add(1)
+	a.log.Error("a block is deleted that is not in the bucket, as local blocks have come to their limit",
+		"block", m.ULID, "from", time.UnixMilli(m.MinTime).UTC(), "to", time.UnixMilli(m.MaxTime).UTC())
+}
+
+// shipEvery is how often new blocks are looked for, and a bucket that failed is tried again.
+const shipEvery = time.Minute
+
+// Run writes and ships until the context ends; it returns nil then. What fails is logged, counted and tried
+// again: it is no reason to end.
+func (a *Archive) Run(ctx context.Context) error {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { a.shipAll(ctx) })
+	every := time.NewTicker(a.options.Interval)
+	defer every.Stop()
+	for {
+		if err := a.round(ctx, true); err != nil {
+			a.log.Error("the history could not be written; counters go on and the next samples have all", "error", err)
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// shipAll ships blocks as they appear.
+func (a *Archive) shipAll(ctx context.Context) {
+	for {
+		if err := a.shipper.ship(ctx, a.db.BlockMetas()); err != nil && ctx.Err() == nil {
+			a.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
+		}
+		if sleep(ctx, shipEvery) != nil {
+			return
+		}
+	}
+}
+
+// round writes what the source has.
+func (a *Archive) round(ctx context.Context, spread bool) error {
+	a.flushing.Lock()
+	defer a.flushing.Unlock()
+	if a.closed {
+		return nil
+	}
+	return a.writer.round(ctx, spread)
+}
+
+// Close writes what the source has counted up to now and closes the head; Run has returned. The
+// source is the caller's to close after it.
+func (a *Archive) Close() error {
+	err := a.round(context.Background(), false)
+	a.flushing.Lock()
+	defer a.flushing.Unlock()
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	if closeErr := a.db.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close history: %w", closeErr))
+	}
+	return err
+}

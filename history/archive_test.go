@@ -1,0 +1,320 @@
+package history
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	promlabel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// An hourglass is an archive whose rounds a test runs itself, at times of its own.
+type hourglass struct {
+	*day
+	now time.Time
+}
+
+func newHourglass(t *testing.T, change func(*ArchiveOptions)) *hourglass {
+	t.Helper()
+	h := &hourglass{now: time.UnixMilli(1_700_000_000_000)}
+	h.day = &day{
+		t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir()),
+		engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})}),
+	}
+	o := h.rig.options(h.model)
+	o.Now = func() time.Time { return h.now }
+	o.Interval = 10 * time.Second
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if h.archive, err = OpenArchive(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.archive.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = h.engine.Close()
+	})
+	return h
+}
+
+// round lets time go by and writes.
+func (h *hourglass) round(after time.Duration) {
+	h.t.Helper()
+	h.now = h.now.Add(after)
+	if err := h.archive.round(h.t.Context(), false); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestIncrease asks for increases, which know of a series' first calls because it begins with a 0.
+func TestIncrease(t *testing.T) {
+	h := newHourglass(t, nil)
+	h.round(0)
+	for i := range 60 {
+		if i%6 == 0 {
+			h.model.call(i, h.now.Add(time.Second), time.Second, i%12 == 0) // new ones all the time
+		}
+		h.model.call(0, h.now.Add(2*time.Second), 10*time.Millisecond, false)
+		h.round(10 * time.Second)
+	}
+	// The window holds all of the samples, and a 0 before the first of each series.
+	for query, want := range map[string]float64{
+		`increase(tare_queries_total{digest=~"0000.*"}[11m])`:                                  61,
+		`histogram_count(increase(tare_query_duration_seconds{digest=~"0000.*"}[11m]))`:        61,
+		`sum(increase(tare_queries_total{digest!~"0000.*"}[11m]))`:                             9,
+		`sum(resets(tare_queries_total[11m]))`:                                                 0,
+		`count(min_over_time(tare_queries_total[11m]) == 0)`:                                   10,
+		`sum(increase(tare_query_errors_total{class="deadlock"}[11m]))`:                        5,
+		`count(min_over_time(tare_query_errors_total[11m]) == 0)`:                              5,
+		`histogram_quantile(0.5, increase(tare_query_duration_seconds{digest=~"0000.*"}[5m]))`: 0.010,
+	} {
+		tolerance := 0.10 // increase() extrapolates to the ends of the window
+		if strings.HasPrefix(query, "count") {
+			tolerance = 0
+		} else if strings.HasPrefix(query, "histogram_quantile") {
+			tolerance = 0.022
+		}
+		if got := h.value(query, h.now); math.Abs(got-want) > tolerance*want {
+			t.Errorf("%s is %v, want %v", query, got, want)
+		}
+	}
+}
+
+// TestReturn evicts a digest that comes back with fewer, as many and more calls than it had: each
+// time it counts from 0, also in the round in which it went.
+func TestReturn(t *testing.T) {
+	h := newHourglass(t, nil)
+	for range 4 {
+		h.model.call(1, h.now, time.Second, true)
+	}
+	h.round(10 * time.Second)
+	total := 4
+	for _, again := range []int{1, 4, 9} {
+		h.model.evict(1, h.now)
+		for range again {
+			h.model.call(1, h.now.Add(time.Second), time.Second, false)
+		}
+		h.round(10 * time.Second)
+		total += again
+		if got := h.value("sum(tare_queries_total)", h.now); got != float64(total) {
+			t.Errorf("back with %d calls: the sum is %v, want %d", again, got, total)
+		}
+		if got := h.value(`tare_queries_total{digest!~"evicted|other"}`, h.now); got != float64(again) {
+			t.Errorf("back with %d calls: they count as %v", again, got)
+		}
+		if got := h.value(`sum(tare_query_errors_total)`, h.now); got != 4 {
+			t.Errorf("back with %d calls: %v errors, want 4", again, got)
+		}
+		if got := h.value(`resets(tare_queries_total{digest!~"evicted|other"}[15s])`, h.now); got != 1 {
+			t.Errorf("back with %d calls: %v counter resets, want 1", again, got)
+		}
+	}
+	h.model.evict(1, h.now)
+	h.round(10 * time.Second)
+	if got := h.value(`count(tare_queries_total{digest!~"evicted|other"}) or vector(0)`, h.now); got != 0 {
+		t.Errorf("a digest that is gone has %v series", got)
+	}
+	if got := h.value(`count(tare_digest_info) or vector(0)`, h.now); got != 0 {
+		t.Errorf("its text is told by %v series", got)
+	}
+	if got := h.value("sum(tare_queries_total)", h.now); got != float64(total) {
+		t.Errorf("after all: the sum is %v, want %d", got, total)
+	}
+}
+
+// TestClockBack sets the clock back by a day, across a restart too: nothing fails, time goes on, and when
+// the clock has caught up the two agree again.
+func TestClockBack(t *testing.T) {
+	h := newHourglass(t, nil)
+	for range 3 {
+		h.model.call(1, h.now, time.Second, false)
+		h.round(10 * time.Second)
+	}
+	before := h.archive.writer.last
+	h.now = h.now.Add(-24 * time.Hour)
+	for i := range 10 {
+		h.model.call(1+i, h.now, time.Second, false)
+		h.round(10 * time.Second)
+	}
+	if got := h.archive.writer.last - before; got != 10*5000 {
+		t.Errorf("in 10 intervals time went on by %d ms, want half of them", got)
+	}
+	at := time.UnixMilli(h.archive.writer.last)
+	if got := h.value("sum(tare_queries_total)", at); got != 13 {
+		t.Errorf("with the clock back the sum is %v, want 13", got)
+	}
+	if err := h.archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.model.restart()
+	o := h.archive.options
+	var err error
+	if h.archive, err = OpenArchive(o); err != nil {
+		t.Fatal(err)
+	}
+	h.model.call(1, h.now, time.Second, false)
+	h.round(10 * time.Second)
+	if got := h.value("sum(tare_queries_total)", time.UnixMilli(h.archive.writer.last)); got != 14 {
+		t.Errorf("after a restart the sum is %v, want 14", got)
+	}
+	h.now = h.now.Add(25 * time.Hour)
+	h.round(0)
+	if h.archive.writer.last != h.now.UnixMilli() || h.archive.writer.counts.ahead.Load() != 0 {
+		t.Error("the clock has caught up, and time is another")
+	}
+	if h.archive.writer.counts.failures.Load() != 0 {
+		t.Errorf("%d failures", h.archive.writer.counts.failures.Load())
+	}
+}
+
+// TestRetention deletes blocks by age and size: what the bucket does not have is kept beyond its
+// age, and goes only for its size, which is told.
+func TestRetention(t *testing.T) {
+	dir := t.TempDir()
+	metas := makeBlocks(t, dir, 5)
+	var blocks []*tsdb.Block
+	for _, m := range metas {
+		b, err := tsdb.OpenBlock(slog.New(slog.DiscardHandler), filepath.Join(dir, m.ULID.String()), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = b.Close() }()
+		blocks = append(blocks, b)
+	}
+	three := blocks[2].Size() + blocks[3].Size() + blocks[4].Size() // the newest
+	for _, c := range []struct {
+		what    string
+		keep    retention
+		safe    int // so many of the oldest are in the bucket
+		deleted int
+		lost    int
+	}{
+		{"nothing is old", retention{age: 100 * BlockRange}, 5, 0, 0},
+		{"two are old", retention{age: 3 * BlockRange}, 5, 2, 0},
+		{"two are old, one is not in the bucket", retention{age: 3 * BlockRange}, 1, 1, 0},
+		{"no bound", retention{}, 5, 0, 0},
+		{"too large", retention{bytes: three + 1}, 5, 2, 0},
+		{"too large, none in the bucket", retention{bytes: three + 1}, 0, 2, 2},
+		{"both", retention{age: 4 * BlockRange, bytes: three + 1}, 1, 2, 1},
+	} {
+		lost := 0
+		c.keep.safe = func(id ulid.ULID) bool {
+			for _, m := range metas[:c.safe] {
+				if m.ULID == id {
+					return true
+				}
+			}
+			return false
+		}
+		c.keep.lost = func(tsdb.BlockMeta) { lost++ }
+		gone := c.keep.expired(blocks)
+		if len(gone) != c.deleted || lost != c.lost {
+			t.Errorf("%s: %d deleted, %d lost; want %d and %d", c.what, len(gone), lost, c.deleted, c.lost)
+		}
+		for _, m := range metas[:c.deleted] {
+			if _, ok := gone[m.ULID]; !ok {
+				t.Errorf("%s: the oldest stay", c.what)
+			}
+		}
+	}
+}
+
+// TestClaim refuses a directory that has another instance's series, and goes on with its own.
+func TestClaim(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	if got, err := ReadLabels(dir); got != nil || err != nil {
+		t.Errorf("a new directory has the labels %v (%v)", got, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]string{"instance": "a:1"}
+	for range 2 {
+		if err := claim(dir, own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := claim(dir, map[string]string{"instance": "b:1"})
+	if err == nil || !strings.Contains(err.Error(), "belongs to") {
+		t.Errorf("another instance gets %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, labelsName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(dir, own); err == nil {
+		t.Error("a damaged file is taken")
+	}
+}
+
+// TestShippedBlock reads a block of the bucket as Prometheus does, by its own code.
+func TestShippedBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucketDir := t.TempDir()
+		d := &day{t: t, model: newModel(), rig: newRig(t, bucketDir, t.TempDir(), t.TempDir())}
+		d.start()
+		for range 4 * 60 {
+			d.model.call(1, time.Now(), time.Second, false)
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(2 * time.Minute)
+		d.end()
+		if err := d.archive.Close(); err != nil {
+			t.Fatal(err)
+		}
+		dirs, err := filepath.Glob(filepath.Join(bucketDir, "*", "meta.json"))
+		if err != nil || len(dirs) == 0 {
+			t.Fatalf("no block was shipped: %v", err)
+		}
+		for _, name := range dirs {
+			b, err := tsdb.OpenBlock(slog.New(slog.DiscardHandler), filepath.Dir(name), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := b.Meta(); m.MaxTime-m.MinTime > BlockRange.Milliseconds() || m.Compaction.Level != 1 {
+				t.Errorf("the block's meta.json is %+v", m)
+			}
+			q, err := tsdb.NewBlockQuerier(b, b.MinTime(), b.MaxTime())
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, nameDuration))
+			series, samples := 0, 0
+			for set.Next() {
+				series++
+				it := set.At().Iterator(nil)
+				for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+					if kind != chunkenc.ValHistogram {
+						t.Fatalf("a sample of kind %v", kind)
+					}
+					if _, h := it.AtHistogram(nil); h.Validate() != nil || h.Schema != Schema {
+						t.Fatalf("histogram %v", h)
+					}
+					samples++
+				}
+			}
+			if set.Err() != nil || series != 1 || samples == 0 {
+				t.Errorf("%d series, %d samples: %v", series, samples, set.Err())
+			}
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+)
+
+// labelsName is the file that says whose series a directory has.
+const labelsName = "labels.json"
+
+// ReadLabels returns the labels that the history in dir was first opened with; nil when there is no
+// history in it.
+func ReadLabels(dir string) (map[string]string, error) {
+	name := filepath.Join(dir, labelsName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var labels map[string]string
+	if err == nil {
+		err = json.Unmarshal(text, &labels)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the history's labels from %s: %w", name, err)
+	}
+	return labels, nil
+}
+
+// claim notes the labels in a new directory, and refuses any others in an old one: the head and the
+// blocks that were not shipped would go on under a name that is not theirs.
+func claim(dir string, labels map[string]string) error {
+	was, err := ReadLabels(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case was == nil:
+	case !maps.Equal(was, labels):
+		return fmt.Errorf("the history in %s belongs to %v, not to %v: keep its labels, or use another directory", dir, was, labels)
+	default:
+		return nil
+	}
+	text, err := json.Marshal(labels)
+	if err == nil {
+		err = writeFile(filepath.Join(dir, labelsName), text)
+	}
+	if err != nil {
+		return fmt.Errorf("note the history's labels: %w", err)
+	}
+	return nil
+}

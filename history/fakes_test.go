@@ -1,0 +1,279 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A model is a table of the plainest kind. It outlives the archives that read it, as a table's file
+// does.
+type model struct {
+	mu      sync.Mutex
+	nextID  uint64
+	live    map[Key]*Sample
+	visited map[uint64]bool // by an archive that still runs
+	changed map[uint64]bool // since the last Collect
+	rand    *rand.Rand
+	gone    []Sample
+	other   Sample
+	evicted Sample
+
+	calls, errors, rows uint64 // all that were ever counted
+}
+
+func newModel() *model {
+	return &model{
+		nextID: 2, live: make(map[Key]*Sample), visited: make(map[uint64]bool), changed: make(map[uint64]bool), rand: rand.New(rand.NewPCG(7, 7)),
+		other: Sample{Kind: Other, ID: 1}, evicted: Sample{Kind: Evicted, ID: 0},
+	}
+}
+
+func keyOf(n int) Key {
+	return Key{Digest: [16]byte{byte(n >> 8), byte(n), 0xaa}, Schema: "shop", User: []string{"app", "batch"}[n%2], Backend: "db1"}
+}
+
+func count(s *Sample, now time.Time, d time.Duration, failed bool) {
+	if s.Calls == 0 && s.First.IsZero() {
+		s.First, s.Born = now, true
+	}
+	s.Last = now
+	s.Calls++
+	s.RowsSent += 3
+	s.BytesSent += 100
+	if failed {
+		s.Errors[ClassDeadlock]++
+	}
+	s.Histogram.Record(d)
+}
+
+// call counts a call of the n-th Key.
+func (m *model) call(n int, now time.Time, d time.Duration, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := keyOf(n)
+	s := m.live[k]
+	if s == nil {
+		s = &Sample{Key: k, ID: m.nextID, Text: "SELECT " + strings.Repeat("x", n%5+1)}
+		m.nextID++
+		m.live[k] = s
+	}
+	count(s, now, d, failed)
+	m.changed[s.ID] = true
+	m.calls++
+	m.rows += 3
+	if failed {
+		m.errors++
+	}
+}
+
+// untracked counts a call of a statement that has no entry.
+func (m *model) untracked(now time.Time, d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count(&m.other, now, d, false)
+	m.calls++
+	m.rows += 3
+}
+
+// evict makes the n-th Key go.
+func (m *model) evict(n int, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.live[keyOf(n)]
+	if s == nil {
+		return
+	}
+	delete(m.live, s.Key)
+	e := &m.evicted
+	if e.First.IsZero() {
+		e.First, e.Born = now, true
+	}
+	e.Last = now
+	e.Calls += s.Calls
+	e.RowsSent += s.RowsSent
+	e.BytesSent += s.BytesSent
+	for c, n := range s.Errors {
+		e.Errors[c] += n
+	}
+	e.Histogram.Merge(&s.Histogram)
+	m.gone = append(m.gone, Sample{Key: s.Key, ID: s.ID, Kind: Gone, First: s.First, Last: s.Last})
+}
+
+// restart is what a table that is opened again does not know any more.
+func (m *model) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.visited)
+}
+
+// Collect implements Source. Keys that are gone and those that live come in any order.
+func (m *model) Collect(visit func(*Sample) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := errors.Join(m.show(&m.evicted, visit), m.show(&m.other, visit)); err != nil {
+		return err
+	}
+	var all []*Sample
+	for i := range m.gone {
+		all = append(all, &m.gone[i])
+	}
+	m.gone = nil
+	for _, s := range m.live {
+		if m.changed[s.ID] || !m.visited[s.ID] {
+			all = append(all, s)
+		}
+	}
+	m.rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, s := range all {
+		delete(m.changed, s.ID)
+		if err := m.show(s, visit); err != nil {
+			return err
+		}
+		s.Born = false
+	}
+	return nil
+}
+
+func (m *model) show(s *Sample, visit func(*Sample) error) error {
+	shown := *s
+	shown.Fresh = !m.visited[s.ID]
+	if !shown.Fresh {
+		shown.Text = ""
+	}
+	m.visited[s.ID] = true
+	return visit(&shown)
+}
+
+// Each implements Source.
+func (m *model) Each(visit func(*Sample) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.live {
+		shown := *s
+		if err := visit(&shown); err != nil {
+			return err
+		}
+	}
+	return errors.Join(visit(&m.evicted), visit(&m.other))
+}
+
+var _ Source = (*model)(nil)
+
+// A flakyBucket fails calls, of which some are done all the same, and says of others that they went
+// well which did only half.
+type flakyBucket struct {
+	objstore.Bucket
+	mu    sync.Mutex
+	rand  *rand.Rand // nil: all is well
+	rate  float64
+	calls int
+	dead  int // from this call on nothing answers; 0: never
+}
+
+var errFlaky = errors.New("503 slow down")
+
+type fate int
+
+const (
+	fine fate = iota
+	notDone
+	doneButFailed
+	halfDone
+)
+
+func (b *flakyBucket) fate() fate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	switch {
+	case b.dead > 0 && b.calls > b.dead:
+		return notDone
+	case b.dead > 0 && b.calls == b.dead:
+		return doneButFailed
+	case b.rand == nil || b.rand.Float64() > b.rate:
+		return fine
+	}
+	return fate(1 + b.rand.IntN(3))
+}
+
+func (b *flakyBucket) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
+	switch b.fate() {
+	case notDone:
+		return errFlaky
+	case doneButFailed:
+		_ = b.Bucket.Upload(ctx, name, r, o...)
+		return errFlaky
+	case halfDone:
+		text, _ := io.ReadAll(r)
+		return b.Bucket.Upload(ctx, name, strings.NewReader(string(text[:len(text)/2])), o...)
+	}
+	return b.Bucket.Upload(ctx, name, r, o...)
+}
+
+func (b *flakyBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := b.Bucket.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	switch b.fate() {
+	case notDone, doneButFailed:
+		return nil, errors.Join(errFlaky, r.Close())
+	case halfDone:
+		text, _ := io.ReadAll(r)
+		_ = r.Close()
+		return io.NopCloser(io.MultiReader(strings.NewReader(string(text[:len(text)/2])), brokenReader{})), nil
+	}
+	return r, nil
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errFlaky }
+
+// A rig is what an archive needs around it.
+type rig struct {
+	dir     string // of the archive
+	bucket  objstore.Bucket
+	gateway *storegateway.Gateway
+}
+
+func newRig(t testing.TB, bucketDir, dir, index string) *rig {
+	t.Helper()
+	bucket, err := filesystem.NewBucket(bucketDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := storegateway.New(storegateway.Options{
+		Bucket: bucket, LocalBucket: bucketDir, Layout: storegateway.LayoutThanos, DataDir: index,
+		Cache: tsblock.NewCache(8 << 20),
+		Pool:  slab.NewPool(slab.PoolOptions{}),
+		Gate:  slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
+		Log:   slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	return &rig{dir: dir, bucket: bucket, gateway: g}
+}
+
+func (r *rig) options(source Source) ArchiveOptions {
+	return ArchiveOptions{
+		Source: source, Dir: r.dir, Labels: map[string]string{"instance": "gw-1", "cluster": "eu"},
+		Bucket: r.bucket, Gateway: r.gateway, Interval: time.Minute, Log: slog.New(slog.DiscardHandler),
+	}
+}

@@ -1,0 +1,68 @@
+package history
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/compression"
+)
+
+// BlockRange is the time that a block spans. Blocks are not made larger here: what is in the bucket
+// is the compactor's.
+const BlockRange = 2 * time.Hour
+
+// walSegmentBytes is how large a file of the write-ahead log becomes; a log is cut at its ends.
+const walSegmentBytes = 32 << 20
+
+// openHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
+// database compacts its head on its own, and deletes the blocks that expired names. Locking the
+// directory is the caller's.
+func openHead(dir string, log *slog.Logger, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+	o := tsdb.DefaultOptions()
+	o.NoLockfile = true
+	o.WALSegmentSize = walSegmentBytes
+	o.WALCompression = compression.Snappy
+	o.MinBlockDuration = BlockRange.Milliseconds()
+	o.MaxBlockDuration = BlockRange.Milliseconds()
+	o.EnableOverlappingCompaction = false
+	o.FloatChunkEncoding = chunkenc.EncXOR // what Thanos and our own store gateway read
+	o.EnableSTAsZeroSample = true
+	o.HeadChunksWriteQueueSize = 0 // chunks are written as they are cut
+	o.BlocksToDelete = expired
+	db, err := tsdb.Open(dir, quiet(log), nil, o, nil)
+	if err != nil {
+		return nil, fmt.Errorf("open history in %s: %w", dir, err)
+	}
+	return db, nil
+}
+
+// quiet passes the database's warnings and errors on; of its progress nobody needs to hear.
+func quiet(log *slog.Logger) *slog.Logger {
+	return slog.New(levelHandler{log.Handler()}).With("part", "tsdb")
+}
+
+// lastTime is the time of the newest sample, in milliseconds; 0 when there is none.
+func lastTime(db *tsdb.DB) int64 {
+	last := int64(0)
+	for _, m := range db.BlockMetas() {
+		last = max(last, m.MaxTime)
+	}
+	if t := db.Head().MaxTime(); t != math.MinInt64 {
+		last = max(last, t)
+	}
+	return last
+}
+
+// localStart is the time from which on the database has all that was ever written, in
+// milliseconds; math.MaxInt64 when it has nothing.
+func localStart(db *tsdb.DB) int64 {
+	start := db.Head().MinTime()
+	for _, m := range db.BlockMetas() {
+		start = min(start, m.MinTime)
+	}
+	return start
+}

@@ -1,0 +1,128 @@
+package history
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+)
+
+// A Histogram is the durations of a digest's calls, counted in buckets that are 2.2 % wide. It
+// takes some 9 KiB: it is a place to read into, not to keep. The zero value is empty.
+type Histogram struct {
+	used    uint64 // bit o: octave o may hold counts; the others hold none
+	zero    uint64
+	nanos   uint64
+	buckets [numBuckets]uint64
+}
+
+// Reset empties h.
+func (h *Histogram) Reset() {
+	for used := h.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		clear(h.buckets[o*perOctave : (o+1)*perOctave])
+	}
+	h.used, h.zero, h.nanos = 0, 0, 0
+}
+
+// Record counts one duration. It does not allocate.
+func (h *Histogram) Record(d time.Duration) {
+	d = max(d, 0)
+	if b := bucketOf(d); b == zeroBucket {
+		h.zero++
+	} else {
+		h.used |= 1 << (b / perOctave)
+		h.buckets[b]++
+	}
+	h.nanos += uint64(d)
+}
+
+// Merge adds what other counted.
+func (h *Histogram) Merge(other *Histogram) {
+	for used := other.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+			h.buckets[b] += other.buckets[b]
+		}
+	}
+	h.used |= other.used
+	h.zero += other.zero
+	h.nanos += other.nanos
+}
+
+// Count is how many durations were counted.
+func (h *Histogram) Count() uint64 {
+	n := h.zero
+	for used := h.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for _, c := range h.buckets[o*perOctave : (o+1)*perOctave] {
+			n += c
+		}
+	}
+	return n
+}
+
+// Sum is the total of all durations in seconds.
+func (h *Histogram) Sum() float64 { return float64(h.nanos) / 1e9 }
+
+// Quantile is a duration in the bucket that holds the q-quantile, with q from 0 to 1: at most
+// 2.2 % away from it. It is 0 when nothing was counted, or when it is less than a microsecond.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	count := h.Count()
+	if count == 0 {
+		return 0
+	}
+	rank := min(max(uint64(math.Ceil(q*float64(count))), 1), count)
+	seen := h.zero
+	if seen >= rank {
+		return 0
+	}
+	for b, n := range h.buckets {
+		if seen += n; seen >= rank {
+			return time.Duration(math.Sqrt(boundOf(b-1)*boundOf(b)) * 1e9)
+		}
+	}
+	panic("BUG: a histogram's buckets hold less than its count")
+}
+
+// maxGap is how many empty buckets are written between two others rather than a new span: one
+// costs a bit in a chunk, a span a few bytes.
+const maxGap = 4
+
+// Native makes a Prometheus histogram of h, which shares no memory with it.
+func (h *Histogram) Native() *histogram.Histogram {
+	n := &histogram.Histogram{
+		Schema: Schema, ZeroThreshold: zeroThreshold, ZeroCount: h.zero, Count: h.zero, Sum: h.Sum(),
+	}
+	next := math.MinInt // the index behind the last bucket written
+	var last uint64
+	for used := h.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+			c := h.buckets[b]
+			if c == 0 {
+				continue
+			}
+			// Prometheus' bucket i ends at 2^(i/32) seconds.
+			index := b + 1 + firstOctave*perOctave
+			switch gap := index - next; {
+			case len(n.PositiveSpans) == 0:
+				n.PositiveSpans = append(n.PositiveSpans, histogram.Span{Offset: int32(index)})
+			case gap > maxGap:
+				n.PositiveSpans = append(n.PositiveSpans, histogram.Span{Offset: int32(gap)})
+			default:
+				for range gap {
+					n.PositiveBuckets = append(n.PositiveBuckets, -int64(last))
+					n.PositiveSpans[len(n.PositiveSpans)-1].Length++
+					last = 0
+				}
+			}
+			n.PositiveBuckets = append(n.PositiveBuckets, int64(c)-int64(last))
+			n.PositiveSpans[len(n.PositiveSpans)-1].Length++
+			n.Count += c
+			last, next = c, index+1
+		}
+	}
+	return n
+}

@@ -1,0 +1,60 @@
+package history
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// A retention says which local blocks are no longer needed.
+type retention struct {
+	age   time.Duration // 0: no limit
+	bytes int64         // of all blocks; 0: no limit
+
+	// safe reports whether the bucket has the block and answers for it.
+	safe func(ulid.ULID) bool
+
+	// lost is told of a block that goes without being in the bucket.
+	lost func(tsdb.BlockMeta)
+}
+
+// expired returns the blocks to delete. Age is counted back from the newest block, so that a clock
+// that jumps deletes nothing. A block that the bucket does not have is kept beyond its age; only
+// the bound in bytes, which keeps the disk from filling up, makes it go.
+func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+	newest := int64(math.MinInt64)
+	var total int64
+	for _, b := range blocks {
+		newest = max(newest, b.Meta().MaxTime)
+		total += b.Size()
+	}
+	out := make(map[ulid.ULID]struct{})
+	drop := func(b *tsdb.Block) {
+		out[b.Meta().ULID] = struct{}{}
+		total -= b.Size()
+	}
+	oldestFirst := slices.SortedFunc(slices.Values(blocks), func(a, b *tsdb.Block) int {
+		return cmp.Compare(a.MinTime(), b.MinTime())
+	})
+	for _, b := range oldestFirst {
+		m := b.Meta()
+		if r.age > 0 && newest-m.MaxTime >= r.age.Milliseconds() && r.safe(m.ULID) {
+			drop(b)
+		}
+	}
+	for _, b := range oldestFirst {
+		m := b.Meta()
+		if _, gone := out[m.ULID]; gone || r.bytes == 0 || total <= r.bytes {
+			continue
+		}
+		if !r.safe(m.ULID) {
+			r.lost(m)
+		}
+		drop(b)
+	}
+	return out
+}

@@ -1,0 +1,318 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/tsblock"
+)
+
+// Bounds of the calls to a bucket.
+const (
+	shipTries   = 3
+	shipTimeout = 5 * time.Minute // of one call; a chunk file has up to 512 MiB
+	shipPause   = time.Second     // before the second try; doubled for each after it
+)
+
+// A shipper copies the blocks of a directory to a bucket, each exactly once, in the layout of
+// Thanos: the objects of a block are uploaded, then read back and compared, and only then does
+// meta.json make them a block. What was shipped is noted in a file beside the blocks. Every step
+// may be repeated, so a process that ends anywhere goes on where it stopped: names and bytes of
+// the objects depend on the block alone.
+//
+// It deletes nothing from the bucket, and a block that somebody has removed from there, as a
+// compactor does, is not shipped again.
+type shipper struct {
+	bucket objstore.Bucket
+	dir    string // of the blocks
+	labels map[string]string
+	pause  time.Duration
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	shipped map[ulid.ULID]time.Time // when this process learned of it
+	counts  shipCounts
+}
+
+// shipCounts are what a shipper has done.
+type shipCounts struct {
+	blocks, bytes, failures uint64
+}
+
+// newShipper returns a shipper that knows what was shipped before.
+func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, log *slog.Logger) (*shipper, error) {
+	s := &shipper{bucket: bucket, dir: dir, labels: labels, pause: shipPause, log: log, shipped: make(map[ulid.ULID]time.Time)}
+	ids, err := readShipped(dir)
+	if err != nil {
+		aside, moveErr := setAside(filepath.Join(dir, shippedName))
+		if moveErr != nil {
+			return nil, errors.Join(err, moveErr)
+		}
+		log.Warn("what was shipped is asked from the bucket", "error", err, "kept_as", aside)
+	}
+	for _, id := range ids {
+		s.shipped[id] = time.Now()
+	}
+	return s, nil
+}
+
+// since returns when a block was known to be in the bucket; false when it is not.
+func (s *shipper) since(id ulid.ULID) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.shipped[id]
+	return at, ok
+}
+
+// ship copies those of the blocks that were not shipped, the oldest first. A block that fails
+// does not hold up the others.
+func (s *shipper) ship(ctx context.Context, blocks []tsdb.BlockMeta) error {
+	s.forget(blocks)
+	var errs []error
+	for _, m := range slices.SortedFunc(slices.Values(blocks), func(a, b tsdb.BlockMeta) int { return a.ULID.Compare(b.ULID) }) {
+		if _, ok := s.since(m.ULID); ok {
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.block(ctx, m.ULID); err != nil {
+			s.mu.Lock()
+			s.counts.failures++
+			s.mu.Unlock()
+			errs = append(errs, fmt.Errorf("ship block %s: %w", m.ULID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops what is known of blocks that are no longer in the directory.
+func (s *shipper) forget(blocks []tsdb.BlockMeta) {
+	here := make(map[ulid.ULID]bool, len(blocks))
+	for _, m := range blocks {
+		here[m.ULID] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.shipped {
+		if !here[id] {
+			delete(s.shipped, id)
+		}
+	}
+}
+
+// block ships one block.
+func (s *shipper) block(ctx context.Context, id ulid.ULID) error {
+	files, err := blockFiles(filepath.Join(s.dir, id.String()))
+	if err != nil {
+		return err
+	}
+	meta, err := thanosMeta(filepath.Join(s.dir, id.String()), s.labels, files)
+	if err != nil {
+		return err
+	}
+	there, err := s.isThere(ctx, id)
+	if err != nil {
+		return err
+	}
+	var sent uint64
+	if !there {
+		for _, f := range files {
+			if err := s.file(ctx, id, f); err != nil {
+				return err
+			}
+			sent += uint64(f.Bytes)
+		}
+		if err := s.object(ctx, path.Join(id.String(), tsblock.MetaFile), func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(meta)), nil
+		}); err != nil {
+			return err
+		}
+	}
+	if err := s.note(id); err != nil {
+		return err
+	}
+	if !there {
+		s.mu.Lock()
+		s.counts.blocks++
+		s.counts.bytes += sent
+		s.mu.Unlock()
+		s.log.Info("block shipped", "block", id, "bytes", sent, "files", len(files)+1)
+	}
+	return nil
+}
+
+// note writes down that a block was shipped, before it is taken for shipped.
+func (s *shipper) note(id ulid.ULID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]ulid.ULID, 0, len(s.shipped)+1)
+	for other := range s.shipped {
+		ids = append(ids, other)
+	}
+	if err := writeShipped(s.dir, append(ids, id)); err != nil {
+		return err
+	}
+	s.shipped[id] = time.Now()
+	return nil
+}
+
+// maxMeta is more than the meta.json of any block of ours.
+const maxMeta = 1 << 20
+
+// isThere reports whether the bucket has the block whole. meta.json is written last, when all
+// else was compared, so one that reads stands for the block; one that does not is what an upload
+// left behind that broke off.
+func (s *shipper) isThere(ctx context.Context, id ulid.ULID) (bool, error) {
+	name := path.Join(id.String(), tsblock.MetaFile)
+	var text []byte
+	found := false
+	err := s.do(ctx, func(ctx context.Context) error {
+		r, err := s.bucket.Get(ctx, name)
+		if isNotFound(s.bucket, err) {
+			found = false
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text, err = io.ReadAll(io.LimitReader(r, maxMeta))
+		found = true
+		return errors.Join(err, r.Close())
+	})
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	if !found {
+		return false, nil
+	}
+	m, err := tsblock.ParseMeta(text)
+	return err == nil && m.ULID == id && m.Thanos.Labels != nil, nil
+}
+
+// file ships one file of a block.
+func (s *shipper) file(ctx context.Context, id ulid.ULID, f blockFile) error {
+	local := filepath.Join(s.dir, id.String(), filepath.FromSlash(f.Name))
+	return s.object(ctx, path.Join(id.String(), f.Name), func() (io.ReadCloser, error) { return os.Open(local) })
+}
+
+var errDiffers = errors.New("what was read back is not what was uploaded")
+
+// object uploads an object and compares what the bucket has with it. What an upload says of
+// itself is not believed: one that failed may have been done, one that was done may be cut.
+func (s *shipper) object(ctx context.Context, name string, open func() (io.ReadCloser, error)) error {
+	err := s.do(ctx, func(ctx context.Context) error {
+		r, err := open()
+		if err != nil {
+			return err
+		}
+		err = s.bucket.Upload(ctx, name, r)
+		_ = r.Close() // it was only read
+		if err != nil {
+			return err
+		}
+		return s.compare(ctx, name, open)
+	})
+	if err != nil {
+		return fmt.Errorf("upload %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *shipper) compare(ctx context.Context, name string, open func() (io.ReadCloser, error)) error {
+	want, err := open()
+	if err != nil {
+		return err
+	}
+	defer want.Close()
+	got, err := s.bucket.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	same, err := sameBytes(got, want)
+	switch err = errors.Join(err, got.Close()); {
+	case err != nil:
+		return err
+	case !same:
+		return errDiffers
+	}
+	return nil
+}
+
+// sameBytes compares two streams to their ends.
+func sameBytes(a, b io.Reader) (bool, error) {
+	const piece = 64 << 10
+	x, y := make([]byte, piece), make([]byte, piece)
+	for {
+		n, errA := io.ReadFull(a, x)
+		m, errB := io.ReadFull(b, y)
+		for _, err := range []error{errA, errB} {
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return false, err
+			}
+		}
+		if !bytes.Equal(x[:n], y[:m]) {
+			return false, nil
+		}
+		if n < piece {
+			return true, nil
+		}
+	}
+}
+
+// do calls attempt until it succeeds, a few times.
+func (s *shipper) do(ctx context.Context, attempt func(context.Context) error) error {
+	var err error
+	for i := range shipTries {
+		if i > 0 && sleep(ctx, s.pause<<(i-1)) != nil {
+			return err
+		}
+		if err = s.once(ctx, attempt); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *shipper) once(ctx context.Context, attempt func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	return attempt(ctx)
+}
+
+// isNotFound asks the bucket about an error; providers look through no other wrapping than their
+// own.
+func isNotFound(bucket objstore.BucketReader, err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if bucket.IsObjNotFoundErr(err) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits for a time or for the context's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

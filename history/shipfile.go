@@ -1,0 +1,152 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/tsblock"
+)
+
+// shippedName is the file that lists the shipped blocks, in the form and under the name that
+// Thanos' sidecar has it.
+const shippedName = "thanos.shipper.json"
+
+// shippedFile is that form, version 1.
+type shippedFile struct {
+	Version  int         `json:"version"`
+	Uploaded []ulid.ULID `json:"uploaded"`
+}
+
+// readShipped returns the blocks that were shipped; none when there is no file.
+func readShipped(dir string) ([]ulid.ULID, error) {
+	name := filepath.Join(dir, shippedName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was shipped: %w", err)
+	}
+	var file shippedFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("read what was shipped: %s: %w", name, err)
+	}
+	if file.Version != 1 {
+		return nil, fmt.Errorf("read what was shipped: %s has version %d, 1 is known", name, file.Version)
+	}
+	return file.Uploaded, nil
+}
+
+// writeShipped replaces the file as a whole.
+func writeShipped(dir string, ids []ulid.ULID) error {
+	slices.SortFunc(ids, ulid.ULID.Compare)
+	text, err := json.MarshalIndent(shippedFile{Version: 1, Uploaded: ids}, "", "\t")
+	if err == nil {
+		err = writeFile(filepath.Join(dir, shippedName), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("note what was shipped: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole, or not at all.
+func writeFile(name string, text []byte) error {
+	temporary := name + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, name); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// setAside renames a file that cannot be used, so that somebody can look at it.
+func setAside(name string) (aside string, err error) {
+	aside = name + ".damaged"
+	if err := os.Rename(name, aside); err != nil {
+		return "", fmt.Errorf("set %s aside: %w", name, err)
+	}
+	return aside, nil
+}
+
+// A blockFile is one of a block's files that are shipped besides meta.json.
+type blockFile struct {
+	Name  string `json:"rel_path"` // in the block's directory, with slashes
+	Bytes int64  `json:"size_bytes,omitempty"`
+}
+
+// blockFiles returns the index and the chunk files of a block, chunks first. Tombstones are not
+// shipped: the head makes blocks without any.
+func blockFiles(dir string) ([]blockFile, error) {
+	var files []blockFile
+	entries, err := os.ReadDir(filepath.Join(dir, "chunks"))
+	if err != nil {
+		return nil, fmt.Errorf("list chunk files: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("list chunk files: %w", err)
+		}
+		files = append(files, blockFile{"chunks/" + e.Name(), info.Size()})
+	}
+	info, err := os.Stat(filepath.Join(dir, "index"))
+	if err != nil {
+		return nil, fmt.Errorf("look at the index: %w", err)
+	}
+	return append(files, blockFile{"index", info.Size()}), nil
+}
+
+// thanosSection is what a meta.json has in Thanos' buckets, version 1.
+type thanosSection struct {
+	Version    int               `json:"version"`
+	Labels     map[string]string `json:"labels"`
+	Downsample struct {
+		Resolution int64 `json:"resolution"` // 0: raw
+	} `json:"downsample"`
+	Source string      `json:"source"`
+	Files  []blockFile `json:"files"`
+}
+
+// metaSource says in meta.json who shipped a block.
+const metaSource = "tare"
+
+// thanosMeta returns the meta.json of a block as it lies in the bucket. The same block and labels
+// give the same bytes.
+func thanosMeta(dir string, labels map[string]string, files []blockFile) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(dir, tsblock.MetaFile))
+	if err != nil {
+		return nil, fmt.Errorf("read meta.json: %w", err)
+	}
+	var meta struct {
+		tsdb.BlockMeta
+		Thanos thanosSection `json:"thanos"`
+	}
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return nil, fmt.Errorf("read meta.json: %w", err)
+	}
+	meta.Thanos = thanosSection{Version: 1, Labels: labels, Source: metaSource, Files: append(slices.Clone(files), blockFile{Name: tsblock.MetaFile})}
+	return json.MarshalIndent(&meta, "", "\t")
+}

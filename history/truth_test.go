@@ -1,0 +1,182 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// A moment is what had been counted at a time.
+type moment struct {
+	at                  time.Time
+	calls, errors, rows uint64
+}
+
+// A day runs archives over one model, one after the other, as restarts and kills leave them.
+type day struct {
+	t       *testing.T
+	model   *model
+	source  Source // in its place; nil: the model
+	rig     *rig
+	archive *Archive
+	end     func() // Run, and the gateway
+	moments []moment
+	engine  *promql.Engine
+	dirs    int
+}
+
+func (d *day) start() {
+	d.t.Helper()
+	o := d.rig.options(d.model)
+	o.LocalAge = 5 * time.Hour
+	if d.source != nil {
+		o.Source = d.source
+	}
+	var err error
+	if d.archive, err = OpenArchive(o); err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(d.t.Context())
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = d.rig.gateway.Run(ctx) })
+	parts.Go(func() { _ = d.archive.Run(ctx) })
+	d.end = func() { cancel(); parts.Wait() }
+}
+
+// restart ends the archive in order and opens it again.
+func (d *day) restart() {
+	d.t.Helper()
+	d.end()
+	if err := d.archive.Close(); err != nil {
+		d.t.Error(err)
+	}
+	d.model.restart()
+	d.start()
+}
+
+// kill goes on with what the directory holds while nobody was told of an end.
+func (d *day) kill() {
+	d.t.Helper()
+	d.dirs++
+	dir := filepath.Join(d.t.TempDir(), fmt.Sprint(d.dirs))
+	if err := os.CopyFS(dir, os.DirFS(d.rig.dir)); err != nil {
+		d.t.Fatal(err)
+	}
+	d.end()
+	if err := d.archive.db.Close(); err != nil { // what it still writes is in the old directory
+		d.t.Error(err)
+	}
+	d.rig.dir = dir
+	d.model.restart()
+	d.start()
+}
+
+// value is the answer to a query that has one number, 0 when it has none.
+func (d *day) value(query string, at time.Time) float64 {
+	d.t.Helper()
+	q, err := d.engine.NewInstantQuery(d.t.Context(), d.archive.Queryable(), nil, query, at)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer q.Close()
+	r := q.Exec(d.t.Context())
+	v, err := r.Vector()
+	if err != nil {
+		d.t.Fatalf("%s at %v: %v", query, at, err)
+	}
+	if len(v) == 0 {
+		return 0
+	}
+	if len(v) > 1 {
+		d.t.Fatalf("%s at %v: %d results", query, at, len(v))
+	}
+	return v[0].F
+}
+
+// note keeps what is counted now, and has a round write it.
+func (d *day) note() {
+	time.Sleep(2 * time.Minute)
+	d.moments = append(d.moments, moment{time.Now(), d.model.calls, d.model.errors, d.model.rows})
+	d.check(d.moments[len(d.moments)-1])
+}
+
+func (d *day) check(m moment) {
+	d.t.Helper()
+	for query, want := range map[string]uint64{
+		"sum(tare_queries_total)":                               m.calls,
+		"sum(tare_query_rows_sent_total)":                       m.rows,
+		`sum(tare_query_errors_total{class="deadlock"})`:        m.errors,
+		"histogram_count(sum(tare_query_duration_seconds))":     m.calls,
+		`sum(tare_queries_total{instance="gw-1",cluster="eu"})`: m.calls,
+	} {
+		if got := d.value(query, m.at); got != float64(want) {
+			d.t.Errorf("%s at %v is %v, counted were %d", query, m.at.Sub(d.moments[0].at), got, want)
+		}
+	}
+}
+
+// TestTruth lets days go by: statements are counted, digests are evicted and come back, archives
+// are restarted and killed, blocks are cut, shipped and deleted here. At every time that was noted
+// the sums by PromQL are what had been counted then, and stay it.
+func TestTruth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucketDir := t.TempDir()
+		d := &day{
+			t: t, model: newModel(), rig: newRig(t, bucketDir, t.TempDir(), t.TempDir()),
+			engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})}),
+		}
+		defer func() { _ = d.engine.Close() }()
+		d.start()
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 30 { // hours
+			for range 3 {
+				for range r.IntN(20) {
+					d.model.call(r.IntN(12), time.Now(), time.Duration(r.IntN(1e9)), r.IntN(10) == 0)
+					time.Sleep(time.Duration(r.IntN(10_000)) * time.Millisecond)
+				}
+				if r.IntN(3) == 0 {
+					d.model.untracked(time.Now(), time.Millisecond)
+				}
+				for range r.IntN(3) {
+					n := r.IntN(12)
+					d.model.evict(n, time.Now())
+					if r.IntN(2) == 0 { // and back in the same round
+						d.model.call(n, time.Now(), time.Second, false)
+					}
+				}
+				switch r.IntN(12) {
+				case 0:
+					d.restart()
+				case 1:
+					d.kill()
+				}
+				d.note()
+				time.Sleep(18 * time.Minute)
+			}
+			if t.Failed() {
+				break
+			}
+		}
+		for _, m := range d.moments {
+			d.check(m)
+		}
+		local := localStart(d.archive.db)
+		if first := d.moments[0].at.UnixMilli(); local <= first {
+			t.Error("no local block was deleted: the bucket was not asked")
+		}
+		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.db.Blocks()))
+		d.end()
+		if err := d.archive.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	promlabel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// visit appends what is to be written of one Key, and says whether that was something.
+func (w *writer) visit(s *Sample) (bool, error) {
+	switch s.Kind {
+	case Gone:
+		w.gone(s)
+		return false, nil
+	case Evicted:
+		kept := *s
+		w.evicted = &kept // for the commit in which others end
+		return false, nil
+	}
+	return w.write(s)
+}
+
+// writeEvicted writes what was kept of Evicted.
+func (w *writer) writeEvicted() error {
+	if w.evicted == nil {
+		return nil
+	}
+	_, err := w.write(w.evicted)
+	w.evicted = nil
+	return err
+}
+
+func (w *writer) write(s *Sample) (bool, error) {
+	e := w.tracks[s.ID]
+	if e == nil {
+		e = w.begin(s)
+	}
+	if s.Kind == Tracked && s.Text != "" {
+		w.tell(e, s.Text)
+	}
+	defer func() { e.visited = w.last }()
+	if s.Calls == 0 {
+		e.clean = true
+		return false, nil
+	}
+	if s.Calls == e.calls && w.last-e.written < refreshAge.Milliseconds() {
+		return false, nil
+	}
+	w.batch = append(w.batch, e)
+	if err := w.append(e, s); err != nil {
+		e.written, e.calls = 0, 0
+		return false, fmt.Errorf("append samples of digest %x: %w", e.key.Digest, err)
+	}
+	e.written, e.calls, e.clean = w.last, s.Calls, true
+	return true, nil
+}
+
+// begin makes the track of a Key that is visited for the first time.
+func (w *writer) begin(s *Sample) *track {
+	e := &track{kind: s.Kind, key: Key{
+		Digest: s.Digest, Schema: strings.Clone(s.Schema), User: strings.Clone(s.User), Backend: strings.Clone(s.Backend),
+	}}
+	// A process that was killed between a visit and its commit has written nothing either.
+	e.born = s.Born || s.First.UnixMilli() > w.prev
+	w.tracks[s.ID] = e
+	if s.Kind != Tracked {
+		return e
+	}
+	// A Key that made room and is back goes on with its series, whose counters begin anew.
+	old := w.byKey[e.key]
+	if old == nil {
+		old = w.ended[e.key]
+		delete(w.ended, e.key)
+	}
+	if old != nil {
+		old.back = true
+		e.refs, e.floor = old.refs, old.written
+	}
+	w.byKey[e.key] = e
+	return e
+}
+
+// gone takes the track of a Key that made room.
+func (w *writer) gone(s *Sample) {
+	e := w.tracks[s.ID]
+	if e == nil {
+		return // this process has written nothing of it
+	}
+	delete(w.tracks, s.ID)
+	if !e.back {
+		delete(w.byKey, e.key)
+		w.ended[e.key] = e
+	}
+	if in := e.info; in != nil {
+		if in.users--; in.users == 0 {
+			w.unused = append(w.unused, in)
+		}
+	}
+}
+
+// endGone has the series of Keys that are gone end with the next commit, and in the first round those that an
+// earlier process wrote and that this one has not.
+func (w *writer) endGone() {
+	for _, e := range w.ended {
+		for i, ref := range e.refs {
+			if ref != 0 {
+				w.stale = append(w.stale, staleSeries{ref: ref, histogram: i == seriesDuration})
+			}
+		}
+	}
+	clear(w.ended)
+	for _, in := range w.unused {
+		if in.users > 0 || w.infos[in.digest] != in {
+			continue
+		}
+		delete(w.infos, in.digest)
+		if in.ref != 0 {
+			w.stale = append(w.stale, staleSeries{ref: in.ref})
+		}
+	}
+	w.unused = w.unused[:0]
+	for _, ls := range w.orphans {
+		w.stale = append(w.stale, staleSeries{labels: ls, histogram: ls.Get(promlabel.MetricNameLabel) == nameDuration})
+	}
+	w.orphans = nil
+}
+
+// startOf returns the time at which a series of e that is about to get its first sample was 0, in milliseconds;
+// 0 when it may have samples of an earlier process.
+func (w *writer) startOf(e *track, first time.Time) int64 {
+	switch {
+	case e.born:
+		return min(max(first.UnixMilli()-1, e.floor+1), w.last-1)
+	case e.clean:
+		return e.visited
+	}
+	return 0
+}
+
+// append appends a sample of each of a Key's series that are not 0.
+func (w *writer) append(e *track, s *Sample) error {
+	start := w.startOf(e, s.First)
+	counters := [...]uint64{seriesQueries: s.Calls, seriesRowsSent: s.RowsSent, seriesRowsAffected: s.RowsAffected, seriesBytesSent: s.BytesSent}
+	for i, n := range counters {
+		if err := w.counter(e, i, start, n); err != nil {
+			return err
+		}
+	}
+	for class, n := range s.Errors {
+		if err := w.counter(e, seriesErrors+class, start, n); err != nil {
+			return err
+		}
+	}
+	if err := w.sample(e, seriesDuration, start, 0, s.Histogram.Native()); err != nil {
+		return err
+	}
+	if in := e.info; in != nil && w.last-in.written >= refreshAge.Milliseconds() {
+		var err error
+		if in.ref, err = w.put(in.ref, func() labels.Labels { return in.labels }, 0, 1, nil); err != nil {
+			return err
+		}
+		in.written = w.last
+	}
+	return nil
+}
+
+func (w *writer) counter(e *track, series int, start int64, n uint64) error {
+	if n == 0 && e.refs[series] == 0 {
+		return nil
+	}
+	return w.sample(e, series, start, float64(n), nil)
+}
+
+func (w *writer) sample(e *track, series int, start int64, v float64, h *histogram.Histogram) error {
+	if e.refs[series] != 0 && !e.born {
+		start = 0
+	}
+	ref, err := w.put(e.refs[series], func() labels.Labels { return w.labels.series(e.kind, &e.key, series) }, start, v, h)
+	if err == nil {
+		e.refs[series] = ref
+	}
+	return err
+}
+
+// put appends one sample. The labels are asked for only when the head does not know the ref.
+func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64, v float64, h *histogram.Histogram) (storage.SeriesRef, error) {
+	if ref != 0 {
+		if ref, err := w.app.Append(ref, labels.EmptyLabels(), start, w.last, v, h, nil, storage.AOptions{}); err == nil {
+			w.counts.samples.Add(1)
+			return ref, nil
+		}
+	}
+	l := ls()
+	if w.orphans != nil {
+		delete(w.orphans, l.Hash())
+	}
+	ref, err := w.app.Append(0, l, start, w.last, v, h, nil, storage.AOptions{})
+	if err == nil {
+		w.counts.samples.Add(1)
+	}
+	return ref, err
+}
+
+// tell notes the text of a track's digest.
+func (w *writer) tell(e *track, text string) {
+	if e.info != nil {
+		return
+	}
+	in := w.infos[e.key.Digest]
+	if in == nil {
+		in = &info{digest: e.key.Digest, labels: w.labels.info(e.key.Digest, text)}
+		w.infos[e.key.Digest] = in
+	}
+	in.users++
+	e.info = in
+}
+
+// endStale appends the samples that end series.
+func (w *writer) endStale() error {
+	stale := math.Float64frombits(value.StaleNaN)
+	var first error
+	for _, s := range w.stale {
+		v, h := stale, (*histogram.Histogram)(nil)
+		if s.histogram {
+			v, h = 0, &histogram.Histogram{Sum: stale}
+		}
+		if _, err := w.app.Append(s.ref, s.labels, 0, w.last, v, h, nil, storage.AOptions{}); err != nil && first == nil {
+			w.counts.failures.Add(1)
+			first = fmt.Errorf("append the end of a series: %w", err)
+		}
+	}
+	return first
+}
+
+// lookback is how far PromQL looks for a sample, unless it is told otherwise.
+const lookback = 5 * time.Minute
+
+// findOrphans notes the series that PromQL would still find. Those that the table no longer has
+// are ended by the first round: a process that was killed may have known of their end.
+func (w *writer) findOrphans() error {
+	w.orphans = make(map[uint64]labels.Labels)
+	q, err := w.db.Querier(w.last-lookback.Milliseconds(), w.last)
+	if err != nil {
+		return fmt.Errorf("look for series of an earlier run: %w", err)
+	}
+	defer func() { _ = q.Close() }()
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, strings.Join(metricNames, "|")))
+	var it chunkenc.Iterator
+	for set.Next() {
+		it = set.At().Iterator(it)
+		live := false
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			live = !isStale(it, kind)
+		}
+		if err := it.Err(); err != nil {
+			return fmt.Errorf("look for series of an earlier run: %w", err)
+		}
+		if live {
+			ls := set.At().Labels().Copy()
+			w.orphans[ls.Hash()] = ls
+		}
+	}
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("look for series of an earlier run: %w", err)
+	}
+	return nil
+}
+
+// isStale says whether the sample that it stands at ends the series.
+func isStale(it chunkenc.Iterator, kind chunkenc.ValueType) bool {
+	switch kind {
+	case chunkenc.ValFloat:
+		_, v := it.At()
+		return value.IsStaleNaN(v)
+	case chunkenc.ValHistogram:
+		_, h := it.AtHistogram(nil)
+		return value.IsStaleNaN(h.Sum)
+	}
+	_, h := it.AtFloatHistogram(nil)
+	return value.IsStaleNaN(h.Sum)
+}
