@@ -129,20 +129,10 @@ const maxColumns = 1 << 16
 
 // readRows reads column definitions and rows up to the packet that ends them.
 func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRow) error, rowErr *error) error {
+	if err := c.skipDefinitions(columns); err != nil {
+		return err
+	}
 	deprecateEOF := c.Capabilities.Has(mysqlwire.CapDeprecateEOF)
-	skip := columns
-	if !deprecateEOF {
-		skip++
-	}
-	for range skip {
-		payload, err := c.read()
-		if err != nil {
-			return err
-		}
-		if len(payload) > 0 && payload[0] == mysqlwire.MarkErr { // a gateway that lost its server
-			return decodeServerError(payload)
-		}
-	}
 	for {
 		payload, err := c.read()
 		switch {
@@ -153,13 +143,9 @@ func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRo
 		case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
 			return c.addOK(result, payload)
 		case !deprecateEOF && mysqlwire.IsEOF(payload):
-			var e mysqlwire.EOF
-			if err := e.Decode(payload, c.Capabilities); err != nil {
-				return err
-			}
-			c.Status = e.Status
-			result.Warnings += uint32(e.Warnings)
-			return nil
+			warnings, err := c.decodeEOF(payload)
+			result.Warnings += warnings
+			return err
 		}
 		result.Rows++
 		if row == nil || *rowErr != nil {
@@ -170,6 +156,33 @@ func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRo
 		}
 		*rowErr = row(c.row)
 	}
+}
+
+// skipDefinitions reads past the definitions of a result's columns.
+func (c *Client) skipDefinitions(columns int) error {
+	if !c.Capabilities.Has(mysqlwire.CapDeprecateEOF) {
+		columns++ // an EOF
+	}
+	for range columns {
+		payload, err := c.read()
+		if err != nil {
+			return err
+		}
+		if payload[0] == mysqlwire.MarkErr { // a gateway that lost its server
+			return decodeServerError(payload)
+		}
+	}
+	return nil
+}
+
+// decodeEOF reads the end of rows and keeps its status.
+func (c *Client) decodeEOF(payload []byte) (warnings uint32, err error) {
+	var e mysqlwire.EOF
+	if err := e.Decode(payload, c.Capabilities); err != nil {
+		return 0, err
+	}
+	c.Status = e.Status
+	return uint32(e.Warnings), nil
 }
 
 // read reads the next message of a response, past progress reports.
@@ -210,9 +223,7 @@ func (c *Client) during(ctx context.Context, f func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	stop := context.AfterFunc(ctx, func() {
-		_ = c.SetDeadline(time.Unix(1, 0)) // it fails on a closed socket, where nothing waits
-	})
+	stop := context.AfterFunc(ctx, c.interrupt)
 	err := f()
 	if stop() {
 		return err

@@ -48,7 +48,8 @@ type Config struct {
 	MaxPacket int   // bytes; 0 stands for DefaultMaxPacket
 
 	// Capabilities are wanted besides the usual ones, as far as the server has them: for
-	// example mysqlwire.CapMultiStatements.
+	// example mysqlwire.CapMultiStatements, or mysqlwire.CapLocalFiles for Client.Load. A
+	// Client opens no files, whatever the server asks for.
 	Capabilities mysqlwire.Capability
 
 	Attributes map[string]string // connection attributes, added to Tare's own
@@ -66,7 +67,7 @@ const (
 		mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults | mysqlwire.CapPluginAuth |
 		mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs | mysqlwire.CapDeprecateEOF
 	capsNever = mysqlwire.CapSSL | mysqlwire.CapCompress | mysqlwire.CapZstdCompression |
-		mysqlwire.CapOptionalMetadata | mysqlwire.CapQueryAttributes | mysqlwire.CapLocalFiles |
+		mysqlwire.CapOptionalMetadata | mysqlwire.CapQueryAttributes |
 		mysqlwire.CapConnectWithDB | capsExtended
 	capsExtended = mysqlwire.Capability(0xFFFFFFFF) << 32 // MariaDB's
 )

@@ -1,0 +1,219 @@
+package mysqlconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// streamBuffer is the read buffer in bytes of a connection that streams rows.
+	streamBuffer = 64 << 10
+
+	// narrowReads is how often a larger buffer is filled without a row that needs it before
+	// it is given back.
+	narrowReads = 8
+)
+
+// Rows is the result of one statement, read row by row out of the connection's buffer. It is
+// used by one goroutine and must be closed; until then the client can do nothing else.
+type Rows struct {
+	Columns int
+
+	c      *Client
+	done   func() bool // of the context's watch
+	ctx    context.Context
+	err    error // io.EOF when all rows were read
+	narrow int   // fills of a larger buffer since the last row that was wider than streamBuffer
+}
+
+// Stream executes a statement that returns rows and leaves them to be read by Next. A server
+// that refuses answers a *ServerError, and the connection stays usable. Of a statement with
+// several results the first is read and the others are dropped by Close.
+func (c *Client) Stream(ctx context.Context, sql string) (*Rows, error) {
+	r, err := c.stream(ctx, sql)
+	if err != nil {
+		return nil, fmt.Errorf("execute: %w", err)
+	}
+	return r, nil
+}
+
+func (c *Client) stream(ctx context.Context, sql string) (*Rows, error) {
+	if c.broken {
+		return nil, ErrBroken
+	}
+	if c.Size() < streamBuffer {
+		c.SwapBuffer(make([]byte, streamBuffer))
+	}
+	r := &Rows{c: c, ctx: ctx}
+	err := c.during(ctx, func() error {
+		c.Seq = 0
+		if err := c.WriteMessage(mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities)); err != nil {
+			return err
+		}
+		return r.begin()
+	})
+	var refused *ServerError
+	switch {
+	case err == nil:
+	case errors.As(err, &refused):
+		return nil, err
+	default:
+		c.broken = true
+		return nil, err
+	}
+	r.done = context.AfterFunc(ctx, c.interrupt)
+	return r, nil
+}
+
+// begin reads up to the first row.
+func (r *Rows) begin() error {
+	payload, err := r.c.read()
+	if err != nil {
+		return err
+	}
+	switch payload[0] {
+	case mysqlwire.MarkErr:
+		return decodeServerError(payload)
+	case mysqlwire.MarkLocalInfile:
+		return errors.New("the server asks for a local file, which was not offered")
+	case mysqlwire.MarkOK: // a statement without rows
+		r.err = io.EOF
+		return r.c.noteOK(payload)
+	}
+	var h mysqlwire.ResultHeader
+	if err := h.Decode(payload, r.c.Capabilities); err != nil {
+		return err
+	}
+	if h.Columns > maxColumns {
+		return fmt.Errorf("%w: a result of %d columns", mysqlwire.ErrMalformedPacket, h.Columns)
+	}
+	r.Columns = int(h.Columns)
+	return r.c.skipDefinitions(r.Columns)
+}
+
+// Next is the payload of the next row, a view that is valid until the next call, or io.EOF
+// after the last. It does not allocate unless a row is wider than the buffer.
+func (r *Rows) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	payload := r.c.buffered()
+	if payload == nil || payload[0] >= mysqlwire.MarkEOF {
+		return r.nextSlow(payload)
+	}
+	return payload, nil
+}
+
+// buffered consumes the next packet if it lies in the buffer, whole, not empty, by itself a
+// message and with the sequence number that is due; otherwise it answers nil.
+func (c *Conn) buffered() []byte {
+	b := c.buf[c.r:c.w]
+	if len(b) <= mysqlwire.HeaderLen {
+		return nil
+	}
+	h := mysqlwire.ParseHeader(b)
+	end := mysqlwire.HeaderLen + h.Len
+	if end > len(b) || h.Len == 0 || h.Len >= mysqlwire.MaxPayload || h.Seq != c.Seq {
+		return nil
+	}
+	c.Seq++
+	c.r += end
+	return b[mysqlwire.HeaderLen:end:end]
+}
+
+// nextSlow reads what is not a row in the buffer; payload, if any, was consumed already.
+func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
+	if payload == nil {
+		r.narrowed()
+		if payload, err = r.c.read(); err != nil {
+			return nil, r.fail(err)
+		}
+		if len(payload) > streamBuffer {
+			r.narrow = 0
+		}
+	} else if mysqlwire.IsProgress(payload) {
+		return r.nextSlow(nil)
+	}
+	deprecateEOF := r.c.Capabilities.Has(mysqlwire.CapDeprecateEOF)
+	switch {
+	case payload[0] == mysqlwire.MarkErr:
+		r.err = decodeServerError(payload)
+		return nil, r.err
+	case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
+		err = r.c.noteOK(payload)
+	case !deprecateEOF && mysqlwire.IsEOF(payload):
+		_, err = r.c.decodeEOF(payload)
+	default:
+		return payload, nil
+	}
+	if err != nil {
+		return nil, r.fail(err)
+	}
+	r.err = io.EOF
+	return nil, io.EOF
+}
+
+// narrowed gives back a buffer that a wide row took, once rows have been narrow for long.
+func (r *Rows) narrowed() {
+	if r.c.Size() <= streamBuffer {
+		return
+	}
+	if r.narrow++; r.narrow >= narrowReads && len(r.c.Buffered()) <= streamBuffer {
+		r.c.SwapBuffer(make([]byte, streamBuffer))
+		r.narrow = 0
+	}
+}
+
+// fail breaks the connection.
+func (r *Rows) fail(err error) error {
+	r.c.broken = true
+	if errors.Is(err, io.EOF) { // io.EOF says that all rows were read
+		err = io.ErrUnexpectedEOF
+	}
+	if cause := context.Cause(r.ctx); cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	r.err = fmt.Errorf("read row: %w", err)
+	return r.err
+}
+
+// Close ends the statement. Rows that were not read are read and dropped when they are
+// few enough to be in the buffer; otherwise the connection is broken, since asking a server
+// to stop takes a connection of its own. It answers the error that ended the rows, if any.
+func (r *Rows) Close() error {
+	for r.err == nil {
+		payload := r.c.buffered()
+		if payload == nil {
+			break
+		}
+		if payload[0] >= mysqlwire.MarkEOF {
+			_, _ = r.nextSlow(payload) // its error is kept
+		}
+	}
+	if !r.done() || r.err == nil {
+		r.c.broken = true
+	}
+	switch {
+	case r.err == nil:
+		return nil
+	case !errors.Is(r.err, io.EOF):
+		return r.err
+	case !r.c.Status.Has(mysqlwire.StatusMoreResults):
+		return nil
+	}
+	var dropped Result
+	return r.c.during(r.ctx, func() error {
+		_, err := r.c.readResults(&dropped, nil)
+		return err
+	})
+}
+
+// interrupt wakes whoever reads from or writes to the connection.
+func (c *Client) interrupt() {
+	_ = c.SetDeadline(time.Unix(1, 0)) // it fails on a closed socket, where nothing waits
+}

@@ -1,0 +1,238 @@
+package rowstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Chunk is a range of a table's rows in the order of its key: those after After, up to and
+// with Upto. Tuples are values of the key's columns as the server gave them; nil stands for
+// the table's start or end.
+type Chunk struct {
+	Number int // from 0, in the order of the key
+	After  mysqlwire.TextRow
+	Upto   mysqlwire.TextRow
+}
+
+// keyExprs are the key's columns as chunks are cut by.
+func (t *Table) keyExprs() string {
+	exprs := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		exprs[i] = t.Columns[k].keyExpr()
+	}
+	return strings.Join(exprs, ", ")
+}
+
+// keyOrder is the ORDER BY list of the key.
+func (t *Table) keyOrder() string {
+	names := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		names[i] = t.Columns[k].Name
+	}
+	return Idents(names)
+}
+
+// bound is the condition that a row's key is on one side of a tuple: by ">" after it, by
+// "<=" up to and with it. A comparison of tuples would not use the index, so it is spelled
+// out: a > 1 OR a = 1 AND b > 2, within a >= 1.
+func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
+	if len(tuple) != len(t.Key) {
+		return "", fmt.Errorf("a key of %d values for the %d columns of %s", len(tuple), len(t.Key), t.KeyName)
+	}
+	strict := op[:1]
+	var b strings.Builder
+	equal := ""
+	for i, k := range t.Key {
+		c := &t.Columns[k]
+		v, err := c.keyLiteral(tuple[i])
+		if err != nil {
+			return "", err
+		}
+		name := Ident(c.Name)
+		if i == 0 && len(t.Key) > 1 {
+			fmt.Fprintf(&b, "%s %s= %s AND (", name, strict, v)
+		}
+		last := i == len(t.Key)-1
+		if last {
+			strict = op
+		}
+		fmt.Fprintf(&b, "%s%s %s %s", equal, name, strict, v)
+		if !last {
+			b.WriteString(" OR ")
+			equal += name + " = " + v + " AND "
+		}
+	}
+	if len(t.Key) > 1 {
+		b.WriteString(")")
+	}
+	return b.String(), nil
+}
+
+// conditions are the chunk's bounds and the caller's own condition, as a WHERE clause.
+func (t *Table) conditions(c Chunk, where string) (string, error) {
+	var all []string
+	for _, side := range []struct {
+		op    string
+		tuple mysqlwire.TextRow
+	}{{">", c.After}, {"<=", c.Upto}} {
+		if side.tuple == nil {
+			continue
+		}
+		cond, err := t.bound(side.op, side.tuple)
+		if err != nil {
+			return "", fmt.Errorf("chunk %d of %s: %w", c.Number, t.FullName(), err)
+		}
+		all = append(all, "("+cond+")")
+	}
+	if where != "" {
+		all = append(all, "("+where+")")
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(all, " AND "), nil
+}
+
+// forceIndex names the key's index, so that no other one is taken for ranges of it.
+func (t *Table) forceIndex() string {
+	if t.KeyName == "" {
+		return ""
+	}
+	return " FORCE INDEX (" + Ident(t.KeyName) + ")"
+}
+
+// SelectChunk is the statement that reads a chunk's rows.
+func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
+	conditions, err := t.conditions(c, where)
+	if err != nil {
+		return "", err
+	}
+	exprs := make([]string, len(t.Columns))
+	for i := range t.Columns {
+		exprs[i] = t.Columns[i].ReadExpr()
+	}
+	order := ""
+	if len(t.Key) > 0 {
+		order = " ORDER BY " + t.keyOrder()
+	}
+	return "SELECT " + strings.Join(exprs, ", ") + " FROM " + t.SQLName() + t.forceIndex() + conditions + order, nil
+}
+
+// A Chunker cuts a table into chunks, one after another, over one connection.
+type Chunker struct {
+	t     *Table
+	rows  int64 // that a chunk should have
+	next  Chunk
+	ended bool
+
+	// dense says that the key is one integer whose values lie close together, so that
+	// ranges are cut by arithmetic; limit is the largest value.
+	dense     bool
+	last, max int64
+}
+
+// denseSpread is how many possible values of an integer key a row may take for the key to
+// be cut by arithmetic.
+const denseSpread = 4
+
+// NewChunker cuts t into chunks of about the given bytes, from the chunk after the last one
+// that an earlier run cut: pass its Upto and Number+1 as from, or the zero Chunk.
+// A table without a key is one chunk.
+func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
+	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}}
+	k.rows = max(1, bytes/max(1, t.rowBytes()))
+	if err := k.findDense(ctx, c); err != nil {
+		return nil, fmt.Errorf("cut table %s into chunks: %w", t.FullName(), err)
+	}
+	return k, nil
+}
+
+// rowBytes is how many bytes a row has by the server's guess.
+func (t *Table) rowBytes() int64 {
+	if t.RowsEstimate <= 0 {
+		return 1 << 10
+	}
+	return max(16, t.BytesEstimate/t.RowsEstimate)
+}
+
+// findDense finds out whether ranges can be cut by arithmetic.
+func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
+	if len(k.t.Key) != 1 || k.t.Columns[k.t.Key[0]].kind() != kindInteger {
+		return nil
+	}
+	name := Ident(k.t.Columns[k.t.Key[0]].Name)
+	var bounds mysqlwire.TextRow
+	if _, err := c.Query(ctx, "SELECT MIN("+name+"), MAX("+name+") FROM "+k.t.SQLName(), func(row mysqlwire.TextRow) error {
+		bounds = mysqlwire.TextRow{[]byte(string(row[0])), []byte(string(row[1]))}
+		return nil
+	}); err != nil {
+		return err
+	}
+	lowest, err1 := strconv.ParseInt(string(bounds[0]), 10, 64)
+	highest, err2 := strconv.ParseInt(string(bounds[1]), 10, 64)
+	if err1 != nil || err2 != nil { // an empty table, or past a signed integer
+		return nil
+	}
+	spread := uint64(highest-lowest) + 1
+	k.dense = spread != 0 && spread/denseSpread <= uint64(max(k.t.RowsEstimate, 1))
+	k.max = highest
+	k.last = lowest - 1
+	if k.next.After != nil {
+		var err error
+		k.last, err = strconv.ParseInt(string(k.next.After[0]), 10, 64)
+		return err
+	}
+	if lowest == -1<<63 {
+		k.dense = false
+	}
+	return nil
+}
+
+// Next cuts the next chunk. The last one's Upto is nil; there is none after it.
+func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, err error) {
+	if k.ended {
+		panic("BUG: a table is cut after its last chunk")
+	}
+	chunk = k.next
+	switch {
+	case len(k.t.Key) == 0:
+	case k.dense:
+		chunk.Upto = k.nextDense()
+	default:
+		chunk.Upto, err = k.nextByOffset(ctx, c)
+	}
+	if err != nil {
+		return Chunk{}, fmt.Errorf("cut chunk %d of %s: %w", chunk.Number, k.t.FullName(), err)
+	}
+	k.ended = chunk.Upto == nil
+	k.next = Chunk{Number: chunk.Number + 1, After: chunk.Upto}
+	return chunk, nil
+}
+
+func (k *Chunker) nextDense() mysqlwire.TextRow {
+	if k.max-k.last <= k.rows {
+		return nil // the rest
+	}
+	k.last += k.rows
+	return mysqlwire.TextRow{strconv.AppendInt(nil, k.last, 10)}
+}
+
+// nextByOffset asks the server for the key that is as many rows away as a chunk should have.
+func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
+	conditions, err := k.t.conditions(Chunk{After: k.next.After}, "")
+	if err != nil {
+		return nil, err
+	}
+	var key mysqlwire.TextRow
+	_, err = c.Query(ctx, "SELECT "+k.t.keyExprs()+" FROM "+k.t.SQLName()+k.t.forceIndex()+conditions+
+		" ORDER BY "+k.t.keyOrder()+" LIMIT "+strconv.FormatInt(k.rows-1, 10)+", 1", func(row mysqlwire.TextRow) (err error) {
+		key, err = cloneKey(row)
+		return err
+	})
+	return key, err
+}

@@ -1,0 +1,152 @@
+package rowstream
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Column is a column of a table, as information_schema describes it.
+type Column struct {
+	Name      string
+	Type      string // the type's name alone, such as "varchar"
+	FullType  string // as declared, such as "varchar(20)" or "int(10) unsigned"
+	Charset   string // of text; empty otherwise
+	Collation string
+	Nullable  bool
+	Unsigned  bool
+	Generated bool // computed by the server: neither read nor written
+	Invisible bool
+	Auto      bool // AUTO_INCREMENT
+}
+
+// A kind is how values of a type are read, written and compared so that none of their bits
+// is lost on the way.
+type kind uint8
+
+const (
+	kindText     kind = iota // bytes under a character set
+	kindBinary               // bytes
+	kindInteger              // integers, which ranges of keys can be cut from
+	kindNumber               // other exact numbers, and doubles, whose text is exact
+	kindFloat                // its text has fewer digits than its bits; as a double it has them all
+	kindTemporal             // dates and times
+	kindOrdinal              // ENUM and SET: by number, since members may look like others' numbers
+	kindBit                  // bytes, compared as numbers
+	kindJSON                 // MySQL's JSON: takes text under utf8mb4 only
+	kindName                 // UUID, INET4, INET6: written as text, kept as bytes
+)
+
+var kinds = map[string]kind{
+	"char": kindText, "varchar": kindText, "tinytext": kindText, "text": kindText, "mediumtext": kindText, "longtext": kindText,
+	"binary": kindBinary, "varbinary": kindBinary, "tinyblob": kindBinary, "blob": kindBinary, "mediumblob": kindBinary, "longblob": kindBinary,
+	"geometry": kindBinary, "point": kindBinary, "linestring": kindBinary, "polygon": kindBinary, "multipoint": kindBinary,
+	"multilinestring": kindBinary, "multipolygon": kindBinary, "geometrycollection": kindBinary, "geomcollection": kindBinary, "vector": kindBinary,
+	"tinyint": kindInteger, "smallint": kindInteger, "mediumint": kindInteger, "int": kindInteger, "bigint": kindInteger, "year": kindNumber,
+	"decimal": kindNumber, "double": kindNumber, "float": kindFloat,
+	"date": kindTemporal, "time": kindTemporal, "datetime": kindTemporal, "timestamp": kindTemporal,
+	"enum": kindOrdinal, "set": kindOrdinal, "bit": kindBit, "json": kindJSON,
+	"uuid": kindName, "inet4": kindName, "inet6": kindName,
+}
+
+// known says what is wrong with a column's type, if it is none that Tare has seen.
+func (c *Column) known() error {
+	if _, ok := kinds[c.Type]; !ok {
+		return fmt.Errorf("column %s: values of the type %s are not known to be copied without loss; leave the column out", c.Name, c.FullType)
+	}
+	return nil
+}
+
+func (c *Column) kind() kind { return kinds[c.Type] }
+
+// ReadExpr is what a SELECT asks for so that the column's text says all of its value.
+func (c *Column) ReadExpr() string {
+	switch c.kind() {
+	case kindFloat:
+		return Ident(c.Name) + "*1e0" // + 0e0 would lose the sign of -0
+	case kindOrdinal:
+		return Ident(c.Name) + "+0"
+	}
+	return Ident(c.Name)
+}
+
+// writeWrap is what stands around a value of ReadExpr that is written to the column.
+func (c *Column) writeWrap() Wrap {
+	switch c.kind() {
+	case kindOrdinal:
+		return Wrap{After: "+0"}
+	case kindJSON:
+		return Wrap{Before: "CONVERT(", After: " USING utf8mb4)"}
+	case kindName:
+		return Wrap{Before: "CONVERT(", After: " USING latin1)"}
+	}
+	return Wrap{}
+}
+
+// LoadColumns are the column list of a LOAD DATA statement and its SET clause, empty when
+// there is nothing to set, for rows of ReadExpr. Where there is one, an AUTO_INCREMENT column
+// is in it too: servers forget that the file gave it a value, and number a 0 anew.
+func LoadColumns(columns []Column) (list, set string) {
+	wraps := slices.ContainsFunc(columns, func(c Column) bool { return c.writeWrap() != Wrap{} })
+	var names, sets []string
+	for i := range columns {
+		c := &columns[i]
+		w := c.writeWrap()
+		if w == (Wrap{}) && (!wraps || !c.Auto) {
+			names = append(names, Ident(c.Name))
+			continue
+		}
+		v := fmt.Sprintf("@v%d", i)
+		names = append(names, v)
+		sets = append(sets, Ident(c.Name)+" = "+w.Before+v+w.After)
+	}
+	if len(sets) > 0 {
+		set = " SET " + strings.Join(sets, ", ")
+	}
+	return "(" + strings.Join(names, ", ") + ")", set
+}
+
+// InsertColumns are the column list of an INSERT statement and what stands around its
+// values, for rows of ReadExpr.
+func InsertColumns(columns []Column) (list string, wraps []Wrap) {
+	names := make([]string, len(columns))
+	wraps = make([]Wrap, len(columns))
+	for i := range columns {
+		names[i] = Ident(columns[i].Name)
+		wraps[i] = columns[i].writeWrap()
+	}
+	return "(" + strings.Join(names, ", ") + ")", wraps
+}
+
+// keyable reports whether ranges over the column can be said in SQL with the order of the
+// index: ENUM and SET compare as text but are kept by number.
+func (c *Column) keyable() bool { return c.kind() != kindOrdinal && c.kind() != kindJSON }
+
+// keyExpr is what a SELECT asks for to get a key value that keyLiteral understands.
+func (c *Column) keyExpr() string {
+	if c.kind() == kindBit {
+		return Ident(c.Name) + "+0"
+	}
+	return c.ReadExpr()
+}
+
+// keyLiteral is a key value, as keyExpr gave it, as a literal that compares to the column by
+// the column's own rules.
+func (c *Column) keyLiteral(v []byte) (string, error) {
+	switch c.kind() {
+	case kindInteger, kindNumber, kindFloat, kindBit:
+		for _, b := range v {
+			if (b < '0' || b > '9') && b != '-' && b != '+' && b != '.' && b != 'e' && b != 'E' {
+				return "", fmt.Errorf("key column %s: %q is not a number", c.Name, v)
+			}
+		}
+		return string(v), nil
+	case kindText:
+		return fmt.Sprintf("_%s x'%x'", c.Charset, v), nil
+	case kindBinary:
+		return fmt.Sprintf("x'%x'", v), nil
+	case kindName:
+		return fmt.Sprintf("_latin1 x'%x'", v), nil
+	}
+	return string(AppendQuoted(nil, v)), nil
+}

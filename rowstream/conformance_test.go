@@ -1,0 +1,369 @@
+package rowstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/tick"
+)
+
+// serve serves a server over gRPC as long as the test runs.
+func serve(t testing.TB, o ServiceOptions, options ...grpc.ServerOption) (*Service, string) {
+	t.Helper()
+	s, err := NewService(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, listen(t, s.NewServer(options...))
+}
+
+// listen has a gRPC server listen as long as the test runs.
+func listen(t testing.TB, g *grpc.Server) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := g.Serve(l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		g.Stop()
+		serving.Wait()
+	})
+	return l.Addr().String()
+}
+
+func open(t testing.TB, o RemoteOptions) *Remote {
+	t.Helper()
+	r, err := OpenRemote(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// selfSigned is the TLS of a server, and of a client that knows it.
+func selfSigned(t testing.TB) (server, client *tls.Config) {
+	t.Helper()
+	c, err := mysqlconn.SelfSignedCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c.Leaf)
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// eachServer runs a test on each way to read from a MySQL-compatible server.
+func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s Server)) {
+	direct := func(t *testing.T) Server {
+		d, err := OpenDirect(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	serverTLS, clientTLS := selfSigned(t)
+	for name, open := range map[string]func(t *testing.T) Server{
+		"direct": direct,
+		"remote": func(t *testing.T) Server {
+			_, addr := serve(t, ServiceOptions{Server: direct(t)})
+			return open(t, RemoteOptions{Addr: addr})
+		},
+		"remote packed": func(t *testing.T) Server {
+			_, addr := serve(t, ServiceOptions{Server: direct(t), Token: "rows"}, grpc.Creds(credentials.NewTLS(serverTLS)))
+			return open(t, RemoteOptions{Addr: addr, Token: "rows", TLS: clientTLS, Compression: Zstd})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// TestChunks reads tables with keys of many kinds in small chunks: together they are the
+// table in the order of its key.
+func TestChunks(t *testing.T) {
+	cfg := app(testmysql.Start(t))
+	c := connect(t, cfg)
+	exec(t, c, "CREATE OR REPLACE DATABASE chunks")
+	const fill = " SELECT seq, CONCAT(CHAR(97 + seq % 26), IF(seq % 3 = 0, 'É', 'e'), seq % 97), seq * 7919 % 1009, CONCAT('row ', seq) FROM chunks_seq"
+	exec(t, c, "CREATE VIEW chunks.unused AS SELECT 1")
+	tests := []struct{ name, columns, key string }{
+		{"dense", "id INT, a VARCHAR(20), b INT, c TEXT", "PRIMARY KEY (id)"},
+		{"sparse", "id BIGINT, a VARCHAR(20), b INT, c TEXT", "PRIMARY KEY (id)"},
+		{"unsigned", "id BIGINT UNSIGNED, a VARCHAR(20), b INT, c TEXT", "PRIMARY KEY (id)"},
+		{"collation", "id INT, a VARCHAR(20) COLLATE utf8mb4_general_ci, b INT, c TEXT", "PRIMARY KEY (a, id)"},
+		{"latin1", "id INT, a VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german1_ci, b INT, c TEXT", "PRIMARY KEY (a, b, id)"},
+		{"bytes", "id INT, a VARBINARY(20), b DECIMAL(10,2), c TEXT", "PRIMARY KEY (b, a, id)"},
+		{"double", "id FLOAT, a VARCHAR(20), b DOUBLE, c TEXT", "PRIMARY KEY (b, id)"},
+		{"unique", "id INT, a VARCHAR(20), b INT NOT NULL, c TEXT", "UNIQUE KEY u (b, id), KEY other (a)"},
+		{"nokey", "id INT, a VARCHAR(20), b INT, c TEXT", "KEY other (a)"},
+		{"nullable", "id INT NULL, a VARCHAR(20), b INT, c TEXT", "UNIQUE KEY u (id)"},
+	}
+	for _, tt := range tests {
+		name := "chunks." + Ident(tt.name)
+		columns := tt.columns
+		if tt.name != "nullable" {
+			columns = strings.Replace(columns, ",", " NOT NULL,", 1)
+		}
+		exec(t, c, "CREATE TABLE "+name+" ("+columns+", "+tt.key+") CHARACTER SET utf8mb4")
+		spread := map[string]string{"sparse": " * 1000003 - 500000", "unsigned": " + 18446744073709550000"}[tt.name]
+		exec(t, c, "INSERT INTO "+name+strings.Replace(strings.ReplaceAll(fill, "chunks_seq", "test.seq_1_to_1000"), "SELECT seq,", "SELECT seq"+spread+",", 1),
+			"ANALYZE TABLE "+name)
+	}
+	eachServer(t, cfg, func(t *testing.T, s Server) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				table, err := s.Describe(t.Context(), "chunks", tt.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, want := chunks(t, s, table, 1<<40, ReadOptions{})
+				if len(all) != 1 || len(want) != 1000 {
+					t.Fatalf("%d chunks, %d rows", len(all), len(want))
+				}
+				cut, got := chunks(t, s, table, 40*table.rowBytes(), ReadOptions{BatchBytes: 1 << 10})
+				if keyed := len(table.Key) > 0; keyed && (len(cut) < 20 || len(cut) > 60) || !keyed && len(cut) != 1 {
+					t.Errorf("%d chunks by the key %q", len(cut), table.KeyName)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	})
+}
+
+func TestReadFiltered(t *testing.T) {
+	cfg := app(testmysql.Start(t))
+	c := connect(t, cfg)
+	exec(t, c, "CREATE OR REPLACE DATABASE filtered", "CREATE TABLE filtered.t (id INT PRIMARY KEY, a TEXT)",
+		"INSERT INTO filtered.t SELECT seq, CONCAT('a', seq) FROM test.seq_1_to_10")
+	eachServer(t, cfg, func(t *testing.T, s Server) {
+		table, err := s.Describe(t.Context(), "filtered", "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parts []string
+		for i := range 3 {
+			plan := &Plan{Where: []Condition{{Shard: Shard{i + 1, 3}}}, Output: []Output{{Column: 1}, {From: FixedValue}, {From: FixedValue, Value: []byte{}}, {From: ShardValue}}}
+			_, got := chunks(t, s, table, 100, ReadOptions{Where: "id > 3", Plan: plan})
+			want := column(t, c, fmt.Sprintf("SELECT CONCAT('[\"', a, '\" \"\" \"\" \"', CRC32(id), '\"]') FROM filtered.t WHERE id > 3 AND CRC32(id) %% 3 = %d ORDER BY id", i))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("shard %d: %s", i+1, diff)
+			}
+			parts = append(parts, got...)
+		}
+		if len(parts) != 7 {
+			t.Errorf("the shards have %d rows together", len(parts))
+		}
+	})
+}
+
+// TestReader has a reader of each kind do everything that may go well or wrong.
+func TestReader(t *testing.T) {
+	server := testmysql.Start(t)
+	cfg := app(server)
+	c := connect(t, cfg)
+	exec(t, c, "CREATE OR REPLACE DATABASE readers", "CREATE TABLE readers.t (id INT PRIMARY KEY, a TEXT)",
+		"INSERT INTO readers.t SELECT seq, REPEAT('x', 100) FROM test.seq_1_to_5000",
+		"CREATE TABLE readers.wide (id INT PRIMARY KEY, a LONGBLOB)",
+		"INSERT INTO readers.wide SELECT seq, IF(seq % 2, REPEAT(CHAR(seq), 100), RANDOM_BYTES(1024)) FROM test.seq_1_to_20",
+		"UPDATE readers.wide SET a = REPEAT('w', 9000000) WHERE id = 10",
+		"CREATE VIEW readers.v AS SELECT 1")
+	eachServer(t, cfg, func(t *testing.T, s Server) {
+		ctx := t.Context()
+		var table, wide *Table
+		for name, to := range map[string]**Table{"t": &table, "wide": &wide} {
+			got, err := s.Describe(ctx, "readers", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := ReadTable(ctx, c, "readers", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			*to = got
+		}
+		view, err := s.Snapshot(ctx, 3, []*Table{table, wide})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := view.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := view.Reader(0).Read(ctx, table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil }); err == nil {
+				t.Error("a view that is closed was read")
+			}
+		}()
+		if view.How() == "" {
+			t.Error("nobody knows how the view was taken")
+		}
+		count := func(t *testing.T, r Reader, o ReadOptions) (rows, sent int64) {
+			t.Helper()
+			rows, err := r.Read(ctx, table, Chunk{}, o, func(b *Batch) error {
+				sent += int64(b.Rows)
+				return b.Check()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rows, sent
+		}
+		r := view.Reader(0)
+
+		t.Run("errors", func(t *testing.T) {
+			for name, want := range map[string]string{"v": "describe table readers.v: it is a view", "nothing": ErrNoTable.Error()} {
+				if _, err := s.Describe(ctx, "readers", name); err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrNoTable) != (name == "nothing") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			for where, number := range map[string]int{"nothing = 1": 1054, "1 +": 1064} {
+				_, err := r.Read(ctx, table, Chunk{Number: 7}, ReadOptions{Where: where}, nil)
+				var refused *mysqlconn.ServerError
+				if !errors.As(err, &refused) || int(refused.Number) != number || refused.State == "" || !strings.Contains(err.Error(), "read chunk 7 of readers.t") {
+					t.Errorf("%v", err)
+				}
+			}
+			_, err := r.Read(ctx, table, Chunk{}, ReadOptions{Plan: &Plan{Output: []Output{{Column: 2}}}}, nil)
+			if err == nil || !strings.Contains(err.Error(), "column number 2 is out of range: the rows have 2 columns, from 0") {
+				t.Error(err)
+			}
+			if rows, sent := count(t, r, ReadOptions{}); rows != 5000 || sent != 5000 { // it is none the worse for it
+				t.Errorf("%d rows, %d sent", rows, sent)
+			}
+		})
+		t.Run("held back", func(t *testing.T) {
+			for _, v := range []string{"4", "no row"} {
+				rows, sent := count(t, r, ReadOptions{Plan: &Plan{Where: []Condition{{Equal: []byte(v)}}}})
+				if want := int64(len(v) % 6); rows != 5000 || sent != want {
+					t.Errorf("%d rows, %d sent, want %d", rows, sent, want)
+				}
+			}
+		})
+		t.Run("bounded", func(t *testing.T) {
+			n := 0
+			if _, err := r.Read(ctx, table, Chunk{}, ReadOptions{BatchBytes: 4096}, func(b *Batch) error {
+				n++
+				if len(b.Bytes) > 4096+110 {
+					t.Errorf("a batch of %d bytes", len(b.Bytes))
+				}
+				return nil
+			}); err != nil || n < 5000*100/4096 {
+				t.Error(n, err)
+			}
+		})
+		t.Run("wide", func(t *testing.T) {
+			var sizes []int
+			if _, err := r.Read(ctx, wide, Chunk{}, ReadOptions{}, func(b *Batch) error {
+				for _, row := range rowsOf(t, b) {
+					sizes = append(sizes, len(row[1]))
+				}
+				return nil
+			}); err != nil || len(sizes) != 20 || sizes[9] != 9_000_000 || sizes[19] != 1024 {
+				t.Error(sizes, err)
+			}
+			count(t, r, ReadOptions{})
+		})
+		t.Run("throttled", func(t *testing.T) {
+			no := tick.NewThrottle(tick.Process(), func() bool { return false })
+			defer no.Close()
+			cause := errors.New("enough")
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(cause)
+			if _, err := view.Reader(1).Read(ctx, table, Chunk{}, ReadOptions{Throttle: no}, func(*Batch) error { return nil }); !errors.Is(err, cause) {
+				t.Error(err)
+			}
+		})
+		t.Run("given up", func(t *testing.T) {
+			enough := errors.New("enough")
+			_, err := view.Reader(2).Read(ctx, table, Chunk{Number: 3}, ReadOptions{BatchBytes: 1024}, func(*Batch) error { return enough })
+			if !errors.Is(err, enough) || !strings.Contains(err.Error(), "read chunk 3 of readers.t") {
+				t.Error(err)
+			}
+		})
+		t.Run("lost", func(t *testing.T) {
+			killAll(t, c)
+			_, err := r.Read(ctx, table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
+			if err == nil {
+				t.Error("a connection that was killed was read")
+			}
+			if _, err := s.Describe(ctx, "readers", "t"); err != nil {
+				t.Errorf("after its connection was killed: %v", err)
+			}
+		})
+	})
+}
+
+// killAll kills all connections but the test's own.
+func killAll(t *testing.T, c *mysqlconn.Client) {
+	t.Helper()
+	for _, id := range column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'app'") {
+		_, _ = c.Exec(t.Context(), "KILL "+id) // it may be gone by itself
+	}
+}
+
+// TestSameView has several readers of one view at work while rows are written.
+func TestSameView(t *testing.T) {
+	cfg := app(testmysql.Start(t))
+	c := connect(t, cfg)
+	exec(t, c, "CREATE OR REPLACE DATABASE same", "CREATE TABLE same.t (id INT PRIMARY KEY, n INT)", "INSERT INTO same.t SELECT seq, 0 FROM test.seq_1_to_1000")
+	eachServer(t, cfg, func(t *testing.T, s Server) {
+		table, err := s.Describe(t.Context(), "same", "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const workers = 4
+		view, err := s.Snapshot(t.Context(), workers, []*Table{table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = view.Close() }()
+		exec(t, c, "UPDATE same.t SET n = n + 1")
+		var readers sync.WaitGroup
+		got := make([][]byte, workers)
+		for i := range workers {
+			readers.Go(func() {
+				if _, err := view.Reader(i).Read(t.Context(), table, Chunk{}, ReadOptions{BatchBytes: 2048}, func(b *Batch) error {
+					got[i] = append(got[i], b.Bytes...)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		readers.Wait()
+		for i := range workers {
+			if len(got[i]) < 5000 || !bytes.Equal(got[i], got[0]) {
+				t.Errorf("reader %d: %d bytes, reader 0: %d", i, len(got[i]), len(got[0]))
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package rowstream
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// Tables, chunks and plans as messages and back. What comes as a message is foreign: what
+// could not have been made here is an error.
+
+// tableMessage is a table with all that is known of it.
+func tableMessage(t *Table) *rowpb.Table {
+	m := &rowpb.Table{
+		Schema: t.Schema, Name: t.Name, KeyName: t.KeyName, Create: t.Create, Engine: t.Engine,
+		Triggers: t.Triggers, References: t.References, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate,
+	}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		m.Columns = append(m.Columns, &rowpb.Column{
+			Name: c.Name, Type: c.Type, FullType: c.FullType, Charset: c.Charset, Collation: c.Collation,
+			Nullable: c.Nullable, IsUnsigned: c.Unsigned, Invisible: c.Invisible, AutoIncrement: c.Auto,
+		})
+	}
+	for _, k := range t.Key {
+		m.Key = append(m.Key, int32(k))
+	}
+	return m
+}
+
+// tableName is a table by its name alone.
+func tableName(t *Table) *rowpb.Table { return &rowpb.Table{Schema: t.Schema, Name: t.Name} }
+
+// tableOf is the table of a message.
+func tableOf(m *rowpb.Table) (*Table, error) {
+	t := &Table{
+		Schema: m.GetSchema(), Name: m.GetName(), KeyName: m.GetKeyName(), Create: m.GetCreate(), Engine: m.GetEngine(),
+		Triggers: m.GetTriggers(), References: m.GetReferences(), RowsEstimate: m.GetRowsEstimate(), BytesEstimate: m.GetBytesEstimate(),
+	}
+	for _, c := range m.GetColumns() {
+		t.Columns = append(t.Columns, Column{
+			Name: c.GetName(), Type: c.GetType(), FullType: c.GetFullType(), Charset: c.GetCharset(), Collation: c.GetCollation(),
+			Nullable: c.GetNullable(), Unsigned: c.GetIsUnsigned(), Invisible: c.GetInvisible(), Auto: c.GetAutoIncrement(),
+		})
+		if err := t.Columns[len(t.Columns)-1].known(); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range m.GetKey() {
+		if k < 0 || int(k) >= len(t.Columns) {
+			return nil, fmt.Errorf("column number %d of the key is out of range: the table has %d columns, from 0", k, len(t.Columns))
+		}
+		t.Key = append(t.Key, int(k))
+	}
+	return t, nil
+}
+
+// sameShape reports whether rows of both are read alike.
+func (t *Table) sameShape(other *Table) bool {
+	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key)
+}
+
+func chunkMessage(c Chunk) *rowpb.Chunk {
+	return &rowpb.Chunk{Number: int64(c.Number), After: EncodeKey(c.After), Upto: EncodeKey(c.Upto)}
+}
+
+// chunkOf is the chunk of a message, of a table with a key of so many columns.
+func chunkOf(m *rowpb.Chunk, keyColumns int) (c Chunk, err error) {
+	c.Number = int(m.GetNumber())
+	if c.Number < 0 {
+		return Chunk{}, fmt.Errorf("there is no chunk %d", c.Number)
+	}
+	if c.After, err = DecodeKey(m.GetAfter(), keyColumns); err != nil {
+		return Chunk{}, fmt.Errorf("start of chunk %d: %w", c.Number, err)
+	}
+	if c.Upto, err = DecodeKey(m.GetUpto(), keyColumns); err != nil {
+		return Chunk{}, fmt.Errorf("end of chunk %d: %w", c.Number, err)
+	}
+	return c, nil
+}
+
+func planMessage(p *Plan) *rowpb.Plan {
+	if p == nil {
+		return nil
+	}
+	m := &rowpb.Plan{}
+	for i := range p.Where {
+		c := &p.Where[i]
+		m.Where = append(m.Where, &rowpb.Condition{
+			Column: int32(c.Column), ShardIndex: int32(c.Shard.Index), ShardCount: int32(c.Shard.Count),
+			Equal: bytes.Clone(c.Equal), Compare: uint32(c.Compare),
+		})
+	}
+	for i := range p.Output {
+		o := &p.Output[i]
+		m.Output = append(m.Output, &rowpb.Output{From: uint32(o.From), Column: int32(o.Column), Value: bytes.Clone(o.Value)})
+	}
+	return m
+}
+
+// planOf is the plan of a message. Column numbers are left to NewFilter.
+func planOf(m *rowpb.Plan) (*Plan, error) {
+	if m == nil {
+		return nil, nil
+	}
+	p := &Plan{}
+	for i, c := range m.GetWhere() {
+		if c.GetCompare() > uint32(Padded) {
+			return nil, fmt.Errorf("condition %d: there is no comparison %d", i, c.GetCompare())
+		}
+		p.Where = append(p.Where, Condition{
+			Column: int(c.GetColumn()), Shard: Shard{Index: int(c.GetShardIndex()), Count: int(c.GetShardCount())},
+			Equal: c.GetEqual(), Compare: Comparison(c.GetCompare()),
+		})
+	}
+	for i, o := range m.GetOutput() {
+		if o.GetFrom() > uint32(ShardValue) {
+			return nil, fmt.Errorf("output %d: there is no origin %d", i, o.GetFrom())
+		}
+		p.Output = append(p.Output, Output{From: Origin(o.GetFrom()), Column: int(o.GetColumn()), Value: o.GetValue()})
+	}
+	return p, nil
+}

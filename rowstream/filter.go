@@ -1,0 +1,142 @@
+package rowstream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Plan says which rows of a stream go on, and what becomes of their columns. It holds for
+// rows that are read and for rows out of events alike: what SQL alone can decide is pushed
+// into the statement that reads and is not here.
+//
+// The zero value lets every row pass as it is.
+type Plan struct {
+	Where  []Condition // all of them must hold
+	Output []Output    // nil keeps all columns in their order
+}
+
+// A Condition is one test on one column.
+type Condition struct {
+	Column int // of the input, from 0
+
+	// Shard, when its Count is not 0, keeps the rows of one share. Otherwise the column
+	// must be equal to Equal by Compare.
+	Shard Shard
+
+	Equal   []byte // nil is NULL, which is equal to NULL alone
+	Compare Comparison
+}
+
+// An Output is one column of what goes on.
+type Output struct {
+	From   Origin
+	Column int    // of the input, from 0, unless From is FixedValue
+	Value  []byte // for FixedValue; nil is NULL
+}
+
+// An Origin is where an output column's value comes from.
+type Origin uint8
+
+// The origins of output columns.
+const (
+	ColumnValue Origin = iota // a column's value as it is
+	FixedValue                // the same value in each row
+	ShardValue                // the shard key of a column, as a decimal number; see ShardKey
+)
+
+// A Filter applies a plan to row after row and keeps the room that this takes. It is for one
+// goroutine.
+type Filter struct {
+	plan    *Plan
+	columns int
+	row     mysqlwire.TextRow
+	keys    []byte // text of the shard keys of the present row
+}
+
+// NewFilter makes a filter for rows of the given number of columns. A column number out of
+// range is an error.
+func NewFilter(p *Plan, columns int) (*Filter, error) {
+	for i, c := range p.Where {
+		if err := inRange("condition", i, c.Column, columns); err != nil {
+			return nil, err
+		}
+		if c.Shard.Count != 0 && (c.Shard.Index < 1 || c.Shard.Index > c.Shard.Count) {
+			return nil, fmt.Errorf("condition %d: there is no shard %v", i, c.Shard)
+		}
+	}
+	if p.Output != nil && len(p.Output) == 0 {
+		return nil, errors.New("an output of no columns: leave it out to keep all")
+	}
+	keys := 0
+	for i, o := range p.Output {
+		if o.From == FixedValue {
+			continue
+		}
+		if err := inRange("output", i, o.Column, columns); err != nil {
+			return nil, err
+		}
+		if o.From == ShardValue {
+			keys++
+		}
+	}
+	return &Filter{plan: p, columns: columns, keys: make([]byte, 0, keys*len("4294967295"))}, nil
+}
+
+func inRange(what string, i, column, columns int) error {
+	if column < 0 || column >= columns {
+		return fmt.Errorf("%s %d: column number %d is out of range: the rows have %d columns, from 0", what, i, column, columns)
+	}
+	return nil
+}
+
+// Columns is how many columns rows have after the filter.
+func (f *Filter) Columns() int {
+	if f.plan.Output == nil {
+		return f.columns
+	}
+	return len(f.plan.Output)
+}
+
+// Apply reports whether a row goes on, and with which values: views of the row, of the plan
+// and of the filter, valid until the next call. The row must have the number of columns that
+// the filter was made for. It does not allocate.
+func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
+	for i := range f.plan.Where {
+		if c := &f.plan.Where[i]; !c.holds(row[c.Column]) {
+			return nil, false
+		}
+	}
+	if f.plan.Output == nil {
+		return row, true
+	}
+	out, keys := slices.Grow(f.row[:0], len(f.plan.Output)), f.keys[:0]
+	for i := range f.plan.Output {
+		o := &f.plan.Output[i]
+		switch o.From {
+		case FixedValue:
+			out = append(out, o.Value)
+		case ShardValue:
+			from := len(keys)
+			keys = strconv.AppendUint(keys, uint64(ShardKey(row[o.Column])), 10)
+			out = append(out, keys[from:len(keys):len(keys)])
+		default:
+			out = append(out, row[o.Column])
+		}
+	}
+	f.row = out
+	return out, true
+}
+
+func (c *Condition) holds(v []byte) bool {
+	if c.Shard.Count != 0 {
+		return c.Shard.Has(v)
+	}
+	if v == nil || c.Equal == nil {
+		return v == nil && c.Equal == nil
+	}
+	return c.Compare.equal(v, c.Equal)
+}

@@ -1,0 +1,44 @@
+package rowstream
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+var errNullKey = errors.New("a key column is NULL")
+
+// EncodeKey is a key tuple as bytes: length-encoded values, as in a row. A nil tuple, a
+// table's start or end, is nil.
+func EncodeKey(key mysqlwire.TextRow) []byte {
+	if key == nil {
+		return nil
+	}
+	return key.AppendTo([]byte{})
+}
+
+// DecodeKey is the tuple of EncodeKey, for a key of the given number of columns. Nothing of
+// b is kept. What is no such tuple is an error.
+func DecodeKey(b []byte, columns int) (mysqlwire.TextRow, error) {
+	if b == nil {
+		return nil, nil
+	}
+	var view mysqlwire.TextRow
+	if err := view.Decode(b, columns); err != nil {
+		return nil, fmt.Errorf("decode a key of %d columns: %w", columns, err)
+	}
+	return cloneKey(view)
+}
+
+// cloneKey is a tuple with values of its own.
+func cloneKey(view mysqlwire.TextRow) (mysqlwire.TextRow, error) {
+	key := make(mysqlwire.TextRow, len(view))
+	for i, v := range view {
+		if v == nil {
+			return nil, errNullKey
+		}
+		key[i] = append([]byte{}, v...)
+	}
+	return key, nil
+}

@@ -1,0 +1,170 @@
+package rowstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// LoadFormat is the clause that tells LOAD DATA how AppendLoad writes.
+const LoadFormat = `CHARACTER SET binary FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'`
+
+// AppendLoad appends the rows of b as LOAD DATA reads them under LoadFormat: values
+// separated by tabs, rows ended by newlines, NULL as \N. It does not allocate when dst has
+// room.
+//
+// Specification: MySQL "LOAD DATA Statement", Field and Line Handling.
+func AppendLoad(dst []byte, b *Batch) ([]byte, error) {
+	if b.Columns <= 0 {
+		return dst, b.Check()
+	}
+	at := 0
+	for range b.Rows {
+		for i := range b.Columns {
+			v, n := mysqlwire.TextValue(b.Bytes[at:])
+			if n == 0 {
+				return dst, &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+			}
+			at += n
+			if v == nil {
+				dst = append(dst, `\N`...)
+			} else {
+				dst = appendLoadValue(dst, v)
+			}
+			dst = append(dst, '\t')
+		}
+		dst[len(dst)-1] = '\n'
+	}
+	return dst, nil
+}
+
+// appendLoadValue appends a value with tab, newline and backslash escaped.
+func appendLoadValue(dst, v []byte) []byte {
+	for {
+		i := loadSpecial(v)
+		if i < 0 {
+			return append(dst, v...)
+		}
+		dst = append(dst, v[:i]...)
+		dst = append(dst, '\\')
+		switch v[i] {
+		case '\t':
+			dst = append(dst, 't')
+		case '\n':
+			dst = append(dst, 'n')
+		default:
+			dst = append(dst, '\\')
+		}
+		v = v[i+1:]
+	}
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// loadSpecial is where the first tab, newline or backslash is, or -1. It looks at eight
+// bytes at a time.
+func loadSpecial(v []byte) int {
+	i := 0
+	for ; i+8 <= len(v); i += 8 {
+		w := binary.LittleEndian.Uint64(v[i:])
+		if m := zeroBytes(w^'\t'*ones) | zeroBytes(w^'\n'*ones) | zeroBytes(w^'\\'*ones); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for ; i < len(v); i++ {
+		if c := v[i]; c == '\t' || c == '\n' || c == '\\' {
+			return i
+		}
+	}
+	return -1
+}
+
+// zeroBytes has the high bit of the lowest zero byte of w set, and none below it.
+func zeroBytes(w uint64) uint64 { return (w - ones) & ^w & highs }
+
+// AppendQuoted appends v as a literal of bytes, which no character set of connection or
+// column changes, with or without NO_BACKSLASH_ESCAPES: _binary'…' when nothing in v needs an
+// escape, x'…' otherwise. It does not allocate when dst has room.
+func AppendQuoted(dst, v []byte) []byte {
+	if plainLiteral(v) {
+		dst = append(dst, "_binary'"...)
+		dst = append(dst, v...)
+		return append(dst, '\'')
+	}
+	const digits = "0123456789abcdef"
+	dst = append(dst, "x'"...)
+	for _, c := range v {
+		dst = append(dst, digits[c>>4], digits[c&15])
+	}
+	return append(dst, '\'')
+}
+
+// plainLiteral reports whether v means itself between quotes: printable ASCII without quote
+// and backslash.
+func plainLiteral(v []byte) bool {
+	for _, c := range v {
+		if c < ' ' || c > '~' || c == '\'' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendInsert appends one INSERT or REPLACE of as many rows as fit: head, which ends in
+// VALUES, then rows from offset at of b on, until limit bytes or the batch's end. It answers
+// the statement, where the next row starts, and how many rows it took: none when the first
+// does not fit. It does not allocate when dst has room.
+//
+// values wraps the value of each column, such as "(?+0)" with the place marked; a nil entry
+// stands for the bare value. It may be nil.
+func AppendInsert(dst []byte, head string, b *Batch, at, limit int, values []Wrap) (_ []byte, next, rows int, err error) {
+	start := len(dst)
+	dst = append(dst, head...)
+	for at < len(b.Bytes) {
+		mark, from := len(dst), at
+		dst = append(dst, "("...)
+		for i := range b.Columns {
+			v, n := mysqlwire.TextValue(b.Bytes[at:])
+			if n == 0 {
+				return dst[:start], from, 0, &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+			}
+			at += n
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendWrapped(dst, v, values, i)
+		}
+		dst = append(dst, "),"...)
+		if len(dst)-1-start > limit { // the last comma goes
+			dst, at = dst[:mark], from
+			break
+		}
+		rows++
+	}
+	if rows == 0 {
+		return dst[:start], at, 0, nil
+	}
+	return bytes.TrimSuffix(dst, []byte{','}), at, rows, nil
+}
+
+// A Wrap is SQL around a value.
+type Wrap struct{ Before, After string }
+
+func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
+	var w Wrap
+	if i < len(values) {
+		w = values[i]
+	}
+	dst = append(dst, w.Before...)
+	if v == nil {
+		dst = append(dst, "NULL"...)
+	} else {
+		dst = AppendQuoted(dst, v)
+	}
+	return append(dst, w.After...)
+}

@@ -1,0 +1,180 @@
+package rowstream
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+func app(s *testmysql.Server) mysqlconn.Config {
+	return mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password, Capabilities: mysqlwire.CapLocalFiles}
+}
+
+func connect(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
+	t.Helper()
+	c, err := Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// column reads the first column of each row as text.
+func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
+	t.Helper()
+	var got []string
+	if _, err := c.Query(t.Context(), sql, appendTo(&got)); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return got
+}
+
+// chunks cuts a table and reads each chunk; every value is made text.
+func chunks(t *testing.T, server Server, table *Table, bytes int64, o ReadOptions) (cut []Chunk, rows []string) {
+	t.Helper()
+	s, err := server.Snapshot(t.Context(), 1, []*Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r := s.Reader(0)
+	next := Chunk{}
+	for {
+		c, err := r.Cut(t.Context(), table, bytes, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Number != len(cut) {
+			t.Fatalf("chunk %d comes as number %d", len(cut), c.Number)
+		}
+		cut = append(cut, c)
+		if _, err := r.Read(t.Context(), table, c, o, func(b *Batch) error {
+			for _, row := range rowsOf(t, b) {
+				rows = append(rows, fmt.Sprintf("%q", row))
+			}
+			return b.Check()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if c.Upto == nil {
+			return cut, rows
+		}
+		next = Chunk{Number: c.Number + 1, After: c.Upto}
+	}
+}
+
+func TestReadTable(t *testing.T) {
+	cfg := app(testmysql.Start(t))
+	c := connect(t, cfg)
+	exec(t, c, "CREATE OR REPLACE DATABASE described",
+		"CREATE TABLE described.parent (id INT PRIMARY KEY)",
+		"CREATE TABLE described.`a``b é` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, p INT, e ENUM('x','y'), g INT AS (p + 1) STORED, h INT INVISIBLE, v INT AS (p+2) VIRTUAL, FOREIGN KEY f (p) REFERENCES described.parent (id))",
+		"CREATE TRIGGER described.watch BEFORE INSERT ON described.`a``b é` FOR EACH ROW SET NEW.p = 1",
+		"CREATE VIEW described.v AS SELECT 1")
+	table, err := ReadTable(t.Context(), c, "described", "a`b é")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, col := range table.Columns {
+		names = append(names, col.Name)
+	}
+	if diff := cmp.Diff([]string{"id", "p", "e", "h"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if id := table.Columns[0]; !id.Auto || !id.Unsigned || !table.Columns[3].Invisible || table.KeyName != "PRIMARY" || len(table.Triggers) != 1 || len(table.References) != 1 {
+		t.Errorf("%+v", table)
+	}
+	list, set := LoadColumns(table.Columns)
+	if want := "(@v0, `p`, @v2, `h`) SET `id` = @v0, `e` = @v2+0"; list+set != want {
+		t.Errorf("%s, want %s", list+set, want)
+	}
+	if parent, err := ReadTable(t.Context(), c, "described", "parent"); err != nil || len(parent.References) != 1 {
+		t.Errorf("the table that another refers to: %+v, %v", parent, err)
+	}
+	for name, want := range map[string]string{"v": "it is a view", "nothing": ErrNoTable.Error()} {
+		if _, err := ReadTable(t.Context(), c, "described", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSnapshot has writers at work while snapshots are taken in each way: all connections
+// see the same sum.
+func TestSnapshot(t *testing.T) {
+	for name, server := range map[string]*testmysql.Server{"binlog": testmysql.Start(t, testmysql.WithBinlog()), "no binlog": testmysql.Start(t)} {
+		for _, user := range []string{testmysql.RootUser, testmysql.AppUser} {
+			t.Run(name+" as "+user, func(t *testing.T) {
+				cfg := app(server)
+				c := connect(t, cfg)
+				exec(t, c, "CREATE OR REPLACE DATABASE snap", "CREATE TABLE snap.t (id INT PRIMARY KEY, n BIGINT) ENGINE=InnoDB", "INSERT INTO snap.t VALUES (1, 0), (2, 0)")
+				stop, stopped := make(chan struct{}), make(chan error)
+				writer := connect(t, cfg)
+				go func() {
+					for {
+						select {
+						case <-stop:
+							stopped <- nil
+							return
+						default:
+						}
+						if _, err := writer.Exec(t.Context(), "UPDATE snap.t SET n = n + 1"); err != nil {
+							stopped <- err
+							return
+						}
+					}
+				}()
+				table := &Table{Schema: "snap", Name: "t"}
+				cfg.User = user
+				for range 5 {
+					s, err := OpenSnapshot(t.Context(), cfg, 4, []*Table{table})
+					if err != nil {
+						t.Fatal(err)
+					}
+					sums := map[string]bool{}
+					for _, client := range s.clients {
+						sums[column(t, client, "SELECT GROUP_CONCAT(n) FROM snap.t")[0]] = true
+					}
+					if len(sums) != 1 {
+						t.Errorf("by %s the connections see %v", s.How(), sums)
+					}
+					if (s.Position() == "") != (name == "no binlog") && user == testmysql.RootUser {
+						t.Errorf("by %s the position is %q", s.How(), s.Position())
+					}
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+					t.Log(s.How(), s.Position())
+				}
+				close(stop)
+				if err := <-stopped; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// A remoteView is a view that a Service holds. It lives as long as the call that asked for it.
+type remoteView struct {
+	r      *Remote
+	life   context.Context
+	end    context.CancelFunc
+	stream rowpb.Rows_SnapshotClient
+
+	id            uint64
+	how, position string
+}
+
+var _ View = (*remoteView)(nil)
+
+func (v *remoteView) How() string      { return v.how }
+func (v *remoteView) Position() string { return v.position }
+
+// Reader implements View.
+func (v *remoteView) Reader(worker int) Reader { return &remoteReader{v: v, worker: int32(worker)} }
+
+// Close ends the view. The service closes its connections soon after.
+func (v *remoteView) Close() error {
+	v.end()
+	for {
+		if _, err := v.stream.Recv(); err != nil {
+			return nil // what was waited for
+		}
+	}
+}
+
+// during is a context for a call that ends with the view too.
+func (v *remoteView) during(call context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(call)
+	stop := context.AfterFunc(v.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// A remoteReader reads chunks through one of the view's workers, into a message and a batch that
+// it uses again.
+type remoteReader struct {
+	v      *remoteView
+	worker int32
+
+	message rowpb.Batch
+	room    []byte // for batches that come packed
+	batch   Batch
+}
+
+// Cut implements Reader.
+func (r *remoteReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error) {
+	addr := r.v.r.Addr()
+	m, err := r.v.r.rows.Cut(ctx, &rowpb.CutRequest{
+		Snapshot: r.v.id, Worker: r.worker, Table: tableName(t), Bytes: bytes, From: chunkMessage(from),
+	})
+	if err != nil {
+		return Chunk{}, errorOf(ctx, addr, err)
+	}
+	c, err := chunkOf(m.GetChunk(), len(t.Key))
+	if err == nil && c.Number != from.Number {
+		err = fmt.Errorf("the answer is chunk %d", c.Number)
+	}
+	if err != nil {
+		return Chunk{}, fmt.Errorf("%s: cut chunk %d of %s: %w", addr, from.Number, t.FullName(), err)
+	}
+	c.After = from.After
+	return c, nil
+}
+
+// Read implements Reader. A throttle is asked before each batch; what it holds back, the
+// service's flow control holds back at the source.
+func (r *remoteReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+	rows, err = r.read(ctx, t, c, o, each)
+	var remote *remoteError
+	if err != nil && !errors.As(err, &remote) { // what came from there says so itself
+		err = fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
+	}
+	return rows, err
+}
+
+func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+	columns := len(t.Columns)
+	if o.Plan != nil {
+		f, err := NewFilter(o.Plan, columns)
+		if err != nil {
+			return 0, err
+		}
+		columns = f.Columns()
+	}
+	ctx, cancel := r.v.during(call)
+	defer cancel() // ends the stream when it is left before its end
+	stream, err := r.v.r.rows.Read(ctx, &rowpb.ReadRequest{
+		Snapshot: r.v.id, Worker: r.worker, Table: tableName(t), Chunk: chunkMessage(c), Where: o.Where, Plan: planMessage(o.Plan),
+		BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.v.r.o.Compression.message(),
+	})
+	if err != nil {
+		return 0, errorOf(call, r.v.r.Addr(), err)
+	}
+	var handed int64
+	for {
+		r.reset()
+		if err := stream.RecvMsg(&r.message); err != nil {
+			if errors.Is(err, io.EOF) {
+				return rows, nil
+			}
+			return rows, errorOf(call, r.v.r.Addr(), err)
+		}
+		if err := r.open(columns); err != nil {
+			return rows, fmt.Errorf("%s: batch %w", r.v.r.Addr(), err)
+		}
+		handed += int64(r.batch.Rows)
+		if r.message.Read < max(rows, handed) {
+			return rows, fmt.Errorf("%s: batch after %d rows says that %d were read", r.v.r.Addr(), handed, r.message.Read)
+		}
+		rows = r.message.Read
+		if r.batch.Rows == 0 {
+			continue // it tells how many rows there were
+		}
+		if o.Throttle != nil && !o.Throttle.OK() {
+			if err := o.Throttle.Wait(call); err != nil {
+				return rows, err
+			}
+		}
+		if err := each(&r.batch); err != nil {
+			return rows, err
+		}
+	}
+}
+
+// reset empties the message and keeps its room, unless a wide row took it.
+func (r *remoteReader) reset() {
+	const keep = 2 * maxBatchBytes
+	m := &r.message
+	m.Columns, m.Rows, m.Read, m.Unpacked, m.Bytes = 0, 0, 0, 0, m.Bytes[:0]
+	if cap(m.Bytes) > keep {
+		m.Bytes = nil
+	}
+	if cap(r.room) > keep {
+		r.room = nil
+	}
+}
+
+// open makes a batch of the message. It comes from elsewhere and is looked through.
+func (r *remoteReader) open(columns int) (err error) {
+	m := &r.message
+	r.batch.Columns, r.batch.Rows = int(m.Columns), int(m.Rows)
+	if r.batch.Bytes, r.room, err = unpack(m, r.v.r.zstd, r.room, r.v.r.o.MaxMessage); err != nil {
+		return err
+	}
+	if r.batch.Rows > 0 && r.batch.Columns != columns {
+		return fmt.Errorf("has %d columns, want %d", r.batch.Columns, columns)
+	}
+	return r.batch.Check()
+}

@@ -1,0 +1,595 @@
+package rowstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/vtcodec"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// memory is a Server whose tables all have the same shape, and whose rows are made as they are
+// read.
+type memory struct {
+	batch   Batch        // that each read hands on
+	batches int          // so often
+	handed  atomic.Int64 // batches that were taken
+	closed  chan struct{}
+}
+
+var _ Server = (*memory)(nil)
+
+func newMemory(batches int, rows ...mysqlwire.TextRow) *memory {
+	return &memory{batch: *batchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
+}
+
+func (m *memory) Addr() string { return "memory" }
+func (m *memory) Close() error { return nil }
+
+func (m *memory) Describe(_ context.Context, schema, name string) (*Table, error) {
+	t := &Table{Schema: schema, Name: name, Key: []int{0}, KeyName: "PRIMARY", Engine: "InnoDB"}
+	for i := range m.batch.Columns {
+		t.Columns = append(t.Columns, Column{Name: string(rune('a' + i)), Type: "int", FullType: "int"})
+	}
+	return t, nil
+}
+
+func (m *memory) Snapshot(context.Context, int, []*Table) (View, error) { return memoryView{m}, nil }
+
+type memoryView struct{ m *memory }
+
+func (memoryView) How() string         { return "memory" }
+func (memoryView) Position() string    { return "binlog.1 4" }
+func (v memoryView) Reader(int) Reader { return memoryReader(v) }
+func (v memoryView) Close() error      { v.m.closed <- struct{}{}; return nil }
+
+type memoryReader struct{ m *memory }
+
+func (r memoryReader) Cut(_ context.Context, _ *Table, _ int64, from Chunk) (Chunk, error) {
+	return Chunk{Number: from.Number, After: from.After, Upto: mysqlwire.TextRow{[]byte("9")}}, nil
+}
+
+func (r memoryReader) Read(ctx context.Context, _ *Table, _ Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+	if strings.HasPrefix(o.Where, "refuse") {
+		return 0, errors.New(o.Where)
+	}
+	for range r.m.batches {
+		if err := ctx.Err(); err != nil {
+			return rows, err
+		}
+		if err := each(&r.m.batch); err != nil {
+			return rows, err
+		}
+		r.m.handed.Add(1)
+		rows += int64(r.m.batch.Rows)
+	}
+	return rows, nil
+}
+
+// view takes a view of one table.
+func view(t testing.TB, s Server, workers int) (View, *Table) {
+	t.Helper()
+	table, err := s.Describe(t.Context(), "d", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Snapshot(t.Context(), workers, []*Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, table
+}
+
+func TestToken(t *testing.T) {
+	_, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1")), Token: "secret"})
+	for _, token := range []string{"", "other", "secre", "secret ", "secretsecret"} {
+		_, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr, Token: token})
+		if err == nil || !strings.Contains(err.Error(), "wants another token") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	r := open(t, RemoteOptions{Addr: addr, Token: "secret"})
+	v, _ := view(t, r, 1)
+	if v.Position() != "binlog.1 4" || v.How() != "memory" {
+		t.Errorf("%q, %q", v.How(), v.Position())
+	}
+	// Streams are guarded by themselves.
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := rowpb.NewRowsClient(conn).Read(t.Context(), &rowpb.ReadRequest{}, grpc.ForceCodecV2(vtcodec.Codec{}))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a stream without a token: %v", err)
+	}
+}
+
+func TestOpenRemoteFails(t *testing.T) {
+	serverTLS, clientTLS := selfSigned(t)
+	_, plain := serve(t, ServiceOptions{Server: newMemory(1, row("1"))})
+	_, encrypted := serve(t, ServiceOptions{Server: newMemory(1, row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
+	for name, o := range map[string]RemoteOptions{
+		"nobody":         {Addr: "127.0.0.1:1"},
+		"no TLS":         {Addr: plain, TLS: clientTLS},
+		"TLS":            {Addr: encrypted},
+		"who is it":      {Addr: encrypted, TLS: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"too large":      {Addr: plain, MaxMessage: 1 << 40},
+		"no such server": {Addr: "nowhere.invalid:1"},
+	} {
+		if r, err := OpenRemote(t.Context(), o); err == nil {
+			t.Errorf("%s: it opened", name)
+			_ = r.Close()
+		}
+	}
+	if _, err := NewService(ServiceOptions{}); err == nil {
+		t.Error("a service of nothing was made")
+	}
+	if _, err := NewService(ServiceOptions{Server: newMemory(1, row("1")), MaxWorkers: -1}); err == nil {
+		t.Error("a service of -1 workers was made")
+	}
+}
+
+func TestLimits(t *testing.T) {
+	s, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1", "2")), MaxSnapshots: 2, MaxWorkers: 3})
+	r := open(t, RemoteOptions{Addr: addr})
+	first, table := view(t, r, 3)
+	refused := func(want string, workers int, tables ...*Table) {
+		t.Helper()
+		if _, err := r.Snapshot(t.Context(), workers, tables); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
+	refused("a snapshot of 0 workers", 0, table)
+	refused("a snapshot of no tables", 1)
+	refused("it was altered meanwhile", 1, &Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
+	refused("the type blurb are not known", 1, &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
+	second, _ := view(t, r, 1)
+	refused("2 snapshots are open, which is the limit (--max-snapshots)", 1, table)
+	if got := s.Stats().Snapshots; got != 2 {
+		t.Errorf("%d snapshots", got)
+	}
+
+	ctx, reader := t.Context(), first.Reader(0)
+	for want, err := range map[string]error{
+		"table d.other is not of the snapshot":   readErr(ctx, reader, &Table{Schema: "d", Name: "other", Columns: table.Columns}, Chunk{}),
+		"there is no worker 3: the snapshot has": readErr(ctx, first.Reader(3), table, Chunk{}),
+		"there is no worker -1":                  readErr(ctx, first.Reader(-1), table, Chunk{}),
+		"decode a key of 1 columns":              readErr(ctx, reader, table, Chunk{After: row("1", "2")}),
+		"a key column is NULL":                   readErr(ctx, reader, table, Chunk{Upto: row(nil)}),
+		"refuse it":                              whereErr(ctx, reader, table, "refuse it"),
+		"chunks of 0 bytes":                      cutErr(ctx, reader, table, 0, Chunk{}),
+		"there is no chunk -1":                   cutErr(ctx, reader, table, 1, Chunk{Number: -1}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := readErr(ctx, second.Reader(0), table, Chunk{}); err == nil {
+		t.Error("a view that is closed was read")
+	}
+	<-s.o.Server.(*memory).closed
+	stranger := &remoteReader{v: &remoteView{r: r, id: 7, life: ctx}}
+	if err := readErr(ctx, stranger, table, Chunk{}); err == nil || !strings.Contains(err.Error(), "the snapshot has ended") {
+		t.Error(err)
+	}
+}
+
+func readErr(ctx context.Context, r Reader, t *Table, c Chunk) error {
+	_, err := r.Read(ctx, t, c, ReadOptions{}, func(*Batch) error { return nil })
+	return err
+}
+
+func whereErr(ctx context.Context, r Reader, t *Table, where string) error {
+	_, err := r.Read(ctx, t, Chunk{}, ReadOptions{Where: where}, func(*Batch) error { return nil })
+	return err
+}
+
+func cutErr(ctx context.Context, r Reader, t *Table, bytes int64, from Chunk) error {
+	_, err := r.Cut(ctx, t, bytes, from)
+	return err
+}
+
+// TestVanishedClient has a client go away while it reads: its view is closed.
+func TestVanishedClient(t *testing.T) {
+	m := newMemory(1<<30, row(strings.Repeat("x", 1000)))
+	s, addr := serve(t, ServiceOptions{Server: m})
+	r, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, table := view(t, r, 1)
+	_, err = v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return r.Close() })
+	if err == nil {
+		t.Error("a closed connection was read to its end")
+	}
+	<-m.closed
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d snapshots are left", left)
+	}
+}
+
+// TestEndedView ends a view that a stalled client reads.
+func TestEndedView(t *testing.T) {
+	m := newMemory(1<<30, row(strings.Repeat("x", 100_000)))
+	_, addr := serve(t, ServiceOptions{Server: m})
+	r := open(t, RemoteOptions{Addr: addr})
+	v, table := view(t, r, 1)
+	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream goes on after the view's end
+	ended := false
+	_, err := stalled.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error {
+		if !ended {
+			ended = true
+			_ = v.Close()
+			<-m.closed // though nobody reads what is under way
+		}
+		return nil
+	})
+	if err == nil {
+		t.Error("a view that ended was read to its end")
+	}
+}
+
+// TestFlowControl has a slow client: the source is never far ahead of it.
+func TestFlowControl(t *testing.T) {
+	const size = 64 << 10
+	m := newMemory(500, row(strings.Repeat("x", size)))
+	_, addr := serve(t, ServiceOptions{Server: m})
+	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
+	const most = 3*streamWindow/size + 10 // the window, what it may grow by for one message, buffers
+	taken := int64(0)
+	if _, err := v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error {
+		taken++
+		for range 20 {
+			if ahead := m.handed.Load() - taken; ahead > most {
+				t.Fatalf("the source is %d batches ahead", ahead)
+			}
+		}
+		return nil
+	}); err != nil || taken != 500 {
+		t.Errorf("%d batches, %v", taken, err)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	s, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1"))})
+	r := open(t, RemoteOptions{Addr: addr})
+	v, table := view(t, r, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left := s.Drain(ctx); left != 1 {
+		t.Errorf("%d snapshots are left", left)
+	}
+	if _, err := r.Snapshot(t.Context(), 1, []*Table{table}); err == nil || !strings.Contains(err.Error(), "Unavailable: the server is shutting down") {
+		t.Error(err)
+	}
+	if err := readErr(t.Context(), v.Reader(0), table, Chunk{}); err != nil { // what is open goes on
+		t.Error(err)
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d snapshots are left", left)
+	}
+	if got, want := s.Stats(), (ServiceStats{Reads: 1, Rows: 3, Bytes: 6, Sent: 6}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestServiceLog(t *testing.T) {
+	log, err := querylog.New(querylog.Options{RingBytes: 1 << 20, RingRedaction: querylog.RedactLiterals})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1", "it's")), Log: log})
+	v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: Zstd}), 1)
+	if _, err := v.Reader(0).Cut(t.Context(), table, 1, Chunk{Number: 4}); err != nil {
+		t.Error(err)
+	}
+	if err := readErr(t.Context(), v.Reader(0), table, Chunk{Number: 4}); err != nil {
+		t.Error(err)
+	}
+	if err := whereErr(t.Context(), v.Reader(0), table, "refuse 'me'"); err == nil {
+		t.Error("it was not refused")
+	}
+	if err := log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := httptest.NewRecorder()
+	log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?limit=4", nil))
+	var lines []map[string]any
+	for b := range bytes.Lines(got.Body.Bytes()) {
+		var line map[string]any
+		if err := json.Unmarshal(b, &line); err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+		lines = append(lines, line)
+	}
+	for i, want := range []map[string]any{
+		{"call": "describe", "table": "d.t", "code": "OK"},
+		{"call": "cut", "table": "d.t", "code": "OK", "chunk": 4.0},
+		{"call": "read", "table": "d.t", "code": "OK", "chunk": 4.0, "rows": 3.0, "rows_read": 3.0, "bytes": 21.0},
+		{"call": "read", "table": "d.t", "code": "Unknown", "rows": 0.0, "error_text": "refuse '?'"},
+	} {
+		if i >= len(lines) {
+			t.Fatalf("%d lines: %s", len(lines), got.Body)
+		}
+		if lines[i]["kind"] != "rowstream" || lines[i]["client"] == nil || lines[i]["total_ns"] == nil {
+			t.Errorf("line %d: %v", i, lines[i])
+		}
+		for name, v := range want {
+			if lines[i][name] != v {
+				t.Errorf("line %d, %s: %v, want %v", i, name, lines[i][name], v)
+			}
+		}
+	}
+	e := &LogEntry{Call: "read", Table: "d.t", Chunk: 1, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
+	for _, name := range LogFields() {
+		if v := e.FieldValue(name); v.IsText && len(v.Text) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+// impostor answers what it is told to.
+type impostor struct {
+	rowpb.UnimplementedRowsServer
+	table   *rowpb.Table
+	cut     *rowpb.Chunk
+	batches []*rowpb.Batch
+}
+
+func (i *impostor) Describe(context.Context, *rowpb.DescribeRequest) (*rowpb.Table, error) {
+	return i.table, nil
+}
+
+func (i *impostor) Snapshot(_ *rowpb.SnapshotRequest, s rowpb.Rows_SnapshotServer) error {
+	if err := s.Send(&rowpb.SnapshotReply{Id: 1}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return nil
+}
+
+func (i *impostor) Cut(context.Context, *rowpb.CutRequest) (*rowpb.CutReply, error) {
+	return &rowpb.CutReply{Chunk: i.cut}, nil
+}
+
+func (i *impostor) Read(_ *rowpb.ReadRequest, s rowpb.Rows_ReadServer) error {
+	for _, b := range i.batches {
+		if err := s.Send(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestImpostor has a server answer what none of ours would: each answer is refused.
+func TestImpostor(t *testing.T) {
+	i := &impostor{}
+	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
+	rowpb.RegisterRowsServer(g, i)
+	r := open(t, RemoteOptions{Addr: listen(t, withHealth(g)), MaxMessage: 1 << 20})
+	good, err := newMemory(1, row("1", "2")).Describe(t.Context(), "d", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*rowpb.Table){
+		func(m *rowpb.Table) { m.Name = "u" },
+		func(m *rowpb.Table) { m.Key = []int32{2} },
+		func(m *rowpb.Table) { m.Key = []int32{-1} },
+		func(m *rowpb.Table) { m.Columns[0].Type = "blurb" },
+	} {
+		i.table = tableMessage(good)
+		change(i.table)
+		if _, err := r.Describe(t.Context(), "d", "t"); err == nil {
+			t.Errorf("%v was taken", i.table)
+		}
+	}
+	i.table = tableMessage(good)
+	v, table := view(t, r, 1)
+	for _, c := range []*rowpb.Chunk{nil, {Number: 4}, {Number: 5, Upto: []byte{9}}, {Number: 5, Upto: []byte{mysqlwire.MarkLocalInfile}}} {
+		i.cut = c
+		if _, err := v.Reader(0).Cut(t.Context(), table, 1, Chunk{Number: 5}); err == nil {
+			t.Errorf("chunk %v was taken", c)
+		}
+	}
+	rowBytes := batchOf(row("1", "2")).Bytes
+	packed := &rowpb.Batch{Columns: 2, Rows: 1, Read: 1, Bytes: bytes.Clone(rowBytes)}
+	packer, err := newPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack(packed, packer, nil)
+	for name, b := range map[string]*rowpb.Batch{
+		"short":           {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes[:3]},
+		"long":            {Columns: 2, Rows: 1, Read: 1, Bytes: append(rowBytes[:len(rowBytes):len(rowBytes)], 0)},
+		"columns":         {Columns: 1, Rows: 2, Read: 2, Bytes: rowBytes},
+		"negative":        {Columns: 2, Rows: -1, Read: 1, Bytes: rowBytes},
+		"no rows":         {Columns: 2, Read: 1, Bytes: rowBytes},
+		"read too little": {Columns: 2, Rows: 1, Bytes: rowBytes},
+		"not packed":      {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes, Unpacked: 4},
+		"packed size":     {Columns: 2, Rows: 1, Read: 1, Bytes: packed.Bytes, Unpacked: 5},
+		"packed limit":    {Columns: 2, Rows: 1, Read: 1, Bytes: packed.Bytes, Unpacked: 1 << 30},
+		"too large":       {Columns: 2, Rows: 1, Read: 1, Bytes: make([]byte, 2<<20)},
+	} {
+		i.batches = []*rowpb.Batch{{Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes}, b}
+		if err := readErr(t.Context(), v.Reader(0), table, Chunk{}); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+	i.batches = []*rowpb.Batch{packed, {Read: 5}}
+	if rows, err := v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(b *Batch) error { return b.Check() }); rows != 5 || err != nil {
+		t.Errorf("what is right: %d, %v", rows, err)
+	}
+}
+
+// withHealth adds the health service, which clients ask first.
+func withHealth(g *grpc.Server) *grpc.Server {
+	healthpb.RegisterHealthServer(g, health.NewServer())
+	return g
+}
+
+// TestRemoteAllocs reads the same bytes as few rows and as many: both sides together allocate for
+// messages and for none of the rows.
+func TestRemoteAllocs(t *testing.T) {
+	const batches, size = 20, 64 << 10
+	reading := func(b *Batch, c Compression) float64 {
+		m := newMemory(batches, row("1"))
+		m.batch = *b
+		_, addr := serve(t, ServiceOptions{Server: m})
+		v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: c}), 1)
+		defer func() { _ = v.Close() }()
+		r := v.Reader(0)
+		return testing.AllocsPerRun(5, func() {
+			if n, err := r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil }); n != int64(batches*b.Rows) || err != nil {
+				t.Errorf("%d rows, %v", n, err)
+			}
+		})
+	}
+	few, many := batchOf(row("1", strings.Repeat("x", size))), new(Batch)
+	many.Reset(2)
+	for len(many.Bytes) < size {
+		many.AppendRow(row("1", "some text"))
+	}
+	for _, c := range []Compression{NoCompression, Zstd} {
+		base, got := reading(few, c), reading(many, c)
+		t.Logf("%d rows: %v allocations, %d rows: %v", batches, base, batches*many.Rows, got)
+		if perRow := (got - base) / float64(batches*many.Rows); perRow > 0.01 {
+			t.Errorf("%.3f allocations a row", perRow)
+		}
+	}
+}
+
+// FuzzRequests has a service answer requests that no client of ours sends.
+func FuzzRequests(f *testing.F) {
+	table := &rowpb.Table{Schema: "d", Name: "t"}
+	for i, m := range []interface{ MarshalVT() ([]byte, error) }{
+		&rowpb.ReadRequest{Snapshot: 1, Table: table, Chunk: &rowpb.Chunk{Number: 3, After: []byte("\x011"), Upto: []byte("\x012")}, Where: "id > 1", BatchBytes: 1, Compression: 1},
+		&rowpb.ReadRequest{Snapshot: 1, Table: table, Plan: &rowpb.Plan{
+			Where:  []*rowpb.Condition{{Column: 1, ShardIndex: 1, ShardCount: 2}, {Equal: []byte("x"), Compare: 3}},
+			Output: []*rowpb.Output{{From: 1}, {From: 2, Column: 1}, {Column: -1}},
+		}},
+		&rowpb.CutRequest{Snapshot: 1, Worker: -1, Table: table, Bytes: 1, From: &rowpb.Chunk{After: []byte{1, '9'}}},
+		&rowpb.SnapshotRequest{Workers: 1, Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
+	} {
+		b, err := m.MarshalVT()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(i, b)
+	}
+	s, err := NewService(ServiceOptions{Server: newMemory(2, row("1", "2"), row(nil, "3"))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	tables, err := s.checkTables(f.Context(), []*rowpb.Table{tableMessage(must(s.o.Server.Describe(f.Context(), "d", "t")))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s.snapshots[1] = newServed(f.Context(), memoryView{s.o.Server.(*memory)}, 2, tables)
+	f.Fuzz(func(t *testing.T, kind int, data []byte) {
+		var err error
+		var sent []*rowpb.Batch
+		switch kind % 4 {
+		case 0, 1:
+			var m rowpb.ReadRequest
+			if m.UnmarshalVT(data) != nil {
+				return
+			}
+			err = s.Read(&m, fakeReadStream{ctx: t.Context(), sent: &sent})
+		case 2:
+			var m rowpb.CutRequest
+			if m.UnmarshalVT(data) != nil {
+				return
+			}
+			_, err = s.Cut(t.Context(), &m)
+		case 3:
+			var m rowpb.SnapshotRequest
+			if m.UnmarshalVT(data) != nil {
+				return
+			}
+			_, err = s.checkTables(t.Context(), m.GetTables())
+			err = statusOf(err)
+		}
+		if _, ok := status.FromError(err); !ok {
+			t.Errorf("%v is no status", err)
+		}
+		for _, b := range sent {
+			r := remoteReader{v: &remoteView{r: &Remote{o: RemoteOptions{MaxMessage: 1 << 20}, zstd: must(newUnpacker(1 << 20))}}}
+			r.message.Columns, r.message.Rows, r.message.Bytes, r.message.Unpacked = b.Columns, b.Rows, b.Bytes, b.Unpacked
+			if err := r.open(int(b.Columns)); err != nil {
+				t.Errorf("a batch of %d rows that was sent: %v", b.Rows, err)
+			}
+		}
+	})
+}
+
+// FuzzReceived has a client take batches that no service of ours sends.
+func FuzzReceived(f *testing.F) {
+	good := batchOf(row("1", nil), row("", "x"))
+	packed := &rowpb.Batch{Bytes: bytes.Clone(good.Bytes)}
+	pack(packed, must(newPacker()), nil)
+	f.Add(2, int64(2), good.Bytes, uint32(0))
+	f.Add(2, int64(2), packed.Bytes, packed.Unpacked)
+	unpacker := must(newUnpacker(1 << 20))
+	f.Fuzz(func(t *testing.T, columns int, rows int64, data []byte, unpacked uint32) {
+		r := remoteReader{v: &remoteView{r: &Remote{o: RemoteOptions{MaxMessage: 1 << 20}, zstd: unpacker}}}
+		r.message.Columns, r.message.Rows, r.message.Bytes, r.message.Unpacked = int32(columns), rows, data, unpacked
+		if r.open(columns) != nil || r.batch.Rows == 0 {
+			return
+		}
+		if got := rowsOf(t, &r.batch); len(got) != int(rows) {
+			t.Errorf("%d rows, want %d", len(got), rows)
+		}
+		if cap(r.room) > 1<<20+1<<16 {
+			t.Errorf("%d bytes of room", cap(r.room))
+		}
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// fakeReadStream collects what is sent.
+type fakeReadStream struct {
+	grpc.ServerStream
+	ctx  context.Context
+	sent *[]*rowpb.Batch
+}
+
+func (s fakeReadStream) Context() context.Context { return s.ctx }
+
+func (s fakeReadStream) Send(b *rowpb.Batch) error {
+	*s.sent = append(*s.sent, &rowpb.Batch{Columns: b.Columns, Rows: b.Rows, Bytes: bytes.Clone(b.Bytes), Read: b.Read, Unpacked: b.Unpacked})
+	return nil
+}

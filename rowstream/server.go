@@ -1,0 +1,121 @@
+package rowstream
+
+import (
+	"context"
+	"sync"
+
+	"github.com/taredb/tare/mysqlconn"
+)
+
+// A Server is where tables are read: a MySQL-compatible server itself (Direct), or a process
+// beside it that sends the rows on (Remote). It is safe for concurrent use.
+type Server interface {
+	// Addr is the server's address, for people and to tell servers apart.
+	Addr() string
+
+	// Describe tells what a table is.
+	Describe(ctx context.Context, schema, name string) (*Table, error)
+
+	// Snapshot takes one view of the tables for several readers.
+	Snapshot(ctx context.Context, workers int, tables []*Table) (View, error)
+
+	// Close closes the connections that are not a view's.
+	Close() error
+}
+
+// A View is a server's tables as of one moment.
+type View interface {
+	How() string      // by what means it was taken, for people
+	Position() string // of the binary log; empty when the server does not tell
+
+	// Reader is one of the readers, by number from 0. It is for one goroutine.
+	Reader(worker int) Reader
+
+	Close() error
+}
+
+// A Reader cuts and reads chunks, one at a time.
+type Reader interface {
+	// Cut cuts the chunk of the Number and After of from, of about the given bytes. One
+	// reader at a time cuts a table. The last chunk's Upto is nil.
+	Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error)
+
+	// Read reads a chunk's rows in the order of the key and hands them on in batches, which
+	// are valid until the function returns. It answers how many rows the chunk has, of which
+	// the plan may have held some back. Per row it does not allocate.
+	Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error)
+}
+
+// Direct reads over connections of its own to the server. It is safe for concurrent use.
+type Direct struct {
+	cfg mysqlconn.Config
+
+	mu sync.Mutex
+	c  *mysqlconn.Client // for descriptions; nil when it was lost; guarded by mu
+}
+
+var _ Server = (*Direct)(nil)
+
+// OpenDirect connects to a server.
+func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
+	c, err := Connect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Direct{cfg: cfg, c: c}, nil
+}
+
+// Addr is the server's address.
+func (d *Direct) Addr() string { return d.cfg.Addr }
+
+// Describe is ReadTable, over a new connection if the one before was lost meanwhile.
+func (d *Direct) Describe(ctx context.Context, schema, name string) (*Table, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return nil, err
+	}
+	return ReadTable(ctx, d.c, schema, name)
+}
+
+// Ping reports whether the server answers.
+func (d *Direct) Ping(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.connect(ctx)
+}
+
+// connect makes sure that the connection works, or opens a new one.
+func (d *Direct) connect(ctx context.Context) error {
+	if d.c != nil && d.c.Ping(ctx) != nil {
+		_ = d.c.Close() // it is lost
+		d.c = nil
+	}
+	if d.c == nil {
+		c, err := Connect(ctx, d.cfg)
+		if err != nil {
+			return err
+		}
+		d.c = c
+	}
+	return nil
+}
+
+// Snapshot is OpenSnapshot.
+func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*Table) (View, error) {
+	s, err := OpenSnapshot(ctx, d.cfg, workers, tables)
+	if err != nil {
+		return nil, err // a nil *Snapshot would be a View that is not nil
+	}
+	return s, nil
+}
+
+// Close closes the connection for descriptions.
+func (d *Direct) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.c == nil {
+		return nil
+	}
+	return d.c.Close()
+}

@@ -1,0 +1,268 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// matchTries is how often transactions are started anew until all of them stand at the
+	// same place of the binary log.
+	matchTries = 30
+
+	// lockWait is how many seconds a lock on all tables is waited for. While it waits, every
+	// statement that comes later waits behind it, so it gives up soon and tries again.
+	lockWait = 3
+
+	// lockTries is how often a lock is tried for.
+	lockTries = 10
+)
+
+// Errors of servers that say what a user may not do.
+const (
+	errAccessDenied    = 1044
+	errTableDenied     = 1142
+	errSpecificDenied  = 1227
+	errLockWaitTimeout = 1205
+)
+
+// A Snapshot is several connections to one server whose transactions see the same state.
+type Snapshot struct {
+	how      string
+	position string
+	clients  []*mysqlconn.Client
+
+	mu       sync.Mutex
+	chunkers map[*Table]*Chunker
+}
+
+var _ View = (*Snapshot)(nil)
+
+// How says by what means the transactions were made to see the same state, for people.
+func (s *Snapshot) How() string { return s.how }
+
+// Position is where the binary log stood: its file and the position there. It is empty when
+// the server keeps no log or does not say.
+func (s *Snapshot) Position() string { return s.position }
+
+// OpenSnapshot opens n connections whose transactions see the same state of the tables. On
+// the source nothing is changed. Of the ways to do so, the first that the server allows:
+//
+//   - one connection: a transaction of its own, no lock;
+//   - MariaDB with a binary log: transactions are started until all of them stand at the same
+//     place of the log, no lock;
+//   - FLUSH TABLES WITH READ LOCK while the transactions start, milliseconds, given up after
+//     3 s of waiting for it and tried again; needs RELOAD;
+//   - LOCK TABLES … READ on the tables alone while the transactions start.
+func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Table) (_ *Snapshot, err error) {
+	s := &Snapshot{chunkers: make(map[*Table]*Chunker)}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	for range n {
+		c, err := Connect(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		s.clients = append(s.clients, c)
+		if _, err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
+			return nil, err
+		}
+	}
+	for _, way := range []func(context.Context, mysqlconn.Config, []*Table) (bool, error){s.alone, s.matched, s.locked} {
+		done, err := way(ctx, cfg, tables)
+		if err != nil {
+			return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
+		}
+		if done {
+			return s, nil
+		}
+	}
+	panic("BUG: no way to a snapshot")
+}
+
+// Connect opens a connection with the settings that reading and writing rows need.
+func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
+	c, err := mysqlconn.Dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, sql := range []string{Session, "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400"} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
+		}
+	}
+	return c, nil
+}
+
+// start starts the transactions anew.
+func (s *Snapshot) start(ctx context.Context) error {
+	for _, c := range s.clients {
+		if _, err := c.Exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone needs no lock for one connection.
+func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
+	if len(s.clients) != 1 {
+		return false, nil
+	}
+	if err := s.start(ctx); err != nil {
+		return false, err
+	}
+	s.how = "one transaction"
+	var err error
+	s.position, err = snapshotPosition(ctx, s.clients[0])
+	return true, err
+}
+
+// matched starts transactions until all of them stand at the same place of the binary log.
+func (s *Snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
+	for range matchTries {
+		if err := s.start(ctx); err != nil {
+			return false, err
+		}
+		positions := make([]string, len(s.clients))
+		for i, c := range s.clients {
+			var err error
+			if positions[i], err = snapshotPosition(ctx, c); err != nil {
+				return false, err
+			}
+		}
+		if positions[0] == "" {
+			return false, nil
+		}
+		if len(slices.Compact(positions)) == 1 {
+			s.how, s.position = "transactions at the same position of the binary log", positions[0]
+			return true, nil
+		}
+	}
+	return false, nil // too busy: a lock it is
+}
+
+// snapshotPosition is where the binary log stood when the connection's transaction began,
+// as MariaDB knows; empty elsewhere, and without a binary log.
+func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
+	var file, position string
+	_, err := c.Query(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(row mysqlwire.TextRow) error {
+		switch strings.ToLower(string(row[0])) {
+		case "binlog_snapshot_file":
+			file = string(row[1])
+		case "binlog_snapshot_position":
+			position = string(row[1])
+		}
+		return nil
+	})
+	if err != nil || file == "" {
+		return "", err
+	}
+	return file + " " + position, nil
+}
+
+// locked starts the transactions while another connection keeps writers out.
+func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
+	holder, err := Connect(ctx, cfg)
+	if err != nil {
+		return false, err
+	}
+	defer func() { // the lock ends with the connection, whatever happens
+		err = errors.Join(err, holder.Close())
+	}()
+	if _, err := holder.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", lockWait)); err != nil {
+		return false, err
+	}
+	if s.how, err = lock(ctx, holder, tables); err != nil {
+		return false, err
+	}
+	if err := s.start(ctx); err != nil {
+		return false, err
+	}
+	s.position, err = currentPosition(ctx, holder)
+	return true, err
+}
+
+// lock keeps writers out of the tables and says how.
+func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string, err error) {
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.SQLName() + " READ"
+	}
+	for _, way := range []struct{ how, sql string }{
+		{"FLUSH TABLES WITH READ LOCK", "FLUSH TABLES WITH READ LOCK"},
+		{"LOCK TABLES", "LOCK TABLES " + strings.Join(names, ", ")},
+	} {
+		err = tryLock(ctx, c, way.sql)
+		if err == nil {
+			return way.how, nil
+		}
+		var refused *mysqlconn.ServerError
+		if !errors.As(err, &refused) || !denied(refused.Number) {
+			return "", fmt.Errorf("%s: %w; try --workers 1, which needs no lock", way.how, err)
+		}
+	}
+	return "", fmt.Errorf("the user may neither FLUSH TABLES WITH READ LOCK (RELOAD) nor LOCK TABLES: %w; "+
+		"grant one of them or use --workers 1, which needs no lock", err)
+}
+
+func denied(code mysqlwire.Errno) bool {
+	return code == errAccessDenied || code == errTableDenied || code == errSpecificDenied
+}
+
+// tryLock tries for a lock a few times, and lets the others through in between.
+func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
+	for try := 1; ; try++ {
+		_, err := c.Exec(ctx, sql)
+		var refused *mysqlconn.ServerError
+		if !errors.As(err, &refused) || refused.Number != errLockWaitTimeout || try == lockTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
+		}
+	}
+}
+
+// currentPosition is where the binary log stands now, empty when the server keeps none or
+// does not tell the user.
+func currentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
+	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
+		position := ""
+		_, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+			position = string(row[0]) + " " + string(row[1])
+			return nil
+		})
+		var refused *mysqlconn.ServerError
+		switch {
+		case err == nil:
+			return position, nil
+		case !errors.As(err, &refused):
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// Close ends the transactions and closes the connections.
+func (s *Snapshot) Close() error {
+	var all []error
+	for _, c := range s.clients {
+		all = append(all, c.Close())
+	}
+	return errors.Join(all...)
+}

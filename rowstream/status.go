@@ -1,0 +1,95 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// A requestError says that a request is wrong, or comes when it cannot be served.
+type requestError struct {
+	code codes.Code
+	error
+}
+
+func (e *requestError) Unwrap() error { return e.error }
+
+func refuse(code codes.Code, format string, args ...any) error {
+	return &requestError{code, fmt.Errorf(format, args...)}
+}
+
+// statusOf is an error as gRPC sends it: its text, its class, and what the source's server has
+// answered with its number.
+func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err // of gRPC itself
+	}
+	var refused *requestError
+	var server *mysqlconn.ServerError
+	switch {
+	case errors.As(err, &refused):
+		return status.Error(refused.code, err.Error())
+	case errors.As(err, &server):
+		s := status.New(codes.Unknown, err.Error())
+		detailed, e := s.WithDetails(&rowpb.ServerError{Number: uint32(server.Number), State: server.State, Message: server.Message})
+		if e != nil {
+			return s.Err()
+		}
+		return detailed.Err()
+	case errors.Is(err, ErrNoTable):
+		return status.Error(codes.NotFound, err.Error())
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	return status.Error(codes.Unknown, err.Error())
+}
+
+// A remoteError is what the other side has answered, with the error that it had there.
+type remoteError struct {
+	addr  string
+	text  string
+	cause error // nil when it is none that can be told apart
+}
+
+func (e *remoteError) Error() string { return e.addr + ": " + e.text }
+
+func (e *remoteError) Unwrap() error { return e.cause }
+
+// errorOf is the error of a status, which came from the server at addr.
+func errorOf(ctx context.Context, addr string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	s := status.Convert(err)
+	e := &remoteError{addr: addr, text: s.Message()}
+	for _, d := range s.Details() {
+		if m, ok := d.(*rowpb.ServerError); ok {
+			e.cause = &mysqlconn.ServerError{Number: mysqlwire.Errno(m.GetNumber()), State: m.GetState(), Message: m.GetMessage()}
+			return e
+		}
+	}
+	switch s.Code() {
+	case codes.NotFound:
+		e.cause = ErrNoTable
+	case codes.Unauthenticated:
+		e.text = "the server wants another token: " + e.text
+	case codes.Unavailable, codes.ResourceExhausted, codes.Unimplemented:
+		e.text = s.Code().String() + ": " + e.text
+	}
+	return e
+}

@@ -1,0 +1,195 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Table is a table's description at one moment.
+type Table struct {
+	Schema, Name string
+	Columns      []Column // that are read: generated ones are not among them
+	Key          []int    // the columns of the key that orders the rows, as numbers in Columns
+	KeyName      string   // of its index, "PRIMARY" for the primary key
+	Create       string   // the text of SHOW CREATE TABLE
+	Engine       string
+	Triggers     []string // names of its triggers
+	References   []string // names of its foreign keys, and of others' that refer to it
+
+	RowsEstimate  int64 // the server's guess
+	BytesEstimate int64 // the server's guess, without indexes
+}
+
+// FullName is the table's name with its schema, for people.
+func (t *Table) FullName() string { return t.Schema + "." + t.Name }
+
+// SQLName is the table's name with its schema, for statements.
+func (t *Table) SQLName() string { return Ident(t.Schema) + "." + Ident(t.Name) }
+
+// Session are the settings that each connection which reads or writes rows must have: times
+// in UTC, bytes as they are, and no rule that refuses what another server has accepted.
+const Session = `SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',` +
+	` character_set_client = utf8mb4, character_set_connection = utf8mb4, character_set_results = NULL`
+
+// ErrNoTable says that there is no such table, or none that the user may see.
+var ErrNoTable = errors.New("there is no such table, or the user may not see it")
+
+// ParseTable splits "schema.table".
+func ParseTable(text string) (schema, name string, err error) {
+	schema, name, ok := strings.Cut(text, ".")
+	if !ok || schema == "" || name == "" || strings.Contains(name, ".") {
+		return "", "", fmt.Errorf("table %q is not of the form schema.table", text)
+	}
+	return schema, name, nil
+}
+
+// ReadTable describes a table over a connection with the Session settings.
+func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
+	t := &Table{Schema: schema, Name: name}
+	for _, step := range []func(context.Context, *mysqlconn.Client) error{
+		t.readTable, t.readColumns, t.readKey, t.readTriggers, t.readReferences, t.readCreate,
+	} {
+		if err := step(ctx, c); err != nil {
+			return nil, fmt.Errorf("describe table %s: %w", t.FullName(), err)
+		}
+	}
+	return t, nil
+}
+
+// where is the condition that a row of an information_schema view is about the table.
+func (t *Table) where() string {
+	return "TABLE_SCHEMA = " + schemaText(t.Schema) + " AND TABLE_NAME = " + schemaText(t.Name)
+}
+
+// schemaText is a name as a literal that compares to the names in information_schema.
+func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
+
+func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
+	kind := ""
+	_, err := c.Query(ctx, "SELECT TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE "+t.where(),
+		func(row mysqlwire.TextRow) error {
+			kind = string(row[0])
+			t.Engine = string(row[1])
+			t.RowsEstimate, _ = strconv.ParseInt(string(row[2]), 10, 64)
+			t.BytesEstimate, _ = strconv.ParseInt(string(row[3]), 10, 64)
+			return nil
+		})
+	switch {
+	case err != nil:
+		return err
+	case kind == "":
+		return ErrNoTable
+	case kind != "BASE TABLE":
+		return fmt.Errorf("it is a %s: only base tables have rows of their own", strings.ToLower(kind))
+	}
+	return nil
+}
+
+func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, EXTRA"+
+		" FROM information_schema.COLUMNS WHERE "+t.where()+" ORDER BY ORDINAL_POSITION",
+		func(row mysqlwire.TextRow) error {
+			extra := strings.ToUpper(string(row[6]))
+			col := Column{
+				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: string(row[2]),
+				Charset: string(row[3]), Collation: string(row[4]), Nullable: string(row[5]) == "YES",
+				Unsigned:  strings.Contains(string(row[2]), "unsigned"),
+				Generated: strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT"),
+				Invisible: strings.Contains(extra, "INVISIBLE"),
+				Auto:      strings.Contains(extra, "AUTO_INCREMENT"),
+			}
+			if col.Generated {
+				return nil
+			}
+			t.Columns = append(t.Columns, col)
+			return nil
+		})
+	for i := range t.Columns {
+		if err == nil {
+			err = t.Columns[i].known()
+		}
+	}
+	return err
+}
+
+// readKey chooses the index that orders the rows: the primary key, or else a unique one of
+// whole columns that are never NULL.
+func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
+	type index struct {
+		name    string
+		columns []int
+		usable  bool
+	}
+	var indexes []*index
+	_, err := c.Query(ctx, "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE, NON_UNIQUE FROM information_schema.STATISTICS WHERE "+
+		t.where()+" ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX",
+		func(row mysqlwire.TextRow) error {
+			name := string(row[0])
+			if len(indexes) == 0 || indexes[len(indexes)-1].name != name {
+				indexes = append(indexes, &index{name: name, usable: string(row[5]) == "0" && string(row[4]) == "BTREE"})
+			}
+			x := indexes[len(indexes)-1]
+			i := t.column(string(row[1]))
+			if i < 0 || row[2] != nil || string(row[3]) == "YES" || !t.Columns[i].keyable() {
+				x.usable = false
+				return nil
+			}
+			x.columns = append(x.columns, i)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, x := range indexes {
+		if x.usable {
+			t.Key, t.KeyName = x.columns, x.name
+			return nil
+		}
+	}
+	return nil
+}
+
+// column is the number of the column of that name, or -1.
+func (t *Table) column(name string) int {
+	for i := range t.Columns {
+		if strings.EqualFold(t.Columns[i].Name, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *Table) readTriggers(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = "+
+		schemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+schemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
+	return err
+}
+
+func (t *Table) readReferences(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SELECT DISTINCT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME, '.', CONSTRAINT_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS"+
+		" WHERE CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND TABLE_NAME = "+schemaText(t.Name)+
+		" OR UNIQUE_CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND REFERENCED_TABLE_NAME = "+schemaText(t.Name)+" ORDER BY 1", appendTo(&t.References))
+	return err
+}
+
+func (t *Table) readCreate(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SHOW CREATE TABLE "+t.SQLName(), func(row mysqlwire.TextRow) error {
+		t.Create = string(row[1])
+		return nil
+	})
+	return err
+}
+
+// appendTo collects the first column of each row.
+func appendTo(list *[]string) func(mysqlwire.TextRow) error {
+	return func(row mysqlwire.TextRow) error {
+		*list = append(*list, string(row[0]))
+		return nil
+	}
+}
