@@ -1,0 +1,290 @@
+package copier
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// A breaker stands before a server and breaks one connection: at the given write of the
+// client, counted over all connections, before the server has got it or after the server has
+// answered it.
+type breaker struct {
+	backend string
+	at      int64
+	applied bool
+
+	writes atomic.Int64
+	broken atomic.Bool
+	all    sync.WaitGroup
+	l      net.Listener
+}
+
+func newBreaker(t *testing.T, backend string, at int64, applied bool) *breaker {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &breaker{backend: backend, at: at, applied: applied, l: l}
+	b.all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b.all.Go(func() { b.serve(c) })
+		}
+	})
+	t.Cleanup(b.close)
+	return b
+}
+
+func (b *breaker) close() {
+	_ = b.l.Close()
+	b.all.Wait()
+}
+
+func (b *breaker) serve(client net.Conn) {
+	server, err := net.Dial("tcp", b.backend)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	drop := make(chan struct{})
+	b.all.Go(func() { // answers
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := server.Read(buf)
+			select {
+			case <-drop: // the answer that the client will never see
+				_ = client.Close()
+				_ = server.Close()
+				return
+			default:
+			}
+			if n > 0 {
+				if _, err := client.Write(buf[:n]); err != nil {
+					break
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		_ = client.Close()
+		_ = server.Close()
+	})
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := client.Read(buf)
+		if n > 0 {
+			if b.writes.Add(1) == b.at {
+				b.broken.Store(true)
+				if !b.applied {
+					break
+				}
+				close(drop)
+			}
+			if _, err := server.Write(buf[:n]); err != nil {
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = client.Close()
+	if !b.broken.Load() || !b.applied {
+		_ = server.Close()
+	}
+}
+
+// TestBrokenWrites breaks the connection to the target at each of its writes in turn, in both
+// ways. A copy goes on by itself or is run again; either way the target is exact.
+func TestBrokenWrites(t *testing.T) {
+	p := newPair(t, "broken")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_120", "ANALYZE TABLE a")
+	const firstWrites = 16 // within which a copy has created all that it creates
+	for _, applied := range []bool{false, true} {
+		for at := int64(1); ; at++ {
+			if at <= firstWrites {
+				sqlExec(t, p.target, "DROP DATABASE IF EXISTS broken", "DROP DATABASE IF EXISTS _tare")
+			} else { // what the first writes create is there; dropping it is what takes long
+				sqlExec(t, p.target, "DROP TABLE IF EXISTS broken.a", "DELETE FROM _tare.copy_table", "DELETE FROM _tare.copy_chunk")
+			}
+			b := newBreaker(t, p.to.Addr, at, applied)
+			o := p.options("a")
+			o.To.Addr = b.l.Addr().String()
+			o.Workers, o.ChunkBytes, o.Patience = 1, 4096, 5*time.Second
+			_, err := Run(t.Context(), o)
+			if err != nil {
+				if !b.broken.Load() {
+					t.Fatalf("write %d, applied %v: %v", at, applied, err)
+				}
+				if _, err = Run(t.Context(), o); err != nil {
+					t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
+				}
+			}
+			p.same(t, "a")
+			if t.Failed() {
+				t.Fatalf("write %d, applied %v", at, applied)
+			}
+			broken := b.broken.Load()
+			b.close()
+			if !broken {
+				if at < 30 {
+					t.Errorf("only %d writes were broken", at-1)
+				}
+				break
+			}
+		}
+	}
+}
+
+// childEnv makes the test binary copy instead of testing, by a childOptions.
+const childEnv = "TARE_COPIER_CHILD"
+
+type childOptions struct {
+	From, To   string
+	Wire       string // address of a rowstream.Service to read from instead of From
+	Table      TableSpec
+	Workers    int
+	ChunkBytes int64
+}
+
+// child is the copier as a process of its own, which says what it does.
+func child() int {
+	var c childOptions
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &c); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	config := func(addr string) mysqlconn.Config {
+		return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password}
+	}
+	o := Options{From: FromServer(config(c.From)), To: config(c.To), Tables: []TableSpec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
+	if c.Wire != "" {
+		o.From = FromRemote(rowstream.RemoteOptions{Addr: c.Wire})
+	}
+	var mu sync.Mutex
+	o.Observe = func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(e.Kind, e.Chunk)
+	}
+	if _, err := Run(context.Background(), o); err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	return 0
+}
+
+// TestKilled kills the copier, its connections to the source and to the target at random
+// moments, and runs it again until it is through: the target is exact.
+func TestKilled(t *testing.T) {
+	p := newPair(t, "killed")
+	sqlExec(t, p.source,
+		"CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(200), KEY k (c))",
+		"INSERT INTO a SELECT seq, REPEAT(CONCAT('row ', seq), 10) FROM seq_1_to_20000", "ANALYZE TABLE a",
+	)
+	wire, err := overTheWire(t, root(p.from), rowstream.NoCompression)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = wire.Close() }()
+	rnd := newRand(7)
+	for round := range 6 {
+		sqlExec(t, p.target, "DROP DATABASE IF EXISTS killed", "DROP DATABASE IF EXISTS _tare")
+		o := childOptions{
+			From: p.from.Addr, To: p.to.Addr, Table: TableSpec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,
+		}
+		if round%2 == 1 {
+			o.Wire = strings.TrimPrefix(wire.Addr(), "tare://")
+		}
+		for attempt := 0; ; attempt++ {
+			if attempt > 60 {
+				t.Fatalf("round %d: not through after %d runs", round, attempt)
+			}
+			if p.runChild(t, o, rnd, attempt < 8) {
+				break
+			}
+		}
+		p.same(t, "a")
+	}
+}
+
+// runChild runs a copy in a process of its own and disturbs it after some of its events. It
+// reports whether the copy came to its end.
+func (p *pair) runChild(t *testing.T, o childOptions, rnd *rand.Rand, disturb bool) bool {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	after := rnd.IntN(25)
+	lines := bufio.NewScanner(out)
+	var said []string
+	for n := 0; lines.Scan(); n++ {
+		said = append(said, lines.Text())
+		if !disturb || n != after {
+			continue
+		}
+		switch rnd.IntN(3) {
+		case 0:
+			_ = cmd.Process.Kill()
+		case 1:
+			killConnections(t, p.source)
+		case 2:
+			killConnections(t, p.target)
+		}
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if err != nil && !disturb && !strings.Contains(strings.Join(said, "\n"), "another tare copy") {
+		t.Fatalf("undisturbed: %v\n%s", err, strings.Join(said, "\n"))
+	}
+	return err == nil
+}
+
+// killConnections kills all connections to a server but the test's own.
+func killConnections(t *testing.T, c *mysqlconn.Client) {
+	t.Helper()
+	for _, id := range read(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Daemon' AND USER NOT IN ('system user', 'event_scheduler')") {
+		n, err := strconv.Atoi(strings.Trim(id, `["]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Exec(t.Context(), fmt.Sprintf("KILL %d", n)) // it may be gone by itself
+	}
+}

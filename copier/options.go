@@ -1,0 +1,153 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/tick"
+)
+
+const (
+	// DefaultWorkers is how many chunks are copied at once. A server that inserts is the
+	// limit long before the copier is.
+	DefaultWorkers = 4
+
+	// DefaultChunkBytes is about how many bytes of rows one transaction writes: enough that
+	// transactions do not show, little enough to be repeated and rolled back quickly.
+	DefaultChunkBytes = 16 << 20
+
+	// DefaultPatience is how long a target that went away is waited for.
+	DefaultPatience = time.Minute
+
+	// DefaultStateSchema is where the target keeps what was copied.
+	DefaultStateSchema = "_tare"
+)
+
+// Options say what is copied, from where and how.
+type Options struct {
+	// From opens the side that rows are read from; see FromServer and FromRemote.
+	From func(context.Context) (rowstream.Server, error)
+
+	To     mysqlconn.Config
+	Tables []TableSpec
+
+	Workers     int           // 0: DefaultWorkers
+	ChunkBytes  int64         // 0: DefaultChunkBytes
+	Patience    time.Duration // 0: DefaultPatience
+	StateSchema string        // empty: DefaultStateSchema
+
+	// KeepIndexes leaves secondary indexes in place while rows are copied. Otherwise an
+	// empty target table loses those that are not unique, and gets them back afterwards.
+	KeepIndexes bool
+
+	// Restart forgets what an earlier run has copied and empties the target tables.
+	Restart bool
+
+	// MayGoOn is asked before each row whether reading may go on, at most once a tick of the
+	// process' clock; nil: it may.
+	MayGoOn func() bool
+
+	// Observe is told of each event, by several goroutines at once; nil: nobody is.
+	Observe func(Event)
+}
+
+// Validate fills in defaults and says what is wrong with o, if anything.
+func (o *Options) Validate() error {
+	setDefault(&o.Workers, DefaultWorkers)
+	setDefault(&o.ChunkBytes, DefaultChunkBytes)
+	setDefault(&o.Patience, DefaultPatience)
+	setDefault(&o.StateSchema, DefaultStateSchema)
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	for i := range o.Tables {
+		o.Tables[i].defaults()
+	}
+	switch {
+	case o.From == nil:
+		return errors.New("no server to copy from")
+	case len(o.Tables) == 0:
+		return errors.New("no tables to copy")
+	case o.Workers < 0 || o.Workers > 256:
+		return fmt.Errorf("%d workers: use 1 to 256", o.Workers)
+	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
+		return fmt.Errorf("chunks of %d bytes: use 1 KiB to 1 GiB", o.ChunkBytes)
+	}
+	targets := make(map[string]bool)
+	for i := range o.Tables {
+		t := &o.Tables[i]
+		if targets[t.target()] {
+			return fmt.Errorf("two tables go to %s", t.target())
+		}
+		targets[t.target()] = true
+	}
+	return o.To.Validate()
+}
+
+// FromServer reads over connections to the server itself.
+func FromServer(cfg mysqlconn.Config) func(context.Context) (rowstream.Server, error) {
+	return func(ctx context.Context) (rowstream.Server, error) {
+		d, err := rowstream.OpenDirect(ctx, cfg)
+		if err != nil {
+			return nil, err // a nil *Direct would be a Server that is not nil
+		}
+		return d, nil
+	}
+}
+
+// FromRemote reads what a rowstream.Service serves.
+func FromRemote(o rowstream.RemoteOptions) func(context.Context) (rowstream.Server, error) {
+	return func(ctx context.Context) (rowstream.Server, error) {
+		s, err := rowstream.OpenRemote(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// throttle makes a throttle for one worker, nil when there is nothing to ask.
+func (o *Options) throttle() *tick.Throttle {
+	if o.MayGoOn == nil {
+		return nil
+	}
+	return tick.NewThrottle(tick.Process(), o.MayGoOn)
+}
+
+// An EventKind says what happened.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventSnapshot EventKind = "snapshot" // the source's view was taken; Text says how and where
+	EventTable    EventKind = "table"    // a table is begun, or gone on with: Chunks and Rows were copied before
+	EventChunk    EventKind = "chunk"    // a chunk is in the target: its Rows and Bytes
+	EventRetry    EventKind = "retry"    // a chunk's transaction is repeated; Text says why
+	EventIndexes  EventKind = "indexes"  // the indexes that were left out are being built; Text names them
+	EventDone     EventKind = "done"     // a table is finished
+)
+
+// An Event is something that people or programs who watch a copy want to know.
+type Event struct {
+	Kind  EventKind `json:"event"`
+	Table string    `json:"table,omitempty"` // in the source
+	Chunk int       `json:"chunk"`           // number of the chunk, from 0
+	Rows  int64     `json:"rows"`
+	Bytes int64     `json:"bytes"` // of rows as they are read
+
+	Chunks       int   `json:"chunks,omitempty"`        // with table: copied before
+	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
+
+	Text string `json:"text,omitempty"`
+}

@@ -1,0 +1,223 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A table is what a run knows of one of its tables.
+type table struct {
+	spec   *TableSpec
+	source *rowstream.Table
+	plan   *rowstream.Plan
+	target target
+	state  *tableState // nil when nothing is known yet
+	create string      // CREATE TABLE for the target; empty when the table is there
+	later  []index     // secondary indexes that are built after the rows
+}
+
+// describe reads a table at both sides and refuses what cannot be copied well, before any
+// row moves. It changes nothing.
+func describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, o *Options, spec *TableSpec) (*table, error) {
+	source, err := from.Describe(ctx, spec.Schema, spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{spec: spec, source: source, target: target{spec: spec}}
+	if err := suitable(source); err != nil {
+		return nil, err
+	}
+	if t.plan, t.target.columns, err = spec.plan(source); err != nil {
+		return nil, err
+	}
+	there, err := rowstream.ReadTable(ctx, to, spec.ToSchema, spec.ToName)
+	switch {
+	case errors.Is(err, rowstream.ErrNoTable):
+		if len(spec.Columns) > 0 {
+			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.target())
+		}
+		t.create, err = createIn(source.Create, spec.targetSQL())
+		there = source
+	case err == nil:
+		err = t.accept(there)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", spec.source(), err)
+	}
+	if !o.KeepIndexes {
+		t.later = secondaryIndexes(there)
+	}
+	return t, nil
+}
+
+// suitable refuses tables whose rows could not be copied exactly.
+func suitable(t *rowstream.Table) error {
+	switch {
+	case t.Engine != "InnoDB":
+		return fmt.Errorf("table %s is kept by %s, which has no consistent view to read from while it is written: "+
+			"ALTER TABLE %s ENGINE=InnoDB, or dump it while nobody writes", t.FullName(), t.Engine, t.SQLName())
+	case len(t.Key) == 0:
+		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count): "+
+			"its rows cannot be told apart when a copy goes on; add a key", t.FullName())
+	case len(t.References) > 0:
+		return fmt.Errorf("table %s has or is referred to by foreign keys (%s): the target could hold rows that break them while they are copied; "+
+			"drop them on the source's copy of the schema, or create the target table without them", t.FullName(), strings.Join(t.References, ", "))
+	}
+	return nil
+}
+
+// accept checks that a table in the target can take the rows.
+func (t *table) accept(there *rowstream.Table) error {
+	source := *t.source
+	if len(t.spec.Columns) > 0 { // compare what is copied
+		source.Columns, source.Key = t.target.columns, nil
+		wanted := make(map[string]bool)
+		for i := range source.Columns {
+			wanted[strings.ToLower(source.Columns[i].Name)] = true
+		}
+		narrowed := *there
+		narrowed.Columns, narrowed.Key = nil, nil
+		for _, c := range there.Columns {
+			if wanted[strings.ToLower(c.Name)] {
+				narrowed.Columns = append(narrowed.Columns, c)
+			}
+		}
+		there = &narrowed
+	}
+	if d := differences(&source, there); len(d) > 0 {
+		return fmt.Errorf("the target's %s differs:\n  %s", t.spec.target(), strings.Join(d, "\n  "))
+	}
+	if len(there.Triggers) > 0 {
+		return fmt.Errorf("the target's %s has triggers (%s), which would change rows as they are written: drop them and create them again afterwards",
+			t.spec.target(), strings.Join(there.Triggers, ", "))
+	}
+	if there.Engine != "" && there.Engine != "InnoDB" {
+		return fmt.Errorf("the target's %s is kept by %s: without transactions the copy could not go on after a crash; ALTER TABLE it to InnoDB", t.spec.target(), there.Engine)
+	}
+	return nil
+}
+
+// lockTargets keeps other copies away from the target tables as long as the connection lives.
+func lockTargets(ctx context.Context, c *mysqlconn.Client, tables []*table) error {
+	for _, t := range tables {
+		got := ""
+		// Names of locks have at most 64 characters in MySQL.
+		if _, err := c.Query(ctx, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1("+literal(t.spec.target())+")), 0)", func(row mysqlwire.TextRow) error {
+			got = string(row[0])
+			return nil
+		}); err != nil {
+			return fmt.Errorf("lock %s in the target: %w", t.spec.target(), err)
+		}
+		if got != "1" {
+			return fmt.Errorf("another tare copy is at work on %s: wait for it, or stop it; a killed one lets go as soon as the server notices", t.spec.target())
+		}
+	}
+	return nil
+}
+
+// begin brings state and target table to where rows can be written: what an earlier run left
+// is gone on with, and a table that is new is created and noted.
+func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, position string) error {
+	if t.state == nil {
+		if err := t.createTarget(ctx, c); err != nil {
+			return err
+		}
+		if err := t.mustBeEmpty(ctx, c); err != nil {
+			return err
+		}
+		if err := s.begin(ctx, c, t.spec, from, position, t.later); err != nil {
+			return err
+		}
+		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, indexes: t.later}
+	}
+	for _, k := range t.state.chunks {
+		if k.copied {
+			return nil
+		}
+	}
+	if len(t.state.indexes) == 0 || len(t.later) == 0 || t.state.phase != copying {
+		return nil
+	}
+	if _, err := c.Exec(ctx, dropIndexes(t.spec.targetSQL(), t.later)); err != nil {
+		return fmt.Errorf("drop the secondary indexes of %s, to be built again after the rows: %w; --keep-indexes leaves them alone", t.spec.target(), err)
+	}
+	return nil
+}
+
+func (t *table) createTarget(ctx context.Context, c *mysqlconn.Client) error {
+	if t.create == "" {
+		return nil
+	}
+	for _, sql := range []string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(t.spec.ToSchema), t.create} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("create %s in the target: %w; or create it yourself and run the same command again", t.spec.target(), err)
+		}
+	}
+	return nil
+}
+
+func (t *table) mustBeEmpty(ctx context.Context, c *mysqlconn.Client) error {
+	found := false
+	if _, err := c.Query(ctx, "SELECT 1 FROM "+t.spec.targetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
+		found = true
+		return nil
+	}); err != nil {
+		return fmt.Errorf("look into %s in the target: %w", t.spec.target(), err)
+	}
+	if found {
+		return fmt.Errorf("the target's %s has rows already, which no earlier copy is known to have written: empty it, or use --restart, which does", t.spec.target())
+	}
+	return nil
+}
+
+// recall reads what an earlier run left, or forgets it when that is asked for.
+func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s state, from string) (err error) {
+	if o.Restart {
+		if t.create == "" {
+			if _, err := c.Exec(ctx, "TRUNCATE TABLE "+t.spec.targetSQL()); err != nil {
+				return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
+			}
+		}
+		return s.forget(ctx, c, t.spec)
+	}
+	t.state, err = s.load(ctx, c, t.spec, len(t.source.Key))
+	if err != nil || t.state == nil {
+		return err
+	}
+	switch {
+	case t.create != "":
+		return fmt.Errorf("an earlier copy to %s is noted in the target, but the table is gone: use --restart", t.spec.target())
+	case t.state.spec != t.spec.text():
+		return fmt.Errorf("an earlier copy to %s was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to go on, or use --restart to begin anew", t.spec.target(), t.state.spec, t.spec.text())
+	case t.state.source != from:
+		return fmt.Errorf("an earlier copy to %s came from %s, not from %s: repeat its command to go on, or use --restart to begin anew", t.spec.target(), t.state.source, from)
+	}
+	return nil
+}
+
+// buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER.
+func (t *table) buildIndexes(ctx context.Context, c *mysqlconn.Client) error {
+	if len(t.state.indexes) == 0 {
+		return nil
+	}
+	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
+	if err != nil {
+		return err
+	}
+	have := secondaryIndexes(there)
+	missing := slices.DeleteFunc(slices.Clone(t.state.indexes), func(x index) bool { return slices.Contains(have, x) })
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := c.Exec(ctx, addIndexes(t.spec.targetSQL(), missing)); err != nil {
+		return fmt.Errorf("build the secondary indexes of %s: %w; run the same command again: it goes on from here", t.spec.target(), err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package copier
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestRefusals has everything that is said before any row moves, and leaves nothing behind.
+func TestRefusals(t *testing.T) {
+	p := newPair(t, "refused")
+	sqlExec(t, p.source,
+		"CREATE TABLE nokey (id INT)",
+		"CREATE TABLE enumkey (e ENUM('a','b') PRIMARY KEY)",
+		"CREATE TABLE parent (id INT PRIMARY KEY)",
+		"CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY f (p) REFERENCES parent (id))",
+		"CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE=MyISAM",
+		"CREATE VIEW view AS SELECT 1",
+		"CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4",
+		"INSERT INTO plain VALUES (1, 'x', 2)")
+	sqlExec(t, p.target, "CREATE DATABASE refused", "USE refused")
+	plain := func(change func(*Options)) Options {
+		o := p.options("plain")
+		change(&o)
+		return o
+	}
+	tests := []struct {
+		name    string
+		o       Options
+		target  string // made there before
+		want    string
+		changes bool // the state's tables are made before it can tell
+	}{
+		{"no key", p.options("nokey"), "", "table refused.nokey has no primary key", false},
+		{"a key of enum", p.options("enumkey"), "", "ENUM, SET and JSON do not count", false},
+		{"foreign key", p.options("child"), "", "has or is referred to by foreign keys (refused.child.", false},
+		{"referred to", p.options("parent"), "", "has or is referred to by foreign keys", false},
+		{"engine", p.options("myisam"), "", "is kept by MyISAM", false},
+		{"view", p.options("view"), "", "it is a view", false},
+		{"missing", p.options("nothing"), "", "there is no such table", false},
+		{"narrower", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(9), b INT NOT NULL) CHARACTER SET utf8mb4", "column a is varchar(10) in the source and varchar(9) in the target", false},
+		{"charset", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET latin1", "character set utf8mb4 in the source and latin1", false},
+		{"nullable", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT) CHARACTER SET utf8mb4", "column b may be NULL in one", false},
+		{"more columns", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL, c INT) CHARACTER SET utf8mb4", "column c is missing in the source", false},
+		{"fewer columns", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10)) CHARACTER SET utf8mb4", "column b is missing in the target", false},
+		{"another key", p.options("plain"), "CREATE TABLE plain (id INT, a VARCHAR(10), b INT NOT NULL PRIMARY KEY) CHARACTER SET utf8mb4", "ordered by the key", false},
+		{"triggers", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; CREATE TRIGGER tr BEFORE INSERT ON plain FOR EACH ROW SET NEW.b = 0", "has triggers (tr)", false},
+		{"rows", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "has rows already", true},
+		{"a column that is none", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"nix", "nix"}} }), "", "table refused.plain has no column nix", false},
+		{"columns without a table", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}} }), "", "create it first", false},
+		{"itself", plain(func(o *Options) { o.To = root(p.from) }), "", "would be copied onto itself", false},
+		{"a condition", plain(func(o *Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sqlExec(t, p.target, "DROP TABLE IF EXISTS plain", "DROP DATABASE IF EXISTS _tare")
+			for sql := range strings.SplitSeq(tt.target, "; ") {
+				if sql != "" {
+					sqlExec(t, p.target, sql)
+				}
+			}
+			before := read(t, p.target, "SHOW DATABASES")
+			_, err := Run(t.Context(), tt.o)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if diff := cmp.Diff(before, read(t, p.target, "SHOW DATABASES")); diff != "" && !tt.changes {
+				t.Errorf("the target changed: %s", diff)
+			}
+		})
+	}
+}
+
+// TestGoingOn has what a run says when an earlier one was of something else, and what
+// --restart does about it.
+func TestGoingOn(t *testing.T) {
+	p := newPair(t, "again")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, b VARCHAR(10))", "INSERT INTO a SELECT seq, seq FROM seq_1_to_100")
+	o := p.options("a")
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	changed := p.options("a")
+	changed.Tables[0].Where = "id < 50"
+	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "now:  table again.a; where id < 50") {
+		t.Errorf("other rows: %v", err)
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 99")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "later version of Tare") {
+		t.Errorf("a later version: %v", err)
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 1", "DELETE FROM _tare.copy_chunk WHERE chunk = 0", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk) VALUES ('again', 'a', 1)")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 0 is missing") {
+		t.Errorf("a state with a hole: %v", err)
+	}
+	sqlExec(t, p.target, "DROP TABLE again.a", "DELETE FROM _tare.copy_chunk")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table is gone: use --restart") {
+		t.Errorf("a table that is gone: %v", err)
+	}
+	changed.Restart = true
+	if _, err := Run(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, p.target, "SELECT COUNT(*) FROM again.a"); got[0] != `["49"]` {
+		t.Errorf("rows after a restart: %s", got)
+	}
+
+	// Another copier at work keeps this one out.
+	holder := connect(t, root(p.to))
+	read(t, holder, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1('again.a')), 0)")
+	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
+		t.Errorf("two at once: %v", err)
+	}
+}
+
+// TestSpecs copies some rows and columns under other names, to another table.
+func TestSpecs(t *testing.T) {
+	p := newPair(t, "specs")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, name VARCHAR(10), e ENUM('x','y'), f FLOAT)", "INSERT INTO a SELECT seq, CONCAT('n', seq), 1 + seq % 2, seq / 3 FROM seq_1_to_1000")
+	sqlExec(t, p.target, "CREATE DATABASE other", "CREATE TABLE other.b (label ENUM('x','y'), title VARCHAR(10), id INT PRIMARY KEY, spare INT DEFAULT 5)")
+	defer sqlExec(t, p.target, "DROP DATABASE other")
+	specs, err := ParseTables("specs.a=other.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{AddWhere(specs, "specs.a: id > 100"), AddWhere(specs, "specs.a: id <= 900"), AddShard(specs, "specs.a: id=2/3"), AddColumns(specs, "specs.a: id, e as label, name AS title")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := p.options()
+	o.Tables = specs
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	want := read(t, p.source, "SELECT id, e, name, 5 FROM specs.a WHERE id > 100 AND id <= 900 AND CRC32(id) % 3 = 1 ORDER BY id")
+	if diff := cmp.Diff(want, read(t, p.target, "SELECT id, label, title, spare FROM other.b ORDER BY id")); diff != "" || len(want) < 200 {
+		t.Errorf("%d rows: %s", len(want), diff)
+	}
+	planned, err := Plan(t.Context(), o)
+	if err != nil || len(planned) != 1 || planned[0].Phase != "finished" || planned[0].CopiedBefore != 1 {
+		t.Errorf("%+v, %v", planned, err)
+	}
+	for _, err := range []error{AddWhere(specs, "specs.a"), AddWhere(specs, "specs.z: a"), AddShard(specs, "specs.a: id"), AddShard(specs, "specs.a: id=3/2"), AddColumns(specs, "specs.a: a b")} {
+		if err == nil {
+			t.Error("a clause that is none was taken")
+		}
+	}
+	if _, err := ParseTables("specs.a,specs.a"); err == nil {
+		t.Error("a table was named twice")
+	}
+	if got := (&rowstream.Shard{Index: 1, Count: 2}).String(); got != "1/2" {
+		t.Error(got)
+	}
+}
+
+func TestPlanChangesNothing(t *testing.T) {
+	p := newPair(t, "planned")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, b INT, KEY k (b))", "INSERT INTO a SELECT seq, 0 FROM seq_1_to_100", "ANALYZE TABLE a")
+	before := read(t, p.target, "SHOW DATABASES")
+	planned, err := Plan(t.Context(), p.options("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, read(t, p.target, "SHOW DATABASES")); diff != "" {
+		t.Error(diff)
+	}
+	planned[0].RowsEstimate, planned[0].BytesEstimate = 0, 0 // the server's guesses
+	want := []PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, Phase: "new"}}
+	if diff := cmp.Diff(want, planned); diff != "" {
+		t.Error(diff)
+	}
+}

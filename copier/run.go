@@ -1,0 +1,240 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A Report is what a copy has done.
+type Report struct {
+	Snapshot string        `json:"snapshot"` // how the source's view was taken
+	Position string        `json:"position"` // of the source's binary log at that view; empty when it tells none
+	Tables   []TableReport `json:"tables"`
+}
+
+// A TableReport is what was done for one table.
+type TableReport struct {
+	Source  string   `json:"source"`
+	Target  string   `json:"target"`
+	Rows    int64    `json:"rows"`   // in the target by this run and those before it
+	Chunks  int      `json:"chunks"` // likewise
+	Before  int      `json:"before"` // chunks that runs before this one had copied
+	Indexes []string `json:"indexes"`
+}
+
+// Run copies tables. When it fails or is stopped, running it again with the same options goes
+// on from where it was. The rows of one run come from one consistent view of the source; a
+// run that goes on takes a new view for what is left.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{o: &o, state: state{schema: o.StateSchema}}
+	defer r.close()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.copy(ctx); err != nil {
+		return nil, err
+	}
+	return r.report(), nil
+}
+
+// A run is one go at a copy.
+type run struct {
+	o      *Options
+	state  state
+	tables []*table
+
+	from     rowstream.Server
+	to       *mysqlconn.Client // holds the locks on the target tables
+	snapshot rowstream.View
+
+	mu      sync.Mutex
+	changed sync.Cond // the machine has got an event
+	machine *machine
+	err     error // the first
+	rows    []int64
+	before  []int
+}
+
+func (r *run) close() {
+	if r.snapshot != nil {
+		_ = r.snapshot.Close() // its transactions read only
+	}
+	if r.from != nil {
+		_ = r.from.Close()
+	}
+	if r.to != nil {
+		_ = r.to.Close()
+	}
+}
+
+// prepare does all that comes before the first row.
+func (r *run) prepare(ctx context.Context) (err error) {
+	if err := r.describe(ctx); err != nil {
+		return err
+	}
+	if err := lockTargets(ctx, r.to, r.tables); err != nil {
+		return err
+	}
+	if err := r.state.create(ctx, r.to); err != nil {
+		return err
+	}
+	for _, t := range r.tables {
+		if err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr()); err != nil {
+			return err
+		}
+	}
+	sources := make([]*rowstream.Table, len(r.tables))
+	for i, t := range r.tables {
+		sources[i] = t.source
+	}
+	if r.snapshot, err = r.from.Snapshot(ctx, r.o.Workers, sources); err != nil {
+		return err
+	}
+	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
+	for _, t := range r.tables {
+		if err := t.begin(ctx, r.to, r.state, r.from.Addr(), r.snapshot.Position()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe connects to both sides and reads what they say of the tables.
+func (r *run) describe(ctx context.Context) (err error) {
+	if r.from, err = r.o.From(ctx); err != nil {
+		return fmt.Errorf("connect to the source: %w", err)
+	}
+	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	for i := range r.o.Tables {
+		if t := &r.o.Tables[i]; r.from.Addr() == r.o.To.Addr && t.source() == t.target() {
+			return fmt.Errorf("table %s would be copied onto itself: both servers are %s", t.source(), r.from.Addr())
+		}
+		t, err := describe(ctx, r.from, r.to, r.o, &r.o.Tables[i])
+		if err != nil {
+			return err
+		}
+		r.tables = append(r.tables, t)
+	}
+	return nil
+}
+
+// copy runs the workers until the machine has nothing more for them.
+func (r *run) copy(ctx context.Context) error {
+	r.changed.L = &r.mu
+	progress := make([]tableProgress, len(r.tables))
+	r.rows, r.before = make([]int64, len(r.tables)), make([]int, len(r.tables))
+	for i, t := range r.tables {
+		progress[i], r.rows[i] = t.progress()
+		r.before[i] = progress[i].done
+		r.o.Observe(Event{
+			Kind: EventTable, Table: t.spec.source(), Chunks: progress[i].done, Rows: r.rows[i], RowsEstimate: t.source.RowsEstimate,
+		})
+	}
+	r.machine = newMachine(progress, r.o.Workers)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range r.o.Workers {
+		workers.Go(func() {
+			w := newWorker(r, i)
+			defer w.close()
+			if err := w.work(ctx); err != nil {
+				r.fail(err)
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	return r.err
+}
+
+// progress is where the machine goes on with the table.
+func (t *table) progress() (p tableProgress, rows int64) {
+	p = tableProgress{name: t.spec.source(), phase: t.state.phase, chunks: len(t.state.chunks)}
+	for _, k := range t.state.chunks {
+		p.cut = k.Upto == nil // of the last
+		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
+		if k.copied {
+			p.done++
+			rows += k.rows
+		} else {
+			p.waiting = append(p.waiting, k.Chunk)
+		}
+	}
+	if p.phase == copying && p.cut && p.done == p.chunks {
+		p.phase = indexing // killed between the last chunk and the note of it
+	}
+	return p, rows
+}
+
+// nextChunk is the chunk that is cut next: after the last one that was.
+func (r *run) nextChunk(number int) rowstream.Chunk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machine.tables[number].next
+}
+
+// fail keeps the first error and ends the run.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil || errors.Is(r.err, context.Canceled) {
+		r.err = err
+	}
+	r.machine.fail()
+	r.changed.Broadcast()
+}
+
+// next waits for a worker's next step.
+func (r *run) next() step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		s := r.machine.next()
+		if s.do != wait {
+			return s
+		}
+		r.changed.Wait()
+	}
+}
+
+// copied is how many rows of a table are in the target.
+func (r *run) copied(table int) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rows[table]
+}
+
+// tell changes the machine by an event.
+func (r *run) tell(event func(*machine)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	event(r.machine)
+	r.changed.Broadcast()
+}
+
+func (r *run) report() *Report {
+	report := &Report{Snapshot: r.snapshot.How(), Position: r.snapshot.Position()}
+	for i, t := range r.tables {
+		tr := TableReport{
+			Source: t.spec.source(), Target: t.spec.target(), Rows: r.rows[i],
+			Chunks: r.machine.tables[i].chunks, Before: r.before[i], Indexes: []string{},
+		}
+		for _, x := range t.state.indexes {
+			tr.Indexes = append(tr.Indexes, string(x))
+		}
+		report.Tables = append(report.Tables, tr)
+	}
+	return report
+}

@@ -1,0 +1,129 @@
+package copier
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// differences are what two descriptions of a table do not share and what matters for the
+// rows: each is a sentence for people.
+func differences(source, target *rowstream.Table) []string {
+	var all []string
+	byName := make(map[string]*rowstream.Column)
+	for i := range target.Columns {
+		byName[strings.ToLower(target.Columns[i].Name)] = &target.Columns[i]
+	}
+	for i := range source.Columns {
+		s := &source.Columns[i]
+		name := s.Name
+		t := byName[strings.ToLower(name)]
+		delete(byName, strings.ToLower(name))
+		switch {
+		case t == nil:
+			all = append(all, fmt.Sprintf("column %s is missing in the target", name))
+		case !sameType(s, t):
+			all = append(all, fmt.Sprintf("column %s is %s in the source and %s in the target", name, s.FullType, t.FullType))
+		case s.Charset != t.Charset:
+			all = append(all, fmt.Sprintf("column %s has the character set %s in the source and %s in the target", name, s.Charset, t.Charset))
+		case s.Collation != t.Collation:
+			all = append(all, fmt.Sprintf("column %s has the collation %s in the source and %s in the target", name, s.Collation, t.Collation))
+		case s.Nullable != t.Nullable:
+			all = append(all, fmt.Sprintf("column %s may be NULL in one of the two only", name))
+		}
+	}
+	for i := range target.Columns {
+		c := &target.Columns[i]
+		if byName[strings.ToLower(c.Name)] != nil {
+			all = append(all, fmt.Sprintf("column %s is missing in the source", c.Name))
+		}
+	}
+	if s, t := keyNames(source), keyNames(target); s != t {
+		all = append(all, fmt.Sprintf("the rows are ordered by the key (%s) in the source and (%s) in the target", s, t))
+	}
+	return all
+}
+
+// displayWidth is the width for printing that some servers show with integers and others no
+// longer do.
+var displayWidth = regexp.MustCompile(`^((?:tiny|small|medium|big)?int|year)\(\d+\)`)
+
+func sameType(a, b *rowstream.Column) bool {
+	plain := func(c *rowstream.Column) string { return displayWidth.ReplaceAllString(c.FullType, "$1") }
+	return plain(a) == plain(b)
+}
+
+func keyNames(t *rowstream.Table) string {
+	names := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		names[i] = strings.ToLower(t.Columns[k].Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// An index is a secondary index that is built after the rows: its line in SHOW CREATE TABLE.
+type index string
+
+// name is the index's name as SQL wants it.
+func (x index) name() string { return secondaryKey.FindStringSubmatch("  " + string(x))[2] }
+
+// secondaryKey is a line of SHOW CREATE TABLE that defines an index which no row needs to be
+// checked against: not the primary key, nor a unique one.
+var secondaryKey = regexp.MustCompile("^  ((?:FULLTEXT |SPATIAL )?KEY (`(?:[^`]|``)+`) .*?),?$")
+
+// secondaryIndexes reads them out of the text of SHOW CREATE TABLE. An AUTO_INCREMENT column
+// must stay the first of some index: an index that starts with one is not among them.
+func secondaryIndexes(t *rowstream.Table) []index {
+	auto := ""
+	for i := range t.Columns {
+		if t.Columns[i].Auto {
+			auto = "(" + rowstream.Ident(t.Columns[i].Name)
+		}
+	}
+	var all []index
+	for line := range strings.Lines(t.Create) {
+		m := secondaryKey.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil || auto != "" && strings.Contains(m[1], auto) {
+			continue
+		}
+		all = append(all, index(m[1]))
+	}
+	return all
+}
+
+// joinIndexes lists index definitions for people.
+func joinIndexes(indexes []index) string {
+	parts := make([]string, len(indexes))
+	for i, x := range indexes {
+		parts[i] = string(x)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// dropIndexes and addIndexes are one ALTER TABLE over all of the indexes.
+func dropIndexes(table string, indexes []index) string {
+	parts := make([]string, len(indexes))
+	for i, x := range indexes {
+		parts[i] = "DROP INDEX " + x.name()
+	}
+	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
+}
+
+func addIndexes(table string, indexes []index) string {
+	parts := make([]string, len(indexes))
+	for i, x := range indexes {
+		parts[i] = "ADD " + string(x)
+	}
+	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
+}
+
+// createIn is a table's CREATE TABLE statement for another schema or name.
+func createIn(create, table string) (string, error) {
+	_, rest, ok := strings.Cut(create, " (\n")
+	if !ok || !strings.HasPrefix(create, "CREATE TABLE ") {
+		return "", fmt.Errorf("the server's CREATE TABLE statement is of a form that is not known: %.100q", create)
+	}
+	return "CREATE TABLE " + table + " (\n" + rest, nil
+}

@@ -1,0 +1,196 @@
+package copier
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// A TableSpec says which rows and columns of a table go where.
+type TableSpec struct {
+	Schema, Name string
+
+	// ToSchema and ToName are the target; empty ones stand for the source's.
+	ToSchema, ToName string
+
+	// Where is a condition in the source's SQL; empty: all rows.
+	Where string
+
+	// Shard, unless its Count is 0, keeps one share of the rows by ShardColumn.
+	Shard       rowstream.Shard
+	ShardColumn string
+
+	// Columns are the columns that are copied, in any order, under the same or other names;
+	// empty: all, under their names.
+	Columns []ColumnSpec
+}
+
+// A ColumnSpec is a column and its name in the target.
+type ColumnSpec struct{ From, To string }
+
+func (s *TableSpec) defaults() {
+	if s.ToSchema == "" {
+		s.ToSchema = s.Schema
+	}
+	if s.ToName == "" {
+		s.ToName = s.Name
+	}
+}
+
+// source and target are names for people.
+func (s *TableSpec) source() string { return s.Schema + "." + s.Name }
+func (s *TableSpec) target() string { return s.ToSchema + "." + s.ToName }
+
+// targetSQL is the target's name for statements.
+func (s *TableSpec) targetSQL() string {
+	return rowstream.Ident(s.ToSchema) + "." + rowstream.Ident(s.ToName)
+}
+
+// text tells what decides which rows the target gets. It is kept in the state, so that a run
+// goes on with the same rows only.
+func (s *TableSpec) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "table %s", s.source())
+	if s.Where != "" {
+		fmt.Fprintf(&b, "; where %s", s.Where)
+	}
+	if s.Shard.Count != 0 {
+		fmt.Fprintf(&b, "; shard %s=%s", s.ShardColumn, s.Shard)
+	}
+	for i, c := range s.Columns {
+		b.WriteString([]string{"; columns ", ", "}[min(i, 1)])
+		b.WriteString(c.From)
+		if c.To != c.From {
+			b.WriteString(" as " + c.To)
+		}
+	}
+	return b.String()
+}
+
+// plan is the filter and projection for rows of t, nil when they go as they are, and the
+// columns that the target gets, under the source's descriptions and the target's names.
+func (s *TableSpec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, error) {
+	number := func(name string) (int, error) {
+		for i := range t.Columns {
+			if strings.EqualFold(t.Columns[i].Name, name) {
+				return i, nil
+			}
+		}
+		return 0, fmt.Errorf("table %s has no column %s", t.FullName(), name)
+	}
+	p := &rowstream.Plan{}
+	if s.Shard.Count != 0 {
+		i, err := number(s.ShardColumn)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Where = append(p.Where, rowstream.Condition{Column: i, Shard: s.Shard})
+	}
+	columns := t.Columns
+	if len(s.Columns) > 0 {
+		columns = nil
+		for _, c := range s.Columns {
+			i, err := number(c.From)
+			if err != nil {
+				return nil, nil, err
+			}
+			p.Output = append(p.Output, rowstream.Output{Column: i})
+			col := t.Columns[i]
+			col.Name = c.To
+			columns = append(columns, col)
+		}
+	}
+	if p.Where == nil && p.Output == nil {
+		return nil, columns, nil
+	}
+	return p, columns, nil
+}
+
+// ParseTables reads "db.t1,db.t2=other.t3": tables, and where they go under another name.
+func ParseTables(list string) ([]TableSpec, error) {
+	var specs []TableSpec
+	seen := make(map[string]bool)
+	for text := range strings.SplitSeq(list, ",") {
+		from, to, renamed := strings.Cut(strings.TrimSpace(text), "=")
+		var s TableSpec
+		var err error
+		if s.Schema, s.Name, err = rowstream.ParseTable(from); err != nil {
+			return nil, err
+		}
+		if renamed {
+			if s.ToSchema, s.ToName, err = rowstream.ParseTable(to); err != nil {
+				return nil, err
+			}
+		}
+		if seen[from] {
+			return nil, fmt.Errorf("table %s is named twice", from)
+		}
+		seen[from] = true
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// splitClause splits "db.t1: text" and finds the table it is about.
+func splitClause(specs []TableSpec, clause string) (*TableSpec, string, error) {
+	table, text, ok := strings.Cut(clause, ":")
+	table, text = strings.TrimSpace(table), strings.TrimSpace(text)
+	if !ok || text == "" {
+		return nil, "", fmt.Errorf("%q is not of the form schema.table: …", clause)
+	}
+	for i := range specs {
+		if specs[i].source() == table {
+			return &specs[i], text, nil
+		}
+	}
+	return nil, "", fmt.Errorf("%q is about table %s, which is not copied", clause, table)
+}
+
+// AddWhere adds "db.t1: a > 5".
+func AddWhere(specs []TableSpec, clause string) error {
+	s, text, err := splitClause(specs, clause)
+	if err != nil {
+		return err
+	}
+	if s.Where != "" {
+		text = "(" + s.Where + ") AND (" + text + ")"
+	}
+	s.Where = text
+	return nil
+}
+
+// AddShard adds "db.t1: id=1/4".
+func AddShard(specs []TableSpec, clause string) error {
+	s, text, err := splitClause(specs, clause)
+	if err != nil {
+		return err
+	}
+	column, shard, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("shard %q is not of the form column=i/n", text)
+	}
+	s.ShardColumn = strings.TrimSpace(column)
+	s.Shard, err = rowstream.ParseShard(strings.TrimSpace(shard))
+	return err
+}
+
+// AddColumns adds "db.t1: id, name as title".
+func AddColumns(specs []TableSpec, clause string) error {
+	s, text, err := splitClause(specs, clause)
+	if err != nil {
+		return err
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		words := strings.Fields(part)
+		switch {
+		case len(words) == 1:
+			s.Columns = append(s.Columns, ColumnSpec{words[0], words[0]})
+		case len(words) == 3 && strings.EqualFold(words[1], "as"):
+			s.Columns = append(s.Columns, ColumnSpec{words[0], words[2]})
+		default:
+			return fmt.Errorf("column %q is neither a name nor of the form name as other", strings.TrimSpace(part))
+		}
+	}
+	return nil
+}

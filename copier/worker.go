@@ -1,0 +1,137 @@
+package copier
+
+import (
+	"context"
+
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/tick"
+)
+
+// A worker reads chunks over one connection of the snapshot and writes them over one to the
+// target, a batch at a time: read, escape, send. While one worker waits for a server, the
+// others work.
+type worker struct {
+	run      *run
+	reader   rowstream.Reader
+	writer   *writer
+	throttle *tick.Throttle
+}
+
+func newWorker(r *run, number int) *worker {
+	return &worker{
+		run: r, reader: r.snapshot.Reader(number), throttle: r.o.throttle(),
+		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience},
+	}
+}
+
+func (w *worker) close() {
+	w.writer.close()
+	if w.throttle != nil {
+		w.throttle.Close()
+	}
+}
+
+// work does steps until there are none.
+func (w *worker) work(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s := w.run.next()
+		var err error
+		switch s.do {
+		case stop:
+			return nil
+		case cutChunk:
+			err = w.cut(ctx, s.table)
+		case copyChunk:
+			err = w.copy(ctx, s.table, s.chunk)
+		case buildIndexes:
+			err = w.buildIndexes(ctx, s.table)
+		default:
+			panic("BUG: a worker is told to " + s.do.String())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cut cuts a table's next chunk and notes it in the state, where a later run finds it. One
+// worker at a time does so for a table.
+func (w *worker) cut(ctx context.Context, number int) error {
+	t := w.run.tables[number]
+	c, err := w.reader.Cut(ctx, t.source, w.run.o.ChunkBytes, w.run.nextChunk(number))
+	if err != nil {
+		return err
+	}
+	w.tellRetries(t, c.Number)
+	if err := w.writer.again(ctx, func() error { return w.run.state.cut(ctx, w.writer.c, t.spec, c) }); err != nil {
+		return err
+	}
+	w.run.tell(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
+	return nil
+}
+
+// copy copies a chunk. After the table's last one, its indexes are due.
+func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
+	t := w.run.tables[number]
+	var bytes int64
+	read := func(each func(*rowstream.Batch) error) error {
+		bytes = 0
+		var writeErr error
+		_, err := w.reader.Read(ctx, t.source, c, rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}, func(b *rowstream.Batch) error {
+			if writeErr == nil { // otherwise the rest is read and dropped, so that the view is not lost
+				bytes += int64(len(b.Bytes))
+				writeErr = each(b)
+			}
+			return nil
+		})
+		if err != nil {
+			return sourceError{err}
+		}
+		return writeErr
+	}
+	w.tellRetries(t, c.Number)
+	rows, err := w.writer.copyChunk(ctx, &t.target, c, read)
+	if err != nil {
+		return err
+	}
+	w.run.o.Observe(Event{Kind: EventChunk, Table: t.spec.source(), Chunk: c.Number, Rows: rows, Bytes: bytes})
+	w.run.tell(func(m *machine) {
+		w.run.rows[number] += rows
+		m.wasCopied(number)
+	})
+	return nil
+}
+
+// tellRetries makes the writer tell what it repeats.
+func (w *worker) tellRetries(t *table, chunk int) {
+	w.writer.retry = func(err error) {
+		w.run.o.Observe(Event{Kind: EventRetry, Table: t.spec.source(), Chunk: chunk, Text: err.Error()})
+	}
+}
+
+// buildIndexes gives a table its indexes and ends it.
+func (w *worker) buildIndexes(ctx context.Context, number int) error {
+	t := w.run.tables[number]
+	w.tellRetries(t, 0)
+	if len(t.state.indexes) > 0 {
+		w.run.o.Observe(Event{Kind: EventIndexes, Table: t.spec.source(), Text: joinIndexes(t.state.indexes)})
+	}
+	if err := w.writer.again(ctx, func() error {
+		c := w.writer.c
+		if err := w.run.state.enter(ctx, c, t.spec, indexing); err != nil {
+			return err
+		}
+		if err := t.buildIndexes(ctx, c); err != nil {
+			return err
+		}
+		return w.run.state.enter(ctx, c, t.spec, finished)
+	}); err != nil {
+		return err
+	}
+	w.run.o.Observe(Event{Kind: EventDone, Table: t.spec.source(), Rows: w.run.copied(number)})
+	w.run.tell(func(m *machine) { m.wasIndexed(number) })
+	return nil
+}

@@ -1,0 +1,299 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// insertBytes is how large a multi-row INSERT gets, where LOAD DATA LOCAL is not allowed: a
+// quarter of the server's longest packet, at most this.
+const insertBytes = 1 << 20
+
+// A target is one table that rows are written to.
+type target struct {
+	spec    *TableSpec
+	columns []rowstream.Column
+}
+
+// A writer writes chunks over one connection to the target, each in a transaction with its
+// note in the state. When the connection is lost, or the server asks for the transaction to
+// be repeated, it finds out what was committed and goes on.
+type writer struct {
+	cfg      mysqlconn.Config
+	state    state
+	patience time.Duration // how long a lost server is waited for
+	retry    func(error)   // told of each repetition
+
+	c      *mysqlconn.Client // nil until connected
+	insert bool              // INSERT, since the server takes no files of clients
+	limit  int               // bytes of an INSERT
+	text   []byte            // LOAD DATA or INSERT text of one batch
+}
+
+// A sourceError is an error of the side that rows are read from; repeating on the target
+// does not help.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// rows is a chunk's source: it hands on batches and answers how many rows there were.
+type rows func(each func(*rowstream.Batch) error) error
+
+// maxTries is how often the transaction of a chunk is tried.
+const maxTries = 10
+
+// copyChunk writes a chunk's rows and notes it. It answers how many rows were written.
+func (w *writer) copyChunk(ctx context.Context, t *target, k rowstream.Chunk, read rows) (written int64, err error) {
+	for try := 1; ; try++ {
+		written, err = w.tryChunk(ctx, t, k, read)
+		if err == nil {
+			return written, nil
+		}
+		var fromSource sourceError
+		if ctx.Err() != nil || errors.As(err, &fromSource) || !w.worthRepeating(err) || try == maxTries {
+			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.spec.target(), err)
+		}
+		w.retry(err)
+		if err := w.reconnect(ctx); err != nil {
+			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.spec.target(), err)
+		}
+		copied, err := w.state.isCopied(ctx, w.c, t.spec, k)
+		if err == nil && copied { // the answer to COMMIT was lost, its effect was not
+			return written, nil
+		}
+	}
+}
+
+// worthRepeating reports whether a transaction may succeed when it is repeated: the
+// connection was lost, or the server gave it up for another one's sake.
+func (w *writer) worthRepeating(err error) bool {
+	var refused *mysqlconn.ServerError
+	if !errors.As(err, &refused) {
+		return !errors.Is(err, errRows)
+	}
+	switch refused.Number {
+	case mysqlwire.ErrnoLockWaitTimeout, mysqlwire.ErrnoDeadlock, mysqlwire.ErrnoServerShutdown,
+		mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoServerLost:
+		return true
+	}
+	return refused.SafeToRetry()
+}
+
+// errRows says that what the server counted is not what was sent: repeating does not help.
+var errRows = errors.New("the target did not take all rows")
+
+// connect opens the connection unless it is open.
+func (w *writer) connect(ctx context.Context) error {
+	if w.c != nil {
+		return nil
+	}
+	cfg := w.cfg
+	cfg.Capabilities |= mysqlwire.CapLocalFiles
+	c, err := rowstream.Connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	var settings mysqlwire.TextRow
+	_, err = c.Exec(ctx, fmt.Sprintf("SET SESSION foreign_key_checks = 0, max_error_count = %d", warningsKept))
+	if err == nil {
+		_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet", func(row mysqlwire.TextRow) error {
+			settings = mysqlwire.TextRow{[]byte(string(row[0])), []byte(string(row[1]))}
+			return nil
+		})
+	}
+	if err != nil {
+		_ = c.Close()
+		return fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
+	}
+	packet, err := strconv.Atoi(string(settings[1]))
+	if err != nil {
+		return fmt.Errorf("max_allowed_packet: %w", err)
+	}
+	w.insert = string(settings[0]) != "1"
+	w.limit = packet - 1024
+	w.c = c
+	return nil
+}
+
+// reconnect opens a new connection, as soon as the server is there again.
+func (w *writer) reconnect(ctx context.Context) error {
+	w.close()
+	deadline := time.Now().Add(w.patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		err := w.connect(ctx)
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (w *writer) close() {
+	if w.c != nil {
+		_ = w.c.Close() // an open transaction is rolled back by the server
+		w.c = nil
+	}
+}
+
+// again does something that may be done twice, until it is done for sure.
+func (w *writer) again(ctx context.Context, do func() error) error {
+	err := w.connect(ctx)
+	for try := 1; ; try++ {
+		if err == nil {
+			err = do()
+		}
+		if err == nil || ctx.Err() != nil || !w.worthRepeating(err) || try == maxTries {
+			return err
+		}
+		w.retry(err)
+		err = w.reconnect(ctx)
+	}
+}
+
+func (w *writer) tryChunk(ctx context.Context, t *target, k rowstream.Chunk, read rows) (written int64, err error) {
+	if err := w.connect(ctx); err != nil {
+		return 0, err
+	}
+	if _, err := w.c.Exec(ctx, "START TRANSACTION"); err != nil {
+		return 0, err
+	}
+	if w.insert {
+		written, err = w.insertRows(ctx, t, read)
+	} else {
+		written, err = w.loadRows(ctx, t, read)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := w.state.copied(ctx, w.c, t.spec, k, written); err != nil {
+		return 0, err
+	}
+	_, err = w.c.Exec(ctx, "COMMIT")
+	return written, err
+}
+
+// loadRows sends the rows as the file of one LOAD DATA statement. LOCAL without REPLACE
+// would mean IGNORE: wrong rows would be dropped with a warning.
+func (w *writer) loadRows(ctx context.Context, t *target, read rows) (written int64, err error) {
+	list, set := rowstream.LoadColumns(t.columns)
+	sql := "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.spec.targetSQL() + " " + rowstream.LoadFormat + " " + list + set
+	res, err := w.c.Load(ctx, sql, func(write func([]byte) error) error {
+		return read(func(b *rowstream.Batch) (err error) {
+			if w.text, err = rowstream.AppendLoad(w.text[:0], b); err != nil {
+				return err
+			}
+			written += int64(b.Rows)
+			err = write(w.text)
+			w.shrink()
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	if res.Records != uint64(written) || res.Skipped != 0 || res.Deleted != 0 {
+		return 0, fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", errRows, written, res.Records, res.Skipped, res.Deleted)
+	}
+	return written, w.expected(ctx, t, res.Warnings)
+}
+
+// insertRows sends the rows as multi-row INSERT statements.
+func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written int64, err error) {
+	list, wraps := rowstream.InsertColumns(t.columns)
+	head := "INSERT INTO " + t.spec.targetSQL() + " " + list + " VALUES "
+	err = read(func(b *rowstream.Batch) error {
+		for at := 0; at < len(b.Bytes); {
+			sql, next, n, err := rowstream.AppendInsert(w.text[:0], head, b, at, min(insertBytes, w.limit/4), wraps)
+			if err == nil && n == 0 { // a row of its own
+				sql, next, n, err = rowstream.AppendInsert(w.text[:0], head, b, at, w.limit, wraps)
+			}
+			switch {
+			case err != nil:
+				return err
+			case n == 0:
+				return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", errRows, w.limit+1024)
+			}
+			w.text = sql
+			res, err := w.c.Exec(ctx, string(sql))
+			if err != nil {
+				return err
+			}
+			if res.AffectedRows != uint64(n) {
+				return fmt.Errorf("%w: %d were inserted, it counted %d", errRows, n, res.AffectedRows)
+			}
+			if err := w.expected(ctx, t, res.Warnings); err != nil {
+				return err
+			}
+			written += int64(n)
+			at = next
+		}
+		w.shrink()
+		return nil
+	})
+	return written, err
+}
+
+// textKeep is how much room for text is kept from one batch to the next.
+const textKeep = 4 * rowstream.DefaultBatchBytes
+
+func (w *writer) shrink() {
+	if cap(w.text) > textKeep {
+		w.text = nil
+	}
+}
+
+// warningsKept is how many warnings of a statement a server can be made to keep.
+const warningsKept = 65535
+
+// expected checks the warnings of a statement. The one that is expected says that an ENUM
+// got the number 0: that is what the source has, where someone once stored a value that is
+// no member.
+func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error {
+	if warnings == 0 {
+		return nil
+	}
+	if warnings > warningsKept {
+		return fmt.Errorf("%w: %d warnings, of which the server tells %d: use smaller chunks (--chunk-bytes), so that all can be looked at", errRows, warnings, warningsKept)
+	}
+	told := uint32(0)
+	var other []string
+	if _, err := w.c.Query(ctx, "SHOW WARNINGS", func(row mysqlwire.TextRow) error {
+		told++
+		if !t.isEnumWarning(row) && len(other) < 5 {
+			other = append(other, string(row[1])+" "+string(row[2]))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(other) > 0 || told != warnings {
+		return fmt.Errorf("%w unchanged: %d warnings, the server told %d of them: %s", errRows, warnings, told, strings.Join(other, "; "))
+	}
+	return nil
+}
+
+// isEnumWarning reports whether a row of SHOW WARNINGS is the expected one.
+func (t *target) isEnumWarning(row mysqlwire.TextRow) bool {
+	const truncated = "1265"
+	if len(row) != 3 || string(row[1]) != truncated {
+		return false
+	}
+	for i := range t.columns {
+		if c := &t.columns[i]; c.Type == "enum" && strings.Contains(string(row[2]), "'"+c.Name+"'") {
+			return true
+		}
+	}
+	return false
+}
