@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/taredb/tare/internal/alloctest"
@@ -93,6 +94,11 @@ func roundTrip(c *mysqlconn.Conn, command, want []byte) error {
 	return nil
 }
 
+// observed counts the records that it is told of.
+type observed struct{ records atomic.Uint64 }
+
+func (o *observed) Observe(*querylog.Record) { o.records.Add(1) }
+
 // TestAllocs is the package's allocation table: what a command costs in the gateway, from
 // the client's bytes to the record in the log's file.
 func TestAllocs(t *testing.T) {
@@ -103,7 +109,8 @@ func TestAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { must(t, log.Close(context.Background())) }()
-	g := startGateway(t, startScript(t, cannedBackend), func(o *Options) { o.Log, o.Observers = log, nil })
+	var seen observed
+	g := startGateway(t, startScript(t, cannedBackend), func(o *Options) { o.Log, o.Observers = log, []Observer{&seen} })
 	c := mustConnect(t, g.addr).Conn
 	prepare := packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "SELECT c FROM sbtest1 WHERE id=?"...))
 	if err := roundTrip(c, prepare, prepareResult); err != nil {
@@ -126,6 +133,9 @@ func TestAllocs(t *testing.T) {
 	alloctest.Run(t, cases)
 	if log.Stats().Seq-before < 4*5000 {
 		t.Errorf("%d records were logged: the table measured something else", log.Stats().Seq-before)
+	}
+	if seen.records.Load() < 4*5000 {
+		t.Errorf("%d records were observed", seen.records.Load())
 	}
 }
 

@@ -27,10 +27,10 @@ type session struct {
 	srv    *Server
 	remote netip.AddrPort
 
-	client    *mysqlconn.Conn
-	backend   *mysqlconn.Conn
-	clientFD  int32 // in the watcher; -1 when not watched
-	backendFD int32
+	client       *mysqlconn.Conn
+	backend      *mysqlconn.Conn
+	clientWatch  watch // for hang-ups
+	backendWatch watch
 
 	// Agreed on at login.
 	offered mysqlwire.Capability // to the client
@@ -96,7 +96,7 @@ const (
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
-	s := &session{srv: srv, clientFD: -1, backendFD: -1}
+	s := &session{srv: srv}
 	s.client = mysqlconn.NewBuffer(nc, make([]byte, clientBuffer))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		s.remote = a.AddrPort()
@@ -129,16 +129,16 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) watch() (err error) {
-	if s.clientFD, err = s.srv.watcher.add(s, clientSide, s.client.Socket()); err != nil {
+	if s.clientWatch, err = s.srv.watcher.add(s, clientSide, s.client.Socket()); err != nil {
 		return err
 	}
-	s.backendFD, err = s.srv.watcher.add(s, backendSide, s.backend.Socket())
+	s.backendWatch, err = s.srv.watcher.add(s, backendSide, s.backend.Socket())
 	return err
 }
 
 func (s *session) close() {
-	s.srv.watcher.remove(s.clientFD)
-	s.srv.watcher.remove(s.backendFD)
+	s.srv.watcher.remove(s.clientWatch)
+	s.srv.watcher.remove(s.backendWatch)
 	s.client.Discard(len(s.client.Buffered()))
 	if s.backend != nil {
 		s.backend.Discard(len(s.backend.Buffered()))

@@ -30,12 +30,23 @@ type watcher struct {
 	done chan struct{}
 
 	mu       sync.Mutex
-	sessions map[int32]watched // by descriptor
+	last     watchID
+	sessions map[watchID]watched
 }
 
 type watched struct {
 	s    *session
 	side side
+}
+
+// A watchID tells watches apart. An event carries it instead of the descriptor, whose number
+// a new connection may have by the time the event is looked at.
+type watchID uint64
+
+// A watch is one connection that is watched; the zero value is none.
+type watch struct {
+	id watchID
+	fd int32
 }
 
 func newWatcher() (*watcher, error) {
@@ -53,46 +64,48 @@ func newWatcher() (*watcher, error) {
 		file.Close()
 		return nil, fmt.Errorf("create the hang-up watcher: %w", err)
 	}
-	w := &watcher{file: file, raw: raw, done: make(chan struct{}), sessions: make(map[int32]watched)}
+	w := &watcher{file: file, raw: raw, done: make(chan struct{}), sessions: make(map[watchID]watched)}
 	go w.run()
 	return w, nil
 }
 
 // add watches one connection of s until remove. A connection that is no socket, as in
 // tests over pipes, is not watched.
-func (w *watcher) add(s *session, at side, nc net.Conn) (fd int32, err error) {
+func (w *watcher) add(s *session, at side, nc net.Conn) (watch, error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
-		return -1, nil
+		return watch{}, nil
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
-		return -1, fmt.Errorf("watch a connection: %w", err)
+		return watch{}, fmt.Errorf("watch a connection: %w", err)
 	}
-	fd = -1
+	w.mu.Lock()
+	w.last++
+	added := watch{id: w.last}
+	w.sessions[added.id] = watched{s, at}
+	w.mu.Unlock()
 	var addErr error
 	err = raw.Control(func(u uintptr) {
-		fd = int32(u)
-		w.mu.Lock()
-		w.sessions[fd] = watched{s, at}
-		w.mu.Unlock()
-		addErr = w.ctl(unix.EPOLL_CTL_ADD, fd)
+		added.fd = int32(u)
+		addErr = w.ctl(unix.EPOLL_CTL_ADD, added)
 	})
 	if err == nil {
 		err = addErr
 	}
 	if err != nil {
-		w.forget(fd)
-		return -1, fmt.Errorf("watch a connection: %w", err)
+		w.forget(added)
+		return watch{}, fmt.Errorf("watch a connection: %w", err)
 	}
-	return fd, nil
+	return added, nil
 }
 
-func (w *watcher) ctl(op int, fd int32) error {
+// ctl changes the set. The 64 bits that an event gives back hold the watch's number.
+func (w *watcher) ctl(op int, at watch) error {
 	var err error
 	cerr := w.raw.Control(func(ep uintptr) {
-		ev := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET&0xFFFFFFFF, Fd: fd}
-		err = unix.EpollCtl(int(ep), op, int(fd), &ev)
+		ev := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET&0xFFFFFFFF, Fd: int32(at.id), Pad: int32(at.id >> 32)}
+		err = unix.EpollCtl(int(ep), op, int(at.fd), &ev)
 	})
 	if cerr != nil {
 		return cerr
@@ -102,17 +115,17 @@ func (w *watcher) ctl(op int, fd int32) error {
 
 // remove ends the watch; it must come before the connection is closed, because the
 // descriptor's number is used again.
-func (w *watcher) remove(fd int32) {
-	if fd < 0 {
+func (w *watcher) remove(at watch) {
+	if at.id == 0 {
 		return
 	}
-	_ = w.ctl(unix.EPOLL_CTL_DEL, fd) // fails only once the set itself is closed
-	w.forget(fd)
+	_ = w.ctl(unix.EPOLL_CTL_DEL, at) // fails only once the set itself is closed
+	w.forget(at)
 }
 
-func (w *watcher) forget(fd int32) {
+func (w *watcher) forget(at watch) {
 	w.mu.Lock()
-	delete(w.sessions, fd)
+	delete(w.sessions, at.id)
 	w.mu.Unlock()
 }
 
@@ -130,15 +143,15 @@ func (w *watcher) run() {
 				return false
 			}
 			for i := range events[:n] {
-				w.hangup(events[i].Fd)
+				w.hangup(watchID(uint32(events[i].Fd)) | watchID(uint32(events[i].Pad))<<32)
 			}
 		}
 	})
 }
 
-func (w *watcher) hangup(fd int32) {
+func (w *watcher) hangup(id watchID) {
 	w.mu.Lock()
-	at, ok := w.sessions[fd]
+	at, ok := w.sessions[id]
 	w.mu.Unlock()
 	if ok {
 		at.s.hungUp(at.side)

@@ -126,7 +126,7 @@ func (s *Server) SessionBytes() int64 {
 	n += int64(heapsize.MapOf(heapsize.ShapeWith[*session, struct{}](true, false), s.sessions))
 	s.mu.Unlock()
 	s.watcher.mu.Lock()
-	n += int64(heapsize.MapOf(heapsize.ShapeWith[int32, watched](false, true), s.watcher.sessions))
+	n += int64(heapsize.MapOf(heapsize.ShapeWith[watchID, watched](false, true), s.watcher.sessions))
 	s.watcher.mu.Unlock()
 	return n
 }

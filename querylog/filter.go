@@ -145,10 +145,13 @@ func (f Filter) Empty() bool { return len(f.conditions) == 0 }
 
 // CheckRecord names a field of f that no Record has for a filter: a condition on it would
 // compare nothing.
-func (f Filter) CheckRecord() error {
+func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, filterFields[:]) }
+
+// CheckFields is CheckRecord for entries of another kind, which have these fields.
+func (f Filter) CheckFields(kind string, fields []string) error {
 	for _, c := range f.conditions {
-		if !slices.Contains(filterFields[:], c.name) {
-			return fmt.Errorf("filter: statements have no field %q: want one of %s", c.name, strings.Join(filterFields[:], ", "))
+		if !slices.Contains(fields, c.name) {
+			return fmt.Errorf("filter: %ss have no field %q: want one of %s", kind, c.name, strings.Join(fields, ", "))
 		}
 	}
 	return nil

@@ -8,4 +8,6 @@
 //	/api/v1/live      the last 10 seconds as JSON
 //	/debug/querylog   the query log as a stream
 //	/debug/pprof/     Go's profiles
+//
+// A server has further pages of its own: its Routes.
 package web

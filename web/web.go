@@ -25,10 +25,19 @@ type Options struct {
 	Live     func() any                  // what /api/v1/live answers; nil: no such page
 	Plans    func(n int) any             // what /api/v1/plans answers, with n plans in detail; nil: no such page
 	QueryLog http.Handler                // nil: no such page
+	Routes   []Route                     // what this server has besides
 
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 	Log        *slog.Logger
+}
+
+// A Route is a page of one server.
+type Route struct {
+	Pattern string // as http.ServeMux takes it
+	Handler http.Handler
+	Path    string // on the front page; "" to leave it out
+	What    string // what is there
 }
 
 // A Server answers HTTP.
@@ -86,6 +95,9 @@ func (s *Server) Handler() http.Handler {
 	}
 	if s.opts.QueryLog != nil {
 		mux.Handle("GET /debug/querylog", s.opts.QueryLog)
+	}
+	for _, r := range s.opts.Routes {
+		mux.Handle(r.Pattern, r.Handler)
 	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -163,7 +175,7 @@ func (s *Server) front(w http.ResponseWriter, _ *http.Request) {
 		{"/debug/pprof/", "Go's profiles"},
 	}
 	if s.opts.QueryLog != nil {
-		pages = append([]page{{"/debug/querylog", "the latest statements, then each as it ends"}}, pages...)
+		pages = append([]page{{"/debug/querylog", "the latest lines of the query log, then each as it comes"}}, pages...)
 	}
 	if s.opts.Plans != nil {
 		pages = append([]page{{"/api/v1/plans", "the plan cache and its largest plans"}}, pages...)
@@ -171,6 +183,13 @@ func (s *Server) front(w http.ResponseWriter, _ *http.Request) {
 	if s.opts.Live != nil {
 		pages = append([]page{{"/api/v1/live", "statements, errors and latency of the last 10 seconds"}}, pages...)
 	}
+	var own []page
+	for _, r := range s.opts.Routes {
+		if r.Path != "" {
+			own = append(own, page{r.Path, r.What})
+		}
+	}
+	pages = append(own, pages...)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := frontPage.Execute(w, map[string]any{"Title": s.opts.Title, "Pages": pages}); err != nil {
 		s.opts.Log.Debug("the front page was not read to its end", "error", err)

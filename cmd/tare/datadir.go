@@ -35,6 +35,17 @@ func openDataDir(path string, getenv func(string) string, log *slog.Logger) (*da
 	return d, nil
 }
 
+// requireDataDir opens the directory of --data-dir, or the default one, for who cannot go on without.
+func requireDataDir(path string, getenv func(string) string) (*dataDir, error) {
+	if path == "" {
+		var err error
+		if path, err = defaultDataDir(getenv); err != nil {
+			return nil, fmt.Errorf("choose a data directory: %w; name one with --data-dir", err)
+		}
+	}
+	return lockDataDir(path)
+}
+
 // defaultDataDir is systemd's StateDirectory=, else what the XDG Base Directory Specification
 // says for state.
 func defaultDataDir(getenv func(string) string) (string, error) {

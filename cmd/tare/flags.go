@@ -23,6 +23,9 @@ func (f *flagText) String() string { return f.text }
 func (f *flagText) Type() string { return f.option.Kind }
 
 func (f *flagText) Set(text string) error {
+	if earlier, ok := f.given[f.option.Name]; ok && f.option.Repeats() {
+		text = earlier + "\n" + text
+	}
 	f.text = text
 	f.given[f.option.Name] = text
 	return nil

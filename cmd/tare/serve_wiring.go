@@ -37,6 +37,8 @@ type service struct {
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
+	active  *activeService  // nil without HTTP
+	history *historyService // nil when none is kept
 	web     *web.Server
 	idle    *memory.Returner // nil when the runtime alone returns memory
 
@@ -50,7 +52,10 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 		return err
 	}
 	if err := s.listen(); err != nil {
-		return errors.Join(err, s.closeLog(context.Background()))
+		return errors.Join(err, s.close(context.Background()))
+	}
+	if err := s.active.begin(s.mysql.Addr()); err != nil {
+		return errors.Join(err, s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLogs)()
 	defer onSignal(syscall.SIGHUP, s.reloadRules)()
@@ -73,6 +78,10 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	if s.idle != nil {
 		part(func() error { return s.idle.Run(background) })
 	}
+	part(func() error { return s.active.run(background) })
+	if s.history != nil {
+		part(func() error { return s.history.run(background) })
+	}
 	part(func() error { return s.gateway.Serve(s.mysql) })
 	if s.http != nil {
 		part(func() error { return s.web.Serve(s.http) })
@@ -84,6 +93,8 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	err = s.shutdown()
 	end()
 	running.Wait()
+	// The history goes last: what the sessions have counted up to their end is in it.
+	err = errors.Join(err, s.history.close(), s.data.close())
 	if !errors.Is(cause, errInterrupted) && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}
@@ -127,26 +138,49 @@ func (s *service) build() error {
 	if s.cfg.Control.Addr != "" {
 		o.Kill = newKiller(s.cfg.Control)
 	}
-	if s.cfg.Log.File != "" {
-		if s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
-			return err
-		}
+	switch {
+	case s.cfg.History.Enabled():
+		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv)
+	case s.cfg.Log.File != "":
+		s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log)
+	}
+	if err != nil {
+		return err
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return errors.Join(err, s.data.close())
 	}
 	o.Log = s.queries
+	var routes []web.Route
+	if s.cfg.History.Enabled() {
+		if s.history, err = openHistory(s.cfg.History, s.cfg.Listen, s.cfg.Log.Redact, s.data, s.log); err != nil {
+			return errors.Join(err, s.close(context.Background()))
+		}
+		o.Observers = append(o.Observers, s.history.table)
+		if routes, err = s.history.routes(); err != nil {
+			return errors.Join(err, s.close(context.Background()))
+		}
+	}
+	if s.cfg.HTTP != "" {
+		table, labels := s.history.observed()
+		if s.active, err = newActiveService(table, labels, redactionOf(s.cfg.Log.Redact), s.log); err != nil {
+			return errors.Join(err, s.close(context.Background()))
+		}
+		o.Observers = append(o.Observers, s.active.observers()...)
+		routes = append(routes, s.active.routes()...)
+	}
 	if s.gateway, err = gateway.New(o); err != nil {
-		return errors.Join(err, s.closeLog(context.Background()))
+		return errors.Join(err, s.close(context.Background()))
 	}
 	registry := s.registry()
 	s.web = web.New(web.Options{
 		Title:      "tare serve",
-		Gatherer:   registry,
+		Gatherer:   s.gatherer(registry),
 		Ready:      s.ready,
 		Live:       func() any { return s.gateway.Live() },
 		Plans:      func(n int) any { return memory.LargestPlans(s.planner, n) },
 		QueryLog:   s.queries,
+		Routes:     routes,
 		ConfigFile: s.cfg.WebConfigFile,
 		Log:        s.log,
 	})
@@ -154,9 +188,18 @@ func (s *service) build() error {
 	return nil
 }
 
-// closeLog writes what is buffered until ctx is done.
-func (s *service) closeLog(ctx context.Context) error {
-	return errors.Join(s.queries.Close(ctx), s.data.close())
+// gatherer answers for the history too.
+func (s *service) gatherer(registry *prometheus.Registry) prometheus.Gatherer {
+	if s.history == nil {
+		return registry
+	}
+	return prometheus.Gatherers{registry, s.history.registry}
+}
+
+// close gives up what build has made, where the gateway never ran; the log writes what is
+// buffered until ctx is done.
+func (s *service) close(ctx context.Context) error {
+	return errors.Join(s.queries.Close(ctx), s.history.close(), s.data.close())
 }
 
 func loadCAs(file string) (*x509.CertPool, error) {
@@ -232,7 +275,7 @@ func (s *service) shutdown() error {
 	ended := s.gateway.Shutdown(context.Background())
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	err := s.closeLog(grace)
+	err := s.queries.Close(grace)
 	if s.http != nil {
 		err = errors.Join(err, s.web.Shutdown(grace))
 	}

@@ -182,8 +182,19 @@ func TestValidate(t *testing.T) {
 		{"log-filter=user", "want a field's name and an operator"},
 		{"log-filter=usr=app", `statements have no field "usr"`},
 		{"log-filter=total_ns>10ms", ""},
-		{"data-dir=d", "--data-dir has no effect without --log-file"},
+		{"data-dir=d", "--data-dir has no effect without --bucket or --log-file"},
 		{"data-dir=d log-file=q.log", ""},
+		{"data-dir=d bucket=file:///b", ""},
+		{"bucket=file:///b history-interval=500ms", "--history-interval: want 1s to 1m"},
+		{"bucket=file:///b history-interval=2m", "--history-interval: want 1s to 1m"},
+		{"bucket=file:///b history-local-age=1h", "--history-local-age: want at least 2h"},
+		{"bucket=file:///b history-process-bytes=32MiB", "no query could run"},
+		{"bucket=file:///b history-labels=cluster=eu,instance=a:1", ""},
+		{"bucket=file:///b history-labels=digest=x", "label digest is the history's own"},
+		{"bucket=file:///b history-labels=a-b=x", `label name "a-b"`},
+		{"bucket=file:///b history-labels=a=1,a=2", "label a stands there twice"},
+		{"bucket=file:///b history-labels=a", "want labels as name=value"},
+		{"history-labels=cluster=eu", "--history-labels has no effect without --bucket"},
 	} {
 		flags := make(map[string]string)
 		for f := range strings.FieldsSeq(c.flags) {

@@ -213,6 +213,19 @@ func Enum[T ~string](s *Set, p *T, name, help string, words ...T) {
 		}, func(v T) string { return string(v) })
 }
 
+// Lines declares an option that takes several texts: a flag each, or a line each.
+func (s *Set) Lines(p *[]string, name, kind, help string) {
+	declare(s, p, Option{Name: name, Kind: kind, Help: help, repeats: true}, func(text string) ([]string, error) {
+		var lines []string
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		return lines, nil
+	}, func(lines []string) string { return strings.Join(lines, "\n") })
+}
+
 // Control declares the URL of an account; its password is masked wherever it is shown.
 func (s *Set) Control(p *ControlURL, name, help string) {
 	declare(s, p, Option{Name: name, Kind: "url", Help: help}, parseControlURL, ControlURL.String)

@@ -15,6 +15,7 @@ type Option struct {
 	origin  Origin
 	value   value
 	notFile bool // cannot be set in the file
+	repeats bool // a line of its value for each flag
 }
 
 // Env returns the name of the option's environment variable.
@@ -28,6 +29,9 @@ func (o *Option) Origin() Origin { return o.origin }
 
 // InFile reports whether the option has a key in the YAML file.
 func (o *Option) InFile() bool { return !o.notFile }
+
+// Repeats reports whether the flag may be given several times: each is a line of the value.
+func (o *Option) Repeats() bool { return o.repeats }
 
 // set parses a value into the option's field and notes where it came from.
 func (o *Option) set(text string, from Origin) error {

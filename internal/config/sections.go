@@ -9,11 +9,18 @@ type Command interface {
 	Load(in Input) (warnings []string, err error)
 }
 
-var _ Command = (*Serve)(nil)
+var (
+	_ Command = (*Serve)(nil)
+	_ Command = (*Store)(nil)
+	_ Command = (*Rowstream)(nil)
+	_ Command = (*Copy)(nil)
+)
 
 // Commands returns the options of every subcommand, with their defaults, in the order of
 // the documentation.
-func Commands() []Command { return []Command{NewServe()} }
+func Commands() []Command {
+	return []Command{NewServe(), NewStore(), NewFrontend(), NewRowstream(), NewCopy()}
+}
 
 // Sections returns the sections that a file may hold.
 func Sections() []*Set {

@@ -48,6 +48,7 @@ type Serve struct {
 	ReturnIdleMemory   time.Duration // 0: never
 
 	WebConfigFile string
+	History       History
 	Log           QueryLog
 	Diag          Diag
 	Rules         []Rule
@@ -63,7 +64,7 @@ func NewServe() *Serve {
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process, today the query log's sequence file; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, and the query log's sequence file; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket or --log-file")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
@@ -80,6 +81,7 @@ func NewServe() *Serve {
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to run on at the same time (GOMAXPROCS); 0 follows the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "give unused memory back to the system after this long without a command; 0 leaves that to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	c.History.declare(s)
 	c.Log.declare(s)
 	c.Diag.declare(s)
 	s.blocks = append(s.blocks, &block{
@@ -125,12 +127,13 @@ func (c *Serve) Validate() error {
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}
-	if c.DataDir != "" && c.Log.File == "" {
-		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
+	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() {
+		errs = append(errs, errors.New("--data-dir has no effect without --bucket or --log-file: only the history and the query log's files keep something there"))
 	}
 	if c.Listen == c.Backend {
 		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
 	}
+	errs = append(errs, c.History.validate()...)
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 

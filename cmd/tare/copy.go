@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+func newCopyCommand() *cobra.Command {
+	options := config.NewCopy()
+	var once copyFlags
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   "copy",
+		Short: "Copy tables from one MySQL-compatible server to another",
+		Long: `Copy tables from one MySQL-compatible server to another.
+
+The rows of a run come from one consistent view of the source, on which nothing is changed.
+The target keeps what is copied in a schema of its own, in the transactions that write the
+rows: whatever is killed when, the same command goes on, and no row is lost or doubled. Rows
+that are written to the source while it runs are not copied. See docs/copy.md.
+
+Passwords in flags are seen by everybody who can list processes: TARE_FROM and TARE_TO take
+the same text.`,
+		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
+  tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
+  tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings, err := load(cmd, options, given)
+			if err != nil {
+				return err
+			}
+			if err := options.Ready(); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			newLogger(cmd, options.Diag, warnings)
+			return runCopy(cmd.Context(), options, once, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	cmd.Flags().BoolVar(&once.restart, "restart", false, "begin anew: forget what an earlier run copied and empty the target tables")
+	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	cmd.Flags().BoolVar(&once.json, "json", false, "print events and the report as JSON lines")
+	return cmd
+}
+
+// copyFlags are for one run: a configuration file has no place for them.
+type copyFlags struct{ restart, dryRun, json bool }
+
+// runCopy copies, or says what would be copied.
+func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr io.Writer) error {
+	o, err := copyOptions(c)
+	if err != nil {
+		return err
+	}
+	o.Restart = once.restart
+	if once.dryRun {
+		planned, err := copier.Plan(ctx, o)
+		if err != nil {
+			return err
+		}
+		return printPlan(stdout, planned, once.json)
+	}
+	screen := newCopyScreen(c.Tables, once.json, stdout, stderr)
+	o.Observe = screen.observe
+	report, err := copier.Run(ctx, o)
+	screen.close()
+	if err != nil {
+		return copyError(ctx, err)
+	}
+	return printCopyReport(stdout, report, once.json)
+}
+
+// copyError says how to go on.
+func copyError(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		return context.Canceled
+	}
+	return err
+}
+
+func copyOptions(c *config.Copy) (copier.Options, error) {
+	authorities, err := loadAuthorities("--tls-ca", c.TLSCA)
+	if err != nil {
+		return copier.Options{}, err
+	}
+	from := copier.FromServer(mysqlServer(c.From.MySQL, c.FromTLS, authorities))
+	if c.From.Tare != "" {
+		remote, err := remoteOptions(c, authorities)
+		if err != nil {
+			return copier.Options{}, err
+		}
+		from = copier.FromRemote(remote)
+	}
+	return copier.Options{
+		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
+		KeepIndexes: c.KeepIndexes,
+	}, nil
+}
+
+// remoteOptions say how to read from --from tare://….
+func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o rowstream.RemoteOptions, err error) {
+	o.Addr = string(c.From.Tare)
+	if o.Token, err = c.FromToken.Read(); err != nil {
+		return o, err
+	}
+	if c.Compress == config.WireZstd {
+		o.Compression = rowstream.Zstd
+	}
+	if c.FromTLS != mysqlconn.TLSDisabled && c.FromTLS != mysqlconn.TLSPreferred {
+		host, _, _ := net.SplitHostPort(o.Addr) // the option was parsed
+		o.TLS = mysqlconn.ClientTLS(c.FromTLS, &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, host)
+	}
+	return o, nil
+}
+
+func printPlan(w io.Writer, planned []copier.PlannedTable, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(planned)
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "TABLE\tTO\tROWS (ABOUT)\tBYTES (ABOUT)\tCHUNKS\tKEY\tSTATE")
+	for _, p := range planned {
+		state := p.Phase
+		switch {
+		case p.Create:
+			state += ", table is created"
+		case p.CopiedBefore > 0:
+			state += fmt.Sprintf(", %d chunks copied before", p.CopiedBefore)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", p.Source, p.Target, p.RowsEstimate, megabytes(p.BytesEstimate), p.Chunks, p.Key, state)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, p := range planned {
+		for _, x := range p.Indexes {
+			fmt.Fprintf(w, "%s: built after the rows: %s\n", p.Target, x)
+		}
+	}
+	_, err := fmt.Fprintln(w, "dry run: nothing was changed")
+	return err
+}
+
+func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Event string `json:"event"`
+			*copier.Report
+		}{"report", r})
+	}
+	for _, t := range r.Tables {
+		before := ""
+		if t.Before > 0 {
+			before = fmt.Sprintf(", %d of them before this run", t.Before)
+		}
+		if _, err := fmt.Fprintf(w, "%s: %d rows in %d chunks are in %s%s\n", t.Source, t.Rows, t.Chunks, t.Target, before); err != nil {
+			return err
+		}
+	}
+	if r.Position == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "the source's binary log stood at %s\n", r.Position)
+	return err
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

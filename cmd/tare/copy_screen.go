@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/taredb/tare/copier"
+)
+
+// A copyScreen shows people or programs what a copy does: JSON lines, bars on a terminal, or
+// plain lines elsewhere.
+type copyScreen struct {
+	observe func(copier.Event)
+	close   func()
+}
+
+func newCopyScreen(tables []copier.TableSpec, asJSON bool, stdout, stderr io.Writer) copyScreen {
+	if asJSON {
+		return jsonScreen(stdout)
+	}
+	if f, ok := stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return barScreen(stderr, tables)
+	}
+	return lineScreen(stderr)
+}
+
+func jsonScreen(w io.Writer) copyScreen {
+	var mu sync.Mutex
+	encoder := json.NewEncoder(w)
+	return copyScreen{close: func() {}, observe: func(e copier.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = encoder.Encode(e) // a reader that has gone does not end the copy
+	}}
+}
+
+// eventText is an event that people want to read as it happens, empty for others.
+func eventText(e copier.Event) string {
+	switch e.Kind {
+	case copier.EventSnapshot:
+		return "the source is read as of one moment: " + e.Text
+	case copier.EventTable:
+		if e.Chunks > 0 {
+			return fmt.Sprintf("%s: goes on after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
+		}
+		return fmt.Sprintf("%s: about %d rows", e.Table, e.RowsEstimate)
+	case copier.EventRetry:
+		return fmt.Sprintf("%s: chunk %d is repeated: %s", e.Table, e.Chunk, e.Text)
+	case copier.EventIndexes:
+		return fmt.Sprintf("%s: building %s", e.Table, e.Text)
+	case copier.EventDone:
+		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
+	}
+	return ""
+}
+
+// linePause is how often a plain line tells the progress.
+const linePause = 10 * time.Second
+
+// lineScreen writes a line an event, and one with the progress now and then.
+func lineScreen(w io.Writer) copyScreen {
+	var mu sync.Mutex
+	var rows, bytes int64
+	started := time.Now()
+	told := started
+	return copyScreen{close: func() {}, observe: func(e copier.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := eventText(e); text != "" {
+			fmt.Fprintln(w, text)
+			return
+		}
+		rows, bytes = rows+e.Rows, bytes+e.Bytes
+		if now := time.Now(); now.Sub(told) >= linePause {
+			told = now
+			fmt.Fprintf(w, "%d rows, %.1f MB, %.1f MB/s\n", rows, float64(bytes)/1e6, float64(bytes)/1e6/now.Sub(started).Seconds())
+		}
+	}}
+}
+
+// barScreen draws a bar for each table.
+func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
+	progress := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(200*time.Millisecond))
+	var mu sync.Mutex
+	type table struct {
+		bar     *mpb.Bar
+		rows    int64
+		bytes   int64
+		started time.Time
+		done    bool
+	}
+	bars := make(map[string]*table)
+	for _, spec := range tables {
+		t := &table{started: time.Now()}
+		name := spec.Schema + "." + spec.Name
+		speed := func(decor.Statistics) string {
+			mu.Lock()
+			defer mu.Unlock()
+			return fmt.Sprintf("%d rows  %.1f MB/s ", t.rows, float64(t.bytes)/1e6/time.Since(t.started).Seconds())
+		}
+		t.bar = progress.AddBar(0,
+			mpb.PrependDecorators(decor.Name(name+" ", decor.WCSyncSpaceR), decor.Any(speed, decor.WCSyncSpace)),
+			mpb.AppendDecorators(decor.OnComplete(decor.Percentage(), "done"), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8}), "")))
+		bars[name] = t
+	}
+	observe := func(e copier.Event) {
+		mu.Lock()
+		t := bars[e.Table]
+		if t != nil {
+			t.rows, t.bytes = t.rows+e.Rows, t.bytes+e.Bytes
+		}
+		mu.Unlock()
+		switch e.Kind {
+		case copier.EventTable:
+			t.bar.SetTotal(max(e.RowsEstimate, e.Rows+1), false)
+			t.bar.SetCurrent(e.Rows)
+		case copier.EventChunk:
+			t.bar.IncrInt64(e.Rows)
+		case copier.EventDone:
+			mu.Lock()
+			t.rows, t.done = e.Rows, true
+			mu.Unlock()
+			t.bar.SetTotal(-1, true)
+		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes:
+			fmt.Fprintln(progress, eventText(e))
+		}
+	}
+	end := func() {
+		for _, t := range bars {
+			if !t.done {
+				t.bar.Abort(false)
+			}
+		}
+		progress.Wait()
+	}
+	return copyScreen{observe: observe, close: end}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+func newFrontendCommand() *cobra.Command {
+	options := config.NewFrontend()
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   "frontend",
+		Short: "Ask a fleet which series are active, shard by shard, and merge the answers",
+		Long: `Ask a fleet which series are active, shard by shard, and merge the answers.
+
+--downstream names replicas of one system, such as a Mimir's query frontends: each shard is
+asked of one of them, and of another when that fails. --member names systems with different
+series, such as a fleet of gateways: each shard is asked of all of them.
+
+  curl -G http://127.0.0.1:8318/api/v1/cardinality/active_series \
+    --data-urlencode 'selector={job="api"}'
+
+SIGTERM drains: no new requests, running ones finish within --drain-timeout. SIGUSR1 reopens
+the query log, SIGHUP reads --decoder and --decoder-compare from --config again.
+
+Each flag is also an environment variable (--max-shards is TARE_MAX_SHARDS) and a key
+under frontend: in the file that --config names. A flag wins over the environment, the
+environment over the file.`,
+		Example: `  tare frontend --downstream http://mimir-1:8080/prometheus,http://mimir-2:8080/prometheus
+  tare frontend --member http://gateway-1:8316,http://gateway-2:8316 --shards 4`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings, err := load(cmd, options, given)
+			if err != nil {
+				return err
+			}
+			if err := options.Ready(); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			return runFrontend(cmd.Context(), options, newLogger(cmd, options.Diag, warnings))
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	return cmd
+}

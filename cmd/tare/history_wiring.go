@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/web"
+)
+
+// historyCacheBytes keeps pages of the indexes of blocks in the bucket. Most questions are about
+// what is local.
+const historyCacheBytes = 32 << 20
+
+// A historyService is what counts, writes, keeps and answers the history. A nil one does nothing.
+type historyService struct {
+	cfg      config.History
+	log      *slog.Logger
+	registry *prometheus.Registry
+	table    *history.Table
+	labels   map[string]string // of all series
+	archive  *history.Archive
+	bucket   objstore.Bucket
+	cache    *tsblock.Cache
+	pool     *slab.Pool
+	gateway  *storegateway.Gateway
+}
+
+// openHistory opens the history in the data directory. What it has opened before an error is closed.
+func openHistory(cfg config.History, listen config.Address, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
+	h := &historyService{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+	if err := h.open(listen, redact, data); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+func (h *historyService) open(listen config.Address, redact config.LogRedaction, data *dataDir) (err error) {
+	if h.bucket, err = h.cfg.Bucket.Open(); err != nil {
+		return err
+	}
+	dir := data.file("history")
+	labels, err := historyLabels(h.cfg.Labels, filepath.Join(dir, "series"), listen)
+	if err != nil {
+		return err
+	}
+	h.labels = labels
+	tableDir := filepath.Join(dir, "digests")
+	if err := os.MkdirAll(tableDir, 0o700); err != nil {
+		return fmt.Errorf("make history directory: %w", err)
+	}
+	h.table, err = history.OpenTable(history.Options{
+		Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Dir: tableDir, Redaction: redactionOf(redact), Slog: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	h.cache = tsblock.NewCache(historyCacheBytes)
+	h.pool = slab.NewPool(slab.PoolOptions{})
+	h.gateway, err = storegateway.New(storegateway.Options{
+		Bucket:      h.bucket,
+		LocalBucket: h.cfg.Bucket.Local(),
+		Layout:      storegateway.LayoutThanos,
+		DataDir:     filepath.Join(dir, "bucket"),
+		Cache:       h.cache,
+		Pool:        h.pool,
+		Gate:        slab.NewGate(slab.GateOptions{Bytes: int64(h.cfg.ProcessBytes), PerQuery: int64(h.cfg.QueryBytes)}),
+		Log:         h.log,
+		Registerer:  h.registry,
+	})
+	if err != nil {
+		return err
+	}
+	h.archive, err = history.OpenArchive(history.ArchiveOptions{
+		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: labels,
+		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes),
+		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	return h.registry.Register(history.NewCollector(h.table, h.archive))
+}
+
+// historyLabels adds the instance: the one that the directory had before, so that a host may change its
+// name, else one of host and port.
+func historyLabels(given map[string]string, dir string, listen config.Address) (map[string]string, error) {
+	labels := maps.Clone(given)
+	if labels == nil {
+		labels = make(map[string]string)
+	}
+	if labels[history.InstanceLabel] != "" {
+		return labels, nil
+	}
+	before, err := history.ReadLabels(dir)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		labels[history.InstanceLabel] = before[history.InstanceLabel]
+		return labels, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("choose an instance for the history: %w; name one with --history-labels instance=…", err)
+	}
+	_, port, err := net.SplitHostPort(string(listen))
+	if err != nil {
+		return nil, fmt.Errorf("choose an instance for the history: %w; name one with --history-labels instance=…", err)
+	}
+	labels[history.InstanceLabel] = net.JoinHostPort(host, port)
+	return labels, nil
+}
+
+// observed are the table that counts statements and the labels of its series; nil without a history.
+func (h *historyService) observed() (*history.Table, map[string]string) {
+	if h == nil {
+		return nil, nil
+	}
+	return h.table, h.labels
+}
+
+// routes are the pages of the history.
+func (h *historyService) routes() ([]web.Route, error) {
+	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
+		QueryBytes: int64(h.cfg.QueryBytes),
+		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
+		Log:        h.log,
+		Build:      promapi.BuildInfo{Version: version, Revision: commit},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("HTTP API: %w", err)
+	}
+	return []web.Route{
+		{Pattern: "/api/v1/", Handler: api},
+		{
+			Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(h.gateway),
+			Path: "/api/v1/status/blocks", What: "blocks of the history in the bucket, and the budgets of queries",
+		},
+	}, nil
+}
+
+// run writes, ships and syncs until ctx is done.
+func (h *historyService) run(ctx context.Context) error {
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	parts.Go(func() { _ = h.gateway.Run(ctx) }) // it has no error but to end
+	parts.Go(func() {
+		every := time.NewTicker(time.Minute)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+				h.pool.Age()
+			}
+		}
+	})
+	return h.archive.Run(ctx)
+}
+
+// close writes what is counted by now, and gives up what open has made.
+func (h *historyService) close() error {
+	if h == nil {
+		return nil
+	}
+	var errs []error
+	if h.archive != nil {
+		errs = append(errs, h.archive.Close())
+	}
+	if h.gateway != nil {
+		errs = append(errs, h.gateway.Close())
+	}
+	if h.table != nil {
+		errs = append(errs, h.table.Close())
+	}
+	if h.bucket != nil {
+		errs = append(errs, h.bucket.Close())
+	}
+	return errors.Join(errs...)
+}

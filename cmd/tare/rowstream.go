@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+func newRowstreamCommand() *cobra.Command {
+	options := config.NewRowstream()
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   "rowstream",
+		Short: "Serve consistent rows of a MySQL-compatible server to tare copy elsewhere",
+		Long: `Serve consistent rows of a MySQL-compatible server to tare copy elsewhere.
+
+It runs beside the source. tare copy --from tare://… reads tables through it over one
+connection, in batches that come as fast as they are taken, packed if asked for. A snapshot
+lives as long as the copy that took it is connected. See docs/copy.md.
+
+Whoever may connect reads whatever the account in --from may: give it no more than SELECT
+(and RELOAD or LOCK TABLES for the moment of a snapshot). SIGTERM drains: no new snapshots,
+open ones go on within --drain-timeout. SIGUSR1 reopens the query log.
+
+Each flag is also an environment variable (--max-workers is TARE_MAX_WORKERS) and a key
+under rowstream: in the file that --config names. A flag wins over the environment, the
+environment over the file.`,
+		Example: `  tare rowstream --from mysql://reader:secret@127.0.0.1
+  tare rowstream --from mysql://reader@127.0.0.1 --listen 0.0.0.0:3319 --tls-cert cert.pem --tls-key key.pem --token-file token`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings, err := load(cmd, options, given)
+			if err != nil {
+				return err
+			}
+			if err := options.Ready(); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			return runRowstream(cmd.Context(), options, newLogger(cmd, options.Diag, warnings))
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	return cmd
+}

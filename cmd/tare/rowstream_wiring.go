@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/web"
+)
+
+// A rowstreamService is the parts of tare rowstream, put together.
+type rowstreamService struct {
+	cfg     *config.Rowstream
+	log     *slog.Logger
+	data    *dataDir // nil when nothing is kept
+	queries *querylog.Logger
+	source  *rowstream.Direct
+	rows    *rowstream.Service
+	grpc    *grpc.Server
+	web     *web.Server // nil when it is off
+
+	grpcListener, httpListener net.Listener
+}
+
+// runRowstream builds the parts and runs them until ctx is done.
+func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) (err error) {
+	s := &rowstreamService{cfg: cfg, log: log}
+	err = s.build(ctx)
+	if err == nil {
+		err = s.listen()
+	}
+	if err != nil {
+		return errors.Join(err, s.close(context.Background()))
+	}
+	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
+
+	ctx, stop := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	part := func(run func() error) {
+		running.Go(func() {
+			if err := run(); err != nil {
+				stop(err)
+			}
+		})
+	}
+	part(func() error {
+		if err := s.grpc.Serve(s.grpcListener); err != nil {
+			return fmt.Errorf("serve rows on %s: %w", s.grpcListener.Addr(), err)
+		}
+		return nil
+	})
+	attrs := []any{"listen", s.grpcListener.Addr().String(), "from", cfg.From.String()}
+	if s.web != nil {
+		part(func() error { return s.web.Serve(s.httpListener) })
+		attrs = append(attrs, "http", "http://"+s.httpListener.Addr().String())
+	}
+	log.Info("rowstream is ready", attrs...)
+
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	err = s.drain()
+	running.Wait()
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	err = errors.Join(err, s.close(grace))
+	if !errors.Is(cause, errInterrupted) && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// build makes the parts; nothing listens yet.
+func (s *rowstreamService) build(ctx context.Context) (err error) {
+	if s.cfg.Log.File != "" {
+		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
+			return err
+		}
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+		return err
+	}
+	authorities, err := loadAuthorities("--from-ca", s.cfg.FromCA)
+	if err != nil {
+		return err
+	}
+	token, err := s.cfg.Token.Read()
+	if err != nil {
+		return err
+	}
+	if s.source, err = rowstream.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
+		return fmt.Errorf("connect to --from: %w", err)
+	}
+	if s.rows, err = rowstream.NewService(rowstream.ServiceOptions{
+		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, Log: s.queries,
+	}); err != nil {
+		return err
+	}
+	var options []grpc.ServerOption
+	if s.cfg.TLSCert != "" {
+		c, err := loadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
+		if err != nil {
+			return err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(c)))
+	}
+	s.grpc = s.rows.NewServer(options...)
+	if s.cfg.HTTP == "" {
+		return nil
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(processCollectors()...)
+	registry.MustRegister(newQueryLogCollector(s.queries), newRowstreamCollector(s.rows))
+	s.web = web.New(web.Options{
+		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
+		Ready: s.source.Ping,
+	})
+	return nil
+}
+
+// loadAuthorities reads the authorities of an option, nil for the system's.
+func loadAuthorities(option, file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", option, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read %s: %s has no certificate in PEM", option, file)
+	}
+	return pool, nil
+}
+
+// mysqlServer is how to connect to a server for rows.
+func mysqlServer(u config.ControlURL, mode mysqlconn.TLSMode, authorities *x509.CertPool) mysqlconn.Config {
+	return mysqlconn.Config{
+		Addr: string(u.Addr), User: u.User, Password: u.Password.Reveal(),
+		TLSMode: mode, TLS: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, MaxPacket: 1 << 30,
+	}
+}
+
+func (s *rowstreamService) listen() (err error) {
+	if s.grpcListener, err = net.Listen("tcp", string(s.cfg.Listen)); err != nil {
+		return fmt.Errorf("listen for copies (--listen): %w", err)
+	}
+	if s.web != nil {
+		if s.httpListener, err = net.Listen("tcp", string(s.cfg.HTTP)); err != nil {
+			return fmt.Errorf("listen for HTTP (--http): %w", err)
+		}
+	}
+	return nil
+}
+
+// drain takes no more snapshots and gives open ones --drain-timeout.
+func (s *rowstreamService) drain() error {
+	s.log.Info("shutting down", "snapshots", s.rows.Stats().Snapshots, "drain_timeout", s.cfg.DrainTimeout)
+	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	defer cancel()
+	left := s.rows.Drain(limit)
+	s.grpc.Stop()
+	grace, end := context.WithTimeout(context.Background(), shutdownGrace)
+	defer end()
+	err := s.queries.Close(grace)
+	if s.web != nil {
+		err = errors.Join(err, s.web.Shutdown(grace))
+	}
+	if left > 0 {
+		return errors.Join(err, &partialError{fmt.Errorf("%d snapshots did not end within --drain-timeout %v and were cut off", left, s.cfg.DrainTimeout)})
+	}
+	return err
+}
+
+// reopenLog starts new files of the query log.
+func (s *rowstreamService) reopenLog() {
+	if err := s.queries.Reopen(); err != nil {
+		s.log.Error("the query log goes on in the old file", "error", err)
+		return
+	}
+	s.log.Info("query log reopened")
+}
+
+// close gives up what build has made.
+func (s *rowstreamService) close(ctx context.Context) error {
+	var err error
+	if s.source != nil {
+		err = s.source.Close()
+	}
+	if s.queries != nil {
+		err = errors.Join(err, s.queries.Close(ctx))
+	}
+	for _, l := range []net.Listener{s.grpcListener, s.httpListener} {
+		if l != nil {
+			if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	return errors.Join(err, s.data.close())
+}
+
+// openSubDir opens --data-dir, or a directory of the server's own beside the gateway's.
+func openSubDir(name, path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
+	if path == "" {
+		if parent, err := defaultDataDir(getenv); err == nil {
+			path = filepath.Join(parent, name)
+			d, err := lockDataDir(path)
+			if err != nil {
+				log.Warn("there is no data directory: how many records a kill has lost will not be in the query log; --data-dir names another one", "error", err)
+			}
+			return d, nil
+		}
+	}
+	return openDataDir(path, getenv, log)
+}
+
+// A rowstreamCollector answers a row service's counts to Prometheus.
+type rowstreamCollector struct {
+	rows *rowstream.Service
+
+	snapshots, running, reads, failed, sentRows, rowBytes, sentBytes *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*rowstreamCollector)(nil)
+
+func newRowstreamCollector(s *rowstream.Service) *rowstreamCollector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("tare_rowstream_"+name, help, nil, nil)
+	}
+	return &rowstreamCollector{
+		rows:      s,
+		snapshots: desc("snapshots", "Snapshots that are open."),
+		running:   desc("reads", "Reads of chunks that are at work."),
+		reads:     desc("reads_total", "Reads of chunks that have ended."),
+		failed:    desc("failed_reads_total", "Reads of chunks that have ended with an error."),
+		sentRows:  desc("rows_total", "Rows sent."),
+		rowBytes:  desc("row_bytes_total", "Bytes of the rows that were sent, unpacked."),
+		sentBytes: desc("sent_bytes_total", "Bytes of the rows as they were sent."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *rowstreamCollector) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(c, ch)
+}
+
+// Collect implements prometheus.Collector.
+func (c *rowstreamCollector) Collect(ch chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v int64) {
+		ch <- prometheus.MustNewConstMetric(d, kind, float64(v))
+	}
+	st := c.rows.Stats()
+	send(c.snapshots, prometheus.GaugeValue, int64(st.Snapshots))
+	send(c.running, prometheus.GaugeValue, st.Running)
+	send(c.reads, prometheus.CounterValue, st.Reads)
+	send(c.failed, prometheus.CounterValue, st.Failed)
+	send(c.sentRows, prometheus.CounterValue, st.Rows)
+	send(c.rowBytes, prometheus.CounterValue, st.Bytes)
+	send(c.sentBytes, prometheus.CounterValue, st.Sent)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+func newStoreCommand() *cobra.Command {
+	options := config.NewStore()
+	var given map[string]string
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Serve the blocks of a bucket to PromQL, Grafana and Thanos",
+		Long: `Serve the blocks of a bucket to PromQL, Grafana and Thanos.
+
+The bucket holds Prometheus, Thanos or Mimir blocks, on disk or in S3. --http answers
+Prometheus' HTTP API, --grpc Thanos' StoreAPI: a Thanos querier takes it as an --endpoint.
+S3 credentials come from the environment (AWS_ACCESS_KEY_ID, …), the shared credentials file
+or the machine's role, never from the URL.
+
+No query holds more than --query-bytes, and all together no more than --process-bytes: who
+comes when that is given out waits, and who needs more gets an error. SIGTERM drains: no new
+requests, running ones finish within --drain-timeout. SIGUSR1 reopens the query log.
+
+Each flag is also an environment variable (--query-bytes is TARE_QUERY_BYTES) and a key
+under store: in the file that --config names. A flag wins over the environment, the
+environment over the file.`,
+		Example: `  tare store --bucket file:///var/lib/prometheus
+  tare store --bucket 's3://metrics?endpoint=minio.example:9000' --grpc 127.0.0.1:10901
+  tare store --bucket s3://metrics --shard 2/5 --data-dir /var/lib/tare/store-2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings, err := load(cmd, options, given)
+			if err != nil {
+				return err
+			}
+			if err := options.Ready(); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			return runStore(cmd.Context(), *options, newLogger(cmd, options.Diag, warnings))
+		},
+	}
+	given = bindFlags(cmd, options.Set())
+	return cmd
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/taredb/tare/internal/testblock"
+)
+
+// TestStoreOwnersAreTheHeap has a tare store answer over a block of many series: the bytes that the
+// owners say they hold, with the base that was measured at start, are about the heap in use. What grows
+// beside them are tables of the runtime, of HTTP and of PromQL.
+func TestStoreOwnersAreTheHeap(t *testing.T) {
+	dir := t.TempDir()
+	bucket := filepath.Join(dir, "bucket")
+	must(t, os.Mkdir(bucket, 0o700))
+	_, err := testblock.Shape{Count: 20_000, Samples: 10}.Write(bucket, testblock.Options{External: map[string]string{"cluster": "eu"}})
+	must(t, err)
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(exe)
+	cmd.Args = []string{
+		"tare", "store", "--bucket", "file://" + bucket, "--http", "127.0.0.1:0", "--grpc", "off", "--diag-format", "json",
+		"--data-dir", filepath.Join(dir, "data"), "--max-samples", "1000000",
+	}
+	stderr, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := json.NewDecoder(stderr)
+	var ready struct{ Msg, HTTP string }
+	for ready.Msg != "store listens" {
+		must(t, lines.Decode(&ready))
+	}
+	drained := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, stderr) // ends with the process
+		close(drained)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-drained
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("tare store: %v", err)
+		}
+	})
+	s := &served{http: ready.HTTP}
+	check := func(when string, percent float64) heapState {
+		t.Helper()
+		h := s.heap(t)
+		off := (h.sum - h.live) / h.live * 100
+		t.Logf("%s: heap in use %.0f, owners %.0f (%+.2f %%): %v", when, h.live, h.sum, off, h.owners)
+		if off > percent || off < -percent {
+			t.Errorf("%s: the owners hold %.0f bytes and the heap %.0f: %+.2f %%, want within %.0f %%", when, h.sum, h.live, off, percent)
+		}
+		return h
+	}
+	check("idle", 3)
+	for range 3 {
+		answer := s.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{foo="bar"}`)+"&start=0&end=9999999999")
+		if n := strings.Count(string(answer), `"foo"`); n != 20_000 {
+			t.Fatalf("%d series are answered", n)
+		}
+	}
+	h := check("loaded", 5)
+	if h.owners["index_cache"] < 100_000 || h.owners["slabs_idle"] < 100_000 || h.owners["index_headers"] < 1000 || h.owners["slabs_lent"] != 0 {
+		t.Errorf("owners: %v", h.owners)
+	}
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/mysqlconn"
+)
+
+// Copy holds the options of tare copy.
+type Copy struct {
+	ConfigFile string
+
+	From           CopySource
+	To             ControlURL
+	FromTLS, ToTLS mysqlconn.TLSMode
+	FromToken      Token           // of tare://
+	Compress       CopyCompression // of tare://
+	TLSCA          string          // file; "" for the system's authorities
+
+	Tables []copier.TableSpec // with the clauses of the options below
+
+	Workers     int
+	ChunkBytes  Bytes
+	Patience    time.Duration
+	StateSchema string
+	KeepIndexes bool
+
+	Diag Diag
+
+	tables                string
+	wheres, shards, names []string
+	set                   *Set
+}
+
+// NewCopy returns the options of tare copy with their defaults.
+func NewCopy() *Copy {
+	c := &Copy{}
+	s := newSet("copy", &c.ConfigFile)
+	declare(s, &c.From, Option{
+		Name: "from", Kind: "url",
+		Help: "account on the server that rows are read from: mysql://user:password@host:port; or tare://host:port of a tare rowstream; required",
+	}, parseCopySource, CopySource.String)
+	s.Control(&c.To, "to", "account on the server that rows are written to; required")
+	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; a tare:// that is not loopback must be told disabled, required, verify-ca or verify-identity")
+	c.FromToken.declare(s, "from-", "token of --from tare://…")
+	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for wires slower than about 100 MB/s", WireNone, WireZstd)
+	tlsMode(s, &c.ToTLS, "to-tls", "TLS towards --to")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "authorities to verify both servers with (PEM); the system's when empty")
+	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, or db.t1=other.t2 under another name; required")
+	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; may be given for each table")
+	s.Lines(&c.shards, "only-shard", "clause", "share of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; may be given for each table")
+	s.Lines(&c.names, "columns", "clause", "columns to copy, also under other names: 'db.t1: id, name as title'; may be given for each table")
+	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy at the same time; each has a connection to both servers")
+	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "about how many bytes of rows one transaction writes")
+	s.Duration(&c.Patience, "patience", "1m", "how long a target that went away is waited for")
+	s.String(&c.StateSchema, "state-schema", "schema", copier.DefaultStateSchema, "schema in the target that keeps what is copied, so that a copy can go on")
+	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// tlsMode declares how a connection uses TLS.
+func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
+	declare(s, p, Option{Name: name, Kind: "preferred|disabled|required|verify-ca|verify-identity", Default: "preferred", Help: help},
+		mysqlconn.ParseTLSMode, mysqlconn.TLSMode.String)
+}
+
+// Set returns the section, for flags and printing.
+func (c *Copy) Set() *Set { return c.set }
+
+// Load gives every option its value and validates them together.
+func (c *Copy) Load(in Input) (warnings []string, err error) {
+	warnings, err = c.set.load(in)
+	if err == nil {
+		err = c.Validate()
+	}
+	return warnings, err
+}
+
+// Validate reads the clauses about tables and reports options that would have no effect.
+func (c *Copy) Validate() error {
+	errs := c.validateWire()
+	if c.tables == "" {
+		return errors.Join(errs...)
+	}
+	var err error
+	if c.Tables, err = copier.ParseTables(c.tables); err != nil {
+		return errors.Join(append(errs, fmt.Errorf("--tables: %w", err))...)
+	}
+	for _, clauses := range []struct {
+		name string
+		all  []string
+		add  func([]copier.TableSpec, string) error
+	}{{"where", c.wheres, copier.AddWhere}, {"only-shard", c.shards, copier.AddShard}, {"columns", c.names, copier.AddColumns}} {
+		for _, text := range clauses.all {
+			if err := clauses.add(c.Tables, text); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", clauses.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ready reports what is missing to copy.
+func (c *Copy) Ready() error {
+	var errs []error
+	if !c.From.given() {
+		errs = append(errs, errors.New("--from is required, such as --from mysql://app@db1"))
+	}
+	if c.To.Addr == "" {
+		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
+	}
+	if len(c.Tables) == 0 {
+		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items"))
+	}
+	return errors.Join(errs...)
+}
+
+// A CopyCompression is how rows come across a wire.
+type CopyCompression string
+
+// The compressions of rows across a wire.
+const (
+	WireNone CopyCompression = "none"
+	WireZstd CopyCompression = "zstd"
+)
+
+// validateWire looks at what is about tare:// alone.
+func (c *Copy) validateWire() []error {
+	errs := c.FromToken.validate("from-")
+	if c.From.Tare == "" {
+		if c.FromToken.given() && c.From.given() {
+			errs = append(errs, errors.New("--from-token has no effect with --from mysql://: a password goes into the URL"))
+		}
+		if c.Compress == WireZstd && c.From.given() {
+			errs = append(errs, errors.New("--compress has no effect with --from mysql://: only tare:// packs rows"))
+		}
+		return errs
+	}
+	if c.FromTLS == mysqlconn.TLSPreferred && !c.From.Tare.Loopback() {
+		errs = append(errs, fmt.Errorf("--from %s: say whether it speaks TLS: --from-tls verify-identity (or verify-ca, required), or --from-tls disabled", c.From))
+	}
+	return errs
+}

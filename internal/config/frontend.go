@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/frontend"
+)
+
+// A FrontendDecoder names a decoder of tare frontend.
+type FrontendDecoder string
+
+// The decoders of tare frontend.
+const (
+	DecoderStrict FrontendDecoder = "strict"
+	DecoderStdlib FrontendDecoder = "stdlib"
+)
+
+// A FrontendEncoding names what compresses the answers of downstreams.
+type FrontendEncoding string
+
+// What downstreams may be asked to compress with.
+const (
+	EncodingNone   FrontendEncoding = "none"
+	EncodingSnappy FrontendEncoding = "snappy"
+	EncodingGzip   FrontendEncoding = "gzip"
+	EncodingZstd   FrontendEncoding = "zstd"
+)
+
+// Frontend holds the options of tare frontend.
+type Frontend struct {
+	ConfigFile string
+
+	Downstreams []*url.URL // replicas of one system
+	Members     []*url.URL // systems with different series
+	HTTP        Address
+	DataDir     string // "" for the default: see cmd/tare
+
+	DownstreamCA       string // file; "" for the system's authorities
+	DownstreamEncoding FrontendEncoding
+
+	Shards        int
+	MaxShards     int // 0: no limit
+	MaxRequests   int // 0: no limit
+	ResponseBytes Bytes
+	MergeBytes    Bytes
+	Timeout       time.Duration // 0: none
+	DrainTimeout  time.Duration
+
+	Decoder        FrontendDecoder
+	DecoderCompare float64 // share of requests, 0 to 1
+
+	WebConfigFile string
+	Log           QueryLog
+	Diag          Diag
+
+	set   *Set
+	input Input // of Load
+}
+
+// NewFrontend returns the options of tare frontend with their defaults.
+func NewFrontend() *Frontend {
+	c := &Frontend{}
+	s := newSet("frontend", &c.ConfigFile)
+	declare(s, &c.Downstreams, Option{
+		Name: "downstream", Kind: "urls",
+		Help: "replicas of one system, separated by commas: each shard is asked of one of them; such as http://mimir:8080/prometheus",
+	}, parseURLs, formatURLs)
+	declare(s, &c.Members, Option{
+		Name: "member", Kind: "urls",
+		Help: "systems with different series, separated by commas: each shard is asked of all of them, and series that several have are told once",
+	}, parseURLs, formatURLs)
+	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
+	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "authorities to verify https downstreams and members with (PEM); the system's when empty")
+	Enum(s, &c.DownstreamEncoding, "downstream-encoding", "compression to ask of downstreams and members",
+		EncodingNone, EncodingSnappy, EncodingGzip, EncodingZstd)
+	s.Int(&c.Shards, "shards", "16", 1, "shards that a request is split into unless its header Sharding-Control says otherwise; 1 does not split")
+	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0 is no limit")
+	s.Int(&c.MaxRequests, "max-requests", "32", 0, "requests that are answered at the same time, the others wait; 0 is no limit")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "how long an answer may be before it is compressed; 0 is no limit")
+	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory that one request may take to tell duplicates apart, to count, or to merge histograms")
+	s.Duration(&c.Timeout, "timeout", "5m", "how long a request may take, the reading of the answer included; 0 is no limit")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may go on after SIGTERM")
+	Enum(s, &c.Decoder, "decoder", "what decodes answers: Tare's own decoder, or a plain one on Go's encoding/json that accepts the same; SIGHUP reads it from --config again",
+		DecoderStrict, DecoderStdlib)
+	declare(s, &c.DecoderCompare, Option{
+		Name: "decoder-compare", Kind: "share", Default: "0",
+		Help: "share of requests, from 0 to 1, whose answers both decoders decode, to count and log where they differ; SIGHUP reads it from --config again",
+	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	c.Log.declareRequests(s, requestLog{
+		kind: "request", fields: frontend.LogFields(),
+		example: "tenant=team-a total_ns>1s retries>0",
+		values:  "the values in selectors", rows: "series", digest: "digest", text: "selectors",
+	})
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// parseURLs parses URLs separated by commas. Its errors repeat no password.
+func parseURLs(s string) ([]*url.URL, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var urls []*url.URL
+	for i, text := range strings.Split(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("URL %d: want one such as http://host:8080 or https://user:password@host/prometheus", i+1)
+		}
+		urls = append(urls, u)
+	}
+	return urls, nil
+}
+
+func formatURLs(urls []*url.URL) string {
+	texts := make([]string, len(urls))
+	for i, u := range urls {
+		texts[i] = u.Redacted()
+	}
+	return strings.Join(texts, ",")
+}
+
+func parseShare(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return 0, fmt.Errorf("want a share from 0 to 1, such as 0.01, not %q", s)
+	}
+	return v, nil
+}
+
+// Set returns the section, for flags and printing.
+func (c *Frontend) Set() *Set { return c.set }
+
+// Load gives every option its value and validates them together. All that is wrong is in
+// the error; what is only doubtful is in the warnings.
+func (c *Frontend) Load(in Input) (warnings []string, err error) {
+	c.input = in
+	warnings, err = c.set.load(in)
+	if err == nil {
+		err = c.Validate()
+	}
+	return warnings, err
+}
+
+// Reload loads the options again from where Load took them; c stays as it is.
+func (c *Frontend) Reload() (*Frontend, error) {
+	fresh := NewFrontend()
+	_, err := fresh.Load(c.input)
+	return fresh, err
+}
+
+// Validate reports options that contradict each other or would have no effect. That nobody is there to
+// ask is left to Ready: a configuration file for another subcommand names nobody.
+func (c *Frontend) Validate() error {
+	var errs []error
+	if len(c.Downstreams) > 0 && len(c.Members) > 0 {
+		errs = append(errs, errors.New("--downstream and --member exclude each other: replicas of one system, or systems with different series"))
+	}
+	if c.MaxShards > 0 && c.Shards > c.MaxShards {
+		errs = append(errs, fmt.Errorf("--shards %d is more than --max-shards %d", c.Shards, c.MaxShards))
+	}
+	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
+		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
+	}
+	if c.DataDir != "" && c.Log.File == "" {
+		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
+	}
+	if !c.HTTP.Loopback() && c.WebConfigFile == "" {
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
+	}
+	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+func anyTLS(urls []*url.URL) bool {
+	for _, u := range urls {
+		if u.Scheme == "https" {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready says what is missing to start.
+func (c *Frontend) Ready() error {
+	if len(c.Downstreams) == 0 && len(c.Members) == 0 {
+		return errors.New("--downstream or --member is required: whom to ask, such as --downstream http://mimir:8080/prometheus")
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/storegateway"
+)
+
+// History holds the options of a gateway's history.
+type History struct {
+	Bucket     storegateway.BucketURL // zero: there is no history
+	Interval   time.Duration
+	MaxDigests int
+	Bytes      Bytes             // of the table of digests
+	Labels     map[string]string // may lack the instance
+
+	LocalAge   time.Duration
+	LocalBytes Bytes
+
+	QueryBytes   Bytes
+	ProcessBytes Bytes
+}
+
+// Enabled says whether a history is kept.
+func (c *History) Enabled() bool { return c.Bucket.String() != "" }
+
+func (c *History) declare(s *Set) {
+	declare(s, &c.Bucket, Option{
+		Name: "bucket", Kind: "url",
+		Help: "keep the history of every statement as time series, in blocks that go to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it none is kept",
+	}, parseBucket, storegateway.BucketURL.String)
+	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
+	s.Int(&c.MaxDigests, "history-max-digests", "20000", 1, "digests (by schema, user and backend) that are told apart; the calls of others are counted together")
+	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of the counters of these digests; the series' own head takes some 6 KiB a digest besides")
+	declare(s, &c.Labels, Option{
+		Name: "history-labels", Kind: "name=value,…",
+		Help: "labels of all series, and external labels of the blocks; instance is the host's name and the port of --listen when it is not among them",
+	}, parseLabels, formatLabels)
+	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long blocks are kept in --data-dir that the bucket has")
+	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "how large blocks in --data-dir may become; over it the oldest goes, even when the bucket could not be reached")
+	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory that one query over the history may hold")
+	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory that all queries over the history may hold together; the others wait in order")
+}
+
+func (c *History) validate() (errs []error) {
+	if !c.Enabled() {
+		if len(c.Labels) > 0 {
+			errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
+		}
+		return errs
+	}
+	if c.Interval < time.Second || c.Interval > time.Minute {
+		errs = append(errs, fmt.Errorf("--history-interval: want 1s to 1m, not %s", formatDuration(c.Interval)))
+	}
+	if c.LocalAge < history.BlockRange {
+		errs = append(errs, fmt.Errorf("--history-local-age: want at least %s, the length of a block", formatDuration(history.BlockRange)))
+	}
+	if c.ProcessBytes < c.QueryBytes {
+		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
+	}
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = make(map[string]string)
+	}
+	if labels[history.InstanceLabel] == "" {
+		labels[history.InstanceLabel] = "default"
+	}
+	if err := history.ValidateLabels(labels); err != nil {
+		errs = append(errs, fmt.Errorf("--history-labels: %w", err))
+	}
+	return errs
+}
+
+// parseLabels splits name=value,name=value.
+func parseLabels(s string) (map[string]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	labels := make(map[string]string)
+	for pair := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(pair, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || name == "" || value == "" {
+			return nil, fmt.Errorf("want labels as name=value,name=value, not %q", s)
+		}
+		if _, twice := labels[name]; twice {
+			return nil, fmt.Errorf("label %s stands there twice", name)
+		}
+		labels[name] = value
+	}
+	return labels, nil
+}
+
+func formatLabels(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, name+"="+labels[name])
+	}
+	return strings.Join(pairs, ",")
+}

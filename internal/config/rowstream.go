@@ -1,0 +1,200 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Rowstream holds the options of tare rowstream.
+type Rowstream struct {
+	ConfigFile string
+
+	From    ControlURL
+	FromTLS mysqlconn.TLSMode
+	FromCA  string // file; "" for the system's authorities
+
+	Listen  Address
+	HTTP    Address // "" when off
+	DataDir string  // "" for the default: see cmd/tare
+
+	TLSCert, TLSKey, TLSClientCA string // files
+
+	Token Token
+
+	MaxSnapshots int
+	MaxWorkers   int
+	DrainTimeout time.Duration
+
+	WebConfigFile string
+	Log           QueryLog
+	Diag          Diag
+
+	set *Set
+}
+
+// NewRowstream returns the options of tare rowstream with their defaults.
+func NewRowstream() *Rowstream {
+	c := &Rowstream{}
+	s := newSet("rowstream", &c.ConfigFile)
+	s.Control(&c.From, "from", "account on the server that rows are read from: mysql://user:password@host:port; required; SELECT is enough, and whoever may connect reads what it may")
+	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
+	s.String(&c.FromCA, "from-ca", "file", "", "authorities to verify --from with (PEM); the system's when empty")
+	s.Address(&c.Listen, "listen", "127.0.0.1:3319", "address for tare copy --from tare://…")
+	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8319", "address for metrics, health and the query log; off for none")
+	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate of --listen (PEM); it or a token is required when --listen is not loopback")
+	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
+	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "authorities of clients' certificates (PEM): only those that have one are served")
+	c.Token.declare(s, "", "token that clients must send")
+	s.Int(&c.MaxSnapshots, "max-snapshots", "16", 1, "snapshots that may be open at once; a copy holds one")
+	s.Int(&c.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may go on after SIGTERM; a copy that is cut off goes on when it is run again")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	c.Log.declareRequests(s, requestLog{
+		kind: "call", fields: rowstream.LogFields(),
+		example: "call=read table=shop.orders total_ns>1s",
+		values:  "what may be values in error texts", rows: "rows", digest: "call and table",
+	})
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// Set returns the section, for flags and printing.
+func (c *Rowstream) Set() *Set { return c.set }
+
+// Load gives every option its value and validates them together. All that is wrong is in
+// the error; what is only doubtful is in the warnings.
+func (c *Rowstream) Load(in Input) (warnings []string, err error) {
+	warnings, err = c.set.load(in)
+	if err != nil {
+		return warnings, err
+	}
+	if !c.Listen.Loopback() && c.TLSCert == "" {
+		warnings = append(warnings, fmt.Sprintf("--listen %s without --tls-cert: whoever is on the way can read the token and the rows", c.Listen))
+	}
+	return warnings, c.Validate()
+}
+
+// Validate reports options that contradict each other or would have no effect. A source that is
+// missing is left to Ready: a configuration file for another subcommand has none.
+func (c *Rowstream) Validate() error {
+	errs := c.Token.validate("")
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+	}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		errs = append(errs, errors.New("--tls-client-ca has no effect without --tls-cert"))
+	}
+	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
+		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))
+	}
+	switch {
+	case c.HTTP == "" && c.WebConfigFile != "":
+		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
+	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
+	}
+	if c.HTTP == c.Listen && !strings.HasSuffix(string(c.HTTP), ":0") {
+		errs = append(errs, errors.New("--http and --listen are the same address"))
+	}
+	if c.DataDir != "" && c.Log.File == "" {
+		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
+	}
+	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+// Ready says what is missing to start.
+func (c *Rowstream) Ready() error {
+	if c.From.Addr == "" {
+		return errors.New("--from is required: whose rows to serve, such as --from mysql://app@db1")
+	}
+	return nil
+}
+
+// A Token is a secret that both sides know, as such or in a file.
+type Token struct {
+	text Secret
+	file string
+}
+
+// declare adds the options of a token to a section.
+func (t *Token) declare(s *Set, prefix, help string) {
+	declare(s, &t.text, Option{
+		Name: prefix + "token", Kind: "secret",
+		Help: help + "; seen by everybody who can list processes when it is a flag: better " + envName(prefix+"token") + " or --" + prefix + "token-file",
+	}, func(text string) (Secret, error) { return NewSecret(text), nil }, func(v Secret) string {
+		if v.Reveal() == "" {
+			return ""
+		}
+		return mask
+	})
+	s.String(&t.file, prefix+"token-file", "file", "", "file that holds the token, on its first line")
+}
+
+func (t *Token) given() bool { return t.text.Reveal() != "" || t.file != "" }
+
+func (t *Token) validate(prefix string) []error {
+	if t.text.Reveal() != "" && t.file != "" {
+		return []error{fmt.Errorf("--%stoken and --%stoken-file exclude each other", prefix, prefix)}
+	}
+	return nil
+}
+
+// Read is the token, empty when there is none.
+func (t *Token) Read() (string, error) {
+	if t.file == "" {
+		return t.text.Reveal(), nil
+	}
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", fmt.Errorf("read the token: the first line of %s is empty", t.file)
+	}
+	return line, nil
+}
+
+// A CopySource is where tare copy reads rows: a MySQL-compatible server, or tare rowstream.
+type CopySource struct {
+	MySQL ControlURL
+	Tare  Address // "" for a MySQL-compatible server
+}
+
+const tareScheme = "tare://"
+
+// String returns the URL with the password masked.
+func (s CopySource) String() string {
+	if s.Tare != "" {
+		return tareScheme + string(s.Tare)
+	}
+	return s.MySQL.String()
+}
+
+func (s CopySource) given() bool { return s.Tare != "" || s.MySQL.Addr != "" }
+
+func parseCopySource(text string) (s CopySource, err error) {
+	if !strings.HasPrefix(text, tareScheme) {
+		s.MySQL, err = parseControlURL(text)
+		if err != nil {
+			err = fmt.Errorf("%w; or tare://host:port of a tare rowstream", err)
+		}
+		return s, err
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.Port() == "" {
+		return s, errors.New("want tare://host:port; a token goes into --from-token-file")
+	}
+	s.Tare, err = parseAddress(u.Host)
+	return s, err
+}

@@ -1,0 +1,187 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/storegateway"
+)
+
+// Store holds the options of tare store.
+type Store struct {
+	ConfigFile string
+
+	Bucket  storegateway.BucketURL // zero when not set
+	HTTP    Address                // "" when off
+	GRPC    Address                // "" when off
+	Layout  storegateway.Layout
+	Tenants []string // empty: all
+	Shard   storegateway.Shard
+	DataDir string // "" for the default: see cmd/tare
+
+	QueryBytes      Bytes
+	ProcessBytes    Bytes
+	IndexCacheBytes Bytes
+	MemoryLimit     Bytes // 0: from the budgets
+
+	MaxSeries     int // 0: no limit
+	MaxChunks     int // 0: no limit
+	MaxSamples    int // 0: from QueryBytes
+	QueryTimeout  time.Duration
+	LookbackDelta time.Duration
+
+	SyncInterval  time.Duration
+	DeletionDelay time.Duration
+	EagerHeaders  bool
+	HeaderIdle    time.Duration
+	DrainTimeout  time.Duration
+
+	GRPCCert, GRPCKey, GRPCClientCA string // files
+
+	WebConfigFile string
+	Log           QueryLog
+	Diag          Diag
+
+	set *Set
+}
+
+// NewStore returns the options of tare store with their defaults.
+func NewStore() *Store {
+	c := &Store{}
+	s := newSet("store", &c.ConfigFile)
+	declare(s, &c.Bucket, Option{
+		Name: "bucket", Kind: "url",
+		Help: "where the blocks are: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; required",
+	}, parseBucket, storegateway.BucketURL.String)
+	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8317", "address for Prometheus' HTTP API, metrics and health; off for none")
+	s.OptionalAddress(&c.GRPC, "grpc", "off", "address for Thanos queriers (StoreAPI), such as 127.0.0.1:10901; off for none")
+	Enum(s, &c.Layout, "layout", "how blocks lie in the bucket; auto looks",
+		storegateway.LayoutAuto, storegateway.LayoutPrometheus, storegateway.LayoutThanos, storegateway.LayoutMimir)
+	declare(s, &c.Tenants, Option{
+		Name: "tenants", Kind: "names",
+		Help: "tenants of a mimir bucket to serve, separated by commas; all when empty",
+	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
+	declare(s, &c.Shard, Option{
+		Name: "shard", Kind: "i/n", Default: "1/1",
+		Help: "which part of the blocks to serve when n processes share a bucket",
+	}, storegateway.ParseShard, storegateway.Shard.String)
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory that one query may hold: postings, series, chunks, values, samples and the answer")
+	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory that all queries may hold together; as many run at once as fit in with --query-bytes each, the others wait in order")
+	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory that keeps pages of block indexes")
+	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft limit of the process' memory (GOMEMLIMIT, which wins when it is set); 0 is the sum of --process-bytes and --index-cache-bytes and 192MiB")
+	s.Int(&c.MaxSeries, "max-series", "0", 0, "series that one query may read; 0 is no limit but --query-bytes")
+	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunks that one query may read; 0 is no limit but --query-bytes")
+	s.Int(&c.MaxSamples, "max-samples", "0", 0, "samples that one PromQL query may hold; 0 is what half of --query-bytes has room for")
+	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "how long one query may take, waiting included")
+	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "how far back PromQL looks for a sample")
+	s.Duration(&c.SyncInterval, "sync-interval", "1m", "how often to look for new and removed blocks")
+	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block is served on that is marked for deletion")
+	s.Bool(&c.EagerHeaders, "eager-headers", "load the index headers of all blocks before serving, instead of with the first query that needs them")
+	s.Duration(&c.HeaderIdle, "header-idle", "1h", "take an index header out of memory when no query has needed it for this long")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may go on after SIGTERM")
+	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback")
+	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
+	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "authorities of queriers' certificates (PEM): only those that have one are served")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	c.Log.declareRequests(s, requestLog{
+		kind: "request", fields: storegateway.LogFields(),
+		example: "endpoint=Series total_ns>10ms bytes_fetched>1000000",
+		values:  "the values in matchers and expressions", rows: "series", digest: "digest", text: "matchers",
+	})
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// parseBucket takes what storegateway does, and "" for not set.
+func parseBucket(s string) (storegateway.BucketURL, error) {
+	if s == "" {
+		return storegateway.BucketURL{}, nil
+	}
+	return storegateway.ParseBucketURL(s)
+}
+
+// parseNames splits a list at its commas.
+func parseNames(s string) ([]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	names := strings.Split(s, ",")
+	for i, name := range names {
+		if names[i] = strings.TrimSpace(name); names[i] == "" {
+			return nil, fmt.Errorf("want names separated by commas, not %q", s)
+		}
+	}
+	return names, nil
+}
+
+// Set returns the section, for flags and printing.
+func (c *Store) Set() *Set { return c.set }
+
+// Load gives every option its value and validates them together. All that is wrong is in
+// the error; what is only doubtful is in the warnings.
+func (c *Store) Load(in Input) (warnings []string, err error) {
+	warnings, err = c.set.load(in)
+	if err == nil {
+		err = c.Validate()
+	}
+	return warnings, err
+}
+
+// Validate reports options that contradict each other or would have no effect. A bucket that is
+// missing is left to Ready: a configuration file for another subcommand has none.
+func (c *Store) Validate() error {
+	var errs []error
+	if c.ProcessBytes < c.QueryBytes {
+		errs = append(errs, fmt.Errorf("--process-bytes %v is less than --query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
+	}
+	if c.QueryTimeout == 0 {
+		errs = append(errs, errors.New("--query-timeout: want more than 0"))
+	}
+	if c.SyncInterval < time.Second {
+		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
+	}
+	if len(c.Tenants) > 0 && c.Layout != storegateway.LayoutMimir {
+		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))
+	}
+	if c.HTTP == "" && c.GRPC == "" {
+		errs = append(errs, errors.New("--http and --grpc are both off: nobody could ask"))
+	}
+	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
+		errs = append(errs, errors.New("--http and --grpc are the same address"))
+	}
+	switch {
+	case c.HTTP == "" && c.WebConfigFile != "":
+		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
+	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
+	}
+	return errors.Join(append(append(errs, c.validateTLS()...), c.Log.validate())...)
+}
+
+func (c *Store) validateTLS() (errs []error) {
+	if (c.GRPCCert == "") != (c.GRPCKey == "") {
+		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key need each other"))
+	}
+	if c.GRPCClientCA != "" && c.GRPCCert == "" {
+		errs = append(errs, errors.New("--grpc-tls-client-ca has no effect without --grpc-tls-cert"))
+	}
+	switch {
+	case c.GRPC == "" && c.GRPCCert != "":
+		errs = append(errs, errors.New("--grpc-tls-cert has no effect with --grpc off"))
+	case c.GRPC != "" && !c.GRPC.Loopback() && c.GRPCCert == "":
+		errs = append(errs, fmt.Errorf("--grpc %s is open to other machines: it needs --grpc-tls-cert", c.GRPC))
+	}
+	return errs
+}
+
+// Ready says what is missing to start.
+func (c *Store) Ready() error {
+	if c.Bucket.String() == "" {
+		return errors.New("--bucket is required: file:///path or s3://bucket?endpoint=host:port")
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestRoutes answers a server's own pages, and lists those that have a place on the front page.
+func TestRoutes(t *testing.T) {
+	o := testOptions()
+	says := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+	}
+	o.Routes = []Route{
+		{Pattern: "/api/v1/", Handler: says("the API")},
+		{Pattern: "GET /api/v1/status/blocks", Handler: says("the blocks"), Path: "/api/v1/status/blocks", What: "blocks & budgets"},
+	}
+	h := New(o).Handler()
+	for path, want := range map[string]string{
+		"/api/v1/query": "the API", "/api/v1/status/blocks": "the blocks", "/api/v1/live": `{"statements":7}`,
+	} {
+		if code, body, _ := request(t, h, "GET", path); code != http.StatusOK || strings.TrimSpace(body) != want {
+			t.Errorf("%s: %d %q, want %q", path, code, body, want)
+		}
+	}
+	_, front, _ := request(t, h, "GET", "/")
+	if !strings.Contains(front, "blocks &amp; budgets") || strings.Contains(front, `href=""`) {
+		t.Errorf("the front page is %s", front)
+	}
+}
