@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // benchstat is the program that compares, by version.
@@ -27,7 +30,10 @@ type origin struct {
 func origins() []origin {
 	return []origin{
 		{"plancache", "vitessio/vitess#8804, cache: track memory usage more closely", measurePlanCache},
+		{"blockseries", "grafana/mimir#3215, Store-Gateway: Reduce generated garbage when loading chunks from bucket block", measureBlockSeries},
+		{"activeseries", "grafana/mimir#7665, frontend: use zero-allocation response decoder in shard active series middleware", measureActiveSeries},
 		{"querylog", "vitessio/vitess#15539, logstats: do not allocate memory while logging", measureQueryLog},
+		{"rows", "vitessio/vitess#7951, perf: vreplication client CPU usage", measureRows},
 	}
 }
 
@@ -40,6 +46,12 @@ func main() {
 	var err error
 	if spec, ok := strings.CutPrefix(*child, gatewayChildPrefix); ok {
 		err = gatewayChild(spec, os.Stdin, os.Stdout)
+	} else if spec, ok := strings.CutPrefix(*child, storeChildPrefix); ok {
+		err = storeChild(spec, os.Stdin, os.Stdout)
+	} else if spec, ok := strings.CutPrefix(*child, rowsChildPrefix); ok {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err = rowsChild(ctx, spec, os.Stdout)
+		stop()
 	} else if *child != "" {
 		err = importChild(*child, os.Stdout)
 	} else {

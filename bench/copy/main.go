@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	schema = testmysql.DefaultSchema
+	table  = "sbtest1"
+)
+
+// An options says what is measured.
+type options struct {
+	rows, rounds int
+	ways         []string
+	workers      []int
+	tare         string // path of the binary; empty: built from the tree
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o, os.Stdout, os.Stderr)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "copy:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	var ways, workers string
+	f := flag.NewFlagSet("copy", flag.ContinueOnError)
+	f.IntVar(&o.rows, "rows", 2_000_000, "rows of the table, in sysbench's layout")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds of all ways")
+	f.StringVar(&ways, "ways", "tare,dump,mydumper", "ways, by comma")
+	f.StringVar(&workers, "workers", "4", "tare copy --workers, by comma: a way each")
+	f.StringVar(&o.tare, "tare", "", "a tare binary; built from the tree when empty")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	o.ways = strings.Split(ways, ",")
+	for w := range strings.SplitSeq(workers, ",") {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			return nil, fmt.Errorf("-workers: %w", err)
+		}
+		o.workers = append(o.workers, n)
+	}
+	return o, nil
+}
+
+// A way is one means of copying.
+type way struct {
+	name    string
+	command []string
+	wall    []float64 // seconds, a round each
+	cpu     []float64
+	rss     []float64 // MiB, of the largest process
+}
+
+func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "tare-copy-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	l := &lab{dir: dir}
+	if err := l.start(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.source.Close(), l.target.Close()) }()
+	fmt.Fprintf(log, "filling a table of %d rows\n", o.rows)
+	if err := l.fill(ctx, o.rows); err != nil {
+		return err
+	}
+	ways, err := l.ways(ctx, o)
+	if err != nil {
+		return err
+	}
+	for round := range o.rounds {
+		for i := range ways {
+			w := ways[(i+round)%len(ways)]
+			if err := l.measure(ctx, w, log); err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+		}
+	}
+	return print(out, ways)
+}
+
+// A lab is the two servers.
+type lab struct {
+	dir            string
+	source, target *testmysql.Server
+}
+
+func (l *lab) start() (err error) {
+	args := testmysql.WithArgs("--innodb-buffer-pool-size=1G", "--innodb-log-file-size=1G", "--max-allowed-packet=64M")
+	if l.source, err = testmysql.New(args, testmysql.WithBinlog()); err != nil {
+		return fmt.Errorf("start the source: %w", err)
+	}
+	if l.target, err = testmysql.New(args); err != nil {
+		return errors.Join(fmt.Errorf("start the target: %w", err), l.source.Close())
+	}
+	return nil
+}
+
+func (l *lab) fill(ctx context.Context, rows int) error {
+	cmd := exec.CommandContext(ctx, "sysbench", "oltp_read_write", "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", l.source.Port()),
+		"--mysql-user="+testmysql.AppUser, "--mysql-password="+testmysql.Password, "--mysql-db="+schema, "--tables=1", fmt.Sprintf("--table-size=%d", rows), "prepare")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, text)
+	}
+	return l.source.Exec("ANALYZE TABLE " + schema + "." + table)
+}
+
+// ways are the commands that are compared.
+func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
+	login := func(s *testmysql.Server) string {
+		return fmt.Sprintf("-h 127.0.0.1 -P %d -u %s -p%s", s.Port(), testmysql.AppUser, testmysql.Password)
+	}
+	long := func(s *testmysql.Server) string {
+		return fmt.Sprintf("--host=127.0.0.1 --port=%d --user=%s --password=%s", s.Port(), testmysql.RootUser, testmysql.Password) // mydumper wants RELOAD
+	}
+	url := func(s *testmysql.Server) string {
+		return fmt.Sprintf("mysql://%s:%s@127.0.0.1:%d", testmysql.AppUser, testmysql.Password, s.Port())
+	}
+	dump := filepath.Join(l.dir, "dump")
+	var all []*way
+	for _, name := range o.ways {
+		switch name {
+		case "tare":
+			if o.tare == "" {
+				o.tare = filepath.Join(l.dir, "tare")
+				build := exec.CommandContext(ctx, "go", "build", "-o", o.tare, "./cmd/tare")
+				build.Dir = ".."
+				if text, err := build.CombinedOutput(); err != nil {
+					return nil, fmt.Errorf("build tare: %w\n%s", err, text)
+				}
+			}
+			for _, n := range o.workers {
+				all = append(all, &way{name: fmt.Sprintf("tare copy --workers %d", n), command: []string{
+					o.tare, "copy", "--from", url(l.source), "--to", url(l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(n),
+				}})
+			}
+		case "dump":
+			all = append(all, &way{name: "mariadb-dump | mariadb", command: []string{"sh", "-c", fmt.Sprintf(
+				"mariadb-dump %s --single-transaction %s %s | mariadb %s %s", login(l.source), schema, table, login(l.target), schema)}})
+		case "mydumper":
+			all = append(all, &way{name: "mydumper + myloader, 2 threads", command: []string{"sh", "-c", fmt.Sprintf(
+				"rm -rf %[1]s && mydumper %[2]s --database=%[3]s --threads=2 --rows=100000 --outputdir=%[1]s && myloader %[4]s --database=%[3]s --threads=2 --directory=%[1]s --overwrite-tables",
+				dump, long(l.source), schema, long(l.target))}})
+		default:
+			return nil, fmt.Errorf("unknown way %q: tare, dump, mydumper", name)
+		}
+	}
+	return all, nil
+}
+
+// measure copies once and checks the copy.
+func (l *lab) measure(ctx context.Context, w *way, log io.Writer) error {
+	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, w.command[0], w.command[1:]...)
+	began := time.Now()
+	text, err := cmd.CombinedOutput()
+	wall := time.Since(began)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	w.wall = append(w.wall, wall.Seconds())
+	w.cpu = append(w.cpu, cpu.Seconds())
+	w.rss = append(w.rss, float64(used.Maxrss)/1024)
+	fmt.Fprintf(log, "%-32s %6.1f s, CPU %5.2f s, RSS %5.1f MiB\n", w.name, wall.Seconds(), cpu.Seconds(), float64(used.Maxrss)/1024)
+	return l.compare(ctx)
+}
+
+// compare fails unless definition and rows are equal on both sides.
+func (l *lab) compare(ctx context.Context) error {
+	for _, sql := range []string{
+		"SHOW CREATE TABLE " + schema + "." + table,
+		"SELECT COUNT(*), SUM(CRC32(CONCAT_WS('#', id, k, c, pad))), BIT_XOR(CRC32(CONCAT_WS('/', id, k, c, pad))) FROM " + schema + "." + table,
+	} {
+		source, err := ask(ctx, l.source, sql)
+		if err != nil {
+			return err
+		}
+		target, err := ask(ctx, l.target, sql)
+		if err != nil {
+			return err
+		}
+		if source != target {
+			return fmt.Errorf("the copy differs by %s:\n%s\n%s", sql, source, target)
+		}
+	}
+	return nil
+}
+
+func ask(ctx context.Context, s *testmysql.Server, sql string) (answer string, err error) {
+	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		answer += fmt.Sprintf("%s\n", row)
+		return nil
+	})
+	return answer, err
+}
+
+// print writes medians, and ratios to the last way.
+func print(out io.Writer, ways []*way) error {
+	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
+	fmt.Fprintln(t, "| by\t| wall s\t| tool CPU s\t| RSS MiB\t|")
+	fmt.Fprintln(t, "|---\t|---:\t|---:\t|---:\t|")
+	for _, w := range ways {
+		fmt.Fprintf(t, "| %s\t| %.1f\t| %.2f\t| %.0f\t|\n", w.name, median(w.wall), median(w.cpu), median(w.rss))
+	}
+	return t.Flush()
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}

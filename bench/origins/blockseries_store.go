@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/thanos-io/objstore/providers/filesystem"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/taredb/tare/bench/baseline/chunks"
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/tsblock"
+)
+
+// storeChildPrefix begins the name of a child that is a store; its storeCase follows.
+const storeChildPrefix = "store "
+
+// A storeCase is a store to be profiled.
+type storeCase struct {
+	Side string `json:"side"` // old or new
+	Dir  string `json:"dir"`  // of the block
+}
+
+// storeChild is a process that serves one block over the StoreAPI, and profiles itself whenever it is
+// asked to by a line.
+func storeChild(spec string, in io.Reader, out io.Writer) (err error) {
+	countAllObjects()
+	var c storeCase
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return fmt.Errorf("read the case: %w", err)
+	}
+	data, err := os.MkdirTemp("", "store-")
+	if err != nil {
+		return fmt.Errorf("make a data directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	bucket, err := filesystem.NewBucket(c.Dir)
+	if err != nil {
+		return fmt.Errorf("open the bucket: %w", err)
+	}
+	g, err := storegateway.New(storegateway.Options{
+		Bucket: bucket, LocalBucket: c.Dir, DataDir: data, Layout: storegateway.LayoutThanos,
+		Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if err := g.Sync(context.Background()); err != nil {
+		return err
+	}
+	server := storegateway.NewStoreAPI(g, storegateway.StoreAPIOptions{}).NewServer()
+	if c.Side == "old" {
+		block, err := tsblock.Open(context.Background(), tsblock.Dir(c.Dir), g.Blocks()[0].ID, tsblock.Options{
+			Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
+			Entries: tsblock.NewEntries(slab.EntriesOptions{}), LocalDir: data,
+		})
+		if err != nil {
+			return err
+		}
+		defer block.Close()
+		server = grpc.NewServer()
+		storepb.RegisterStoreServer(server, &twinStore{chunks: chunks.NewStore(block, bucket)})
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	err = answerProfiles(in, out, storeProcess{Listen: listener.Addr().String()})
+	server.Stop()
+	return errors.Join(err, <-served)
+}
+
+// answerProfiles writes where the server is, and a profile for each value that comes in.
+func answerProfiles(in io.Reader, out io.Writer, p storeProcess) error {
+	answers := json.NewEncoder(out)
+	if err := answers.Encode(p); err != nil {
+		return fmt.Errorf("say where the store is: %w", err)
+	}
+	for asked := json.NewDecoder(in); ; {
+		var one bool
+		if err := asked.Decode(&one); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read what is asked: %w", err)
+		}
+		if err := answers.Encode(readObjectProfile()); err != nil {
+			return fmt.Errorf("write a profile: %w", err)
+		}
+	}
+}
+
+// A twinStore answers the StoreAPI's Series as the change found it: a message for each series, with
+// an object for each chunk, which a loader of the same kind has made. Two objects a chunk that the messages
+// would have besides, since generated code of today points to what was a value then, are
+// spared it.
+type twinStore struct {
+	storepb.UnimplementedStoreServer
+
+	chunks *chunks.Store
+}
+
+// Series implements the StoreAPI.
+func (s *twinStore) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
+	var matchers []*labels.Matcher
+	for _, m := range r.GetMatchers() {
+		matcher, err := labels.NewMatcher(labels.MatchType(m.GetType()), m.GetName(), m.GetValue())
+		if err != nil {
+			return fmt.Errorf("read a matcher: %w", err)
+		}
+		matchers = append(matchers, matcher)
+	}
+	shard, matchers, err := tsblock.TakeShard(matchers)
+	if err != nil {
+		return err
+	}
+	return s.chunks.Select(stream.Context(), shard, func(ls []tsblock.Label, times []tsblock.Chunk, loaded []*chunks.Chunk) error {
+		series := &storepb.Series{Chunks: make([]*storepb.AggrChunk, len(loaded))}
+		for _, l := range ls {
+			series.Labels = append(series.Labels, &storepb.Label{Name: l.Name, Value: l.Value})
+		}
+		aggregates, raws := make([]storepb.AggrChunk, len(loaded)), make([]storepb.Chunk, len(loaded))
+		for i, c := range loaded {
+			raw, a := &raws[i], &aggregates[i]
+			raw.Type, raw.Data = storepb.Chunk_Encoding(c.Encoding-1), c.Data
+			a.MinTime, a.MaxTime, a.Raw = times[i].MinTime, times[i].MaxTime, raw
+			series.Chunks[i] = a
+		}
+		return stream.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Series{Series: series}})
+	}, matchers...)
+}
+
+// A storeProcess is a running store. It ends when its standard input does.
+type storeProcess struct {
+	Listen string `json:"listen"`
+
+	process *exec.Cmd
+	stdin   io.WriteCloser
+	answers *json.Decoder
+	conn    *grpc.ClientConn
+}
+
+func startStore(c storeCase) (*storeProcess, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("describe the store: %w", err)
+	}
+	s := &storeProcess{process: exec.Command(exe, "-child", storeChildPrefix+string(text))}
+	s.process.Stderr = os.Stderr
+	if s.stdin, err = s.process.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start a store: %w", err)
+	}
+	stdout, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a store: %w", err)
+	}
+	if err := s.process.Start(); err != nil {
+		return nil, fmt.Errorf("start a store: %w", err)
+	}
+	s.answers = json.NewDecoder(stdout)
+	if err = s.answers.Decode(s); err == nil {
+		s.conn, err = grpc.NewClient(s.Listen, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start a store: %w", err), s.stop())
+	}
+	return s, nil
+}
+
+func (s *storeProcess) stop() error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	return errors.Join(err, s.stdin.Close(), s.process.Wait())
+}
+
+// askAll asks all queries of the benchmark, one after the other, and returns how many they are.
+func (s *storeProcess) askAll() (int, error) {
+	n := 0
+	for _, sharded := range []bool{false, true} {
+		for _, q := range testblock.SeriesQueries(sharded) {
+			if err := s.ask(q); err != nil {
+				return n, fmt.Errorf("query %d: %w", n, err)
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (s *storeProcess) ask(q testblock.SeriesQuery) error {
+	r := &storepb.SeriesRequest{
+		MinTime: math.MinInt64, MaxTime: math.MaxInt64,
+		Matchers: []*storepb.LabelMatcher{{Type: storepb.LabelMatcher_RE, Name: q.Matcher.Name, Value: q.Matcher.Value}},
+	}
+	if q.Sharded {
+		shard := tsblock.Shard{Index: q.Shard, Count: testblock.SeriesRounds}
+		r.Matchers = append(r.Matchers, &storepb.LabelMatcher{Name: tsblock.ShardLabel, Value: shard.String()})
+	}
+	stream, err := storepb.NewStoreClient(s.conn).Series(context.Background(), r)
+	if err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	for messages := 0; ; messages++ {
+		_, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && messages > 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("no series")
+		case err != nil:
+			return fmt.Errorf("read the answer: %w", err)
+		}
+	}
+}
+
+// profile returns what the process has allocated so far.
+func (s *storeProcess) profile() (p objectProfile, err error) {
+	if err := json.NewEncoder(s.stdin).Encode(true); err != nil {
+		return p, fmt.Errorf("ask for a profile: %w", err)
+	}
+	if err := s.answers.Decode(&p); err != nil {
+		return p, fmt.Errorf("read a profile: %w", err)
+	}
+	return p, nil
+}

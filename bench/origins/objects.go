@@ -1,0 +1,71 @@
+package main
+
+import (
+	"runtime"
+	"strings"
+)
+
+// An objectProfile is what a process has allocated: pprof's alloc_objects.
+type objectProfile struct {
+	Objects int64            `json:"objects"`
+	Loading int64            `json:"loading"` // by the loading of chunks and what it calls
+	By      map[string]int64 `json:"by"`      // by function
+}
+
+// countAllObjects has the runtime note each object from now on, and not one in 512 KiB.
+func countAllObjects() { runtime.MemProfileRate = 1 }
+
+// loaders are the functions that load chunks: those of the twin, and of the product.
+func loaders() []string {
+	return []string{
+		"github.com/taredb/tare/bench/baseline/chunks.(*Reader).",
+		"github.com/taredb/tare/tsblock.(*chunkLoad).",
+		"github.com/taredb/tare/tsblock.(*Reader).LoadChunks",
+		"github.com/taredb/tare/tsblock.(*Block).ReadChunks",
+	}
+}
+
+// readObjectProfile reads this process' profile.
+func readObjectProfile() objectProfile {
+	runtime.GC() // the profile is as of the last but one
+	runtime.GC()
+	n, _ := runtime.MemProfile(nil, true)
+	var records []runtime.MemProfileRecord
+	for ok := false; !ok; {
+		records = make([]runtime.MemProfileRecord, n+50)
+		n, ok = runtime.MemProfile(records, true)
+	}
+	p := objectProfile{By: make(map[string]int64)}
+	for i := range records[:n] {
+		r := &records[i]
+		p.Objects += r.AllocObjects
+		loading, by := false, ""
+		frames := runtime.CallersFrames(r.Stack())
+		for {
+			f, more := frames.Next()
+			if by == "" && !strings.HasPrefix(f.Function, "runtime.") {
+				by = f.Function
+			}
+			for _, l := range loaders() {
+				loading = loading || strings.HasPrefix(f.Function, l)
+			}
+			if !more {
+				break
+			}
+		}
+		p.By[by] += r.AllocObjects
+		if loading {
+			p.Loading += r.AllocObjects
+		}
+	}
+	return p
+}
+
+// subtract takes away what was allocated before.
+func (p *objectProfile) subtract(before objectProfile) {
+	p.Objects -= before.Objects
+	p.Loading -= before.Loading
+	for name, n := range before.By {
+		p.By[name] -= n
+	}
+}

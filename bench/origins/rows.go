@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"google.golang.org/grpc"
+
+	plain "github.com/taredb/tare/bench/baseline/rows"
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// rowsChildPrefix begins the name of a child that streams or copies rows; its rowsCase follows.
+const rowsChildPrefix = "rows "
+
+// A rowsCase says what a child does.
+type rowsCase struct {
+	Twin   bool   // as written first
+	Wire   string // where to copy from; empty for the side that streams
+	Source string // address of the server that has the rows
+	Target string // of the one that gets them
+}
+
+// rowsCost is what a child has cost, by its own account.
+type rowsCost struct {
+	CPU    float64 // seconds, user and system
+	Allocs uint64
+	Rows   uint64 // of the side that copies
+}
+
+const (
+	rowsCount  = 500_000
+	rowsRounds = 6
+	rowsChunk  = 16 << 20
+)
+
+// measureRows repeats vitessio/vitess#7951: the rows of a table go from server to server over
+// gRPC, through two processes that are weighed.
+func measureRows(old, new, out io.Writer, _ string) (err error) {
+	var servers [2]*testmysql.Server
+	for i := range servers {
+		if servers[i], err = testmysql.New(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, servers[i].Close()) }()
+	}
+	const table = "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL) CHARACTER SET latin1"
+	if err := servers[0].Exec("CREATE DATABASE rows_", "USE rows_", table,
+		fmt.Sprintf("INSERT INTO t SELECT seq, seq * 7919 %% 1000003, RPAD(MD5(seq), 119, SHA1(seq)), RPAD(SHA1(seq), 59, MD5(seq)) FROM test.seq_1_to_%d", rowsCount),
+		"ANALYZE TABLE t"); err != nil {
+		return fmt.Errorf("fill the source: %w", err)
+	}
+	for range rowsRounds {
+		var total [2]float64
+		for i, w := range []io.Writer{old, new} {
+			if err := servers[1].Exec("DROP DATABASE IF EXISTS _tare", "CREATE OR REPLACE DATABASE rows_", "USE rows_", table); err != nil {
+				return fmt.Errorf("empty the target: %w", err)
+			}
+			stream, copied, err := rowsRound(rowsCase{Twin: i == 0, Source: servers[0].Addr, Target: servers[1].Addr})
+			if err != nil {
+				return err
+			}
+			if copied.Rows != rowsCount {
+				return fmt.Errorf("%d rows were copied, want %d", copied.Rows, rowsCount)
+			}
+			for _, side := range []struct {
+				name string
+				cost rowsCost
+			}{{"stream", stream}, {"copy", copied}, {"both", rowsCost{CPU: stream.CPU + copied.CPU, Allocs: stream.Allocs + copied.Allocs}}} {
+				// An operation is a million rows.
+				fmt.Fprintf(w, "BenchmarkRows/%s 1 %.0f ns/op %.4f allocs/row\n", side.name, side.cost.CPU*1e9*1e6/rowsCount, float64(side.cost.Allocs)/rowsCount)
+			}
+			total[i] = stream.CPU + copied.CPU
+		}
+		fmt.Fprintf(out, "CPU of both sides: %.2f s and %.2f s a million rows, %.2f times\n", total[0]*1e6/rowsCount, total[1]*1e6/rowsCount, total[1]/total[0])
+	}
+	return nil
+}
+
+// rowsRound runs both sides once.
+func rowsRound(c rowsCase) (stream, copied rowsCost, err error) {
+	server, said, err := startRows(c)
+	if err != nil {
+		return stream, copied, err
+	}
+	var ready struct{ Addr string }
+	if err := said.Decode(&ready); err != nil {
+		_ = server.Process.Kill()
+		return stream, copied, errors.Join(fmt.Errorf("the side that streams: %w", err), server.Wait())
+	}
+	c.Wire = ready.Addr
+	client, heard, err := startRows(c)
+	if err == nil {
+		err = errors.Join(heard.Decode(&copied), client.Wait())
+	}
+	_ = server.Process.Signal(syscall.SIGTERM)
+	return stream, copied, errors.Join(err, said.Decode(&stream), server.Wait())
+}
+
+func startRows(c rowsCase) (*exec.Cmd, *json.Decoder, error) {
+	spec, err := json.Marshal(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(exe, "-child", rowsChildPrefix+string(spec))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start a side: %w", err)
+	}
+	return cmd, json.NewDecoder(bufio.NewReader(out)), nil
+}
+
+// rowsChild is one side.
+func rowsChild(ctx context.Context, spec string, out io.Writer) error {
+	var c rowsCase
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return fmt.Errorf("read the case: %w", err)
+	}
+	do := c.stream
+	if c.Wire != "" {
+		do = c.copy
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rows, err := do(ctx, out)
+	if err != nil {
+		return err
+	}
+	runtime.ReadMemStats(&after)
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return fmt.Errorf("weigh the process: %w", err)
+	}
+	cpu := float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
+	return json.NewEncoder(out).Encode(rowsCost{CPU: cpu, Allocs: after.Mallocs - before.Mallocs, Rows: rows})
+}
+
+func account(addr string) mysqlconn.Config {
+	return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password, MaxPacket: 1 << 30}
+}
+
+// stream serves rows until ctx is done.
+func (c *rowsCase) stream(ctx context.Context, out io.Writer) (uint64, error) {
+	var server *grpc.Server
+	if c.Twin {
+		plan := &plain.Plan{Index: 1, Count: 1, Output: []int{0, 1, 2, 3}}
+		server = (&plain.Server{Source: account(c.Source), Plan: plan}).NewServer()
+	} else {
+		direct, err := rowstream.OpenDirect(ctx, account(c.Source))
+		if err != nil {
+			return 0, err
+		}
+		defer direct.Close()
+		service, err := rowstream.NewService(rowstream.ServiceOptions{Server: direct})
+		if err != nil {
+			return 0, err
+		}
+		server = service.NewServer()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer context.AfterFunc(ctx, server.Stop)()
+	if err := json.NewEncoder(out).Encode(map[string]string{"Addr": l.Addr().String()}); err != nil {
+		return 0, err
+	}
+	return 0, server.Serve(l)
+}
+
+// copy copies the table.
+func (c *rowsCase) copy(ctx context.Context, _ io.Writer) (uint64, error) {
+	if c.Twin {
+		return plain.Copy(ctx, c.Wire, "SELECT id, k, c, pad FROM rows_.t ORDER BY id", account(c.Target), "rows_.t", rowsChunk)
+	}
+	specs, err := copier.ParseTables("rows_.t")
+	if err == nil {
+		err = copier.AddShard(specs, "rows_.t: id=1/1")
+	}
+	if err != nil {
+		return 0, err
+	}
+	report, err := copier.Run(ctx, copier.Options{
+		From: copier.FromRemote(rowstream.RemoteOptions{Addr: c.Wire}), To: account(c.Target), Tables: specs,
+		Workers: 1, ChunkBytes: rowsChunk, MayGoOn: func() bool { return true },
+	})
+	if err != nil {
+		return 0, err
+	}
+	return uint64(report.Tables[0].Rows), nil
+}

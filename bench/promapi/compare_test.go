@@ -1,0 +1,128 @@
+package promapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An answer as a client sees it.
+type answer struct {
+	Code    int
+	Headers map[string]string
+	Body    string
+}
+
+func ask(h http.Handler, r *http.Request) answer {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	a := answer{Code: w.Code, Headers: map[string]string{}, Body: w.Body.String()}
+	for _, name := range []string{"Content-Type", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Expose-Headers"} {
+		a.Headers[name] = w.Header().Get(name)
+	}
+	return a
+}
+
+// notes are at the end of a body; strings in it have no bare quotes, so the pattern is exact.
+var notes = regexp.MustCompile(`"(warnings|infos)":(\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\])`)
+
+// settle brings what differs between two equal answers into one form.
+func settle(t *testing.T, body string) string {
+	t.Helper()
+	return notes.ReplaceAllStringFunc(body, func(s string) string {
+		m := notes.FindStringSubmatch(s)
+		var list []json.RawMessage
+		if err := json.Unmarshal([]byte(m[2]), &list); err != nil {
+			t.Fatalf("annotations %s: %v", s, err)
+		}
+		texts := make([]string, len(list))
+		for i, x := range list {
+			texts[i] = string(x)
+		}
+		slices.Sort(texts)
+		return fmt.Sprintf("%q:[%s]", m[1], strings.Join(texts, ","))
+	})
+}
+
+// omitted is in answers with more annotations than are told: which of them are is the map's
+// choice in Prometheus, so their texts cannot be compared.
+var omitted = regexp.MustCompile(`\d+ more (warning|info) annotations omitted`)
+
+// TestSameAsPrometheus asks both handlers the same and wants the same bytes.
+func TestSameAsPrometheus(t *testing.T) {
+	const requests = 3000
+	for _, maxSamples := range []int{50_000_000, 3_000} {
+		t.Run(fmt.Sprintf("samples=%d", maxSamples), func(t *testing.T) {
+			p := newPair(t, maxSamples)
+			g := generator{rand.New(rand.NewPCG(7, uint64(maxSamples)))}
+			codes := map[int]int{}
+			types := map[string]int{}
+			var warned, informed, failures int
+			for i := range requests {
+				method, path, form := g.request()
+				want := ask(p.theirs, newRequest(method, path, form))
+				runs := p.engine.runs
+				got := ask(p.ours, newRequest(method, path, form))
+				if p.engine.runs != runs {
+					t.Errorf("request %d: %s %s %v: the engine was asked for something else", i, method, path, form)
+				}
+				codes[want.Code]++
+				types[errorType(want.Body)]++
+				if strings.Contains(want.Body, `"warnings":[`) {
+					warned++
+				}
+				if strings.Contains(want.Body, `"infos":[`) {
+					informed++
+				}
+				want.Body, got.Body = settle(t, want.Body), settle(t, got.Body)
+				if omitted.MatchString(want.Body) {
+					want.Body, got.Body = notes.ReplaceAllString(want.Body, "$1"), notes.ReplaceAllString(got.Body, "$1")
+				}
+				if want.Code == http.StatusMethodNotAllowed {
+					want.Body, got.Body = "", ""
+				}
+				if want.Code == got.Code && want.Body == got.Body && (want.Code == http.StatusMethodNotAllowed || fmt.Sprint(want.Headers) == fmt.Sprint(got.Headers)) {
+					continue
+				}
+				failures++
+				t.Errorf("request %d: %s %s %v\nwant %s\ngot  %s", i, method, path, form, excerpt(want, got), excerpt(got, want))
+				if failures > 15 {
+					t.FailNow()
+				}
+			}
+			t.Logf("%d requests: codes %v, types %v, %d with warnings, %d with infos", requests, codes, types, warned, informed)
+			for _, code := range []int{200, 400, 422} {
+				if codes[code] < 20 {
+					t.Errorf("only %d of %d requests were answered with %d: the generator makes too few", codes[code], requests, code)
+				}
+			}
+			if warned < 100 || informed < 10 {
+				t.Errorf("only %d answers with warnings and %d with infos: the generator makes too few", warned, informed)
+			}
+		})
+	}
+}
+
+func errorType(body string) string {
+	var v struct{ ErrorType string }
+	if json.Unmarshal([]byte(body), &v) != nil {
+		return "no JSON"
+	}
+	return v.ErrorType
+}
+
+// excerpt shows an answer around the first byte that differs.
+func excerpt(a, b answer) string {
+	i := 0
+	for i < min(len(a.Body), len(b.Body)) && a.Body[i] == b.Body[i] {
+		i++
+	}
+	from, to := max(0, i-120), min(len(a.Body), i+200)
+	return fmt.Sprintf("%d %v …%s…", a.Code, a.Headers["Content-Type"], a.Body[from:to])
+}
