@@ -18,6 +18,8 @@
 //	PyMySQL, connector-python │        │                  │
 //	mysql2                    ┘     its log            directly: what to compare with
 //
+//	HTTP API ──> tare store ──> versitygw, an S3 server, with TLS
+//
 // # What it does not do
 //
 // It measures nothing and asserts no time. It installs drivers of other languages into

@@ -70,6 +70,7 @@ func run(m *testing.M) (code int) {
 // A tare is one process of the binary.
 type tare struct {
 	addr string // for MySQL clients
+	grpc string // for Thanos queriers
 	http string // URL of the pages
 
 	process *os.Process
@@ -89,6 +90,12 @@ func startTare(t *testing.T, backend string, args ...string) *tare {
 		"--backend", "mysql://" + backend, "--diag-format", "json",
 		"--log-file", filepath.Join(t.TempDir(), "query.log"), "--data-dir", t.TempDir(),
 	}, args...)
+	return start(t, args)
+}
+
+// start runs a server of tare until it says where it listens.
+func start(t *testing.T, args []string) *tare {
+	t.Helper()
 	p := &tare{exited: make(chan struct{})}
 	r, w := io.Pipe()
 	cmd := exec.Command(binary, args...)
@@ -133,11 +140,11 @@ func (p *tare) readLog(r io.Reader, ready chan<- bool) {
 		p.log.Write(lines.Bytes())
 		p.log.WriteByte('\n')
 		p.mu.Unlock()
-		var line struct{ Msg, Listen, HTTP string }
-		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "gateway is ready" {
+		var line struct{ Msg, Listen, GRPC, HTTP string }
+		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "gateway is ready" && line.Msg != "store listens" && line.Msg != "frontend is ready" {
 			continue
 		}
-		p.addr, p.http = line.Listen, line.HTTP
+		p.addr, p.grpc, p.http = line.Listen, line.GRPC, line.HTTP
 		told = true
 		ready <- true
 	}

@@ -1,0 +1,164 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// promValue is the answer to an instant query that has one number; false when it has none.
+func promValue(t *testing.T, p *tare, query string) (float64, bool) {
+	t.Helper()
+	resp, err := http.Get(p.http + "/api/v1/query?query=" + url.QueryEscape(query))
+	must(t, err)
+	defer resp.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	must(t, json.NewDecoder(resp.Body).Decode(&answer))
+	if answer.Status != "success" || len(answer.Data.Result) == 0 {
+		return 0, false
+	}
+	text, _ := answer.Data.Result[0].Value[1].(string)
+	v, err := strconv.ParseFloat(text, 64)
+	must(t, err)
+	return v, true
+}
+
+// eventuallyValue waits until a query's answer is a number.
+func eventuallyValue(t *testing.T, p *tare, query string, want float64) {
+	t.Helper()
+	var got float64
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s is %v, want %v; the log:\n%s", query, got, want, p.text())
+		}
+	}()
+	eventually(t, fmt.Sprintf("%s = %v", query, want), func() bool {
+		v, ok := promValue(t, p, query)
+		got = v
+		return ok && v == want
+	})
+}
+
+// TestHistory asks PromQL what the gateway has seen: while it runs, after it was killed, and after it
+// ended in order.
+func TestHistory(t *testing.T) {
+	schema := newSchema(t, mariadb, "history")
+	bucket, data := t.TempDir(), t.TempDir()
+	args := []string{"--bucket", "file://" + bucket, "--data-dir", data, "--history-interval", "1s", "--history-labels", "instance=gw-1,cluster=e2e"}
+	p := startTare(t, mariadb.Addr, args...)
+	db := open(t, p.addr, schema)
+	db.SetMaxOpenConns(1)
+	exec := func(db *sql.DB, text string, n int) {
+		t.Helper()
+		for i := range n {
+			_, err := db.ExecContext(t.Context(), fmt.Sprintf(text, i))
+			must(t, err)
+		}
+	}
+	exec(db, "create table t%d (id int primary key, v int)", 1)
+	exec(db, "insert into t0 values (%d, 1)", 30)
+	for range 20 {
+		rows, err := db.QueryContext(t.Context(), "select id from t0 where id < 5")
+		must(t, err)
+		for rows.Next() {
+		}
+		must(t, rows.Err())
+	}
+	if _, err := db.ExecContext(t.Context(), "insert into t0 values (1, 1)"); err == nil {
+		t.Fatal("a duplicate key was taken")
+	}
+
+	inserts := `tare_queries_total * on (digest) group_left (text) tare_digest_info{text=~"(?i)insert.*t0.*"}`
+	eventuallyValue(t, p, "sum("+inserts+")", 31)
+	eventuallyValue(t, p, `sum(tare_query_rows_affected_total * on (digest) group_left (text) tare_digest_info{text=~"(?i)insert.*t0.*"})`, 30)
+	eventuallyValue(t, p, `sum(tare_query_rows_sent_total * on (digest) group_left (text) tare_digest_info{text=~"(?i)select.*t0.*"})`, 100)
+	eventuallyValue(t, p, `sum(tare_query_errors_total{class="constraint"})`, 1)
+	eventuallyValue(t, p, `sum(tare_queries_total{instance="gw-1",cluster="e2e",user="app",schema="history"}) - sum(histogram_count(tare_query_duration_seconds{schema="history"}))`, 0)
+
+	// The first sample of a series is counted too: it begins at 0.
+	if v, ok := promValue(t, p, `sum(increase(`+"tare_queries_total{schema=\"history\"}"+`[5m]))`); !ok || v < 45 {
+		t.Errorf("increase() over all of it is %v, 52 statements were sent", v)
+	}
+	if v, ok := promValue(t, p, `histogram_quantile(0.99, sum(rate(tare_query_duration_seconds[5m])))`); !ok || v <= 0 || v > 10 {
+		t.Errorf("the 99th percentile of durations is %v", v)
+	}
+	if status, text := get(t, p.http+"/metrics"); status != http.StatusOK || !strings.Contains(text, "tare_history_rounds_total") {
+		t.Errorf("metrics have no history: %d", status)
+	} else if strings.Contains(text, "{digest=\"") {
+		t.Error("/metrics has a series for each digest")
+	}
+
+	// Killed under load: what was answered is counted, at most one statement a session in doubt.
+	const sessions = 4
+	var answered [sessions]atomic.Int64
+	var wg sync.WaitGroup
+	load := open(t, p.addr, schema)
+	for s := range sessions {
+		wg.Go(func() {
+			conn, err := load.Conn(t.Context())
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			for {
+				if _, err := conn.ExecContext(t.Context(), "do 1"); err != nil {
+					return
+				}
+				answered[s].Add(1)
+			}
+		})
+	}
+	eventually(t, "under load", func() bool { return answered[0].Load() > 500 && answered[sessions-1].Load() > 500 })
+	p.asked = true
+	must(t, p.process.Kill())
+	p.wait(t)
+	wg.Wait()
+	var sum int64
+	for s := range sessions {
+		sum += answered[s].Load()
+	}
+
+	p = startTare(t, mariadb.Addr, args...)
+	does := `sum(tare_queries_total * on (digest) group_left (text) tare_digest_info{text=~"(?i)do .*"})`
+	var v float64
+	eventually(t, "answered again", func() (ok bool) { v, ok = promValue(t, p, does); return ok })
+	if d := int64(v) - sum; d < -sessions || d > sessions {
+		t.Errorf("%v statements are counted, %d were answered to %d sessions", v, sum, sessions)
+	}
+	eventuallyValue(t, p, "sum("+inserts+")", 31)
+
+	// Ended in order, with statements that no round has written yet.
+	db = open(t, p.addr, schema)
+	exec(db, "insert into t0 values (100 + %d, 1)", 7)
+	must(t, db.Close())
+	if code := p.end(t); code != 0 {
+		t.Fatalf("tare ends with code %d:\n%s", code, p.text())
+	}
+	p = startTare(t, mariadb.Addr, args...)
+	eventuallyValue(t, p, `sum(tare_queries_total{schema="history"} * on (digest) group_left (text) tare_digest_info{text=~"(?i)insert.*t0.*"})`, 38)
+
+	// The directory is another's for who names other labels.
+	p.asked = true
+	if code := p.end(t); code != 0 {
+		t.Fatalf("tare ends with code %d:\n%s", code, p.text())
+	}
+	_, stderr, err := command(t, "", binary, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--backend", "mysql://"+mariadb.Addr,
+		"--bucket", "file://"+bucket, "--data-dir", data, "--history-labels", "instance=gw-2")
+	if err == nil || !strings.Contains(stderr, "belongs to") {
+		t.Errorf("another instance takes the directory: %v, %s", err, stderr)
+	}
+}
