@@ -9,17 +9,17 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views, pools and sessions are checked harder under the tag invariants.
-INVARIANTS := ./bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./gateway/...
+INVARIANTS := ./activeseries/... ./bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./frontend/... ./gateway/... ./history/... ./rowstream/... ./tsblock/... ./slab/... ./storegateway/...
 
-# Where goroutines meet.
-RACE := ./bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./sqlplan/... ./tick/... ./web/... ./internal/config/... ./internal/demo/... ./internal/governor/... ./internal/memory/...
+# Where goroutines meet and a run is short; `make race` has all.
+RACE := ./activeseries/... ./bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./slab/... ./sqlplan/... ./tick/... ./web/... ./internal/demo/... ./internal/governor/... ./internal/memory/...
 
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
-.PHONY: help build run test race lint fuzz e2e bench bench-relay origins generate clean
+.PHONY: help build run test race lint fuzz e2e bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -62,6 +62,9 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 	.ci/packages mariadbd sysbench haproxy
 	mkdir -p bin
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
+
+bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
+	cd bench && go run ./blockseries $(BLOCKS)
 
 origins: ## repeat the measurements of the changes that Tare comes from, old against new
 	.ci/packages mariadbd

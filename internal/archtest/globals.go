@@ -17,7 +17,7 @@ func Globals(t *Tree) ([]Finding, error) {
 		var files []*ast.File
 		for _, name := range p.GoFiles {
 			// Objects are resolved within a file: a name without one is not local.
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
 			if err != nil {
 				return nil, err
 			}
