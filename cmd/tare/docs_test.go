@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/configuration.md instead of comparing it")
+var rewrite = flag.Bool("rewrite", false, "write the pages and scripts that are generated instead of comparing them")
 
 const configurationPage = "../../docs/configuration.md"
 

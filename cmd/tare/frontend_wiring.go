@@ -13,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/config"
@@ -32,11 +30,15 @@ type frontendService struct {
 	frontend *frontend.Frontend
 	web      *web.Server
 	listener net.Listener
+
+	metrics    *registry
+	supervisor *supervisor // nil when nobody is to be told
 }
 
 // runFrontend builds the frontend's parts and runs them until ctx is done.
 func runFrontend(ctx context.Context, cfg *config.Frontend, log *slog.Logger) (err error) {
-	s := &frontendService{cfg: cfg, log: log}
+	s := &frontendService{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
+	defer func() { err = errors.Join(err, s.supervisor.close()) }()
 	if err := s.build(); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
@@ -44,7 +46,7 @@ func runFrontend(ctx context.Context, cfg *config.Frontend, log *slog.Logger) (e
 		return errors.Join(fmt.Errorf("listen for HTTP (--http): %w", err), s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
-	defer onSignal(syscall.SIGHUP, s.reloadDecoding)()
+	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadDecoding) })()
 
 	ctx, stop := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -53,12 +55,16 @@ func runFrontend(ctx context.Context, cfg *config.Frontend, log *slog.Logger) (e
 			stop(err)
 		}
 	})
+	background, end := context.WithCancel(context.Background())
+	running.Go(func() { _ = s.supervisor.watch(background, func() { s.frontend.Running() }) }) // it has no error but to end
 	log.Info("frontend is ready", "http", "http://"+s.listener.Addr().String(),
 		"downstreams", len(cfg.Downstreams), "members", len(cfg.Members), "shards", cfg.Shards, "decoder", string(cfg.Decoder))
+	s.supervisor.ready("answers on " + s.listener.Addr().String())
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	err = s.drain()
+	end()
 	running.Wait()
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -103,10 +109,10 @@ func (s *frontendService) build() (err error) {
 	if s.frontend, err = frontend.New(o); err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(processCollectors()...)
-	registry.MustRegister(newQueryLogCollector(s.queries))
-	registry.MustRegister(s.frontend.Collectors()...)
+	s.metrics = newRegistry()
+	s.metrics.MustRegister(processCollectors()...)
+	s.metrics.MustRegister(newQueryLogCollector(s.queries))
+	s.metrics.MustRegister(s.frontend.Collectors()...)
 	var routes []web.Route
 	for i, pattern := range frontend.Patterns() {
 		r := web.Route{Pattern: pattern, Handler: s.frontend}
@@ -116,10 +122,10 @@ func (s *frontendService) build() (err error) {
 		routes = append(routes, r)
 	}
 	s.web = web.New(web.Options{
-		Title: "tare frontend", Gatherer: registry, Ready: s.frontend.Ready,
+		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
 		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
 	})
-	registry.MustRegister(memory.NewLedger( // last: what is made by now is the base
+	s.metrics.MustRegister(memory.NewLedger( // last: what is made by now is the base
 		memory.Owner{Name: "decoders_idle", Bytes: s.frontend.IdleBytes},
 		memory.Owner{Name: "query_log", Bytes: s.queries.HeapBytes},
 	))
@@ -197,6 +203,7 @@ func (s *frontendService) reopenLog() {
 // drain takes no more requests and gives running ones --drain-timeout. The query log closes when they
 // are over, which ends the streams of it.
 func (s *frontendService) drain() error {
+	s.supervisor.stopping()
 	s.log.Info("shutting down", "requests", s.frontend.Running(), "drain_timeout", s.cfg.DrainTimeout)
 	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()

@@ -32,7 +32,7 @@ const historyCacheBytes = 32 << 20
 type historyService struct {
 	cfg      config.History
 	log      *slog.Logger
-	registry *prometheus.Registry
+	registry *registry
 	table    *history.Table
 	labels   map[string]string // of all series
 	archive  *history.Archive
@@ -44,7 +44,7 @@ type historyService struct {
 
 // openHistory opens the history in the data directory. What it has opened before an error is closed.
 func openHistory(cfg config.History, listen config.Address, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
-	h := &historyService{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+	h := &historyService{cfg: cfg, log: log, registry: newRegistry()}
 	if err := h.open(listen, redact, data); err != nil {
 		return nil, errors.Join(err, h.close())
 	}

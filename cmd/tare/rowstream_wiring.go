@@ -35,12 +35,15 @@ type rowstreamService struct {
 	grpc    *grpc.Server
 	web     *web.Server // nil when it is off
 
+	supervisor *supervisor // nil when nobody is to be told
+
 	grpcListener, httpListener net.Listener
 }
 
 // runRowstream builds the parts and runs them until ctx is done.
 func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) (err error) {
-	s := &rowstreamService{cfg: cfg, log: log}
+	s := &rowstreamService{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
+	defer func() { err = errors.Join(err, s.supervisor.close()) }()
 	err = s.build(ctx)
 	if err == nil {
 		err = s.listen()
@@ -70,11 +73,15 @@ func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) 
 		part(func() error { return s.web.Serve(s.httpListener) })
 		attrs = append(attrs, "http", "http://"+s.httpListener.Addr().String())
 	}
+	background, end := context.WithCancel(context.Background())
+	part(func() error { return s.supervisor.watch(background, func() { s.rows.Stats() }) })
 	log.Info("rowstream is ready", attrs...)
+	s.supervisor.ready("serves rows of " + string(cfg.From.Addr))
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	err = s.drain()
+	end()
 	running.Wait()
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -123,14 +130,20 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if s.cfg.HTTP == "" {
 		return nil
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(processCollectors()...)
-	registry.MustRegister(newQueryLogCollector(s.queries), newRowstreamCollector(s.rows))
+	registry := rowstreamMetrics(s.queries, s.rows)
 	s.web = web.New(web.Options{
 		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
 		Ready: s.source.Ping,
 	})
 	return nil
+}
+
+// rowstreamMetrics are the metrics of a row service and its log.
+func rowstreamMetrics(queries *querylog.Logger, rows *rowstream.Service) *registry {
+	r := newRegistry()
+	r.MustRegister(processCollectors()...)
+	r.MustRegister(newQueryLogCollector(queries), newRowstreamCollector(rows))
+	return r
 }
 
 // loadAuthorities reads the authorities of an option, nil for the system's.
@@ -171,6 +184,7 @@ func (s *rowstreamService) listen() (err error) {
 
 // drain takes no more snapshots and gives open ones --drain-timeout.
 func (s *rowstreamService) drain() error {
+	s.supervisor.stopping()
 	s.log.Info("shutting down", "snapshots", s.rows.Stats().Snapshots, "drain_timeout", s.cfg.DrainTimeout)
 	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()

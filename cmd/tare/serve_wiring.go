@@ -42,12 +42,16 @@ type service struct {
 	web     *web.Server
 	idle    *memory.Returner // nil when the runtime alone returns memory
 
+	metrics    *registry   // without the history's
+	supervisor *supervisor // nil when nobody is to be told
+
 	mysql, http net.Listener // http is nil when it is off
 }
 
 // runServe builds the gateway's parts and runs them until ctx is done.
 func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err error) {
-	s := &service{cfg: cfg, log: log}
+	s := &service{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
+	defer func() { err = errors.Join(err, s.supervisor.close()) }()
 	if err := s.build(); err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 		return errors.Join(err, s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLogs)()
-	defer onSignal(syscall.SIGHUP, s.reloadRules)()
+	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadRules) })()
 
 	ctx, stop := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -83,6 +87,7 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 		part(func() error { return s.history.run(background) })
 	}
 	part(func() error { return s.gateway.Serve(s.mysql) })
+	part(func() error { return s.supervisor.watch(background, func() { s.gateway.Sessions() }) })
 	if s.http != nil {
 		part(func() error { return s.web.Serve(s.http) })
 	}
@@ -172,10 +177,10 @@ func (s *service) build() error {
 	if s.gateway, err = gateway.New(o); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
-	registry := s.registry()
+	s.metrics = s.registry()
 	s.web = web.New(web.Options{
 		Title:      "tare serve",
-		Gatherer:   s.gatherer(registry),
+		Gatherer:   s.gatherer(),
 		Ready:      s.ready,
 		Live:       func() any { return s.gateway.Live() },
 		Plans:      func(n int) any { return memory.LargestPlans(s.planner, n) },
@@ -184,16 +189,16 @@ func (s *service) build() error {
 		ConfigFile: s.cfg.WebConfigFile,
 		Log:        s.log,
 	})
-	registry.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
+	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil
 }
 
 // gatherer answers for the history too.
-func (s *service) gatherer(registry *prometheus.Registry) prometheus.Gatherer {
+func (s *service) gatherer() prometheus.Gatherer {
 	if s.history == nil {
-		return registry
+		return s.metrics
 	}
-	return prometheus.Gatherers{registry, s.history.registry}
+	return prometheus.Gatherers{s.metrics, s.history.registry}
 }
 
 // close gives up what build has made, where the gateway never ran; the log writes what is
@@ -267,10 +272,12 @@ func (s *service) announce() {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
 	s.log.Info("gateway is ready", attrs...)
+	s.supervisor.ready(fmt.Sprintf("relays %s to %s", s.mysql.Addr(), s.cfg.Backend))
 }
 
 // shutdown ends the parts in the order in which they feed each other.
 func (s *service) shutdown() error {
+	s.supervisor.stopping()
 	s.log.Info("shutting down", "sessions", s.gateway.Sessions(), "drain_timeout", s.cfg.DrainTimeout)
 	ended := s.gateway.Shutdown(context.Background())
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
@@ -318,8 +325,8 @@ func (s *service) reloadRules() {
 	s.log.Info("rules reloaded", "rules", len(fresh))
 }
 
-func (s *service) registry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
+func (s *service) registry() *registry {
+	r := newRegistry()
 	r.MustRegister(processCollectors()...)
 	r.MustRegister(s.gateway.Collector(), memory.NewPlanCache(s.planner, s.gateway.PlanMisses))
 	r.MustRegister(newQueryLogCollector(s.queries))

@@ -53,12 +53,16 @@ type storeService struct {
 	grpc    *grpc.Server
 	web     *web.Server
 
+	metrics    *registry
+	supervisor *supervisor // nil when nobody is to be told
+
 	grpcListener, httpListener net.Listener // nil when off
 }
 
 // runStore builds the store's parts and runs them until ctx is done.
 func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err error) {
-	s := &storeService{cfg: cfg, log: log}
+	s := &storeService{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
+	defer func() { err = errors.Join(err, s.supervisor.close()) }()
 	if err := s.build(); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
@@ -79,6 +83,7 @@ func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err erro
 	background, end := context.WithCancel(context.Background())
 	part(func() error { return s.gateway.Run(background) })
 	part(func() error { return s.trimIdle(background) })
+	part(func() error { return s.supervisor.watch(background, func() { s.gate.Stats() }) })
 	if s.grpc != nil {
 		part(func() error {
 			if err := s.grpc.Serve(s.grpcListener); err != nil {
@@ -118,9 +123,9 @@ func (s *storeService) build() (err error) {
 		return err
 	}
 	s.limitMemory()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(processCollectors()...)
-	registry.MustRegister(newQueryLogCollector(s.queries))
+	s.metrics = newRegistry()
+	s.metrics.MustRegister(processCollectors()...)
+	s.metrics.MustRegister(newQueryLogCollector(s.queries))
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
 	s.entries = tsblock.NewEntries(slab.EntriesOptions{})
@@ -142,7 +147,7 @@ func (s *storeService) build() (err error) {
 		EagerHeaders:  s.cfg.EagerHeaders,
 		HeaderIdle:    s.cfg.HeaderIdle,
 		Log:           s.log,
-		Registerer:    registry,
+		Registerer:    s.metrics,
 	})
 	if err != nil {
 		return err
@@ -153,7 +158,7 @@ func (s *storeService) build() (err error) {
 		}
 	}
 	if s.cfg.HTTP != "" {
-		return s.buildHTTP(registry)
+		return s.buildHTTP()
 	}
 	return nil
 }
@@ -223,12 +228,12 @@ func loadServerTLS(option, cert, key, clientCA string) (*tls.Config, error) {
 	return c, nil
 }
 
-func (s *storeService) buildHTTP(registry *prometheus.Registry) error {
+func (s *storeService) buildHTTP() error {
 	api, err := storegateway.NewHTTPAPI(s.gateway, storegateway.HTTPOptions{
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
-		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", registry),
+		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,
 		Log:           s.log,
 		Build:         promapi.BuildInfo{Revision: commit},
@@ -238,7 +243,7 @@ func (s *storeService) buildHTTP(registry *prometheus.Registry) error {
 	}
 	s.web = web.New(web.Options{
 		Title:    "tare store",
-		Gatherer: registry,
+		Gatherer: s.metrics,
 		Ready: func(context.Context) error {
 			if !s.gateway.Ready() {
 				return errors.New("the first sync with the bucket is under way")
@@ -256,7 +261,7 @@ func (s *storeService) buildHTTP(registry *prometheus.Registry) error {
 		ConfigFile: s.cfg.WebConfigFile,
 		Log:        s.log,
 	})
-	registry.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
+	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil
 }
 
@@ -305,6 +310,7 @@ func (s *storeService) announce() {
 		attrs = append(attrs, "memory_limit", config.Bytes(limit).String())
 	}
 	s.log.Info("store listens", attrs...)
+	s.supervisor.ready("serves " + s.cfg.Bucket.String())
 }
 
 // trimIdle gives back slabs that no query has used for a minute or two.
@@ -325,6 +331,7 @@ func (s *storeService) trimIdle(ctx context.Context) error {
 // drain takes no more requests and gives running ones --drain-timeout. The query log closes when
 // they are over, which ends the streams of it.
 func (s *storeService) drain() error {
+	s.supervisor.stopping()
 	s.log.Info("shutting down", "queries", s.gate.Stats().Running, "drain_timeout", s.cfg.DrainTimeout)
 	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()

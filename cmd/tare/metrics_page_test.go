@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+)
+
+const metricsPage = "../../docs/metrics.md"
+
+const metricsIntro = `# Which metrics are there?
+
+Each server answers ` + "`/metrics`" + ` on its ` + "`--http`" + ` address, in Prometheus' text format, with as many series whatever the
+statements are: what is told by digest is in the [history](history.md), whose series are the last table below.
+
+Besides these, each server has ` + "`process_…`" + `, ` + "`go_…`" + ` (CPU by purpose, heap, collections, scheduler) and ` + "`go_build_info`" + `.
+Ready-made questions: [deploy/prometheus](../deploy/prometheus) has recording rules and alerts,
+[deploy/grafana](../deploy/grafana) a dashboard.
+`
+
+// A metricLine is a metric as the page has it.
+type metricLine struct{ name, kind, labels, help string }
+
+// metricSection are the metrics of one command.
+type metricSection struct {
+	title, text string
+	lines       []metricLine
+}
+
+// TestMetricsPage holds the page against what the servers register.
+func TestMetricsPage(t *testing.T) {
+	var page bytes.Buffer
+	page.WriteString(metricsIntro)
+	for _, s := range metricSections(t) {
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n", s.title, s.text)
+		for _, l := range s.lines {
+			fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", l.name, l.kind, l.labels, strings.ReplaceAll(l.help, "|", `\|`))
+		}
+	}
+	if *rewrite {
+		must(t, os.WriteFile(metricsPage, page.Bytes(), 0o644))
+	}
+	got, err := os.ReadFile(metricsPage)
+	must(t, err)
+	if d := diff.Diff(page.String(), string(got)); d != "" {
+		t.Errorf("docs/metrics.md is stale: run make generate\n%s", d)
+	}
+}
+
+// metricSections builds each server, without listening, and asks its registry.
+func metricSections(t *testing.T) []metricSection {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	bucket := filepath.Join(dir, "bucket")
+	must(t, os.Mkdir(bucket, 0o700))
+	options := func(c config.Command, flags map[string]string) {
+		t.Helper()
+		_, err := c.Load(config.Input{Flags: flags})
+		must(t, err)
+	}
+
+	o := config.NewServe()
+	options(o, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m"})
+	serve := &service{cfg: *o, log: log}
+	must(t, serve.build())
+	defer func() { must(t, serve.close(context.Background())) }()
+
+	so := config.NewStore()
+	options(so, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
+	store := &storeService{cfg: *so, log: log}
+	must(t, store.build())
+	defer func() { must(t, store.close(context.Background())) }()
+
+	fo := config.NewFrontend()
+	options(fo, map[string]string{"downstream": "http://127.0.0.1:1"})
+	front := &frontendService{cfg: fo, log: log}
+	must(t, front.build())
+	defer func() { must(t, front.close(context.Background())) }()
+
+	queries, err := querylog.New(querylog.Options{})
+	must(t, err)
+	defer func() { must(t, queries.Close(context.Background())) }()
+	rows, err := rowstream.NewService(rowstream.ServiceOptions{Server: &rowstream.Direct{}})
+	must(t, err)
+
+	shared, own := metricsOf(t, rowstreamMetrics(queries, rows)), func(r *registry) []metricLine { return metricsOf(t, r) }
+	shared = slices.DeleteFunc(shared, func(l metricLine) bool { return !strings.HasPrefix(l.name, "tare_querylog_") })
+	without := func(lines, gone []metricLine) []metricLine {
+		return slices.DeleteFunc(lines, func(l metricLine) bool {
+			return slices.ContainsFunc(gone, func(g metricLine) bool { return g.name == l.name })
+		})
+	}
+	series := make([]metricLine, 0, 8)
+	for _, s := range history.Series() {
+		series = append(series, metricLine{s.Name, s.Type, backquoted(s.Labels), s.Help})
+	}
+	return []metricSection{
+		{"Every server", "The query log's.", shared},
+		{"tare serve", "The gateway's own.", without(own(serve.metrics), shared)},
+		{"tare serve with a history", "With `--bucket`, besides the above: how the history is written, shipped and answered. " +
+			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.metrics))},
+		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.metrics), shared)},
+		{"tare frontend", "Which series are active, over many shards.", without(own(front.metrics), shared)},
+		{"tare rowstream", "Rows on their way to copies.", without(own(rowstreamMetrics(queries, rows)), shared)},
+		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
+	}
+}
+
+var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: (".*"), constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
+
+// metricsOf are the metrics that a registry knows, those without a value too, but Go's and the process's.
+func metricsOf(t *testing.T, r *registry) []metricLine {
+	t.Helper()
+	lines := make(map[string]metricLine)
+	for _, c := range r.collectors {
+		descs, metrics := make(chan *prometheus.Desc, 1000), make(chan prometheus.Metric, 10_000)
+		c.Describe(descs)
+		c.Collect(metrics)
+		close(descs)
+		close(metrics)
+		kinds := make(map[string]string)
+		labels := make(map[string]string) // of constant labels too
+		for m := range metrics {
+			var d dto.Metric
+			must(t, m.Write(&d))
+			kinds[m.Desc().String()] = kindOf(&d)
+			var names []string
+			for _, l := range d.GetLabel() {
+				names = append(names, l.GetName())
+			}
+			labels[m.Desc().String()] = backquoted(names)
+		}
+		for d := range descs {
+			parts := descPattern.FindStringSubmatch(d.String())
+			if parts == nil {
+				t.Fatalf("a metric describes itself as %s", d)
+			}
+			l := metricLine{name: parts[1], kind: kinds[d.String()], labels: labels[d.String()]}
+			if _, err := fmt.Sscanf(parts[2], "%q", &l.help); err != nil {
+				t.Fatalf("help %s: %v", parts[2], err)
+			}
+			if strings.HasPrefix(l.name, "go_") || strings.HasPrefix(l.name, "process_") {
+				continue
+			}
+			if l.labels == "" && parts[3] != "" {
+				l.labels = backquoted(strings.Split(parts[3], ","))
+			}
+			if l.kind == "" {
+				l.kind = kindOfVec(c, l.name)
+			}
+			if l.kind == "" || l.help == "" {
+				t.Errorf("%s: type %q, help %q; collector %T", l.name, l.kind, l.help, c)
+			}
+			lines[l.name] = l
+		}
+	}
+	var out []metricLine
+	for _, l := range lines {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b metricLine) int { return cmp.Compare(a.name, b.name) })
+	return out
+}
+
+func kindOf(m *dto.Metric) string {
+	switch {
+	case m.Counter != nil:
+		return "counter"
+	case m.Gauge != nil:
+		return "gauge"
+	case m.Histogram != nil:
+		return "histogram"
+	case m.Summary != nil:
+		return "summary"
+	}
+	return ""
+}
+
+// kindOfVec is the type of a metric that has labels and no value yet.
+func kindOfVec(c prometheus.Collector, name string) string {
+	switch c.(type) {
+	case *prometheus.CounterVec:
+		return "counter"
+	case *prometheus.GaugeVec:
+		return "gauge"
+	case *prometheus.HistogramVec:
+		return "histogram"
+	case *prometheus.SummaryVec:
+		return "summary"
+	}
+	if strings.HasSuffix(name, "_total") {
+		return "counter"
+	}
+	return ""
+}
+
+func backquoted(names []string) string {
+	var out []string
+	for _, n := range names {
+		out = append(out, "`"+n+"`")
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestMetricNames looks for each name of a metric in the sources on the page, so that one that is only
+// collected sometimes is not missed.
+func TestMetricNames(t *testing.T) {
+	page, err := os.ReadFile(metricsPage)
+	must(t, err)
+	whole := regexp.MustCompile(`"(tare_[a-z0-9_]+)"`)
+	n := 0
+	for _, pattern := range []string{"../../gateway/*.go", "../../storegateway/*.go", "../../internal/memory/*.go", "*.go"} {
+		files, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			must(t, err)
+			for _, m := range whole.FindAllStringSubmatch(string(text), -1) {
+				if strings.HasSuffix(m[1], "_") {
+					continue // a prefix of names
+				}
+				n++
+				if !bytes.Contains(page, []byte("`"+m[1]+"`")) {
+					t.Errorf("%s: %s is not on the page of metrics", f, m[1])
+				}
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d names in the sources", n)
+	}
+}
