@@ -34,6 +34,7 @@ type service struct {
 	cfg     config.Serve
 	log     *slog.Logger
 	planner *sqlplan.Planner
+	plans   *memory.PlanCache
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
@@ -183,7 +184,7 @@ func (s *service) build() error {
 		Gatherer:   s.gatherer(),
 		Ready:      s.ready,
 		Live:       func() any { return s.gateway.Live() },
-		Plans:      func(n int) any { return memory.LargestPlans(s.planner, n) },
+		Plans:      func(n int) any { return s.plans.Largest(n) },
 		QueryLog:   s.queries,
 		Routes:     routes,
 		ConfigFile: s.cfg.WebConfigFile,
@@ -328,7 +329,8 @@ func (s *service) reloadRules() {
 func (s *service) registry() *registry {
 	r := newRegistry()
 	r.MustRegister(processCollectors()...)
-	r.MustRegister(s.gateway.Collector(), memory.NewPlanCache(s.planner, s.gateway.PlanMisses))
+	s.plans = memory.NewPlanCache(s.planner, s.gateway.PlanMisses)
+	r.MustRegister(s.gateway.Collector(), s.plans)
 	r.MustRegister(newQueryLogCollector(s.queries))
 	if s.cfg.ReturnIdleMemory > 0 {
 		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)

@@ -15,7 +15,7 @@
 //
 //	owners ──┬─► Ledger ──► tare_heap_bytes{owner}: the sum is the heap in use, within 2 %
 //	base   ──┘
-//	sqlplan.Planner ──► PlanCache ──► tare_plan_cache_…, LargestPlans ──► /api/v1/plans
+//	sqlplan.Planner ──► PlanCache ──► tare_plan_cache_…, Largest ──► /api/v1/plans
 //	commands counted ──► Returner ──► debug.FreeOSMemory, once a quiet spell
 //
 // # What it does not do

@@ -55,18 +55,29 @@ func (l *Ledger) Base() int64 { return l.base }
 // Sum is what the heap in use should be: the owners' bytes and the base.
 func (l *Ledger) Sum() int64 { return l.base + l.owned() }
 
+// A Holding is what one owner holds.
+type Holding struct {
+	Owner string
+	Bytes int64
+}
+
+// Holdings are what the owners hold now, in the order in which they were given, the base last.
+func (l *Ledger) Holdings() []Holding {
+	held := make([]Holding, 0, len(l.owners)+1)
+	for _, o := range l.owners {
+		held = append(held, Holding{o.Name, o.Bytes()})
+	}
+	return append(held, Holding{BaseOwner, l.base})
+}
+
 // Describe implements prometheus.Collector.
 func (l *Ledger) Describe(ch chan<- *prometheus.Desc) { ch <- l.heap }
 
 // Collect implements prometheus.Collector.
 func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
-	send := func(owner string, bytes int64) {
-		ch <- prometheus.MustNewConstMetric(l.heap, prometheus.GaugeValue, float64(bytes), owner)
+	for _, h := range l.Holdings() {
+		ch <- prometheus.MustNewConstMetric(l.heap, prometheus.GaugeValue, float64(h.Bytes), h.Owner)
 	}
-	for _, o := range l.owners {
-		send(o.Name, o.Bytes())
-	}
-	send(BaseOwner, l.base)
 }
 
 var _ prometheus.Collector = (*Ledger)(nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,6 +59,9 @@ func TestLedger(t *testing.T) {
 		t.Errorf("with 100 buffers the sum is off by %d bytes", off)
 	}
 	l.base = 7
+	if got, want := l.Holdings(), []Holding{{"kept", 6553600}, {BaseOwner, 7}}; !slices.Equal(got, want) {
+		t.Errorf("holdings: %v, want %v", got, want)
+	}
 	want := "# TYPE tare_heap_bytes gauge\ntare_heap_bytes{owner=\"base\"} 7\ntare_heap_bytes{owner=\"kept\"} 6.5536e+06\n"
 	if got := metricsOf(t, l); got != want {
 		t.Errorf("metrics:\n%s\nwant:\n%s", got, want)
@@ -133,9 +137,14 @@ tare_plan_cache_statements_refused_total{reason="scope"} 0
 // TestLargestPlans shows the plans of a cache, largest first.
 func TestLargestPlans(t *testing.T) {
 	p := newPlanner(t, 1<<20, "SELECT a FROM t WHERE id = 1", "DELETE FROM other.long_name_of_a_table, x USING x JOIN other.long_name_of_a_table")
-	got := LargestPlans(p, 10)
+	c := NewPlanCache(p, func() uint64 { return 2 })
+	got := c.Largest(10)
 	if got.Entries != 2 || got.Bytes != p.Bytes() || got.Capacity != 1<<20 || len(got.Largest) != 2 {
 		t.Fatalf("plans: %+v", got)
+	}
+	if got.Overhead <= 0 || got.Overhead >= got.Bytes || got.Hits != 0 || got.Misses != 2 || got.Admitted != 2 ||
+		got.Evicted[0] != (ReasonCount{"capacity", 0}) || got.Refused[0] != (ReasonCount{"large", 0}) {
+		t.Errorf("the cache's counts: %+v", got)
 	}
 	large, small := got.Largest[0], got.Largest[1]
 	if large.Type != "delete" || large.ReadOnly || large.Bytes < small.Bytes {
@@ -145,7 +154,7 @@ func TestLargestPlans(t *testing.T) {
 		len(small.Tables) != 1 || small.Tables[0] != (Table{"shop", "t", "read"}) {
 		t.Errorf("the smallest: %+v", small)
 	}
-	if n := len(LargestPlans(p, 1).Largest); n != 1 {
+	if n := len(c.Largest(1).Largest); n != 1 {
 		t.Errorf("%d plans in detail, want 1", n)
 	}
 }

@@ -76,10 +76,22 @@ var _ prometheus.Collector = (*PlanCache)(nil)
 
 // Plans is the state of the plan cache and its largest plans, as /api/v1/plans shows them.
 type Plans struct {
-	Bytes    int64  `json:"bytes"` // heap, everything counted
-	Capacity int64  `json:"capacity_bytes"`
-	Entries  int    `json:"entries"`
-	Largest  []Plan `json:"largest"` // largest first
+	Bytes    int64         `json:"bytes"` // heap, everything counted
+	Capacity int64         `json:"capacity_bytes"`
+	Overhead int64         `json:"overhead_bytes"` // the part of Bytes that is the cache itself
+	Entries  int           `json:"entries"`
+	Hits     uint64        `json:"hits"`     // statements whose plan was found
+	Misses   uint64        `json:"misses"`   // statements whose plan was not there
+	Admitted uint64        `json:"admitted"` // plans that the cache took
+	Refused  []ReasonCount `json:"refused"`  // plans that it did not take
+	Evicted  []ReasonCount `json:"evicted"`  // plans that left it
+	Largest  []Plan        `json:"largest"`  // largest first
+}
+
+// A ReasonCount is how often something happened for one reason.
+type ReasonCount struct {
+	Reason string `json:"reason"`
+	Count  uint64 `json:"count"`
 }
 
 // A Plan is one plan in the cache.
@@ -102,17 +114,28 @@ type Table struct {
 	Access string `json:"access"`         // read, write or read+write
 }
 
-// LargestPlans is the state of the cache and its n largest plans.
-func LargestPlans(p *sqlplan.Planner, n int) Plans {
-	s := p.Stats().Cache
-	out := Plans{Bytes: s.Bytes, Capacity: s.Capacity, Entries: s.Entries, Largest: []Plan{}}
-	for _, c := range p.Largest(n) {
-		verdict, _ := c.Plan.Verdict()
+// Largest is the state of the cache and its n largest plans.
+func (c *PlanCache) Largest(n int) Plans {
+	st := c.planner.Stats()
+	s := &st.Cache
+	out := Plans{
+		Bytes: s.Bytes, Capacity: s.Capacity, Overhead: s.Overhead, Entries: s.Entries,
+		Hits: s.Hits, Misses: c.lost(), Admitted: s.Inserted, Largest: []Plan{},
+		Refused: []ReasonCount{{"large", s.RefusedLarge}, {"policy", s.RefusedPolicy}, {"stale", s.RefusedStale}},
+	}
+	for _, r := range sqlplan.Refusals() {
+		out.Refused = append(out.Refused, ReasonCount{r.String(), st.Refused[r]})
+	}
+	for _, r := range bytecache.Reasons() {
+		out.Evicted = append(out.Evicted, ReasonCount{r.String(), s.Evicted[r]})
+	}
+	for _, e := range c.planner.Largest(n) {
+		verdict, _ := e.Plan.Verdict()
 		plan := Plan{
-			Digest: c.Digest, Bytes: c.Bytes, Type: c.Plan.Type().String(), ReadOnly: c.Plan.ReadOnly(),
-			Parsed: c.Plan.Parsed(), Verdict: verdict.String(), Effects: c.Plan.Effects().String(), Literals: c.Plan.Literals(),
+			Digest: e.Digest, Bytes: e.Bytes, Type: e.Plan.Type().String(), ReadOnly: e.Plan.ReadOnly(),
+			Parsed: e.Plan.Parsed(), Verdict: verdict.String(), Effects: e.Plan.Effects().String(), Literals: e.Plan.Literals(),
 		}
-		for t := range c.Plan.Tables() {
+		for t := range e.Plan.Tables() {
 			plan.Tables = append(plan.Tables, Table{Schema: t.Schema, Name: t.Name, Access: t.Access.String()})
 		}
 		out.Largest = append(out.Largest, plan)
