@@ -30,5 +30,6 @@ func (x *exchange) chooseDecoding() {
 // differ is told of bodies that the two decoders do not agree on.
 func (f *Frontend) differ(d activeseries.Difference) {
 	f.metrics.differences.Inc()
+	f.latest.differ(d)
 	f.diag.Error("the decoders do not agree; --decoder chooses between them", "difference", d.String())
 }

@@ -35,6 +35,8 @@ type Frontend struct {
 	running     atomic.Int64
 	idle        chan struct{} // told when no request runs any more
 	metrics     *metrics
+	peers       peers
+	latest      latest
 	diag        *slog.Logger
 }
 
@@ -49,6 +51,7 @@ func New(o Options) (*Frontend, error) {
 		merger:    activeseries.NewMerger(activeseries.MergerOptions{Workers: workers()}),
 		idle:      make(chan struct{}, 1),
 		metrics:   newMetrics(),
+		peers:     newPeers(&o),
 		diag:      o.Diag,
 	}
 	if f.transport == nil {
@@ -291,6 +294,7 @@ func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
 	rec.ItemsIn, rec.BytesIn, rec.BytesOut = x.itemsIn.Load(), x.bytesIn.Load(), h.bytes
 	rec.Decoder, rec.Compared = x.decoding.By.String(), x.compare
 	f.metrics.observe(rec)
+	f.latest.note(rec)
 	if f.options.Log != nil {
 		f.options.Log.LogEntry(rec)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -110,19 +111,24 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 		return nil, err
 	}
 	x.asked.Add(1)
+	begin := time.Now()
 	resp, err := x.f.transport.RoundTrip(req)
+	note := func(what outcome, err error) {
+		x.f.metrics.asked(what)
+		x.f.peers.note(u, what, time.Since(begin), err)
+	}
 	if err != nil {
-		x.f.metrics.asked(outcomeFailed)
+		note(outcomeFailed, err)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("ask %s: %w", u.Host, err)
 		}
 		return nil, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
 	}
 	if err := x.errorOf(resp, p.name); err != nil {
-		x.f.metrics.asked(outcomeOf(resp.StatusCode))
+		note(outcomeOf(resp.StatusCode), err)
 		return nil, err
 	}
-	x.f.metrics.asked(outcomeAnswered)
+	note(outcomeAnswered, nil)
 	return resp, nil
 }
 

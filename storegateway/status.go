@@ -17,6 +17,7 @@ type BlockInfo struct {
 	Series  uint64 `json:"series"`
 	Chunks  uint64 `json:"chunks"`
 	Samples uint64 `json:"samples"`
+	Bytes   int64  `json:"bytes,omitempty"` // of its objects, where the uploader wrote that down
 	Level   int    `json:"level"` // of compaction
 	Source  string `json:"source,omitempty"`
 
@@ -90,6 +91,9 @@ func (b *block) info() BlockInfo {
 		Level: m.Compaction.Level, Source: m.Thanos.Source,
 		Loaded: b.data.Loaded(), Queries: int(max(b.refs.Load()-1, 0)),
 		NoCompact: b.noCompact.Load(),
+	}
+	for _, f := range m.Thanos.Files {
+		i.Bytes += f.Bytes
 	}
 	if !b.external.IsEmpty() {
 		i.Labels = b.external.Map()
