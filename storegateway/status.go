@@ -18,7 +18,7 @@ type BlockInfo struct {
 	Chunks  uint64 `json:"chunks"`
 	Samples uint64 `json:"samples"`
 	Bytes   int64  `json:"bytes,omitempty"` // of its objects, where the uploader wrote that down
-	Level   int    `json:"level"` // of compaction
+	Level   int    `json:"level"`           // of compaction
 	Source  string `json:"source,omitempty"`
 
 	Loaded    bool       `json:"loaded"`              // its index header is in memory

@@ -1,0 +1,88 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// maxJobs is how many tables Jobs tells of.
+const maxJobs = 1000
+
+// A Job is what a target knows of one table that was copied or is being copied to it. Its JSON is stable.
+type Job struct {
+	Target  string `json:"target"` // schema and table
+	Source  string `json:"source"` // address of the server that the rows come from
+	Spec    string `json:"spec"`   // which rows and columns; may hold values of a condition
+	Phase   string `json:"phase"`  // copying, indexing or finished
+	Version int    `json:"version"`
+
+	Chunks  int64 `json:"chunks"`  // that were cut
+	Copied  int64 `json:"copied"`  // of them
+	Rows    int64 `json:"rows"`    // in chunks that are copied
+	AllCut  bool  `json:"allCut"`  // there will be no more chunks
+	Indexes int   `json:"indexes"` // left out, and built after the rows
+
+	Started  time.Time  `json:"started"`
+	Finished *time.Time `json:"finished,omitempty"`
+}
+
+// Jobs reads what a target knows of copies to it, the latest first; schema is where it keeps that, "" for
+// DefaultStateSchema. It writes nothing and waits for no lock, and a target that knows of no copy has
+// none. It reads each row of the chunks' table once: for pages, not for polling.
+func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error) {
+	setDefault(&schema, DefaultStateSchema)
+	s := state{schema: schema}
+	if _, err := c.Exec(ctx, "SET SESSION TRANSACTION READ ONLY"); err != nil {
+		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(schema), err)
+	}
+	jobs := []Job{}
+	_, err := c.Query(ctx, "SELECT t.target_schema, t.target_table, t.version, t.source, t.spec, t.phase, t.indexes, t.started, t.finished,"+
+		" COALESCE(k.chunks, 0), COALESCE(k.copied, 0), COALESCE(k.copied_rows, 0), COALESCE(k.ends, 0) FROM "+s.tables()+" t LEFT JOIN ("+
+		"SELECT target_schema, target_table, COUNT(*) AS chunks, SUM(copied) AS copied, SUM(row_count) AS copied_rows, SUM(upto_key IS NULL) AS ends FROM "+
+		s.chunks()+" GROUP BY target_schema, target_table) k ON k.target_schema = t.target_schema AND k.target_table = t.target_table"+
+		" ORDER BY t.started DESC, t.target_schema, t.target_table LIMIT "+strconv.Itoa(maxJobs), func(row mysqlwire.TextRow) error {
+		j, err := readJob(row)
+		jobs = append(jobs, j)
+		return err
+	})
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) && (refused.Number == errNoSuchTable || refused.Number == mysqlwire.ErrnoUnknownDatabase) {
+		return jobs, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(schema), err)
+	}
+	return jobs, nil
+}
+
+// readJob reads a row of Jobs' statement.
+func readJob(row mysqlwire.TextRow) (Job, error) {
+	j := Job{
+		Target: string(row[0]) + "." + string(row[1]), Source: string(row[3]), Spec: string(row[4]), Phase: string(row[5]),
+		Indexes: strings.Count(string(row[6]), "\n"), AllCut: string(row[12]) != "0",
+	}
+	var errs [5]error
+	j.Version, errs[0] = strconv.Atoi(string(row[2]))
+	j.Chunks, errs[1] = strconv.ParseInt(string(row[9]), 10, 64)
+	j.Copied, errs[2] = strconv.ParseInt(string(row[10]), 10, 64)
+	j.Rows, errs[3] = strconv.ParseInt(string(row[11]), 10, 64)
+	j.Started, errs[4] = time.Parse(time.DateTime, string(row[7]))
+	err := errors.Join(errs[:]...)
+	if err == nil && row[8] != nil {
+		var end time.Time
+		end, err = time.Parse(time.DateTime, string(row[8]))
+		j.Finished = &end
+	}
+	if err != nil {
+		return j, fmt.Errorf("copy to %s: %w", j.Target, err)
+	}
+	return j, nil
+}
