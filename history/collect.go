@@ -147,14 +147,7 @@ func (t *Table) release(told []uint32) {
 
 func (t *Table) visitSums(visit func(*Sample) error) error {
 	t.mu.Lock()
-	sum := &t.mem.sets[t.mem.header.set()]
-	s := &t.sample
-	s.begin(Evicted, evictedID, sum.first, sum.last)
-	s.counters(&sum.counters)
-	for o := range octaves {
-		s.Histogram.octave(o, sum.buckets[o*perOctave:])
-	}
-	s.Calls = s.Histogram.Count()
+	t.copyEvicted(&t.sample)
 	t.mu.Unlock()
 	if err := t.tell(visit); err != nil {
 		return err
@@ -162,6 +155,17 @@ func (t *Table) visitSums(visit func(*Sample) error) error {
 	other := &t.mem.entries[0]
 	t.read(other, Other)
 	return t.tell(visit)
+}
+
+// copyEvicted reads the totals of what was evicted into s. It is called with the lock held.
+func (t *Table) copyEvicted(s *Sample) {
+	sum := &t.mem.sets[t.mem.header.set()]
+	s.begin(Evicted, evictedID, sum.first, sum.last)
+	s.counters(&sum.counters)
+	for o := range octaves {
+		s.Histogram.octave(o, sum.buckets[o*perOctave:])
+	}
+	s.Calls = s.Histogram.Count()
 }
 
 func (t *Table) visitDropped(visit func(*Sample) error) error {
@@ -203,7 +207,7 @@ func (t *Table) read(e *entry, kind Kind) {
 	for range readAttempts {
 		before := e.gate.Load()
 		if before&gateInside == 0 {
-			t.copy(e, kind)
+			t.mem.copyEntry(&t.sample, e, kind)
 			if e.gate.Load() == before {
 				return
 			}
@@ -213,12 +217,12 @@ func (t *Table) read(e *entry, kind Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.seal()
-	t.copy(e, kind)
+	t.mem.copyEntry(&t.sample, e, kind)
 	e.turn(gateSealed, gateLive)
 }
 
-func (t *Table) copy(e *entry, kind Kind) {
-	s := &t.sample
+// copyEntry reads an entry's counters into s.
+func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
 	s.begin(kind, e.id, e.first, e.last.Load())
 	var counters [numCounters]uint64
 	for i := range counters {
@@ -229,7 +233,7 @@ func (t *Table) copy(e *entry, kind Kind) {
 		if n := e.octaves[o].Load(); n != 0 {
 			var counts [perOctave]uint64
 			for i := range counts {
-				counts[i] = t.mem.pages[n][i].Load()
+				counts[i] = m.pages[n][i].Load()
 			}
 			s.Histogram.octave(o, counts[:])
 		}

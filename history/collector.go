@@ -7,77 +7,97 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A collector answers for a table and its archive, with as many series whatever they hold.
-type collector struct {
-	table   *Table
-	archive *Archive
+// A tableCollector answers for a table, with as many series whatever it holds.
+type tableCollector struct {
+	table *Table
 
 	digests, tableBytes, freePages, admitted, evicted, untracked *prometheus.Desc
+}
+
+func metricDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tare_history_"+name, help, labels, nil)
+}
+
+// NewTableCollector returns the metrics of a table.
+func NewTableCollector(t *Table) prometheus.Collector {
+	return &tableCollector{
+		table:      t,
+		digests:    metricDesc("digests", "Keys of digest, schema, user and backend that are counted apart."),
+		tableBytes: metricDesc("table_bytes", "Memory of the table of digests, which does not change."),
+		freePages:  metricDesc("table_free_pages", "Pages of the table for buckets and texts that nobody uses."),
+		admitted:   metricDesc("digests_admitted_total", "Keys that found a place in the table."),
+		evicted:    metricDesc("digests_evicted_total", "Keys that made room for others; their totals count on as digest=\"evicted\"."),
+		untracked:  metricDesc("untracked_calls_total", "Calls of statements that had no place in the table; they count as digest=\"other\"."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *tableCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *tableCollector) Collect(ch chan<- prometheus.Metric) {
+	st := c.table.Stats()
+	gauge(ch, c.digests, float64(st.Digests))
+	gauge(ch, c.tableBytes, float64(st.Bytes))
+	gauge(ch, c.freePages, float64(st.FreePages))
+	counter(ch, c.admitted, st.Admitted)
+	counter(ch, c.evicted, st.Evictions)
+	counter(ch, c.untracked, st.Untracked)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+}
+
+func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v uint64) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+}
+
+// An archiveCollector answers for an archive, with as many series whatever it holds.
+type archiveCollector struct {
+	archive *Archive
 
 	rounds, samples, failures, keys, roundSeconds, ahead *prometheus.Desc
 	headSeries, headChunks, diskBytes, blocks, oldest    *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
 }
 
-// NewCollector returns the metrics of a table and of the archive that writes it.
-func NewCollector(t *Table, a *Archive) prometheus.Collector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("tare_history_"+name, help, labels, nil)
-	}
-	return &collector{
-		table: t, archive: a,
-		digests:    desc("digests", "Keys of digest, schema, user and backend that are counted apart."),
-		tableBytes: desc("table_bytes", "Memory of the table of digests, which does not change."),
-		freePages:  desc("table_free_pages", "Pages of the table for buckets and texts that nobody uses."),
-		admitted:   desc("digests_admitted_total", "Keys that found a place in the table."),
-		evicted:    desc("digests_evicted_total", "Keys that made room for others; their totals count on as digest=\"evicted\"."),
-		untracked:  desc("untracked_calls_total", "Calls of statements that had no place in the table; they count as digest=\"other\"."),
+// NewArchiveCollector returns the metrics of an archive; those of its table are NewTableCollector's.
+func NewArchiveCollector(a *Archive) prometheus.Collector {
+	return &archiveCollector{
+		archive: a,
 
-		rounds:       desc("rounds_total", "Times that the table was written to the head."),
-		samples:      desc("samples_total", "Samples that were appended to the head."),
-		failures:     desc("write_failures_total", "Keys and commits that could not be written; the next round writes them again."),
-		keys:         desc("written_digests", "Keys that the last round wrote: what had changed, or not been written for a minute."),
-		roundSeconds: desc("round_seconds", "How long the last round took, its pauses left out."),
-		ahead:        desc("clock_ahead_seconds", "How far the newest sample was ahead of the clock in the last round: more than 0 after the clock was set back."),
-		headSeries:   desc("head_series", "Series in the head."),
-		headChunks:   desc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
-		diskBytes:    desc("local_block_bytes", "Bytes of blocks on local disk."),
-		blocks:       desc("local_blocks", "Blocks on local disk."),
-		oldest:       desc("local_start_seconds", "Time from which on all is on local disk, in seconds since 1970; 0 before the first sample."),
-		shipped:      desc("blocks_shipped_total", "Blocks that were copied to the bucket and compared."),
-		shippedBytes: desc("shipped_bytes_total", "Bytes of these blocks."),
-		shipFailures: desc("ship_failures_total", "Times that a block could not be shipped; it is tried again."),
-		unshipped:    desc("unshipped_blocks", "Blocks on local disk that the bucket does not have."),
-		lost:         desc("lost_blocks_total", "Blocks that were deleted without being in the bucket, as local blocks had come to their limit."),
+		rounds:       metricDesc("rounds_total", "Times that the table was written to the head."),
+		samples:      metricDesc("samples_total", "Samples that were appended to the head."),
+		failures:     metricDesc("write_failures_total", "Keys and commits that could not be written; the next round writes them again."),
+		keys:         metricDesc("written_digests", "Keys that the last round wrote: what had changed, or not been written for a minute."),
+		roundSeconds: metricDesc("round_seconds", "How long the last round took, its pauses left out."),
+		ahead:        metricDesc("clock_ahead_seconds", "How far the newest sample was ahead of the clock in the last round: more than 0 after the clock was set back."),
+		headSeries:   metricDesc("head_series", "Series in the head."),
+		headChunks:   metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
+		diskBytes:    metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
+		blocks:       metricDesc("local_blocks", "Blocks on local disk."),
+		oldest:       metricDesc("local_start_seconds", "Time from which on all is on local disk, in seconds since 1970; 0 before the first sample."),
+		shipped:      metricDesc("blocks_shipped_total", "Blocks that were copied to the bucket and compared."),
+		shippedBytes: metricDesc("shipped_bytes_total", "Bytes of these blocks."),
+		shipFailures: metricDesc("ship_failures_total", "Times that a block could not be shipped; it is tried again."),
+		unshipped:    metricDesc("unshipped_blocks", "Blocks on local disk that the bucket does not have."),
+		lost:         metricDesc("lost_blocks_total", "Blocks that were deleted without being in the bucket, as local blocks had come to their limit."),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c *archiveCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
-	counter := func(d *prometheus.Desc, v uint64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
-	}
-	st := c.table.Stats()
-	gauge(c.digests, float64(st.Digests))
-	gauge(c.tableBytes, float64(st.Bytes))
-	gauge(c.freePages, float64(st.FreePages))
-	counter(c.admitted, st.Admitted)
-	counter(c.evicted, st.Evictions)
-	counter(c.untracked, st.Untracked)
-
+func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	w := &c.archive.writer.counts
-	counter(c.rounds, w.rounds.Load())
-	counter(c.samples, w.samples.Load())
-	counter(c.failures, w.failures.Load())
-	gauge(c.keys, float64(w.lastWritten.Load()))
-	gauge(c.roundSeconds, time.Duration(w.lastNanos.Load()).Seconds())
-	gauge(c.ahead, max(0, time.Duration(w.ahead.Load())*time.Millisecond).Seconds())
+	counter(ch, c.rounds, w.rounds.Load())
+	counter(ch, c.samples, w.samples.Load())
+	counter(ch, c.failures, w.failures.Load())
+	gauge(ch, c.keys, float64(w.lastWritten.Load()))
+	gauge(ch, c.roundSeconds, time.Duration(w.lastNanos.Load()).Seconds())
+	gauge(ch, c.ahead, max(0, time.Duration(w.ahead.Load())*time.Millisecond).Seconds())
 
 	db, ship := c.archive.db, c.archive.shipper
 	var bytes int64
@@ -89,21 +109,21 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			unshipped++
 		}
 	}
-	gauge(c.headSeries, float64(db.Head().NumSeries()))
-	gauge(c.headChunks, float64(db.Head().Size()))
-	gauge(c.diskBytes, float64(bytes))
-	gauge(c.blocks, float64(len(blocks)))
+	gauge(ch, c.headSeries, float64(db.Head().NumSeries()))
+	gauge(ch, c.headChunks, float64(db.Head().Size()))
+	gauge(ch, c.diskBytes, float64(bytes))
+	gauge(ch, c.blocks, float64(len(blocks)))
 	start := localStart(db)
 	if start == math.MaxInt64 {
 		start = 0
 	}
-	gauge(c.oldest, float64(start)/1000)
-	gauge(c.unshipped, float64(unshipped))
+	gauge(ch, c.oldest, float64(start)/1000)
+	gauge(ch, c.unshipped, float64(unshipped))
 	ship.mu.Lock()
 	counts := ship.counts
 	ship.mu.Unlock()
-	counter(c.shipped, counts.blocks)
-	counter(c.shippedBytes, counts.bytes)
-	counter(c.shipFailures, counts.failures)
-	counter(c.lost, c.archive.lost.Load())
+	counter(ch, c.shipped, counts.blocks)
+	counter(ch, c.shippedBytes, counts.bytes)
+	counter(ch, c.shipFailures, counts.failures)
+	counter(ch, c.lost, c.archive.lost.Load())
 }

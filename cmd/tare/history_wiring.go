@@ -28,13 +28,14 @@ import (
 // what is local.
 const historyCacheBytes = 32 << 20
 
-// A historyService is what counts, writes, keeps and answers the history. A nil one does nothing.
+// A historyService is what counts, writes, keeps and answers the history: without a bucket a table in
+// memory. A nil one does nothing.
 type historyService struct {
 	cfg      config.History
 	log      *slog.Logger
 	registry *registry
 	table    *history.Table
-	labels   map[string]string // of all series
+	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
 	bucket   objstore.Bucket
 	cache    *tsblock.Cache
@@ -42,7 +43,7 @@ type historyService struct {
 	gateway  *storegateway.Gateway
 }
 
-// openHistory opens the history in the data directory. What it has opened before an error is closed.
+// openHistory opens the history in the data directory, which without a bucket is not needed. What it has opened before an error is closed.
 func openHistory(cfg config.History, listen config.Address, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
 	h := &historyService{cfg: cfg, log: log, registry: newRegistry()}
 	if err := h.open(listen, redact, data); err != nil {
@@ -52,6 +53,9 @@ func openHistory(cfg config.History, listen config.Address, redact config.LogRed
 }
 
 func (h *historyService) open(listen config.Address, redact config.LogRedaction, data *dataDir) (err error) {
+	if !h.cfg.Enabled() {
+		return h.openTable("", redact)
+	}
 	if h.bucket, err = h.cfg.Bucket.Open(); err != nil {
 		return err
 	}
@@ -65,10 +69,7 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 	if err := os.MkdirAll(tableDir, 0o700); err != nil {
 		return fmt.Errorf("make history directory: %w", err)
 	}
-	h.table, err = history.OpenTable(history.Options{
-		Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Dir: tableDir, Redaction: redactionOf(redact), Slog: h.log,
-	})
-	if err != nil {
+	if err := h.openTable(tableDir, redact); err != nil {
 		return err
 	}
 	h.cache = tsblock.NewCache(historyCacheBytes)
@@ -87,7 +88,7 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 	if err != nil {
 		return err
 	}
-	h.archive, err = history.OpenArchive(history.ArchiveOptions{
+	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: labels,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes),
 		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
@@ -95,7 +96,19 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 	if err != nil {
 		return err
 	}
-	return h.registry.Register(history.NewCollector(h.table, h.archive))
+	h.archive = archive
+	return h.registry.Register(history.NewArchiveCollector(h.archive))
+}
+
+// openTable opens the table of digests: in a directory, or in memory alone.
+func (h *historyService) openTable(dir string, redact config.LogRedaction) (err error) {
+	h.table, err = history.OpenTable(history.Options{
+		Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Dir: dir, Redaction: redactionOf(redact), Slog: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	return h.registry.Register(history.NewTableCollector(h.table))
 }
 
 // historyLabels adds the instance: the one that the directory had before, so that a host may change its
@@ -128,7 +141,7 @@ func historyLabels(given map[string]string, dir string, listen config.Address) (
 	return labels, nil
 }
 
-// observed are the table that counts statements and the labels of its series; nil without a history.
+// observed are the table that counts statements and the labels of its series, nil where none are written.
 func (h *historyService) observed() (*history.Table, map[string]string) {
 	if h == nil {
 		return nil, nil
@@ -138,6 +151,9 @@ func (h *historyService) observed() (*history.Table, map[string]string) {
 
 // routes are the pages of the history.
 func (h *historyService) routes() ([]web.Route, error) {
+	if h == nil || h.archive == nil {
+		return nil, nil
+	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		QueryBytes: int64(h.cfg.QueryBytes),
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
@@ -158,6 +174,12 @@ func (h *historyService) routes() ([]web.Route, error) {
 
 // run writes, ships and syncs until ctx is done.
 func (h *historyService) run(ctx context.Context) error {
+	if h == nil {
+		return nil
+	}
+	if h.archive == nil {
+		return h.makeRoom(ctx)
+	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	parts.Go(func() { _ = h.gateway.Run(ctx) }) // it has no error but to end
@@ -176,6 +198,23 @@ func (h *historyService) run(ctx context.Context) error {
 	return h.archive.Run(ctx)
 }
 
+// makeRoom lets digests that are not called any more make room for others, which a history that is
+// written does in its rounds. The table is not closed: sessions may count up to the end of the process.
+func (h *historyService) makeRoom(ctx context.Context) error {
+	every := time.NewTicker(history.DefaultInterval)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			if err := h.table.Collect(func(*history.Sample) error { return nil }); err != nil {
+				return fmt.Errorf("collect digests: %w", err)
+			}
+		}
+	}
+}
+
 // close writes what is counted by now, and gives up what open has made.
 func (h *historyService) close() error {
 	if h == nil {
@@ -188,7 +227,7 @@ func (h *historyService) close() error {
 	if h.gateway != nil {
 		errs = append(errs, h.gateway.Close())
 	}
-	if h.table != nil {
+	if h.table != nil && h.cfg.Enabled() {
 		errs = append(errs, h.table.Close())
 	}
 	if h.bucket != nil {

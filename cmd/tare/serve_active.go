@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -13,9 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/frontend"
-	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )
 
@@ -29,32 +26,24 @@ const (
 	activeShards     = 128
 	activeTimeout    = time.Minute
 	activeMergeBytes = 16 << 20
-
-	// The table that digests are counted in when no history is kept. Its memory is taken as digests come.
-	activeDigests    = 10_000
-	activeTableBytes = 16 << 20
 )
 
 // An activeService answers which of the gateway's own series are active.
 type activeService struct {
 	table  *history.Table
-	own    bool              // nobody else reads the table
 	labels map[string]string // nil until the gateway listens, for who keeps no history
 	active atomic.Pointer[history.Active]
 	front  *frontend.Frontend
 }
 
-// newActiveService answers from the history's table and with its labels. Without a history the table
-// is nil, and one of its own counts what it observes.
-func newActiveService(table *history.Table, labels map[string]string, redact querylog.Redaction, log *slog.Logger) (*activeService, error) {
-	a := &activeService{table: table, labels: labels, own: table == nil}
-	var err error
-	if a.own {
-		a.table, err = history.OpenTable(history.Options{MaxDigests: activeDigests, Bytes: activeTableBytes, Redaction: redact, Slog: log})
-		if err != nil {
-			return nil, err
-		}
+// newActiveService answers from the table that counts digests, nil if none does. Where a history is
+// written it has the history's labels.
+func newActiveService(table *history.Table, labels map[string]string, log *slog.Logger) (*activeService, error) {
+	if table == nil {
+		return nil, nil
 	}
+	a := &activeService{table: table, labels: labels}
+	var err error
 	a.front, err = frontend.NewLocal(a, frontend.Options{
 		MaxShards: activeShards, MaxRequests: activeRequests, MergeBytes: activeMergeBytes, Timeout: activeTimeout, Diag: log,
 	})
@@ -62,14 +51,6 @@ func newActiveService(table *history.Table, labels map[string]string, redact que
 		return nil, fmt.Errorf("active series: %w", err)
 	}
 	return a, nil
-}
-
-// observers are who has to be told of statements for it.
-func (a *activeService) observers() []gateway.Observer {
-	if a == nil || !a.own {
-		return nil
-	}
-	return []gateway.Observer{a.table}
 }
 
 // begin begins to answer for a gateway that listens.
@@ -119,24 +100,4 @@ func (a *activeService) routes() []web.Route {
 		routes = append(routes, r)
 	}
 	return routes
-}
-
-// run lets digests that are not called any more make room for others, which the history does for its
-// own table. The table is not closed: sessions may count up to the end of the process.
-func (a *activeService) run(ctx context.Context) error {
-	if a == nil || !a.own {
-		return nil
-	}
-	every := time.NewTicker(15 * time.Second)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			if err := a.table.Collect(func(*history.Sample) error { return nil }); err != nil {
-				return fmt.Errorf("collect digests: %w", err)
-			}
-		}
-	}
 }

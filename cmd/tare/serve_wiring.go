@@ -38,8 +38,8 @@ type service struct {
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
-	active  *activeService  // nil without HTTP
-	history *historyService // nil when none is kept
+	active  *activeService  // nil without HTTP, or digests
+	history *historyService // nil when no digests are counted
 	web     *web.Server
 	idle    *memory.Returner // nil when the runtime alone returns memory
 
@@ -83,10 +83,7 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	if s.idle != nil {
 		part(func() error { return s.idle.Run(background) })
 	}
-	part(func() error { return s.active.run(background) })
-	if s.history != nil {
-		part(func() error { return s.history.run(background) })
-	}
+	part(func() error { return s.history.run(background) })
 	part(func() error { return s.gateway.Serve(s.mysql) })
 	part(func() error { return s.supervisor.watch(background, func() { s.gateway.Sessions() }) })
 	if s.http != nil {
@@ -158,7 +155,7 @@ func (s *service) build() error {
 	}
 	o.Log = s.queries
 	var routes []web.Route
-	if s.cfg.History.Enabled() {
+	if s.cfg.CountsDigests() {
 		if s.history, err = openHistory(s.cfg.History, s.cfg.Listen, s.cfg.Log.Redact, s.data, s.log); err != nil {
 			return errors.Join(err, s.close(context.Background()))
 		}
@@ -169,10 +166,9 @@ func (s *service) build() error {
 	}
 	if s.cfg.HTTP != "" {
 		table, labels := s.history.observed()
-		if s.active, err = newActiveService(table, labels, redactionOf(s.cfg.Log.Redact), s.log); err != nil {
+		if s.active, err = newActiveService(table, labels, s.log); err != nil {
 			return errors.Join(err, s.close(context.Background()))
 		}
-		o.Observers = append(o.Observers, s.active.observers()...)
 		routes = append(routes, s.active.routes()...)
 	}
 	if s.gateway, err = gateway.New(o); err != nil {

@@ -194,6 +194,8 @@ func TestValidate(t *testing.T) {
 		{"bucket=file:///b history-labels=a-b=x", `label name "a-b"`},
 		{"bucket=file:///b history-labels=a=1,a=2", "label a stands there twice"},
 		{"bucket=file:///b history-labels=a", "want labels as name=value"},
+		{"bucket=file:///b history-max-digests=0", "--history-max-digests 0 leaves --bucket nothing to keep"},
+		{"history-max-digests=0", ""},
 		{"history-labels=cluster=eu", "--history-labels has no effect without --bucket"},
 	} {
 		flags := make(map[string]string)

@@ -16,7 +16,7 @@ import (
 type History struct {
 	Bucket     storegateway.BucketURL // zero: there is no history
 	Interval   time.Duration
-	MaxDigests int
+	MaxDigests int               // 0: none are counted
 	Bytes      Bytes             // of the table of digests
 	Labels     map[string]string // may lack the instance
 
@@ -27,17 +27,17 @@ type History struct {
 	ProcessBytes Bytes
 }
 
-// Enabled says whether a history is kept.
+// Enabled says whether a history is kept in a bucket. Without one, digests are counted in memory.
 func (c *History) Enabled() bool { return c.Bucket.String() != "" }
 
 func (c *History) declare(s *Set) {
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
-		Help: "keep the history of every statement as time series, in blocks that go to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it none is kept",
+		Help: "keep the history of every statement as time series, in blocks that go to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
 	}, parseBucket, storegateway.BucketURL.String)
 	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.Int(&c.MaxDigests, "history-max-digests", "20000", 1, "digests (by schema, user and backend) that are told apart; the calls of others are counted together")
-	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of the counters of these digests; the series' own head takes some 6 KiB a digest besides")
+	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) that are told apart, also without --bucket: in memory then, since the start; the calls of others are counted together; 0 counts no digests, and the pages that need them are not there")
+	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of the counters of these digests, taken as they come; with --bucket the series' own head takes some 6 KiB a digest besides")
 	declare(s, &c.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
 		Help: "labels of all series, and external labels of the blocks; instance is the host's name and the port of --listen when it is not among them",
@@ -54,6 +54,9 @@ func (c *History) validate() (errs []error) {
 			errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
 		}
 		return errs
+	}
+	if c.MaxDigests == 0 {
+		errs = append(errs, errors.New("--history-max-digests 0 leaves --bucket nothing to keep"))
 	}
 	if c.Interval < time.Second || c.Interval > time.Minute {
 		errs = append(errs, fmt.Errorf("--history-interval: want 1s to 1m, not %s", formatDuration(c.Interval)))

@@ -137,6 +137,11 @@ func (c *Serve) Validate() error {
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 
+// CountsDigests says whether calls are counted by digest: for a history, or for whoever asks over HTTP.
+func (c *Serve) CountsDigests() bool {
+	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
+}
+
 // ReloadRules reads the rules of the configuration file again; the other options stay as
 // they are. Without a file there are no rules.
 func (c *Serve) ReloadRules() ([]Rule, error) {
