@@ -81,6 +81,7 @@ func chunkOf(m *rowpb.Chunk, keyColumns int) (c Chunk, err error) {
 	return c, nil
 }
 
+// planMessage is a plan without its Match, which the caller refuses.
 func planMessage(p *Plan) *rowpb.Plan {
 	if p == nil {
 		return nil
@@ -107,7 +108,7 @@ func planOf(m *rowpb.Plan) (*Plan, error) {
 	}
 	p := &Plan{}
 	for i, c := range m.GetWhere() {
-		if c.GetCompare() > uint32(Padded) {
+		if c.GetCompare() > uint32(Temporal) {
 			return nil, fmt.Errorf("condition %d: there is no comparison %d", i, c.GetCompare())
 		}
 		p.Where = append(p.Where, Condition{

@@ -16,6 +16,7 @@ import (
 // The zero value lets every row pass as it is.
 type Plan struct {
 	Where  []Condition // all of them must hold
+	Match  *Predicate  // must be true too; nil: it is
 	Output []Output    // nil keeps all columns in their order
 }
 
@@ -68,6 +69,11 @@ func NewFilter(p *Plan, columns int) (*Filter, error) {
 			return nil, fmt.Errorf("condition %d: there is no shard %v", i, c.Shard)
 		}
 	}
+	if p.Match != nil {
+		if err := p.Match.check(columns, 0); err != nil {
+			return nil, err
+		}
+	}
 	if p.Output != nil && len(p.Output) == 0 {
 		return nil, errors.New("an output of no columns: leave it out to keep all")
 	}
@@ -109,6 +115,9 @@ func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 		if c := &f.plan.Where[i]; !c.holds(row[c.Column]) {
 			return nil, false
 		}
+	}
+	if f.plan.Match != nil && f.plan.Match.eval(row) != yes {
+		return nil, false
 	}
 	if f.plan.Output == nil {
 		return row, true

@@ -112,6 +112,11 @@ func TestAllocs(t *testing.T) {
 	payload := in.AppendTo(nil)
 	plan := Plan{
 		Where:  []Condition{{Column: 2}, {Column: 3, Equal: []byte("3.50"), Compare: Number}, {Shard: Shard{1, 1}}},
+		Match: &Predicate{Op: And, Args: []Predicate{
+			{Op: Between, Column: 0, Compare: Number, Values: values("1", "4711.0")},
+			{Op: In, Column: 3, Compare: Double, Values: values("1e0", "35e-1")},
+			{Op: Not, Args: []Predicate{{Op: Less, Column: 1, Compare: Padded, Values: values("a")}}},
+		}},
 		Output: []Output{{Column: 4}, {From: ShardValue}, {From: FixedValue, Value: []byte("x")}, {Column: 0}},
 	}
 	filter, err := NewFilter(&plan, len(in))

@@ -98,6 +98,9 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 			return 0, err
 		}
 		columns = f.Columns()
+		if o.Plan.Match != nil {
+			return 0, errMatchRemote
+		}
 	}
 	ctx, cancel := r.v.during(call)
 	defer cancel() // ends the stream when it is left before its end
@@ -164,3 +167,6 @@ func (r *remoteReader) open(columns int) (err error) {
 	}
 	return r.batch.Check()
 }
+
+// errMatchRemote keeps rows from passing that a plan holds back.
+var errMatchRemote = errors.New("a plan's Match does not go across the wire: put the condition into Where, which the server evaluates")

@@ -1,0 +1,192 @@
+package rowstream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// passes reports whether a filter lets a row through.
+func passes(t testing.TB, p *Predicate, row mysqlwire.TextRow) bool {
+	t.Helper()
+	f, err := NewFilter(&Plan{Match: p}, len(row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ok := f.Apply(row)
+	return ok
+}
+
+func values(texts ...string) [][]byte {
+	var v [][]byte
+	for _, s := range texts {
+		v = append(v, []byte(s))
+	}
+	return v
+}
+
+func TestPredicateRefuses(t *testing.T) {
+	deep := Predicate{Op: IsNull}
+	for range maxPredicateDepth + 1 {
+		deep = Predicate{Op: Not, Args: []Predicate{deep}}
+	}
+	for want, p := range map[string]Predicate{
+		"there is no operator 0":          {},
+		"there is no operator 99":         {Op: And, Args: []Predicate{{Op: 99}}},
+		"a NOT of 0 conditions":           {Op: Not},
+		"a NOT of 2 conditions":           {Op: Not, Args: make([]Predicate, 2)},
+		"a BETWEEN of 1 values":           {Op: Between, Values: values("1")},
+		"a comparison with 0 values":      {Op: Less},
+		"column number 2 is out of range": {Op: Or, Args: []Predicate{{Op: IsNull, Column: 2}}},
+		`"x" of a condition is not a num`: {Op: Equal, Compare: Number, Values: values("x")},
+		`"inf" of a condition is not a `:  {Op: Equal, Compare: Double, Values: values("inf")},
+		"is no date or time":              {Op: In, Compare: Temporal, Values: values("2020-01-01", "2020-1-1")},
+		"nested deeper than":              deep,
+	} {
+		if _, err := NewFilter(&Plan{Match: &p}, 2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// columnSample is a column of TestPredicate: how it is compared, and values and constants of it.
+type columnSample struct {
+	definition string
+	compare    Comparison
+	values     []string // SQL literals
+	constants  []string // texts
+}
+
+var columnSamples = []columnSample{
+	{"BIGINT", Number, []string{"NULL", "0", "-1", "9007199254740993", "9007199254740992", "-9223372036854775808"}, []string{"0", "-1.5", "9007199254740992", "9007199254740993", "+1", "00"}},
+	{"BIGINT UNSIGNED", Number, []string{"NULL", "0", "18446744073709551615"}, []string{"-1", "18446744073709551615", "18446744073709551614.5"}},
+	{"DECIMAL(30,10)", Number, []string{"NULL", "0", "-0.5", "0.5", "12345678901234567890.0123456789"}, []string{"0.50", "-.5", "12345678901234567890.0123456788", "0"}},
+	{"DOUBLE", Double, []string{"NULL", "0", "-0.0", "0.1", "1e300", "-1e-300"}, []string{"0.1", "1e300", "0", "-1"}},
+	{"FLOAT", Double, []string{"NULL", "0.1", "16777216", "-1e30"}, []string{"0.1", "0.10000000149011612", "16777217"}},
+	{"YEAR", Number, []string{"NULL", "1999", "2024"}, []string{"2000", "2024"}},
+	{"DATE", Temporal, []string{"NULL", "'0000-00-00'", "'2024-02-29'", "'2024-00-00'", "'9999-12-31'"}, []string{"2024-02-29", "2024-02-29 00:00:00", "2024-02-28 23:59:59.9", "2024-03-01"}},
+	{"DATETIME(6)", Temporal, []string{"NULL", "'2024-02-29 00:00:00'", "'2024-02-29 12:30:00.000001'", "'0000-00-00'"}, []string{"2024-02-29", "2024-02-29 12:30:00", "2024-02-29 12:30:00.000001"}},
+	{"TIMESTAMP(3) NULL", Temporal, []string{"NULL", "'2024-02-29 00:00:00'", "'2038-01-19 03:14:07.999'"}, []string{"2024-02-29 00:00:00", "2038-01-19 03:14:07.999"}},
+	{"TIME(6)", Temporal, []string{"NULL", "'-838:59:59'", "'-00:00:00.5'", "'00:00:00'", "'100:00:00'", "'99:59:59.999999'"}, []string{"-00:00:00.5", "00:00:00", "100:00:00", "-838:59:59"}},
+	{"VARBINARY(20)", Bytes, []string{"NULL", "''", "'a'", "'a '", "'A'", "x'00ff'"}, []string{"", "a", "a ", "\x00\xff", "B"}},
+	{"VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", Padded, []string{"NULL", "''", "'a'", "'a '", "'a\\t'", "'é'", "'ab'"}, []string{"", "a", "a  ", "a\t", "é", "A"}},
+}
+
+// literal is a constant as SQL.
+func (c *columnSample) literal(v []byte) string {
+	switch {
+	case v == nil:
+		return "NULL"
+	case c.compare == Number:
+		return string(v)
+	case c.compare == Double:
+		return string(v) + "+0e0"
+	case c.compare == Bytes:
+		return fmt.Sprintf("x'%x'", v)
+	}
+	return fmt.Sprintf("_utf8mb4 x'%x' COLLATE utf8mb4_bin", v)
+}
+
+// randomPredicate is a predicate over the columns c1, c2, … and its SQL.
+func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
+	if depth > 0 && r.IntN(3) > 0 {
+		op := And + Operator(r.IntN(3))
+		if op == Not {
+			arg, sql := randomPredicate(r, depth-1)
+			return Predicate{Op: Not, Args: []Predicate{arg}}, "NOT (" + sql + ")"
+		}
+		p, texts := Predicate{Op: op}, []string(nil)
+		for range 2 + r.IntN(2) {
+			arg, sql := randomPredicate(r, depth-1)
+			p.Args, texts = append(p.Args, arg), append(texts, "("+sql+")")
+		}
+		return p, strings.Join(texts, map[Operator]string{And: " AND ", Or: " OR "}[op])
+	}
+	column := r.IntN(len(columnSamples))
+	c := &columnSamples[column]
+	p := Predicate{Op: Equal + Operator(r.IntN(int(NullSafeEqual-Equal)+1)), Column: column + 1, Compare: c.compare}
+	value := func() string {
+		var v []byte
+		if r.IntN(8) > 0 {
+			v = []byte(c.constants[r.IntN(len(c.constants))])
+		}
+		p.Values = append(p.Values, v)
+		return c.literal(v)
+	}
+	name := fmt.Sprintf("c%d", column+1)
+	switch p.Op {
+	case IsNull:
+		return p, name + " IS NULL"
+	case Between:
+		low := value()
+		return p, name + " BETWEEN " + low + " AND " + value()
+	case In:
+		texts := []string{value()}
+		for range r.IntN(4) {
+			texts = append(texts, value())
+		}
+		return p, name + " IN (" + strings.Join(texts, ", ") + ")"
+	}
+	sign := map[Operator]string{Equal: "=", NotEqual: "<>", Less: "<", LessOrEqual: "<=", Greater: ">", GreaterOrEqual: ">=", NullSafeEqual: "<=>"}[p.Op]
+	return p, name + " " + sign + " " + value()
+}
+
+// TestPredicate has a real server and predicates choose among random rows by random
+// conditions: both choose the same.
+func TestPredicate(t *testing.T) {
+	c := connect(t, app(testmysql.Start(t)))
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	columns := []string{"id INT PRIMARY KEY"}
+	for i, s := range columnSamples {
+		columns = append(columns, fmt.Sprintf("c%d %s", i+1, s.definition))
+	}
+	exec(t, c, "CREATE OR REPLACE DATABASE predicates", "CREATE TABLE predicates.t ("+strings.Join(columns, ", ")+")")
+	for id := range 60 {
+		row := []string{fmt.Sprint(id)}
+		for _, s := range columnSamples {
+			row = append(row, s.values[r.IntN(len(s.values))])
+		}
+		exec(t, c, "INSERT INTO predicates.t VALUES ("+strings.Join(row, ", ")+")")
+	}
+	table, err := ReadTable(t.Context(), c, "predicates", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []mysqlwire.TextRow
+	sql, err := table.SelectChunk(Chunk{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Query(t.Context(), sql, func(row mysqlwire.TextRow) error {
+		var kept mysqlwire.TextRow
+		err := kept.Decode(row.AppendTo(nil), len(row))
+		rows = append(rows, kept)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	chosen := 0
+	for range 1500 {
+		p, condition := randomPredicate(r, 3)
+		var got []string
+		for _, row := range rows {
+			if passes(t, &p, row) {
+				got = append(got, string(row[0]))
+			}
+		}
+		chosen += len(got)
+		want := column(t, c, "SELECT id FROM predicates.t WHERE "+condition+" ORDER BY id")
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("WHERE %s: the server chooses %v, the predicate %v", condition, want, got)
+		}
+	}
+	if chosen < 1500 {
+		t.Errorf("all conditions together chose %d rows", chosen)
+	}
+}
