@@ -1,7 +1,8 @@
-// Package web serves the HTTP side of Tare's servers: metrics, health, profiles, the query
-// log and the live figures. It takes interfaces and knows no protocol but HTTP.
+// Package web serves the HTTP side of Tare's servers: pages for people, metrics, health, profiles,
+// the query log and the live figures. It takes interfaces and knows no protocol but HTTP.
 //
-//	/                 what there is
+//	/                 pages, see below
+//	/assets/          their style and scripts
 //	/metrics          Prometheus' text format
 //	/-/healthy        200 as long as the process answers
 //	/-/ready          200 when the service can do its work, 503 and the reason otherwise
@@ -9,5 +10,22 @@
 //	/debug/querylog   the query log as a stream
 //	/debug/pprof/     Go's profiles
 //
-// A server has further pages of its own: its Routes.
+// A server has further paths of its own: its Routes.
+//
+// # Pages
+//
+// A page is one Go file, which makes its data, and one template of the same name, which shows them
+// inside the layout. Server.pages lists them; what an Option does not give has no page, and
+// no link. The server makes all there is to see: charts are SVG with a description and a table
+// of their numbers, and scripts only add to it. The time that a page is about stands in its URL.
+//
+//	request ──> handle: may the account see statement texts? ──> page.answer ──> template ──> layout
+//	                                                 └── the answer serves all who ask it for a second
+//
+// Nothing is made while nobody looks.
+//
+// # What it does not do
+//
+// It keeps no figures: it asks for them. It checks no password, which exporter-toolkit does; of
+// accounts it knows only which of them may not see statement texts.
 package web

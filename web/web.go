@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,6 +26,12 @@ type Options struct {
 	QueryLog http.Handler                // nil: no such page
 	Routes   []Route                     // what this server has besides
 
+	// NoTextUsers are the accounts that may not see what statements say: the digests alone.
+	NoTextUsers []string
+
+	// Now is the clock; nil: the system's.
+	Now func() time.Time
+
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 	Log        *slog.Logger
@@ -34,20 +39,26 @@ type Options struct {
 
 // A Route is a page of one server.
 type Route struct {
-	Pattern string // as http.ServeMux takes it
-	Handler http.Handler
-	Path    string // on the front page; "" to leave it out
-	What    string // what is there
+	Pattern  string // as http.ServeMux takes it
+	Handler  http.Handler
+	Textless http.Handler // answers accounts that may see no statement texts; nil: they are refused
+	Path     string       // on the front page; "" to leave it out
+	What     string       // what is there
 }
 
 // A Server answers HTTP.
 type Server struct {
-	opts Options
-	http *http.Server
+	opts  Options
+	http  *http.Server
+	nav   []page // in the navigation
+	cache pageCache
 }
 
 // New makes a Server.
 func New(o Options) *Server {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	s := &Server{opts: o}
 	s.http = &http.Server{
 		Handler:           s.Handler(),
@@ -60,6 +71,9 @@ func New(o Options) *Server {
 
 // Serve answers on l until Shutdown; it returns nil then.
 func (s *Server) Serve(l net.Listener) error {
+	if err := s.checkNoTextUsers(); err != nil {
+		return err
+	}
 	noSystemd := false
 	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
 	// Its log has only two lines to say, the address and whether there is TLS.
@@ -78,40 +92,60 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Handler is everything that is served.
+// Handler is everything that is served. Each route says what it answers to accounts that may see
+// no statement texts.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.front)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
+	s.nav = nil
+	for _, p := range s.pages() {
+		textless := s.servePage(&p)
+		if p.texts {
+			textless = nil
+		}
+		pattern := p.path
+		if pattern == "/" {
+			pattern = "/{$}"
+		}
+		s.handle(mux, "GET "+pattern, s.servePage(&p), textless)
+		if !p.hidden {
+			s.nav = append(s.nav, p)
+		}
+	}
+	s.open(mux, "GET /assets/", http.HandlerFunc(serveAsset))
+	s.open(mux, "GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError),
 	}))
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") })
-	mux.HandleFunc("GET /-/ready", s.ready)
+	s.open(mux, "GET /-/healthy", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }))
+	s.open(mux, "GET /-/ready", http.HandlerFunc(s.ready))
 	if s.opts.Live != nil {
-		mux.HandleFunc("GET /api/v1/live", s.live)
+		s.open(mux, "GET /api/v1/live", http.HandlerFunc(s.live))
 	}
 	if s.opts.Plans != nil {
-		mux.HandleFunc("GET /api/v1/plans", s.plans)
+		s.handle(mux, "GET /api/v1/plans", http.HandlerFunc(s.plans), nil)
 	}
 	if s.opts.QueryLog != nil {
-		mux.Handle("GET /debug/querylog", s.opts.QueryLog)
+		s.handle(mux, "GET /debug/querylog", s.opts.QueryLog, nil)
 	}
 	for _, r := range s.opts.Routes {
-		mux.Handle(r.Pattern, r.Handler)
+		s.handle(mux, r.Pattern, r.Handler, r.Textless)
 	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	s.open(mux, "GET /debug/pprof/", http.HandlerFunc(pprof.Index))
+	s.handle(mux, "GET /debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline), nil)
+	s.open(mux, "GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile))
+	s.open(mux, "GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
+	s.open(mux, "POST /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
+	s.open(mux, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace))
 	return hardened(mux)
 }
+
+// policy lets a page have nothing that does not come from this server, and no script or style of its own.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // hardened adds the headers that keep a browser from being used against the pages.
 func hardened(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		h.ServeHTTP(w, r)
@@ -139,59 +173,5 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := json.NewEncoder(w).Encode(s.opts.Live()); err != nil {
 		s.opts.Log.Debug("the live figures were not read to their end", "error", err)
-	}
-}
-
-var frontPage = template.Must(template.New("front").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Title}}</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; }
-dt { margin-top: .8rem; } dd { margin: 0 0 0 1.5rem; }
-</style>
-</head>
-<body>
-<main>
-<h1>{{.Title}}</h1>
-<dl>
-{{range .Pages}}<dt><a href="{{.Path}}">{{.Path}}</a></dt><dd>{{.What}}</dd>
-{{end}}</dl>
-</main>
-</body>
-</html>
-`))
-
-type page struct{ Path, What string }
-
-func (s *Server) front(w http.ResponseWriter, _ *http.Request) {
-	pages := []page{
-		{"/metrics", "metrics in Prometheus' text format"},
-		{"/-/healthy", "answers as long as the process does"},
-		{"/-/ready", "whether the service can do its work"},
-		{"/debug/pprof/", "Go's profiles"},
-	}
-	if s.opts.QueryLog != nil {
-		pages = append([]page{{"/debug/querylog", "the latest lines of the query log, then each as it comes"}}, pages...)
-	}
-	if s.opts.Plans != nil {
-		pages = append([]page{{"/api/v1/plans", "the plan cache and its largest plans"}}, pages...)
-	}
-	if s.opts.Live != nil {
-		pages = append([]page{{"/api/v1/live", "statements, errors and latency of the last 10 seconds"}}, pages...)
-	}
-	var own []page
-	for _, r := range s.opts.Routes {
-		if r.Path != "" {
-			own = append(own, page{r.Path, r.What})
-		}
-	}
-	pages = append(own, pages...)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := frontPage.Execute(w, map[string]any{"Title": s.opts.Title, "Pages": pages}); err != nil {
-		s.opts.Log.Debug("the front page was not read to its end", "error", err)
 	}
 }

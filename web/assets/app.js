@@ -1,0 +1,234 @@
+// What scripts add to the pages: refreshing, keys, colours, copying, a reading line in charts, and
+// filters that need no button. Every page works without them.
+"use strict";
+(() => {
+  const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
+  const one = (selector) => document.querySelector(selector);
+
+  // Colours.
+  const root = document.documentElement;
+  const themes = ["auto", "light", "dark"];
+  function showTheme() {
+    one("#theme-name").textContent = root.dataset.theme || "auto";
+  }
+  function nextTheme() {
+    const next = themes[(themes.indexOf(root.dataset.theme || "auto") + 1) % themes.length];
+    if (next === "auto") delete root.dataset.theme;
+    else root.dataset.theme = next;
+    try {
+      if (next === "auto") localStorage.removeItem("theme");
+      else localStorage.setItem("theme", next);
+    } catch {
+      // Storage is off: the choice lasts as long as the page.
+    }
+    showTheme();
+  }
+
+  // Refreshing: the same page again, and each part of <main> that has changed is put in place.
+  const every = 10_000;
+  let following = true;
+  let busy = false;
+  function partsOf(main) {
+    return all("[data-part]", main);
+  }
+  function mayReplace(part) {
+    const s = getSelection();
+    if (s && !s.isCollapsed && s.anchorNode && part.contains(s.anchorNode)) return false;
+    return !(part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
+  }
+  function replaceParts(fresh) {
+    const old = new Map(partsOf(one("main")).map((p) => [p.dataset.part, p]));
+    const next = partsOf(fresh.querySelector("main"));
+    if (next.length !== old.size || next.some((p) => !old.has(p.dataset.part))) {
+      // Parts came or went: all of it anew.
+      one("main").replaceChildren(...fresh.querySelector("main").childNodes);
+    } else {
+      for (const part of next) {
+        const was = old.get(part.dataset.part);
+        if (!mayReplace(was) || was.innerHTML === part.innerHTML) continue;
+        const open = new Set(all("details[open]", was).map(pathOf));
+        const row = all("tr.at", was).map((r) => r.dataset.row)[0];
+        const focused = was.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+        was.replaceChildren(...part.childNodes);
+        for (const d of all("details", was)) if (open.has(pathOf(d))) d.open = true;
+        if (row) for (const r of all("tr[data-row]", was)) r.classList.toggle("at", r.dataset.row === row);
+        if (focused) all("a[href]", was).find((a) => a.getAttribute("href") === focused)?.focus({ preventScroll: true });
+      }
+    }
+    const says = fresh.querySelector("#says");
+    if (says && one("#says")) one("#says").textContent = says.textContent;
+    const foot = fresh.querySelector("footer");
+    if (foot) one("footer").replaceChildren(...foot.childNodes);
+    enhance(one("main"));
+  }
+  function pathOf(d) {
+    const figure = d.closest("[id]");
+    return (figure ? figure.id : "") + "/" + d.className;
+  }
+  async function load(url) {
+    const res = await fetch(url, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+    if (!res.ok) throw new Error(res.statusText);
+    return new DOMParser().parseFromString(await res.text(), "text/html");
+  }
+  async function refresh() {
+    if (busy) return;
+    busy = true;
+    try {
+      replaceParts(await load(location.href));
+      root.classList.remove("stale");
+    } catch {
+      root.classList.add("stale"); // shown by the button; the next round tries again
+    } finally {
+      busy = false;
+    }
+  }
+  function follows() {
+    return following && one("main").hasAttribute("data-follow") && !document.hidden && !one("#help").open;
+  }
+  function setFollowing(on) {
+    following = on;
+    one("#follow").setAttribute("aria-pressed", String(on));
+  }
+
+  // Copying.
+  async function copy(button) {
+    const box = button.closest(".copybox");
+    const text = box.querySelector("code, pre").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(box.querySelector("code, pre"));
+      button.textContent = "Selected"; // the clipboard needs HTTPS or this machine
+    }
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  }
+
+  // The reading line: the row of the numbers that is nearest to the pointer.
+  function readable(figure) {
+    const plot = figure.querySelector(".plot");
+    const rows = all(".numbers tbody tr", figure);
+    if (!plot || rows.length < 2 || figure.matches(".heat, .lanes")) return;
+    const svg = plot.querySelector("svg");
+    const names = all(".numbers thead th", figure).map((h) => h.textContent);
+    const line = document.createElement("div");
+    line.className = "reading";
+    line.hidden = true;
+    const label = document.createElement("div");
+    label.className = "label";
+    line.append(label);
+    plot.append(line);
+    svg.addEventListener("pointermove", (e) => {
+      const box = svg.getBoundingClientRect();
+      const at = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
+      const i = Math.round(at * (rows.length - 1));
+      const cells = Array.from(rows[i].children, (c) => c.textContent);
+      label.replaceChildren();
+      cells.forEach((text, n) => {
+        const p = document.createElement("div");
+        p.textContent = n === 0 ? text : (names.length > 2 ? names[n] + "  " : "") + text;
+        label.append(p);
+      });
+      line.style.left = svg.offsetLeft + (i / (rows.length - 1)) * box.width + "px";
+      label.classList.toggle("left", at > 0.6);
+      line.hidden = false;
+    });
+    svg.addEventListener("pointerleave", () => (line.hidden = true));
+  }
+
+  // Rows.
+  function move(by) {
+    const rows = all("tr[data-row]").filter((r) => r.offsetParent !== null);
+    if (!rows.length) return;
+    const at = rows.findIndex((r) => r.classList.contains("at"));
+    const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
+    rows.forEach((r) => r.classList.toggle("at", r === next));
+    next.scrollIntoView({ block: "nearest" });
+    next.querySelector("a[href]")?.focus({ preventScroll: true });
+  }
+
+  // Filters and sorting without a new page: the answer to the form or link is put in place.
+  let typing = 0;
+  async function go(url) {
+    const mine = ++typing;
+    try {
+      const fresh = await load(url);
+      if (mine !== typing) return;
+      history.replaceState(null, "", url);
+      replaceParts(fresh);
+    } catch {
+      location.assign(url);
+    }
+  }
+  function formURL(form) {
+    const q = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value !== "") q.append(name, value);
+    return form.getAttribute("action") + (q.size ? "?" + q : "");
+  }
+  let later;
+  document.addEventListener("input", (e) => {
+    const form = e.target.closest("form[data-live]");
+    if (!form) return;
+    clearTimeout(later);
+    later = setTimeout(() => go(formURL(form)), 250);
+  });
+  document.addEventListener("click", (e) => {
+    if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    const button = e.target.closest("[data-copy]");
+    if (button) {
+      copy(button);
+      return;
+    }
+    const link = e.target.closest("a[data-in-place]");
+    if (link) {
+      e.preventDefault();
+      go(link.href);
+    }
+  });
+
+  // Keys.
+  let afterG = false;
+  document.addEventListener("keydown", (e) => {
+    if (e.metaKey || e.ctrlKey || e.altKey) return;
+    if (e.target.matches("input, select, textarea")) {
+      if (e.key === "Escape") e.target.blur();
+      return;
+    }
+    if (one("#help").open) return;
+    if (afterG) {
+      afterG = false;
+      const to = all("nav a[data-key]").find((a) => a.dataset.key === e.key);
+      if (to) to.click();
+      return;
+    }
+    const act = {
+      g: () => (afterG = true),
+      "/": () => one("[data-filter]")?.focus(),
+      j: () => move(1),
+      k: () => move(-1),
+      t: () => one("form.range input[name=from]")?.select(),
+      p: () => setFollowing(!following),
+      "?": () => one("#help").showModal(),
+    }[e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+  });
+
+  function enhance(within) {
+    for (const b of all("[data-copy]", within)) b.hidden = false;
+    for (const f of all("figure.chart", within)) if (!f.querySelector(".reading")) readable(f);
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const e of all("[data-scripted]")) e.hidden = false;
+    showTheme();
+    one("#theme").addEventListener("click", nextTheme);
+    one("#keys").addEventListener("click", () => one("#help").showModal());
+    const follow = one("#follow");
+    follow.hidden = !one("main").hasAttribute("data-follow");
+    follow.addEventListener("click", () => setFollowing(!following));
+    enhance(document);
+    setInterval(() => follows() && refresh(), every);
+  });
+})();

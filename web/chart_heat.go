@@ -1,0 +1,133 @@
+package web
+
+import (
+	"html/template"
+	"math"
+	"strconv"
+	"time"
+)
+
+// heatSteps is how many shades a heat map has: the classes h1 to h8.
+const heatSteps = 8
+
+// A heatMap shows how many calls took how long, over time.
+type heatMap struct {
+	ID, Title string
+	Times     []time.Time // when each column begins
+	End       time.Time   // of the last column
+	Bounds    []float64   // the upper bound of each row, rising, in the unit
+	Counts    [][]uint64  // of each column, of each row
+	Unit      unit
+	PromQL    string
+}
+
+// HTML is the figure.
+func (c heatMap) HTML() template.HTML {
+	p := plot{id: c.ID, title: c.Title, class: "heat", promql: c.PromQL}
+	most, total, first, last := uint64(0), uint64(0), len(c.Bounds), -1
+	for _, column := range c.Counts {
+		for row, n := range column[:min(len(column), len(c.Bounds))] {
+			if n > 0 {
+				most, total = max(most, n), total+n
+				first, last = min(first, row), max(last, row)
+			}
+		}
+	}
+	if most == 0 || len(c.Times) == 0 {
+		p.empty, p.desc = true, "no call was counted."
+		return p.html()
+	}
+	// One row more on each side, where there is one, so that nothing sticks to the border.
+	first, last = max(first-1, 0), min(last+1, len(c.Bounds)-1)
+	bounds := c.Bounds[first : last+1]
+	for i := range 5 {
+		at := float64(len(bounds)-1) * float64(4-i) / 4
+		low, high := bounds[int(at)], bounds[min(int(at)+1, len(bounds)-1)]
+		v := low
+		if low > 0 && high > low {
+			v = low * math.Pow(high/low, at-math.Floor(at))
+		}
+		p.up = append(p.up, c.Unit.write(v))
+	}
+	p.across = timeMarks(c.Times[0], c.End, 5)
+	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + count(total) + " calls, at most " + count(most) +
+		" in one field. Darker fields have more calls."
+	p.drawing = c.draw(first, last, most)
+	p.table = c.table(first, last)
+	return p.html()
+}
+
+// draw makes one path of all fields of a shade.
+func (c heatMap) draw(first, last int, most uint64) string {
+	var paths [heatSteps]svg
+	columns, rows := len(c.Times), last-first+1
+	w, h := boxWidth/float64(columns), boxHeight/float64(rows)
+	for x, column := range c.Counts[:min(columns, len(c.Counts))] {
+		for row := first; row <= min(last, len(column)-1); row++ {
+			if column[row] == 0 {
+				continue
+			}
+			b := &paths[shade(column[row], most)]
+			b.WriteByte('M')
+			b.num(float64(x) * w)
+			b.WriteByte(' ')
+			b.num(float64(rows-1-(row-first)) * h)
+			b.WriteByte('h')
+			b.num(w)
+			b.WriteByte('v')
+			b.num(h)
+			b.WriteByte('h')
+			b.num(-w)
+			b.WriteByte('z')
+		}
+	}
+	var b svg
+	for i := range paths {
+		if paths[i].Len() > 0 {
+			b.WriteString(`<path class="h` + strconv.Itoa(i+1) + `" d="` + paths[i].String() + `"/>`)
+		}
+	}
+	return b.String()
+}
+
+// shade is the shade of a number of calls, from 0: by its logarithm, since a single slow call
+// is to be seen beside thousands of fast ones.
+func shade(n, most uint64) int {
+	if most <= 1 {
+		return heatSteps - 1
+	}
+	f := math.Log(float64(n)) / math.Log(float64(most))
+	return min(int(f*heatSteps), heatSteps-1)
+}
+
+// table sums the fields up to at most 24 times and 8 durations.
+func (c heatMap) table(first, last int) string {
+	perRow := (last - first + 1 + 7) / 8
+	perColumn := (len(c.Times) + 23) / 24
+	var b svg
+	b.WriteString(`<table><thead><tr><th scope="col">Time (UTC)</th>`)
+	for row := first; row <= last; row += perRow {
+		b.WriteString(`<th scope="col" class="n">≤ `)
+		b.text(c.Unit.write(c.Bounds[min(row+perRow-1, last)]))
+		b.WriteString("</th>")
+	}
+	b.WriteString("</tr></thead><tbody>")
+	for x := 0; x < len(c.Times); x += perColumn {
+		b.WriteString(`<tr><th scope="row">`)
+		b.text(moment(c.Times[x]))
+		b.WriteString("</th>")
+		for row := first; row <= last; row += perRow {
+			var n uint64
+			for i := x; i < min(x+perColumn, len(c.Counts)); i++ {
+				column := c.Counts[i]
+				for r := row; r < min(row+perRow, last+1, len(column)); r++ {
+					n += column[r]
+				}
+			}
+			b.element("td", "n", count(n))
+		}
+		b.WriteString("</tr>")
+	}
+	b.WriteString("</tbody></table>")
+	return b.String()
+}

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"html"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Charts are drawn by the server as SVG without text: it is stretched to the place that there is,
+// and the axes are HTML around it, which keeps its size. Each has a title, a description and
+// the numbers as a table. Colours are classes: c1 to c6 for series, h1 to h8 for heat.
+
+// An svg is markup under construction.
+type svg struct{ strings.Builder }
+
+// num writes a coordinate.
+func (b *svg) num(v float64) {
+	var buf [24]byte
+	out := strconv.AppendFloat(buf[:0], v, 'f', 2, 64)
+	for out[len(out)-1] == '0' {
+		out = out[:len(out)-1]
+	}
+	if out[len(out)-1] == '.' {
+		out = out[:len(out)-1]
+	}
+	b.Write(out)
+}
+
+// attr writes an attribute that is a coordinate.
+func (b *svg) attr(name string, v float64) {
+	b.WriteByte(' ')
+	b.WriteString(name)
+	b.WriteString(`="`)
+	b.num(v)
+	b.WriteByte('"')
+}
+
+// text writes foreign text.
+func (b *svg) text(s string) { b.WriteString(html.EscapeString(s)) }
+
+// element writes an element that holds foreign text.
+func (b *svg) element(name, class, text string) {
+	b.WriteByte('<')
+	b.WriteString(name)
+	if class != "" {
+		b.WriteString(` class="`)
+		b.text(class)
+		b.WriteByte('"')
+	}
+	b.WriteByte('>')
+	b.text(text)
+	b.WriteString("</")
+	b.WriteString(name)
+	b.WriteByte('>')
+}
+
+// A scale maps values to 0 at the bottom and 1 at the top, with marks at even distances.
+type scale struct {
+	low, high float64
+	log       bool
+	marks     []float64 // from low to high
+}
+
+// linearScale spans 0 to a round number that is not below any value; negative ones widen it.
+func linearScale(low, high float64) scale {
+	low, high = min(low, 0), max(high, 0)
+	if low == 0 && high == 0 {
+		high = 1
+	}
+	step := roundStep((high - low) / 4)
+	low, high = math.Floor(low/step)*step, math.Ceil(high/step-1e-9)*step
+	s := scale{low: low, high: high}
+	for i := 0; ; i++ {
+		v := low + float64(i)*step
+		if v > high+step/2 || i > 12 {
+			return s
+		}
+		s.marks = append(s.marks, v)
+	}
+}
+
+// roundStep is the least of 1, 2, 2.5 and 5 times a power of ten that is not below v.
+func roundStep(v float64) float64 {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 2.5, 5, 10} {
+		if f*power >= v*(1-1e-9) {
+			return f * power
+		}
+	}
+	return 10 * power
+}
+
+// logScale spans whole powers of ten around positive values.
+func logScale(low, high float64) scale {
+	if !(low > 0) || !(high > 0) || math.IsInf(low, 0) || math.IsInf(high, 0) {
+		return linearScale(low, high)
+	}
+	first, last := math.Floor(math.Log10(low)+1e-9), math.Ceil(math.Log10(high)-1e-9)
+	if last <= first {
+		last = first + 1
+	}
+	every := math.Ceil((last - first) / 5)
+	last = first + math.Ceil((last-first)/every)*every
+	s := scale{low: math.Pow(10, first), high: math.Pow(10, last), log: true}
+	for e := first; e <= last; e += every {
+		s.marks = append(s.marks, math.Pow(10, e))
+	}
+	return s
+}
+
+// at is where a value is; what is outside is at the border.
+func (s scale) at(v float64) float64 {
+	low, high := s.low, s.high
+	if s.log {
+		if v <= low {
+			return 0
+		}
+		v, low, high = math.Log(v), math.Log(low), math.Log(high)
+	}
+	return min(max((v-low)/(high-low), 0), 1)
+}
+
+// extent is the least and the greatest number among values that are any.
+func extent(low, high float64, values []float64) (float64, float64) {
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	return low, high
+}
+
+func isNumber(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// timeMarks are evenly spaced labels from the first to the last of times.
+func timeMarks(from, to time.Time, n int) []string {
+	marks := make([]string, 0, n)
+	length := to.Sub(from)
+	for i := range n {
+		t := from.Add(length * time.Duration(i) / time.Duration(n-1))
+		marks = append(marks, clock(t, length))
+	}
+	return marks
+}
+
+// A plot is a drawing with its axes.
+type plot struct {
+	id, title, desc string
+	class           string   // besides chart
+	legend          []string // of the classes c1, c2, …
+	up              []string // marks of the vertical axis, from the top
+	across          []string // marks of the horizontal axis
+	drawing         string   // in a box of boxWidth by boxHeight
+	table           string   // the same as numbers
+	promql          string   // "" for none
+	empty           bool
+}
+
+const (
+	boxWidth  = 1000.0
+	boxHeight = 200.0
+)
+
+// html is the whole figure.
+func (p *plot) html() template.HTML {
+	var b svg
+	b.WriteString(`<figure class="chart`)
+	if p.class != "" {
+		b.WriteString(" " + p.class)
+	}
+	b.WriteString(`" id="` + html.EscapeString(p.id) + `"><figcaption>`)
+	b.element("span", "name", p.title)
+	if len(p.legend) > 1 {
+		b.WriteString(`<span class="legend">`)
+		for i, name := range p.legend {
+			b.WriteString(`<span class="key"><svg class="swatch c` + strconv.Itoa(i%6+1) + `" viewBox="0 0 14 4" aria-hidden="true"><path d="M0 2H14"/></svg>`)
+			b.text(name)
+			b.WriteString("</span>")
+		}
+		b.WriteString("</span>")
+	}
+	b.WriteString("</figcaption>")
+	if p.empty {
+		b.element("p", "empty", "There is nothing to draw in this time: "+p.desc)
+	} else {
+		p.axes(&b)
+	}
+	b.WriteString(`<div class="under">`)
+	if p.table != "" {
+		b.WriteString(`<details class="numbers"><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" aria-label="`)
+		b.text(p.title + " as numbers")
+		b.WriteString(`">` + p.table + `</div></details>`)
+	}
+	b.WriteString(string(promqlBox(p.promql)))
+	b.WriteString("</div></figure>")
+	return template.HTML(b.String())
+}
+
+func (p *plot) axes(b *svg) {
+	b.WriteString(`<div class="plot"><div class="up" aria-hidden="true">`)
+	for _, m := range p.up {
+		b.element("span", "", m)
+	}
+	b.WriteString(`</div><svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="`)
+	b.text(p.id + "-t " + p.id + "-d")
+	b.WriteString(`"><title id="` + html.EscapeString(p.id) + `-t">`)
+	b.text(p.title)
+	b.WriteString(`</title><desc id="` + html.EscapeString(p.id) + `-d">`)
+	b.text(p.desc)
+	b.WriteString("</desc>" + p.drawing + `</svg><div class="across" aria-hidden="true">`)
+	for _, m := range p.across {
+		b.element("span", "", m)
+	}
+	b.WriteString("</div></div>")
+}
+
+// promqlBox shows the PromQL that asks for the same.
+func promqlBox(query string) template.HTML {
+	if query == "" {
+		return ""
+	}
+	var b svg
+	b.WriteString(`<details class="promql"><summary>PromQL</summary><div class="copybox"><pre tabindex="0">`)
+	b.element("code", "", query)
+	b.WriteString(`</pre><button type="button" class="copy" data-copy hidden>Copy</button></div></details>`)
+	return template.HTML(b.String())
+}

@@ -1,0 +1,215 @@
+package web
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A unit says how a number is written.
+type unit uint8
+
+// The units of what the pages show.
+const (
+	unitCount    unit = iota // 1,234
+	unitRate                 // 1,234 /s
+	unitSeconds              // 12.3 ms
+	unitBytes                // 1.2 MiB
+	unitByteRate             // 1.2 MiB/s
+	unitPercent              // 12.3 %, of a fraction
+	unitLoad                 // 0.25: seconds spent in a second
+)
+
+// nothing is what stands where there is no number.
+const nothing = "–"
+
+// write is a number with its unit.
+func (u unit) write(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nothing
+	}
+	switch u {
+	case unitRate:
+		return short(v) + " /s"
+	case unitSeconds:
+		return seconds(v)
+	case unitBytes:
+		return bytesText(v)
+	case unitByteRate:
+		return bytesText(v) + "/s"
+	case unitPercent:
+		return percent(v)
+	case unitLoad:
+		return short(v) + " s/s"
+	}
+	return short(v)
+}
+
+// name is what the unit's numbers are of, for the heads of tables and for descriptions.
+func (u unit) name() string {
+	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "seconds per second"}[u]
+}
+
+// short writes a number with three digits or so: 0.12, 12.3, 1,234, 45.6 k, 7.89 M.
+func short(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return nothing
+	case a == 0:
+		return "0"
+	case a < 0.001:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	case a < 0.9995:
+		return trim(strconv.FormatFloat(v, 'f', 3, 64))
+	case a < 9.995:
+		return trim(strconv.FormatFloat(v, 'f', 2, 64))
+	case a < 99.95:
+		return trim(strconv.FormatFloat(v, 'f', 1, 64))
+	case a < 9999.5:
+		return grouped(strconv.FormatFloat(v, 'f', 0, 64))
+	}
+	for _, s := range []struct {
+		factor float64
+		name   string
+	}{{1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}} {
+		if a < s.factor*999.5 {
+			return digits3(v/s.factor) + " " + s.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// digits3 writes three significant digits of what is below 1,000.
+func digits3(v float64) string {
+	switch a := math.Abs(v); {
+	case a < 9.995:
+		return trim(strconv.FormatFloat(v, 'f', 2, 64))
+	case a < 99.95:
+		return trim(strconv.FormatFloat(v, 'f', 1, 64))
+	}
+	return grouped(strconv.FormatFloat(v, 'f', 0, 64))
+}
+
+// trim takes the zeros off that a fraction ends in.
+func trim(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// grouped puts commas between thousands.
+func grouped(s string) string {
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// count writes a whole number in full.
+func count(n uint64) string { return grouped(strconv.FormatUint(n, 10)) }
+
+// seconds writes a duration in seconds.
+func seconds(s float64) string {
+	a := math.Abs(s)
+	switch {
+	case math.IsNaN(s) || math.IsInf(s, 0):
+		return nothing
+	case a == 0:
+		return "0 s"
+	case a < 999.5e-9:
+		return digits3(s*1e9) + " ns"
+	case a < 999.5e-6:
+		return digits3(s*1e6) + " µs"
+	case a < 999.5e-3:
+		return digits3(s*1e3) + " ms"
+	case a < 119.5:
+		return digits3(s) + " s"
+	case a < 119.5*60:
+		return digits3(s/60) + " min"
+	case a < 47.5*3600:
+		return digits3(s/3600) + " h"
+	}
+	return short(s/86400) + " d"
+}
+
+// duration writes a duration; 0 is one that is not known.
+func duration(d time.Duration) string {
+	if d == 0 {
+		return nothing
+	}
+	return seconds(d.Seconds())
+}
+
+// bytesText writes a number of bytes.
+func bytesText(b float64) string {
+	a := math.Abs(b)
+	switch {
+	case math.IsNaN(b) || math.IsInf(b, 0):
+		return nothing
+	case a < 999.5:
+		return digits3(math.Round(b)) + " B"
+	case a < 999.5*(1<<10):
+		return digits3(b/(1<<10)) + " KiB"
+	case a < 999.5*(1<<20):
+		return digits3(b/(1<<20)) + " MiB"
+	case a < 999.5*(1<<30):
+		return digits3(b/(1<<30)) + " GiB"
+	}
+	return short(b/(1<<40)) + " TiB"
+}
+
+// percent writes a fraction.
+func percent(f float64) string {
+	a := math.Abs(f)
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return nothing
+	case a == 0:
+		return "0 %"
+	case a < 0.0005:
+		return "< 0.1 %"
+	case a < 0.0995:
+		return trim(strconv.FormatFloat(f*100, 'f', 1, 64)) + " %"
+	}
+	return grouped(strconv.FormatFloat(f*100, 'f', 0, 64)) + " %"
+}
+
+// clock writes a time as short as a span of that length allows.
+func clock(t time.Time, of time.Duration) string {
+	switch t = t.UTC(); {
+	case of <= 10*time.Minute:
+		return t.Format("15:04:05")
+	case of <= 26*time.Hour:
+		return t.Format("15:04")
+	case of <= 8*24*time.Hour:
+		return t.Format("Jan 2 15:04")
+	}
+	return t.Format("2006-01-02")
+}
+
+// moment writes a time in full.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return nothing
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// ago writes how long before now a time was.
+func ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return nothing
+	case d < 2*time.Second:
+		return "now"
+	default:
+		return seconds(d.Truncate(time.Second).Seconds()) + " ago"
+	}
+}

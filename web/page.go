@@ -1,0 +1,254 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"embed"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// pageTimeout ends what a page asks of others.
+const pageTimeout = 20 * time.Second
+
+// A page is one Go file that makes its data, and one template that shows them.
+type page struct {
+	path     string // "/queries"; pages with a wildcard are not in the navigation
+	title    string
+	template string // its file in templates, without .html; it defines "main"
+	key      string // the letter that leads there after g; "" for none
+	hidden   bool   // is not in the navigation
+	fixed    bool   // has no time range
+	texts    bool   // is nothing without statement texts: refused to who does not see them
+	answer   func(context.Context, *view) (any, error)
+}
+
+// A view is what a request wants to see.
+type view struct {
+	r     *http.Request
+	query url.Values
+	now   time.Time
+	span  span
+	texts bool // whether statement texts may be shown
+}
+
+// link is the path with the view's time range and more parameters: pairs of name and value.
+func (v *view) link(path string, pairs ...string) string {
+	q := url.Values{}
+	if v.query.Has("from") || v.query.Has("to") {
+		v.span.put(q)
+	}
+	return withPairs(path, q, pairs)
+}
+
+// with is this page's own URL with other parameters; an empty value takes one off.
+func (v *view) with(pairs ...string) string {
+	q := url.Values{}
+	for name, values := range v.query {
+		q[name] = slices.Clone(values)
+	}
+	return withPairs(v.r.URL.Path, q, pairs)
+}
+
+func withPairs(path string, q url.Values, pairs []string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+		} else {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// pages are the pages that there are, in the order of the navigation.
+func (s *Server) pages() []page {
+	all := []page{s.overviewPage()}
+	return all
+}
+
+// servePage answers one page.
+func (s *Server) servePage(p *page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), texts: s.seesTexts(r)}
+		if !p.fixed {
+			var err error
+			if v.span, err = parseSpan(v.query, v.now); err != nil {
+				s.fail(w, r, badRequest(err, "Take one of the ranges above.", "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
+				return
+			}
+		}
+		body, err := s.cache.answer(cacheKey(v), s.opts.Now, func() ([]byte, error) {
+			ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+			defer cancel()
+			data, err := p.answer(ctx, v)
+			if err != nil {
+				return nil, err
+			}
+			return s.execute(p, v, data)
+		})
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		writePage(w, http.StatusOK, body)
+	})
+}
+
+func writePage(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Vary", "Authorization")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // who went away needs none
+}
+
+// render executes a page that is not cached.
+func (s *Server) render(w http.ResponseWriter, r *http.Request, p *page, v *view, data any, status int) {
+	v.r, v.query = r, r.URL.Query()
+	body, err := s.execute(p, v, data)
+	if err != nil {
+		s.opts.Log.Error("a page could not be made", "page", p.template, "error", err)
+		plain(w, http.StatusInternalServerError, "the page could not be made: the server's log says why")
+		return
+	}
+	writePage(w, status, body)
+}
+
+// A frame is what the layout shows around a page.
+type frame struct {
+	Product string // "tare serve"
+	Title   string
+	Nav     []navItem
+	Range   *rangeForm // nil: the page has no time range
+	Texts   bool
+	Now     time.Time
+	Page    any
+}
+
+type navItem struct {
+	Name, Path, Link, Key string
+	Here                  bool
+}
+
+// A rangeForm is the choice of the time.
+type rangeForm struct {
+	Path             string
+	FromText, ToText string
+	Presets          []presetLink
+	Keep             []pair // what else is in the URL
+	Before, After    string
+	Moment           string // the same time for ever
+	Says             string // the time in full
+	Relative         bool
+}
+
+type (
+	presetLink struct {
+		Name, Link string
+		Here       bool
+	}
+	pair struct{ Name, Value string }
+)
+
+func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
+	t, ok := templates()[p.template]
+	if !ok {
+		panic("BUG: there is no template " + p.template)
+	}
+	f := frame{Product: s.opts.Title, Title: p.title, Texts: v.texts, Now: v.now, Page: data}
+	if titled, ok := data.(interface{ pageTitle() string }); ok {
+		f.Title = titled.pageTitle()
+	}
+	for _, q := range s.nav {
+		if q.texts && !v.texts {
+			continue
+		}
+		here := v.r.URL.Path == q.path || q.path != "/" && strings.HasPrefix(v.r.URL.Path, q.path+"/")
+		link := q.path
+		if !q.fixed {
+			link = v.link(q.path)
+		}
+		f.Nav = append(f.Nav, navItem{Name: q.title, Path: q.path, Link: link, Key: q.key, Here: here})
+	}
+	if !p.fixed {
+		f.Range = newRangeForm(v)
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func newRangeForm(v *view) *rangeForm {
+	f := &rangeForm{
+		Path: v.r.URL.Path, FromText: v.span.FromText, ToText: v.span.ToText, Relative: v.span.Relative(),
+		Says: moment(v.span.From) + " – " + moment(v.span.To) + " UTC, " + seconds(v.span.Length().Seconds()),
+	}
+	for _, p := range presets {
+		here := v.span.FromText == p.From && v.span.Relative()
+		f.Presets = append(f.Presets, presetLink{Name: p.Name, Link: v.with("from", p.From, "to", "now", "page", ""), Here: here})
+	}
+	for _, name := range sortedNames(v.query) {
+		if name == "from" || name == "to" || name == "page" {
+			continue
+		}
+		for _, value := range v.query[name] {
+			f.Keep = append(f.Keep, pair{name, value})
+		}
+	}
+	to := func(s span) string { return v.with("from", s.FromText, "to", s.ToText, "page", "") }
+	f.Before, f.Moment = to(v.span.shifted(-1)), to(v.span.absolute())
+	if after := v.span.shifted(1); after.From.Before(v.now) {
+		f.After = to(after)
+	}
+	return f
+}
+
+func sortedNames(q url.Values) []string {
+	names := make([]string, 0, len(q))
+	for name := range q {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// templates are the layout with each page's own template, by its name.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	funcs := template.FuncMap{
+		"asset": assetPath, "count": count, "short": short, "seconds": seconds, "duration": duration,
+		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
+		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
+		"i64": func(n uint64) float64 { return float64(n) },
+	}
+	shared := []string{"templates/layout.html", "templates/parts.html"}
+	names, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	all := make(map[string]*template.Template, len(names))
+	for _, name := range names {
+		if slices.Contains(shared, name) {
+			continue
+		}
+		t := template.New("").Funcs(funcs)
+		all[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(t.ParseFS(templateFiles, append(shared, name)...))
+	}
+	return all
+})

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// A problem is an error that a page answers with: what is wrong, and what to try.
+type problem struct {
+	Status int
+	What   string // a sentence
+	Try    []string
+}
+
+// Error implements error.
+func (p *problem) Error() string { return p.What }
+
+// badRequest is a problem with what was asked.
+func badRequest(err error, try ...string) *problem {
+	return &problem{Status: http.StatusBadRequest, What: sentence(err.Error()), Try: try}
+}
+
+// notFound is a problem with what there is not.
+func notFound(what string, try ...string) *problem {
+	return &problem{Status: http.StatusNotFound, What: sentence(what), Try: try}
+}
+
+// sentence writes an error's text as a sentence.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	if s[0] >= 'a' && s[0] <= 'z' {
+		s = string(s[0]-'a'+'A') + s[1:]
+	}
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}
+
+// problemOf makes a problem of any error.
+func problemOf(err error) *problem {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, context.DeadlineExceeded):
+		return &problem{
+			Status: http.StatusGatewayTimeout, What: "The answer took too long.",
+			Try: []string{"Ask about a shorter time.", "Try again in a moment: other questions may be under way."},
+		}
+	}
+	return &problem{
+		Status: http.StatusInternalServerError, What: sentence(err.Error()),
+		Try: []string{"Try again in a moment.", "Look at the server's log, and at /-/ready."},
+	}
+}
+
+// fail answers with a problem: a page to a browser, text to others.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		text := p.What
+		for _, t := range p.Try {
+			text += "\nTry: " + t
+		}
+		plain(w, p.Status, text)
+		return
+	}
+	s.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, &view{texts: s.seesTexts(r), now: s.opts.Now()}, p, p.Status)
+}

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// seesTexts reports whether a request's account may see what statements say. Its password was
+// checked before. When there are accounts that may not, a request without one may not either.
+func (s *Server) seesTexts(r *http.Request) bool {
+	if len(s.opts.NoTextUsers) == 0 {
+		return true
+	}
+	user, _, ok := r.BasicAuth()
+	return ok && !slices.Contains(s.opts.NoTextUsers, user)
+}
+
+// handle adds a route. This is the one place that tells the two kinds of accounts apart: full
+// answers those who may see statement texts, textless the others; when it is nil they are refused.
+func (s *Server) handle(mux *http.ServeMux, pattern string, full, textless http.Handler) {
+	if textless == nil {
+		textless = http.HandlerFunc(s.refuse)
+	}
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if s.seesTexts(r) {
+			full.ServeHTTP(w, r)
+			return
+		}
+		textless.ServeHTTP(w, r)
+	})
+}
+
+// open adds a route without statement texts.
+func (s *Server) open(mux *http.ServeMux, pattern string, h http.Handler) {
+	s.handle(mux, pattern, h, h)
+}
+
+// refuse answers accounts that may not see statement texts.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request) {
+	user, _, _ := r.BasicAuth()
+	s.fail(w, r, &problem{
+		Status: http.StatusForbidden,
+		What:   fmt.Sprintf("%s may show statement texts, which the account %q does not see.", r.URL.Path, user),
+		Try:    []string{"Log in with another account.", "Ask who runs this server to take the account out of --web-no-text-users."},
+	})
+}
+
+// checkNoTextUsers refuses names that no account has: somebody would see texts who was not to.
+func (s *Server) checkNoTextUsers() error {
+	if len(s.opts.NoTextUsers) == 0 {
+		return nil
+	}
+	if s.opts.ConfigFile == "" {
+		return errors.New("--web-no-text-users has no effect without accounts: name a file with basic_auth_users in --web-config-file")
+	}
+	text, err := os.ReadFile(s.opts.ConfigFile)
+	if err != nil {
+		return fmt.Errorf("read accounts: %w", err)
+	}
+	var file struct {
+		Users map[string]any `yaml:"basic_auth_users"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("read accounts in %s: %w", s.opts.ConfigFile, err)
+	}
+	for _, u := range s.opts.NoTextUsers {
+		if _, ok := file.Users[u]; !ok {
+			return fmt.Errorf("--web-no-text-users: there is no account %q among basic_auth_users in %s", u, s.opts.ConfigFile)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	defaultFrom = "now-1h"
+	defaultTo   = "now"
+
+	// maxSpan is what a page may be asked about at once.
+	maxSpan = 366 * 24 * time.Hour
+)
+
+// A span is the time that a page is about.
+type span struct {
+	From, To         time.Time
+	FromText, ToText string // as they stood in the URL
+}
+
+// parseSpan reads ?from= and ?to=: now, now-90m, now-7d, RFC 3339, a date, or Unix seconds.
+func parseSpan(q url.Values, now time.Time) (span, error) {
+	s := span{FromText: strings.TrimSpace(q.Get("from")), ToText: strings.TrimSpace(q.Get("to"))}
+	if s.FromText == "" {
+		s.FromText = defaultFrom
+	}
+	if s.ToText == "" {
+		s.ToText = defaultTo
+	}
+	var err error
+	if s.From, err = parseTime(s.FromText, now); err != nil {
+		return s, fmt.Errorf("from: %w", err)
+	}
+	if s.To, err = parseTime(s.ToText, now); err != nil {
+		return s, fmt.Errorf("to: %w", err)
+	}
+	switch length := s.To.Sub(s.From); {
+	case length <= 0:
+		return s, fmt.Errorf("from %s is not before to %s", s.FromText, s.ToText)
+	case length < time.Second:
+		return s, fmt.Errorf("from %s to %s is less than a second", s.FromText, s.ToText)
+	case length > maxSpan:
+		return s, fmt.Errorf("from %s to %s is more than %d days", s.FromText, s.ToText, maxSpan/(24*time.Hour))
+	}
+	return s, nil
+}
+
+// parseTime reads one time.
+func parseTime(text string, now time.Time) (time.Time, error) {
+	if rest, ok := strings.CutPrefix(text, "now"); ok {
+		if rest == "" {
+			return now, nil
+		}
+		back, ok := strings.CutPrefix(rest, "-")
+		if !ok {
+			return time.Time{}, badTime(text)
+		}
+		d, err := parseLength(back)
+		if err != nil {
+			return time.Time{}, badTime(text)
+		}
+		return now.Add(-d), nil
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(f >= 0 && f < 1<<33) { // the year 2242
+			return time.Time{}, badTime(text)
+		}
+		return time.UnixMilli(int64(f * 1000)).UTC(), nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			if y := t.Year(); y < 1970 || y > 2242 {
+				return time.Time{}, badTime(text)
+			}
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, badTime(text)
+}
+
+func badTime(text string) error {
+	return fmt.Errorf("%.60q is no time: want now, now-1h, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
+}
+
+// parseLength reads a duration as Go has it, or with one unit of days or weeks: 90m, 1h30m, 7d, 2w.
+func parseLength(text string) (time.Duration, error) {
+	unit := time.Duration(0)
+	number := text
+	switch {
+	case strings.HasSuffix(text, "d"):
+		unit, number = 24*time.Hour, strings.TrimSuffix(text, "d")
+	case strings.HasSuffix(text, "w"):
+		unit, number = 7*24*time.Hour, strings.TrimSuffix(text, "w")
+	}
+	if unit == 0 {
+		d, err := time.ParseDuration(text)
+		if err == nil && (d < 0 || strings.HasPrefix(text, "+")) {
+			err = badTime(text)
+		}
+		return d, err
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	return time.Duration(n) * unit, err
+}
+
+// Length is how long the span is.
+func (s span) Length() time.Duration { return s.To.Sub(s.From) }
+
+// Relative reports whether the span moves on with the clock.
+func (s span) Relative() bool { return s.ToText == "now" }
+
+// Query is the span as part of a URL.
+func (s span) Query() url.Values {
+	q := url.Values{}
+	s.put(q)
+	return q
+}
+
+func (s span) put(q url.Values) {
+	q.Set("from", s.FromText)
+	q.Set("to", s.ToText)
+}
+
+// absolute is the same time, whenever its link is opened.
+func (s span) absolute() span { return spanOf(s.From, s.To) }
+
+func spanOf(from, to time.Time) span {
+	return span{From: from, To: to, FromText: stamp(from), ToText: stamp(to)}
+}
+
+// shifted is the span before (-1) or after (1).
+func (s span) shifted(by int) span {
+	d := time.Duration(by) * s.Length()
+	return spanOf(s.From.Add(d), s.To.Add(d))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// Window is the range of a rate in PromQL that shows the span in some points points: what
+// Grafana calls its rate interval.
+func (s span) Window(points int) string {
+	step := s.Length() / time.Duration(max(points, 1))
+	w := max(2*step, time.Minute).Round(time.Second)
+	switch {
+	case w >= time.Hour:
+		return strconv.Itoa(int((w+time.Hour-1)/time.Hour)) + "h"
+	case w >= time.Minute:
+		return strconv.Itoa(int((w+time.Minute-1)/time.Minute)) + "m"
+	}
+	return strconv.Itoa(int(w/time.Second)) + "s"
+}
+
+// step is the time between two of some points points.
+func (s span) step(points int) time.Duration { return s.Length() / time.Duration(max(points, 1)) }
+
+// A preset is a span one click away.
+type preset struct{ Name, From string }
+
+var presets = []preset{
+	{"5 m", "now-5m"}, {"15 m", "now-15m"}, {"1 h", "now-1h"}, {"6 h", "now-6h"}, {"24 h", "now-24h"}, {"7 d", "now-7d"}, {"30 d", "now-30d"},
+}
