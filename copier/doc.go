@@ -8,6 +8,9 @@
 //     copied. A chunk is noted in the transaction that writes its rows.
 //   - A worker has one connection of the source's snapshot and one to the target.
 //   - The machine is the pure core: it decides which worker does what next.
+//   - The throttle is another: figures of how others fare go in, the share of full speed that
+//     the copy may use comes out. The pacer makes workers obey it.
+//   - A control socket tells the status of a copy that runs, and changes its limits.
 //
 // # Data flow
 //

@@ -8,7 +8,6 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
-	"github.com/taredb/tare/tick"
 )
 
 const (
@@ -46,6 +45,13 @@ type Options struct {
 
 	// Restart forgets what an earlier run has copied and empties the target tables.
 	Restart bool
+
+	// Throttle slows the copy down for the sake of others.
+	Throttle ThrottleOptions
+
+	// Control is the path of a unix socket over which the copy can be watched and changed while
+	// it runs; empty: none. See Control, ControlDir and ControlName.
+	Control string
 
 	// MayGoOn is asked before each row whether reading may go on, at most once a tick of the
 	// process' clock; nil: it may.
@@ -85,6 +91,9 @@ func (o *Options) Validate() error {
 		}
 		targets[t.target()] = true
 	}
+	if err := o.Throttle.Validate(); err != nil {
+		return err
+	}
 	return o.To.Validate()
 }
 
@@ -117,14 +126,6 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// throttle makes a throttle for one worker, nil when there is nothing to ask.
-func (o *Options) throttle() *tick.Throttle {
-	if o.MayGoOn == nil {
-		return nil
-	}
-	return tick.NewThrottle(tick.Process(), o.MayGoOn)
-}
-
 // An EventKind says what happened.
 type EventKind string
 
@@ -136,6 +137,7 @@ const (
 	EventRetry    EventKind = "retry"    // a chunk's transaction is repeated; Text says why
 	EventIndexes  EventKind = "indexes"  // the indexes that were left out are being built; Text names them
 	EventDone     EventKind = "done"     // a table is finished
+	EventThrottle EventKind = "throttle" // the copy is slowed down, stopped or let go again, to Share; Text says why
 )
 
 // An Event is something that people or programs who watch a copy want to know.
@@ -148,6 +150,8 @@ type Event struct {
 
 	Chunks       int   `json:"chunks,omitempty"`        // with table: copied before
 	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
+
+	Share *float64 `json:"share,omitempty"` // with throttle: of full speed, now
 
 	Text string `json:"text,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -16,6 +17,8 @@ type Report struct {
 	Snapshot string        `json:"snapshot"` // how the source's view was taken
 	Position string        `json:"position"` // of the source's binary log at that view; empty when it tells none
 	Tables   []TableReport `json:"tables"`
+
+	Throttle *ThrottleStatus `json:"throttle,omitempty"` // when there were limits
 }
 
 // A TableReport is what was done for one table.
@@ -35,11 +38,39 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: &o, state: state{schema: o.StateSchema}}
+	r := &run{o: &o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: newPacer(&o)}
 	defer r.close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	report, err := r.run(ctx, end)
+	var told endError
+	if err != nil && errors.As(context.Cause(ctx), &told) {
+		err = told.error // not what it looked like to who was interrupted by it
+	}
+	return report, err
+}
+
+// An endError is why a run ends itself.
+type endError struct{ error }
+
+// run does all of it. end stops whatever is at work.
+func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, error) {
+	fail := func(err error) { end(endError{err}) }
+	if err := r.describe(ctx); err != nil {
+		return nil, err
+	}
+	if r.o.Control != "" {
+		endControl, err := serveControl(r.o.Control, r.told(fail))
+		if err != nil {
+			return nil, err
+		}
+		defer endControl()
+	}
+	defer r.pacer.start(ctx, fail)()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	r.enter(RunCopying)
 	if err := r.copy(ctx); err != nil {
 		return nil, err
 	}
@@ -56,12 +87,22 @@ type run struct {
 	to       *mysqlconn.Client // holds the locks on the target tables
 	snapshot rowstream.View
 
+	started time.Time
+	pacer   *pacer
+
 	mu      sync.Mutex
+	phase   RunPhase  // under mu
 	changed sync.Cond // the machine has got an event
 	machine *machine
 	err     error // the first
 	rows    []int64
+	bytes   []int64 // by this run
 	before  []int
+
+	// What comes after the rows hangs in here, under mu; nil: it does not.
+	finish    func() // ends following once the target has what the source has
+	following func() *FollowStatus
+	verifying func() *VerifyStatus
 }
 
 func (r *run) close() {
@@ -76,11 +117,8 @@ func (r *run) close() {
 	}
 }
 
-// prepare does all that comes before the first row.
+// prepare does all that comes before the first row, once both sides are described.
 func (r *run) prepare(ctx context.Context) (err error) {
-	if err := r.describe(ctx); err != nil {
-		return err
-	}
 	if err := lockTargets(ctx, r.to, r.tables); err != nil {
 		return err
 	}
@@ -131,17 +169,21 @@ func (r *run) describe(ctx context.Context) (err error) {
 
 // copy runs the workers until the machine has nothing more for them.
 func (r *run) copy(ctx context.Context) error {
+	r.mu.Lock() // the status is asked for at any time
 	r.changed.L = &r.mu
 	progress := make([]tableProgress, len(r.tables))
-	r.rows, r.before = make([]int64, len(r.tables)), make([]int, len(r.tables))
+	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
 	for i, t := range r.tables {
 		progress[i], r.rows[i] = t.progress()
 		r.before[i] = progress[i].done
-		r.o.Observe(Event{
-			Kind: EventTable, Table: t.spec.source(), Chunks: progress[i].done, Rows: r.rows[i], RowsEstimate: t.source.RowsEstimate,
-		})
 	}
 	r.machine = newMachine(progress, r.o.Workers)
+	r.mu.Unlock()
+	for i, t := range r.tables {
+		r.o.Observe(Event{
+			Kind: EventTable, Table: t.spec.source(), Chunks: r.before[i], Rows: r.copied(i), RowsEstimate: t.source.RowsEstimate,
+		})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup
@@ -226,6 +268,9 @@ func (r *run) tell(event func(*machine)) {
 
 func (r *run) report() *Report {
 	report := &Report{Snapshot: r.snapshot.How(), Position: r.snapshot.Position()}
+	if s := r.pacer.status(); len(s.Limits) > 0 {
+		report.Throttle = &s
+	}
 	for i, t := range r.tables {
 		tr := TableReport{
 			Source: t.spec.source(), Target: t.spec.target(), Rows: r.rows[i],

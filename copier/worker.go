@@ -15,20 +15,20 @@ type worker struct {
 	reader   rowstream.Reader
 	writer   *writer
 	throttle *tick.Throttle
+	pace     *pace
 }
 
 func newWorker(r *run, number int) *worker {
+	pace := r.pacer.join()
 	return &worker{
-		run: r, reader: r.snapshot.Reader(number), throttle: r.o.throttle(),
+		run: r, reader: r.snapshot.Reader(number), throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
 		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience},
 	}
 }
 
 func (w *worker) close() {
 	w.writer.close()
-	if w.throttle != nil {
-		w.throttle.Close()
-	}
+	w.throttle.Close()
 }
 
 // work does steps until there are none.
@@ -38,23 +38,31 @@ func (w *worker) work(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		s := w.run.next()
-		var err error
-		switch s.do {
-		case stop:
+		if s.do == stop {
 			return nil
-		case cutChunk:
-			err = w.cut(ctx, s.table)
-		case copyChunk:
-			err = w.copy(ctx, s.table, s.chunk)
-		case buildIndexes:
-			err = w.buildIndexes(ctx, s.table)
-		default:
-			panic("BUG: a worker is told to " + s.do.String())
 		}
-		if err != nil {
+		if err := w.do(ctx, s); err != nil {
 			return err
 		}
 	}
+}
+
+// do does a step, once the throttle lets it.
+func (w *worker) do(ctx context.Context, s step) error {
+	w.pace.begin()
+	defer w.pace.end()
+	if err := w.throttle.Wait(ctx); err != nil {
+		return err
+	}
+	switch s.do {
+	case cutChunk:
+		return w.cut(ctx, s.table)
+	case copyChunk:
+		return w.copy(ctx, s.table, s.chunk)
+	case buildIndexes:
+		return w.buildIndexes(ctx, s.table)
+	}
+	panic("BUG: a worker is told to " + s.do.String())
 }
 
 // cut cuts a table's next chunk and notes it in the state, where a later run finds it. One
@@ -85,7 +93,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 				bytes += int64(len(b.Bytes))
 				writeErr = each(b)
 			}
-			return nil
+			return w.pace.rest(ctx)
 		})
 		if err != nil {
 			return sourceError{err}
@@ -100,6 +108,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	w.run.o.Observe(Event{Kind: EventChunk, Table: t.spec.source(), Chunk: c.Number, Rows: rows, Bytes: bytes})
 	w.run.tell(func(m *machine) {
 		w.run.rows[number] += rows
+		w.run.bytes[number] += bytes
 		m.wasCopied(number)
 	})
 	return nil

@@ -215,6 +215,16 @@ func BenchmarkThrottle(b *testing.B) {
 			}
 		}
 	})
+	// The twin: what the same check costs with a clock read a row.
+	b.Run("time.Since", func(b *testing.B) {
+		last := time.Now()
+		b.ReportAllocs()
+		for b.Loop() {
+			if time.Since(last) > time.Hour {
+				b.Fatal("an hour has passed")
+			}
+		}
+	})
 	b.Run("parallel", func(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			th := NewThrottle(Process(), func() bool { return true })

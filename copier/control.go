@@ -1,0 +1,241 @@
+package copier
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Status is what a copy that runs tells about itself over its control socket. Fields are
+// added, never renamed; Version grows when that is not enough.
+type Status struct {
+	Version  int            `json:"version"` // 1
+	PID      int            `json:"pid"`
+	From     string         `json:"from"` // address
+	To       string         `json:"to"`   // address
+	Started  time.Time      `json:"started"`
+	Phase    RunPhase       `json:"phase"`
+	Tables   []TableStatus  `json:"tables"`
+	Throttle ThrottleStatus `json:"throttle"`
+	Follow   *FollowStatus  `json:"follow,omitempty"` // when it follows the source
+	Verify   *VerifyStatus  `json:"verify,omitempty"` // when it verifies
+}
+
+// StatusVersion is the form of Status.
+const StatusVersion = 1
+
+// A RunPhase is what a copy is at.
+type RunPhase string
+
+// The phases of a run, in their order.
+const (
+	RunPreparing RunPhase = "preparing"
+	RunCopying   RunPhase = "copying"
+	RunVerifying RunPhase = "verifying"
+	RunFollowing RunPhase = "following"
+)
+
+// A TableStatus is how far a table is.
+type TableStatus struct {
+	Source       string `json:"source"`
+	Target       string `json:"target"`
+	Phase        string `json:"phase"` // copying, indexing or finished
+	Rows         int64  `json:"rows"`  // in the target, by this run and those before it
+	RowsEstimate int64  `json:"rows_estimate"`
+	Bytes        int64  `json:"bytes"`         // that this run has copied
+	Chunks       int    `json:"chunks"`        // cut so far
+	ChunksCopied int    `json:"chunks_copied"` // of them
+}
+
+// A ThrottleStatus is how fast the copy may go, and why.
+type ThrottleStatus struct {
+	Share   float64       `json:"share"`   // of full speed, now; 0: it stands still
+	Most    float64       `json:"most"`    // what tare copy ctl throttle allows; 1: all
+	Stopped bool          `json:"stopped"` // share is 0
+	Reason  string        `json:"reason"`  // why it is not at full speed; empty when it is
+	Limits  []LimitStatus `json:"limits"`
+}
+
+// A LimitStatus is a limit with its last figure.
+type LimitStatus struct {
+	Kind        LimitKind `json:"kind"`
+	Name        string    `json:"name"`
+	Unit        string    `json:"unit"` // s, ms or empty
+	Bound       float64   `json:"bound"`
+	Value       float64   `json:"value"`
+	Error       string    `json:"error,omitempty"` // why the value is not known
+	HeldSeconds float64   `json:"held_seconds"`    // how long it has held the copy back
+}
+
+// A FollowStatus is how far a copy that follows its source is.
+type FollowStatus struct {
+	Position   string  `json:"position"` // of the source's binary log, that the target has reached
+	LagSeconds float64 `json:"lag_seconds"`
+	LagBytes   int64   `json:"lag_bytes"`
+	CaughtUp   bool    `json:"caught_up"`
+}
+
+// A VerifyStatus is how far the verification is.
+type VerifyStatus struct {
+	Chunks     int `json:"chunks"`     // to be compared
+	Compared   int `json:"compared"`   // of them
+	Waiting    int `json:"waiting"`    // that differed and are looked at again
+	Mismatches int `json:"mismatches"` // rows that differ for sure
+}
+
+// A ThrottleChange changes limits while a copy runs; what is nil stays as it is.
+type ThrottleChange struct {
+	Share          *float64 `json:"share,omitempty"` // of full speed, at most: 0 stops it, 1 leaves it to the limits
+	Lag            *float64 `json:"max_lag_seconds,omitempty"`
+	ThreadsRunning *float64 `json:"max_threads_running,omitempty"`
+	Above          *float64 `json:"throttle_above,omitempty"`
+	P99            *float64 `json:"max_p99_ms,omitempty"`
+}
+
+// change applies a change, all of it or nothing.
+func (t *throttle) change(c ThrottleChange) error {
+	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
+		return fmt.Errorf("a share of %v: use 0 to 1", *c.Share)
+	}
+	limits := slices.Clone(t.limits)
+	for _, wanted := range []struct {
+		kind  LimitKind
+		bound *float64
+		flag  string
+	}{{LimitLag, c.Lag, "--max-lag"}, {LimitThreads, c.ThreadsRunning, "--max-threads-running"}, {LimitQuery, c.Above, "--throttle-above"}, {LimitP99, c.P99, "--max-p99"}} {
+		if wanted.bound == nil {
+			continue
+		}
+		if !(*wanted.bound >= 0) {
+			return fmt.Errorf("%s %v: use 0 or more", wanted.flag, *wanted.bound)
+		}
+		found := false
+		for i := range limits {
+			if limits[i].Kind == wanted.kind {
+				limits[i].Bound, found = *wanted.bound, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the copy was started without %s, so it does not know that figure: stop it and run it again with it", wanted.flag)
+		}
+	}
+	t.limits = limits
+	if c.Share != nil {
+		t.most = *c.Share
+	}
+	return nil
+}
+
+// change applies a change of limits at once.
+func (p *pacer) change(c ThrottleChange) error {
+	p.mu.Lock()
+	err := p.core.change(c)
+	p.allow()
+	event, news := p.news()
+	p.mu.Unlock()
+	if news {
+		p.observe(event)
+	}
+	return err
+}
+
+func (p *pacer) status() ThrottleStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.core
+	s := ThrottleStatus{Share: t.allowed(), Most: t.most, Reason: t.reason(), Limits: []LimitStatus{}}
+	s.Stopped = s.Share == 0
+	for i, l := range t.limits {
+		ls := LimitStatus{Kind: l.Kind, Name: l.Name, Unit: l.Unit, Bound: l.Bound, Value: p.values[i].value, HeldSeconds: t.held[i].Seconds()}
+		if err := p.values[i].err; err != nil {
+			ls.Error, ls.Value = err.Error(), 0
+		}
+		s.Limits = append(s.Limits, ls)
+	}
+	return s
+}
+
+// ControlDir is the directory for the control sockets of this user's copies: made if it is
+// missing, for this user alone.
+func ControlDir() (string, error) {
+	dir := filepath.Join(os.TempDir(), "tare-"+strconv.Itoa(os.Getuid()))
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
+		dir = filepath.Join(runtime, "tare")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make the directory for control sockets: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && int(owner.Uid) != os.Getuid() {
+		return "", fmt.Errorf("%s must be a directory that only you can enter: others could control your copies, or pretend to be one; remove it, or name the socket with --control", dir)
+	}
+	return dir, nil
+}
+
+// ControlName is the name of the socket of a copy to these tables of the server at addr.
+func ControlName(addr string, tables []TableSpec) string {
+	var targets []string
+	for _, t := range tables {
+		t.defaults()
+		targets = append(targets, t.target())
+	}
+	slices.Sort(targets)
+	sum := sha256.Sum256([]byte(addr + "\x00" + strings.Join(targets, "\x00")))
+	const longest = 40
+	name := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, targets[0])
+	return fmt.Sprintf("copy-%.*s-%x.sock", longest, name, sum[:4])
+}
+
+// ControlSockets are the paths of the control sockets in a directory, in the order of their
+// names. Copies that were killed leave theirs behind: nobody answers there.
+func ControlSockets(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for control sockets: %w", err)
+	}
+	var sockets []string
+	for _, e := range entries {
+		if e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), "copy-") && strings.HasSuffix(e.Name(), ".sock") {
+			sockets = append(sockets, filepath.Join(dir, e.Name()))
+		}
+	}
+	return sockets, nil
+}
+
+// RunningCopies asks all copies whose sockets are in a directory for their status, by path.
+// Sockets at which nobody answers are left out.
+func RunningCopies(ctx context.Context, dir string) (map[string]*Status, error) {
+	sockets, err := ControlSockets(dir)
+	if err != nil {
+		return nil, err
+	}
+	running := make(map[string]*Status)
+	for _, path := range sockets {
+		c := NewControl(path)
+		if s, err := c.Status(ctx); err == nil {
+			running[path] = s
+		}
+		c.Close()
+	}
+	return running, nil
+}

@@ -1,0 +1,127 @@
+package copier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrAborted ends a copy that was told to stop over its control socket.
+var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command goes on from here")
+
+// errNotFollowing answers a finish that means nothing.
+var errNotFollowing = errors.New("it does not follow its source: it ends by itself when all is copied")
+
+// maxSocketPath is the longest path of a unix socket that the kernel takes.
+const maxSocketPath = 107
+
+// A controlled is what a control socket can be told to change.
+type controlled struct {
+	status func() Status
+	change func(ThrottleChange) error
+	abort  func()
+	finish func() error
+}
+
+// listenControl makes a unix socket that only this user can connect to. One that a killed copy
+// has left at its path is replaced.
+func listenControl(path string) (net.Listener, error) {
+	hidden := fmt.Sprintf("%s.%d", path, os.Getpid()) // until its mode is set
+	if len(hidden) > maxSocketPath {
+		return nil, fmt.Errorf("control socket %s: its path has %d bytes and may have %d: name a shorter one with --control", path, len(path), maxSocketPath-(len(hidden)-len(path)))
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("control socket: %w", err)
+	case info.Mode()&fs.ModeSocket == 0:
+		return nil, fmt.Errorf("control socket %s: there is a file of that name, which is no socket: name another one with --control", path)
+	default:
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("control socket %s: another copy listens there: wait for it, or name another socket with --control", path)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("control socket %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w; --control off does without", err)
+	}
+	l.SetUnlinkOnClose(false) // it gets another name
+	if err = os.Chmod(hidden, 0o600); err == nil {
+		err = os.Rename(hidden, path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close(), os.Remove(hidden))
+	}
+	return l, nil
+}
+
+// serveControl answers at a path until the returned function is called.
+func serveControl(path string, c controlled) (end func(), err error) {
+	l, err := listenControl(path)
+	if err != nil {
+		return nil, err
+	}
+	const enough = 10 * time.Second
+	server := &http.Server{Handler: c.handler(), ReadTimeout: enough, WriteTimeout: enough, MaxHeaderBytes: 16 << 10}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // it ends by Shutdown
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		serving.Wait()
+		_ = os.Remove(path)
+	}, nil
+}
+
+func (c *controlled) handler() http.Handler {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(c.status()) // who has gone needs no answer
+	}
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
+	mux.HandleFunc("POST /v1/throttle", func(w http.ResponseWriter, r *http.Request) {
+		var change ThrottleChange
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&change); err != nil {
+			http.Error(w, "the change is not understood: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer(w, c.change(change))
+	})
+	mux.HandleFunc("POST /v1/resume", func(w http.ResponseWriter, _ *http.Request) {
+		all := 1.0
+		answer(w, c.change(ThrottleChange{Share: &all}))
+	})
+	mux.HandleFunc("POST /v1/abort", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, nil) // before the end takes the socket away
+		c.abort()
+	})
+	mux.HandleFunc("POST /v1/finish", func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) })
+	return mux
+}

@@ -1,0 +1,224 @@
+package copier
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// fakeControlled notes what it is told.
+type fakeControlled struct {
+	told []string
+	p    *pacer
+}
+
+func (f *fakeControlled) controlled() controlled {
+	return controlled{
+		status: func() Status { return Status{Version: StatusVersion, Phase: RunCopying, Throttle: f.p.status()} },
+		change: f.p.change,
+		abort:  func() { f.told = append(f.told, "abort") },
+		finish: func() error { return errNotFollowing },
+	}
+}
+
+func TestControl(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, ControlName("db2:3306", []TableSpec{{Schema: "shop", Name: "orders"}}))
+	limits := newThrottle([]Limit{{Kind: LimitP99, Name: "p99", Unit: "ms", Bound: 20}}, time.Minute)
+	f := &fakeControlled{p: &pacer{core: limits, values: make([]reading, 1), observe: func(Event) {}}}
+	stale, err := net.Listen("unix", path) // a copy that was killed leaves this behind
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = stale.Close()
+	if running, err := RunningCopies(t.Context(), dir); err != nil || len(running) != 0 {
+		t.Errorf("beside a stale socket: %v, %v", running, err)
+	}
+	end, err := serveControl(path, f.controlled())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, err := serveControl(path, f.controlled()); err == nil || !strings.Contains(err.Error(), "another copy listens there") {
+		t.Errorf("a second one: %v", err)
+	}
+	if sockets, err := ControlSockets(dir); err != nil || len(sockets) != 1 || sockets[0] != path {
+		t.Errorf("sockets %v, %v", sockets, err)
+	}
+
+	c := NewControl(path)
+	defer c.Close()
+	ctx := t.Context()
+	number := func(v float64) *float64 { return &v }
+	if s, err := c.Status(ctx); err != nil || s.Version != 1 || s.Throttle.Limits[0].Bound != 20 || s.Throttle.Reason == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := c.Throttle(ctx, ThrottleChange{Share: number(0), P99: number(30)}); err != nil || !s.Throttle.Stopped || s.Throttle.Limits[0].Bound != 30 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := c.Resume(ctx); err != nil || s.Throttle.Most != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, wrong := range []struct {
+		change ThrottleChange
+		want   string
+	}{
+		{ThrottleChange{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
+		{ThrottleChange{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
+		{ThrottleChange{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
+	} {
+		if _, err := c.Throttle(ctx, wrong.change); err == nil || !strings.Contains(err.Error(), wrong.want) {
+			t.Errorf("got %v, want %s", err, wrong.want)
+		}
+	}
+	if limits.most != 1 || limits.limits[0].Bound != 30 {
+		t.Errorf("a change that was refused was made in part: %+v", limits)
+	}
+	if _, err := c.Finish(ctx); err == nil || !strings.Contains(err.Error(), "does not follow") {
+		t.Errorf("finish: %v", err)
+	}
+	if _, err := c.Abort(ctx); err != nil || len(f.told) != 1 {
+		t.Errorf("abort: %v, told %v", err, f.told)
+	}
+	end()
+	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "no copy listens at") {
+		t.Errorf("after the end: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestControlPaths has paths that cannot be sockets, and names that are.
+func TestControlPaths(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		file: "there is a file of that name, which is no socket",
+		filepath.Join(dir, strings.Repeat("x", 100)): "name a shorter one with --control",
+		filepath.Join(dir, "no", "dir"):              "no such file or directory",
+	} {
+		if _, err := listenControl(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+	long := ControlName("db:1", []TableSpec{{Schema: strings.Repeat("ü/", 40), Name: "b"}, {Schema: "z", Name: "y"}})
+	other := ControlName("db:2", []TableSpec{{Schema: "z", Name: "y"}, {Schema: strings.Repeat("ü/", 40), Name: "b"}})
+	if len(long) > 64 || strings.Contains(long, "/") || long == other {
+		t.Errorf("names %s and %s", long, other)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	made, err := ControlDir()
+	if err != nil || made != filepath.Join(dir, "tare") {
+		t.Errorf("%s, %v", made, err)
+	}
+	if err := os.Chmod(made, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ControlDir(); err == nil || !strings.Contains(err.Error(), "only you can enter") {
+		t.Errorf("a directory for all: %v", err)
+	}
+}
+
+// TestThrottledCopy stops a copy by its limits, changes them while it stands, aborts it and
+// lets it go on: directly and through a service.
+func TestThrottledCopy(t *testing.T) {
+	p := newPair(t, "throttled")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(100))",
+		"CREATE TABLE load_ (v INT)", "INSERT INTO load_ VALUES (7)", "INSERT INTO a SELECT seq, REPEAT('x', 100) FROM seq_1_to_20000", "ANALYZE TABLE a")
+	for _, how := range []string{"direct", "wire"} {
+		t.Run(how, func(t *testing.T) {
+			sqlExec(t, p.target, "DROP DATABASE IF EXISTS throttled", "DROP DATABASE IF EXISTS _tare")
+			o := p.options("a")
+			if how == "wire" {
+				o.From = overTheWire(t, root(p.from), rowstream.NoCompression)
+			}
+			o.ChunkBytes, o.Workers = 100_000, 2
+			o.Control = filepath.Join(t.TempDir(), "c.sock")
+			o.Throttle = ThrottleOptions{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
+			c := NewControl(o.Control)
+			defer c.Close()
+			events := make(chan Event, 1000)
+			o.Observe = func(e Event) { events <- e }
+			ended := make(chan error, 1)
+			until := func(share float64) Event {
+				t.Helper()
+				for {
+					select {
+					case e := <-events:
+						if e.Kind == EventThrottle && (*e.Share == 0) == (share == 0) {
+							return e
+						}
+					case err := <-ended:
+						t.Fatalf("it ended before: %v", err)
+					}
+				}
+			}
+			var report *Report
+			start := func() {
+				go func() {
+					var err error
+					report, err = Run(t.Context(), o)
+					ended <- err
+				}()
+			}
+
+			start()
+			if e := until(0); !strings.Contains(e.Text, "the answer to the throttle query is 7, over 3") {
+				t.Errorf("%+v", e)
+			}
+			s, err := c.Status(t.Context())
+			if err != nil || s.Phase == RunVerifying || !s.Throttle.Stopped || s.Throttle.Limits[0].Value != 7 || s.Tables[0].Rows != 0 {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			if _, err := c.Abort(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; !errors.Is(err, ErrAborted) {
+				t.Fatalf("aborted: %v", err)
+			}
+
+			start()
+			until(0)
+			above := 100.0
+			if _, err := c.Throttle(t.Context(), ThrottleChange{Above: &above}); err != nil {
+				t.Fatal(err)
+			}
+			until(1)
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if l := report.Throttle.Limits[0]; l.Bound != 100 || l.HeldSeconds <= 0 || report.Tables[0].Rows != 20000 {
+				t.Errorf("%+v", report)
+			}
+			p.same(t, "a")
+		})
+	}
+}
+
+// TestSilentSource has a limit whose figure nobody tells: the copy does not begin to write rows,
+// and says why it ends.
+func TestSilentSource(t *testing.T) {
+	p := newPair(t, "silent")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+	o := p.options("a")
+	o.Throttle = ThrottleOptions{MaxP99: time.Millisecond, Gateway: "http://127.0.0.1:1", Patience: time.Millisecond}
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the p99 of live traffic is not known for 1ms") {
+		t.Fatal(err)
+	}
+	if got := read(t, p.target, "SELECT COUNT(*) FROM silent.a"); got[0] != `["0"]` {
+		t.Errorf("%v rows were written", got)
+	}
+}

@@ -1,0 +1,110 @@
+package copier
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+)
+
+// DefaultThrottlePatience is how long the source of a limit may fail to answer. Until then the
+// copy stands still: a figure that is not known is no good news.
+const DefaultThrottlePatience = 5 * time.Minute
+
+// ThrottleOptions say what the copy is slowed down by. The zero value has no limits.
+type ThrottleOptions struct {
+	MaxLag   time.Duration      // how far the replicas may be behind; 0: no limit
+	Replicas []mysqlconn.Config // of the source or of the target
+
+	// Server is asked for Threads_running and Query.
+	Server            mysqlconn.Config
+	MaxThreadsRunning int     // 0: no limit
+	Query             string  // answers one figure; empty: no limit
+	Above             float64 // which must not exceed this
+
+	MaxP99  time.Duration // of the statements of live traffic; 0: no limit
+	Gateway string        // URL of the pages of the tare serve that knows them
+
+	Patience time.Duration // 0: DefaultThrottlePatience
+}
+
+// Validate fills in defaults and says what is wrong with o, if anything.
+func (o *ThrottleOptions) Validate() error {
+	setDefault(&o.Patience, DefaultThrottlePatience)
+	switch {
+	case o.MaxLag < 0 || o.MaxThreadsRunning < 0 || o.MaxP99 < 0 || o.Above < 0 || o.Patience < 0:
+		return errors.New("a limit is negative")
+	case o.MaxLag > 0 && len(o.Replicas) == 0:
+		return errors.New("the lag is limited and no replica is named")
+	case o.MaxLag == 0 && len(o.Replicas) > 0:
+		return errors.New("a replica is named and its lag not limited")
+	case o.MaxP99 > 0 && o.Gateway == "":
+		return errors.New("the p99 is limited and no gateway is named that knows it")
+	case o.MaxP99 == 0 && o.Gateway != "":
+		return errors.New("a gateway is named and the p99 not limited")
+	case (o.MaxThreadsRunning > 0 || o.Query != "") && o.Server.Addr == "":
+		return errors.New("Threads_running or a query is limited and no server is named that is asked for it")
+	}
+	for i := range o.Replicas {
+		if err := o.Replicas[i].Validate(); err != nil {
+			return fmt.Errorf("replica %s: %w", o.Replicas[i].Addr, err)
+		}
+	}
+	if o.Gateway != "" {
+		if u, err := url.Parse(o.Gateway); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return errors.New("the gateway's address is not of the form http://host:port")
+		}
+	}
+	return nil
+}
+
+// A LimitKind is what a limit is about.
+type LimitKind string
+
+// The kinds of limits.
+const (
+	LimitLag     LimitKind = "lag"
+	LimitThreads LimitKind = "threads_running"
+	LimitQuery   LimitKind = "query"
+	LimitP99     LimitKind = "p99"
+)
+
+// limits are the limits that o asks for, and what is asked for their figures.
+func (o *ThrottleOptions) limits() (limits []Limit, sources []source) {
+	if o.MaxLag > 0 {
+		for _, cfg := range o.Replicas {
+			limits = append(limits, Limit{Kind: LimitLag, Name: "lag of replica " + cfg.Addr, Unit: "s", Bound: o.MaxLag.Seconds(), Memory: 2 * time.Second})
+			sources = append(sources, &sqlSource{cfg: cfg, read: readLag})
+		}
+	}
+	if o.MaxThreadsRunning > 0 {
+		limits = append(limits, Limit{Kind: LimitThreads, Name: "Threads_running of " + o.Server.Addr, Bound: float64(o.MaxThreadsRunning), Memory: time.Second})
+		sources = append(sources, &sqlSource{cfg: o.Server, read: readFigure("SHOW GLOBAL STATUS LIKE 'Threads_running'", 1)})
+	}
+	if o.Query != "" {
+		limits = append(limits, Limit{Kind: LimitQuery, Name: "answer to the throttle query", Bound: o.Above, Memory: time.Second})
+		sources = append(sources, &sqlSource{cfg: o.Server, read: readFigure(o.Query, 0)})
+	}
+	if o.MaxP99 > 0 {
+		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 10 * time.Second})
+		sources = append(sources, newGatewaySource(o.Gateway))
+	}
+	return limits, sources
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// parseFigure reads a number as servers write it.
+func parseFigure(text []byte) (float64, error) {
+	if text == nil {
+		return 0, errors.New("the answer is NULL")
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || v != v {
+		return 0, fmt.Errorf("the answer %.40q is not a number", text)
+	}
+	return v, nil
+}

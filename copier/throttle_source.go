@@ -1,0 +1,162 @@
+package copier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// sourceTimeout bounds one question for a figure, connecting included.
+const sourceTimeout = 3 * time.Second
+
+// A source knows the figure of a limit. It is for one goroutine.
+type source interface {
+	figure(ctx context.Context) (float64, error)
+	close()
+}
+
+var (
+	_ source = (*sqlSource)(nil)
+	_ source = (*gatewaySource)(nil)
+)
+
+// A sqlRead reads a figure over a connection.
+type sqlRead func(context.Context, *mysqlconn.Client) (float64, error)
+
+// A sqlSource asks a server, over a connection of its own.
+type sqlSource struct {
+	cfg  mysqlconn.Config
+	read sqlRead
+
+	c *mysqlconn.Client // nil when it was lost
+}
+
+func (s *sqlSource) figure(ctx context.Context) (v float64, err error) {
+	if s.c == nil {
+		if s.c, err = mysqlconn.Dial(ctx, s.cfg); err != nil {
+			return 0, err
+		}
+	}
+	v, err = s.read(ctx, s.c)
+	var refused *mysqlconn.ServerError
+	if err != nil && !errors.As(err, &refused) {
+		s.close()
+	}
+	return v, err
+}
+
+func (s *sqlSource) close() {
+	if s.c != nil {
+		_ = s.c.Close() // it has only read
+		s.c = nil
+	}
+}
+
+// readFigure asks for the column of that number of a statement's one row.
+func readFigure(sql string, column int) sqlRead {
+	return func(ctx context.Context, c *mysqlconn.Client) (v float64, err error) {
+		rows := 0
+		_, queryErr := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+			if rows++; rows > 1 || len(row) <= column {
+				return nil
+			}
+			v, err = parseFigure(row[column])
+			return nil
+		})
+		switch {
+		case queryErr != nil:
+			return 0, queryErr
+		case rows != 1:
+			return 0, fmt.Errorf("%s answers %d rows, not one", sql, rows)
+		}
+		return v, err
+	}
+}
+
+// Columns of SHOW REPLICA STATUS, the same in MySQL and MariaDB.
+const (
+	replicaSQLError = 19
+	replicaIOError  = 35
+	replicaLag      = 32
+)
+
+// readLag is how many seconds a replica is behind: by its slowest channel.
+func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) {
+	rows := 0
+	each := func(row mysqlwire.TextRow) error {
+		if rows++; len(row) <= replicaIOError {
+			err = fmt.Errorf("SHOW REPLICA STATUS has %d columns", len(row))
+			return nil
+		}
+		if row[replicaLag] == nil {
+			err = fmt.Errorf("it does not replicate now: %s", strings.TrimSpace(string(row[replicaSQLError])+" "+string(row[replicaIOError])))
+			return nil
+		}
+		v, figureErr := parseFigure(row[replicaLag])
+		err = errors.Join(err, figureErr)
+		lag = max(lag, v)
+		return nil
+	}
+	_, queryErr := c.Query(ctx, "SHOW REPLICA STATUS", each)
+	var refused *mysqlconn.ServerError
+	if errors.As(queryErr, &refused) && refused.Number == errSyntax { // before MySQL 8.0.22 and MariaDB 10.5
+		_, queryErr = c.Query(ctx, "SHOW SLAVE STATUS", each)
+	}
+	switch {
+	case queryErr != nil:
+		return 0, queryErr
+	case rows == 0:
+		return 0, errors.New("it is not a replica")
+	}
+	return lag, err
+}
+
+const errSyntax = 1064
+
+// A gatewaySource asks a gateway for the p99 of the last ten seconds, in milliseconds.
+type gatewaySource struct {
+	url    string
+	client *http.Client
+}
+
+func newGatewaySource(gateway string) *gatewaySource {
+	return &gatewaySource{url: strings.TrimRight(gateway, "/") + "/api/v1/live", client: &http.Client{Transport: &http.Transport{}}}
+}
+
+func (s *gatewaySource) close() { s.client.CloseIdleConnections() }
+
+func (s *gatewaySource) figure(ctx context.Context) (_ float64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return 0, errors.New("the gateway's address is no URL") // which may hold a password
+	}
+	resp, err := s.client.Do(req)
+	var at *url.Error
+	if errors.As(err, &at) {
+		return 0, fmt.Errorf("ask %s: %w", req.URL.Redacted(), at.Err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s answers %s", req.URL.Redacted(), resp.Status)
+	}
+	var live struct {
+		P99 *float64 `json:"p99_us"`
+	}
+	const most = 64 << 10
+	if err := json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(&live); err != nil || live.P99 == nil {
+		return 0, fmt.Errorf("%s tells no p99: is it a tare serve?", req.URL.Redacted())
+	}
+	return *live.P99 / 1000, nil
+}

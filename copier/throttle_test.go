@@ -1,0 +1,110 @@
+package copier
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestThrottle plays testdata/throttle: what the limits' sources say second by second, and which
+// share of its speed the copy gets.
+func TestThrottle(t *testing.T) {
+	var th *throttle
+	var now time.Duration
+	datadriven.RunTest(t, "testdata/throttle", func(t *testing.T, d *datadriven.TestData) string {
+		var out strings.Builder
+		tell := func() {
+			fmt.Fprintf(&out, "%4v share %-5s %s\n", now, fmt.Sprintf("%.3g", th.allowed()), th.reason())
+		}
+		switch d.Cmd {
+		case "limits":
+			var patience string
+			d.ScanArgs(t, "patience", &patience)
+			wait, err := time.ParseDuration(patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var limits []Limit
+			for line := range strings.Lines(d.Input) {
+				var l Limit
+				var memory string
+				if _, err := fmt.Sscan(line, &l.Name, &l.Bound, &memory); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				if l.Memory, err = time.ParseDuration(memory); err != nil {
+					t.Fatal(err)
+				}
+				limits = append(limits, l)
+			}
+			th, now = newThrottle(limits, wait), 0
+			tell()
+		case "read": // a line a second: a figure for each limit, or a word that is the error
+			for line := range strings.Lines(d.Input) {
+				now += time.Second
+				var readings []reading
+				for _, word := range strings.Fields(line) {
+					var r reading
+					if _, err := fmt.Sscan(word, &r.value); err != nil {
+						r.err = errors.New(word)
+					}
+					readings = append(readings, r)
+				}
+				if err := th.look(now, readings); err != nil {
+					fmt.Fprintf(&out, "%4v error: %v\n", now, err)
+					continue
+				}
+				tell()
+			}
+		case "most":
+			var share string
+			d.ScanArgs(t, "share", &share)
+			if _, err := fmt.Sscan(share, &th.most); err != nil {
+				t.Fatal(err)
+			}
+			tell()
+		case "held":
+			for i, l := range th.limits {
+				fmt.Fprintf(&out, "%s %v\n", l.Name, th.held[i])
+			}
+		default:
+			t.Fatalf("unknown command %s", d.Cmd)
+		}
+		return out.String()
+	})
+}
+
+// TestThrottleFindsTheLimit runs the throttle against a server whose latency grows with the
+// share, as a gateway tells it: the worst of the last ten seconds. Whatever the server bears,
+// the copy ends near the limit, and is above it seldom.
+func TestThrottleFindsTheLimit(t *testing.T) {
+	for _, bears := range []float64{0.05, 0.2, 0.5, 0.8, 2} {
+		th := newThrottle([]Limit{{Name: "p99", Bound: 20, Memory: 10 * time.Second}}, time.Minute)
+		var window [10]float64
+		over, sum := 0, 0.0
+		const from, seconds = 300, 1500
+		for s := range seconds {
+			window[s%len(window)] = 10 * (1 + th.allowed()/bears) // 20 at the share that the server bears
+			worst := 0.0
+			for _, v := range window {
+				worst = max(worst, v)
+			}
+			if err := th.look(time.Duration(s)*time.Second, []reading{{value: worst}}); err != nil {
+				t.Fatal(err)
+			}
+			if s >= from {
+				sum += th.allowed()
+				if window[s%len(window)] > 20 {
+					over++
+				}
+			}
+		}
+		want := min(bears, 1)
+		if mean := sum / (seconds - from); mean < want/2 || mean > want || over > (seconds-from)/20 {
+			t.Errorf("a server that bears %v: on average %.3f, above the limit in %d of %d seconds", bears, mean, over, seconds-from)
+		}
+	}
+}
