@@ -168,7 +168,8 @@ func (p *pacer) status() ThrottleStatus {
 // missing, for this user alone.
 func ControlDir() (string, error) {
 	dir := filepath.Join(os.TempDir(), "tare-"+strconv.Itoa(os.Getuid()))
-	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
+	runtime := os.Getenv("XDG_RUNTIME_DIR")
+	if info, err := os.Stat(runtime); err == nil && info.IsDir() { // su and sudo name one that is not there
 		dir = filepath.Join(runtime, "tare")
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -179,7 +180,7 @@ func ControlDir() (string, error) {
 		return "", err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("%s must be a directory that only you can enter: others could control your copies, or pretend to be one; remove it, or name the socket with --control", dir)
+		return "", fmt.Errorf("%s must be a directory that only you can enter: others could control your copies, or pretend to be one; remove it, or name the socket with --control-socket", dir)
 	}
 	return dir, nil
 }

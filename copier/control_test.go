@@ -107,7 +107,7 @@ func TestControlPaths(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		file: "there is a file of that name, which is no socket",
-		filepath.Join(dir, strings.Repeat("x", 100)): "name a shorter one with --control",
+		filepath.Join(dir, strings.Repeat("x", 100)): "name a shorter one with --control-socket",
 		filepath.Join(dir, "no", "dir"):              "no such file or directory",
 	} {
 		if _, err := listenControl(path); err == nil || !strings.Contains(err.Error(), want) {

@@ -109,7 +109,7 @@ func lockTargets(ctx context.Context, c *mysqlconn.Client, tables []*table) erro
 	for _, t := range tables {
 		got := ""
 		// Names of locks have at most 64 characters in MySQL.
-		if _, err := c.Query(ctx, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1("+literal(t.spec.target())+")), 0)", func(row mysqlwire.TextRow) error {
+		if _, err := c.Query(ctx, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1("+literal(t.spec.target())+")), 2)", func(row mysqlwire.TextRow) error {
 			got = string(row[0])
 			return nil
 		}); err != nil {

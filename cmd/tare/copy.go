@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,7 @@ the same text.`,
 	cmd.Flags().BoolVar(&once.restart, "restart", false, "begin anew: forget what an earlier run copied and empty the target tables")
 	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&once.json, "json", false, "print events and the report as JSON lines")
+	cmd.AddCommand(newCopyCtlCommand())
 	return cmd
 }
 
@@ -106,11 +108,44 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		}
 		from = copier.FromRemote(remote)
 	}
-	return copier.Options{
+	o := copier.Options{
 		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes,
-	}, nil
+		KeepIndexes: c.KeepIndexes, Throttle: copyThrottle(c, authorities),
+	}
+	o.Control, err = copyControl(c)
+	return o, err
+}
+
+// copyThrottle are the limits, with the servers that are asked: with the TLS of the source.
+func copyThrottle(c *config.Copy, authorities *x509.CertPool) copier.ThrottleOptions {
+	o := c.Throttle.Options()
+	for _, replica := range c.Throttle.Replicas {
+		o.Replicas = append(o.Replicas, mysqlServer(replica, c.FromTLS, authorities))
+	}
+	if o.MaxThreadsRunning > 0 || o.Query != "" {
+		asked := c.Throttle.Server
+		if asked.Addr == "" {
+			asked = c.From.MySQL
+		}
+		o.Server = mysqlServer(asked, c.FromTLS, authorities)
+	}
+	return o
+}
+
+// copyControl is the path of the control socket, empty when there is to be none.
+func copyControl(c *config.Copy) (string, error) {
+	switch c.Control {
+	case config.ControlOff:
+		return "", nil
+	case config.ControlAuto:
+		dir, err := copier.ControlDir()
+		if err != nil || len(c.Tables) == 0 {
+			return "", err
+		}
+		return filepath.Join(dir, copier.ControlName(string(c.To.Addr), c.Tables)), nil
+	}
+	return c.Control, nil
 }
 
 // remoteOptions say how to read from --from tare://….
@@ -163,6 +198,9 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 			Event string `json:"event"`
 			*copier.Report
 		}{"report", r})
+	}
+	if err := printHeld(w, r.Throttle); err != nil {
+		return err
 	}
 	for _, t := range r.Tables {
 		before := ""

@@ -58,6 +58,8 @@ func eventText(e copier.Event) string {
 		return fmt.Sprintf("%s: building %s", e.Table, e.Text)
 	case copier.EventDone:
 		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
+	case copier.EventThrottle:
+		return throttleText(e)
 	}
 	return ""
 }
@@ -129,7 +131,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			t.rows, t.done = e.Rows, true
 			mu.Unlock()
 			t.bar.SetTotal(-1, true)
-		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes:
+		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}

@@ -28,6 +28,9 @@ type Copy struct {
 	StateSchema string
 	KeepIndexes bool
 
+	Throttle CopyThrottle
+	Control  string // path of the control socket; "auto" or "off"
+
 	Diag Diag
 
 	tables                string
@@ -58,10 +61,18 @@ func NewCopy() *Copy {
 	s.Duration(&c.Patience, "patience", "1m", "how long a target that went away is waited for")
 	s.String(&c.StateSchema, "state-schema", "schema", copier.DefaultStateSchema, "schema in the target that keeps what is copied, so that a copy can go on")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
+	c.Throttle.declare(s)
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
 	c.Diag.declare(s)
 	c.set = s
 	return c
 }
+
+// The values of --control-socket that are no path.
+const (
+	ControlAuto = "auto"
+	ControlOff  = "off"
+)
 
 // tlsMode declares how a connection uses TLS.
 func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
@@ -83,7 +94,10 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 
 // Validate reads the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
-	errs := c.validateWire()
+	errs := append(c.validateWire(), c.Throttle.validate(c.From)...)
+	if c.Control == "" {
+		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
+	}
 	if c.tables == "" {
 		return errors.Join(errs...)
 	}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/copier"
+)
+
+// A ctlFlags says which copy is meant and how it is answered.
+type ctlFlags struct {
+	socket string
+	json   bool
+}
+
+func newCopyCtlCommand() *cobra.Command {
+	var o ctlFlags
+	cmd := group(&cobra.Command{
+		Use:   "ctl",
+		Short: "Watch and change a copy that runs",
+		Long: `Watch and change a copy that runs on this machine, over its control socket.
+
+The only copy of this user that runs is taken without --socket.`,
+		Example: "  tare copy ctl status\n  tare copy ctl throttle --share 0.2\n  tare copy ctl throttle --max-p99 40ms\n  tare copy ctl resume",
+	})
+	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket of the copy, when several run: `path` that its --control-socket names")
+	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
+	plain := func(use, short string, do func(*copier.Control, *cobra.Command) (*copier.Status, error)) *cobra.Command {
+		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.tell(cmd, func(c *copier.Control) (*copier.Status, error) { return do(c, cmd) })
+		}}
+	}
+	cmd.AddCommand(
+		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Status(cmd.Context()) }),
+		newCtlThrottleCommand(&o),
+		plain("resume", "Take back throttle --share: only the limits hold it", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Resume(cmd.Context()) }),
+		plain("abort", "End it now; its command goes on with it later", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Abort(cmd.Context()) }),
+		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Finish(cmd.Context()) }),
+	)
+	return cmd
+}
+
+func newCtlThrottleCommand(o *ctlFlags) *cobra.Command {
+	var share, above float64
+	var threads int
+	var lag, p99 time.Duration
+	cmd := &cobra.Command{
+		Use:   "throttle",
+		Short: "Slow it down, or change its limits",
+		Long: `Slow a copy down, or change the limits that it was started with.
+
+--share 0 stops it until tare copy ctl resume, --share 0.2 leaves it a fifth of its speed. The
+other flags are those of tare copy; a limit that the copy was not started with cannot be added.`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.Float64Var(&share, "share", 1, "most of its full speed, 0 to 1")
+	f.DurationVar(&lag, "max-lag", 0, "see tare copy --help")
+	f.IntVar(&threads, "max-threads-running", 0, "see tare copy --help")
+	f.Float64Var(&above, "throttle-above", 0, "see tare copy --help")
+	f.DurationVar(&p99, "max-p99", 0, "see tare copy --help")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var change copier.ThrottleChange
+		given := 0
+		set := func(name string, to **float64, v float64) {
+			if f.Changed(name) {
+				given++
+				*to = &v
+			}
+		}
+		set("share", &change.Share, share)
+		set("max-lag", &change.Lag, lag.Seconds())
+		set("max-threads-running", &change.ThreadsRunning, float64(threads))
+		set("throttle-above", &change.Above, above)
+		set("max-p99", &change.P99, float64(p99)/float64(time.Millisecond))
+		if given == 0 {
+			return &usageError{err: errors.New("say what to change, such as --share 0.2"), try: cmd.CommandPath() + " --help"}
+		}
+		return o.tell(cmd, func(c *copier.Control) (*copier.Status, error) { return c.Throttle(cmd.Context(), change) })
+	}
+	return cmd
+}
+
+// tell talks to the copy and prints its status.
+func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*copier.Status, error)) error {
+	path := o.socket
+	if path == "" {
+		var err error
+		if path, err = onlyCopy(cmd); err != nil {
+			return err
+		}
+	}
+	c := copier.NewControl(path)
+	defer c.Close()
+	s, err := do(c)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+	}
+	return printCopyStatus(cmd.OutOrStdout(), s)
+}
+
+// onlyCopy is the socket of this user's copy, if there is one.
+func onlyCopy(cmd *cobra.Command) (string, error) {
+	dir, err := copier.ControlDir()
+	if err != nil {
+		return "", err
+	}
+	running, err := copier.RunningCopies(cmd.Context(), dir)
+	if err != nil {
+		return "", err
+	}
+	switch len(running) {
+	case 0:
+		return "", fmt.Errorf("no copy runs: none answers in %s; name the socket of one that was started with --control-socket: --socket", dir)
+	case 1:
+		for path := range running {
+			return path, nil
+		}
+	}
+	var lines []string
+	for path, s := range running {
+		lines = append(lines, fmt.Sprintf("  --socket %s  (%s to %s)", path, s.From, s.To))
+	}
+	slices.Sort(lines)
+	return "", fmt.Errorf("%d copies run; say which one:\n%s", len(lines), strings.Join(lines, "\n"))
+}
+
+// printCopyStatus writes a status for people.
+func printCopyStatus(w io.Writer, s *copier.Status) error {
+	fmt.Fprintf(w, "%s to %s: %s for %v, process %d\n", s.From, s.To, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
+	speed := "at full speed"
+	switch {
+	case s.Throttle.Stopped:
+		speed = "stands still: " + s.Throttle.Reason
+	case s.Throttle.Reason != "":
+		speed = fmt.Sprintf("at %s of its speed: %s", sharePercent(s.Throttle.Share), s.Throttle.Reason)
+	}
+	fmt.Fprintln(w, speed)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if len(s.Throttle.Limits) > 0 {
+		fmt.Fprintln(t, "\nLIMIT\tNOW\tBOUND\tHELD IT FOR")
+	}
+	for _, l := range s.Throttle.Limits {
+		unit := ""
+		if l.Unit != "" {
+			unit = " " + l.Unit
+		}
+		now := strconv.FormatFloat(l.Value, 'g', 4, 64) + unit
+		if l.Error != "" {
+			now = "not known: " + l.Error
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s%s\t%.0f s\n", l.Name, now, strconv.FormatFloat(l.Bound, 'g', 4, 64), unit, l.HeldSeconds)
+	}
+	fmt.Fprintln(t, "\nTABLE\tTO\tIS\tROWS\tOF ABOUT\tCHUNKS")
+	for _, x := range s.Tables {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d of %d\n", x.Source, x.Target, x.Phase, x.Rows, x.RowsEstimate, x.ChunksCopied, x.Chunks)
+	}
+	if f := s.Follow; f != nil {
+		fmt.Fprintf(t, "\nfollows the source: %.1f s and %d bytes behind, at %s\n", f.LagSeconds, f.LagBytes, f.Position)
+	}
+	if v := s.Verify; v != nil {
+		fmt.Fprintf(t, "\nverified %d of %d chunks; %d differ and are looked at again; %d rows differ\n", v.Compared, v.Chunks, v.Waiting, v.Mismatches)
+	}
+	return t.Flush()
+}
+
+func sharePercent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
+
+// throttleText is an event about the speed, for people.
+func throttleText(e copier.Event) string {
+	if e.Share == nil {
+		return e.Text
+	}
+	if *e.Share == 0 {
+		return "the copy stands still: " + e.Text
+	}
+	return fmt.Sprintf("the copy goes at %s of its speed: %s", sharePercent(*e.Share), e.Text)
+}
+
+// printHeld says which limits held a copy back.
+func printHeld(w io.Writer, s *copier.ThrottleStatus) error {
+	if s == nil {
+		return nil
+	}
+	for _, l := range s.Limits {
+		if l.HeldSeconds >= 1 {
+			if _, err := fmt.Fprintf(w, "held back for %.0f s by the %s\n", l.HeldSeconds, l.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

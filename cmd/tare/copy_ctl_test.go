@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// waitingWriter tells when a text was written.
+type waitingWriter struct {
+	text  string
+	found chan struct{}
+	all   bytes.Buffer
+}
+
+func (w *waitingWriter) Write(b []byte) (int, error) {
+	before := strings.Contains(w.all.String(), w.text)
+	w.all.Write(b)
+	if !before && strings.Contains(w.all.String(), w.text) {
+		close(w.found)
+	}
+	return len(b), nil
+}
+
+// TestCopyCtl watches a copy that its limit holds, changes the limit and sees the report.
+func TestCopyCtl(t *testing.T) {
+	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
+	must(t, from.Exec("CREATE OR REPLACE DATABASE ctl", "CREATE TABLE ctl.t (id INT PRIMARY KEY)", "INSERT INTO ctl.t SELECT seq FROM test.seq_1_to_100",
+		"CREATE TABLE ctl.jobs (id INT)", "INSERT INTO ctl.jobs VALUES (1), (2), (3)"))
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	account := func(s *testmysql.Server) string {
+		return "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + s.Addr
+	}
+	var stdout bytes.Buffer
+	stderr := &waitingWriter{text: "the copy stands still: the answer to the throttle query is 3, over 1", found: make(chan struct{})}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), []string{
+			"copy", "--from", account(from), "--to", account(to), "--tables", "ctl.t",
+			"--throttle-query", "SELECT COUNT(*) FROM ctl.jobs", "--throttle-above", "1",
+		}, &stdout, stderr)
+	}()
+	select {
+	case <-stderr.found:
+	case code := <-ended:
+		t.Fatalf("exit %d: %s", code, &stderr.all)
+	}
+	ctl := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"copy", "ctl"}, args...), &out, &errs); code != want {
+			t.Errorf("%v: exit %d: %s", args, code, &errs)
+		}
+		return out.String() + errs.String()
+	}
+	status := ctl(exitOK, "status")
+	for _, want := range []string{from.Addr + " to " + to.Addr + ": ", "stands still: the answer to the throttle query is 3, over 1", "ctl.t", "LIMIT"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("no %q in\n%s", want, status)
+		}
+	}
+	var s copier.Status
+	must(t, json.Unmarshal([]byte(ctl(exitOK, "status", "--json")), &s))
+	if s.Version != 1 || !s.Throttle.Stopped || s.Throttle.Limits[0].Kind != copier.LimitQuery {
+		t.Errorf("%+v", s)
+	}
+	sockets, err := os.ReadDir(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tare"))
+	if err != nil || len(sockets) != 1 || !strings.HasPrefix(sockets[0].Name(), "copy-ctl.t-") {
+		t.Errorf("%v, %v", sockets, err)
+	}
+	if got := ctl(exitFailed, "throttle", "--max-p99", "3ms"); !strings.Contains(got, "started without --max-p99") {
+		t.Error(got)
+	}
+	if got := ctl(exitFailed, "finish"); !strings.Contains(got, "does not follow its source") {
+		t.Error(got)
+	}
+	ctl(exitOK, "throttle", "--throttle-above", "10")
+	if code := <-ended; code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
+		t.Errorf("exit %d: %s%s", code, &stdout, &stderr.all)
+	}
+	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no copy runs") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/copier"
+)
+
+// CopyThrottle holds the options that tell a copy when to slow down.
+type CopyThrottle struct {
+	MaxLag            time.Duration
+	Replicas          []ControlURL
+	MaxThreadsRunning int
+	Query             string
+	Above             float64
+	Server            ControlURL // that is asked for Threads_running and Query; the source when it is not set
+	MaxP99            time.Duration
+	Gateway           GatewayURL
+	Patience          time.Duration
+}
+
+func (t *CopyThrottle) declare(s *Set) {
+	s.Duration(&t.MaxLag, "max-lag", "0", "slow down to keep the replicas of --replica less behind than this; 0: no limit")
+	declare(s, &t.Replicas, Option{
+		Name: "replica", Kind: "url", repeats: true,
+		Help: "account on a replica of either side whose lag counts: mysql://user:password@host:port; may be given for each",
+	}, parseControlURLs, formatControlURLs)
+	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "slow down to keep the source's Threads_running, which counts the copy's own, at or below this; 0: no limit")
+	s.String(&t.Query, "throttle-query", "SQL", "", "slow down to keep the one figure that this SELECT answers at or below --throttle-above")
+	declare(s, &t.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
+	s.Control(&t.Server, "throttle-server", "account on the server that is asked for Threads_running and --throttle-query; that of --from mysql://… when empty")
+	s.Duration(&t.MaxP99, "max-p99", "0", "slow down to keep the p99 of the statements of live traffic, as --gateway knows it, below this; 0: no limit")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "pages of the tare serve that live traffic goes through: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy stands still when a limit's figure cannot be had, before it fails")
+}
+
+// validate reports limits without a figure and figures without a limit.
+func (t *CopyThrottle) validate(from CopySource) []error {
+	var errs []error
+	pair := func(have, need bool, text string) {
+		if have && !need {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	pair(t.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
+	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
+	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
+	pair(t.Gateway.set(), t.MaxP99 > 0, "--gateway has no effect without --max-p99")
+	pair(t.Above != 0, t.Query != "", "--throttle-above has no effect without --throttle-query")
+	asked := t.MaxThreadsRunning > 0 || t.Query != ""
+	pair(asked && from.Tare != "", t.Server.Addr != "", "--max-threads-running and --throttle-query with --from tare://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
+	pair(t.Server.Addr != "", asked, "--throttle-server has no effect without --max-threads-running or --throttle-query")
+	return errs
+}
+
+func parseControlURLs(text string) ([]ControlURL, error) {
+	var all []ControlURL
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		u, err := parseControlURL(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+func formatControlURLs(all []ControlURL) string {
+	var lines []string
+	for _, u := range all {
+		lines = append(lines, u.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxNumber keeps what is read as a number far from where arithmetic ends.
+const maxNumber = 1e300
+
+func parseNumber(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= maxNumber) {
+		return 0, fmt.Errorf("want a number of at least 0, not %q", text)
+	}
+	return v, nil
+}
+
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// A GatewayURL is where a tare serve has its pages. It may hold a password, which is not shown.
+type GatewayURL struct{ url Secret }
+
+func (g GatewayURL) set() bool { return g.url.Reveal() != "" }
+
+// Reveal returns the URL with its password.
+func (g GatewayURL) Reveal() string { return g.url.Reveal() }
+
+// String returns the URL with the password masked.
+func (g GatewayURL) String() string {
+	if !g.set() {
+		return ""
+	}
+	u, err := url.Parse(g.url.Reveal())
+	if err != nil {
+		panic("BUG: a gateway's URL that was parsed before is none")
+	}
+	return u.Redacted()
+}
+
+func parseGatewayURL(text string) (GatewayURL, error) {
+	if text == "" {
+		return GatewayURL{}, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return GatewayURL{}, errors.New("want http://host:port or https://host:port, with user:password@ where the pages ask for it") // never repeats the value
+	}
+	return GatewayURL{NewSecret(text)}, nil
+}
+
+// Options are the limits for the copier, without the servers that are asked.
+func (t *CopyThrottle) Options() copier.ThrottleOptions {
+	return copier.ThrottleOptions{
+		MaxLag: t.MaxLag, MaxThreadsRunning: t.MaxThreadsRunning, Query: t.Query, Above: t.Above,
+		MaxP99: t.MaxP99, Gateway: t.gatewayOfP99(), Patience: t.Patience,
+	}
+}
+
+// gatewayOfP99 is empty when the gateway is for something else.
+func (t *CopyThrottle) gatewayOfP99() string {
+	if t.MaxP99 == 0 {
+		return ""
+	}
+	return t.Gateway.Reveal()
+}
