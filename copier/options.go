@@ -46,6 +46,11 @@ type Options struct {
 	// Restart forgets what an earlier run has copied and empties the target tables.
 	Restart bool
 
+	// Follow applies the source's changes once the rows are copied, until the copy is told to
+	// finish, or, with UntilCaughtUp, until the target has once had all that the source has.
+	Follow        bool
+	UntilCaughtUp bool
+
 	// Throttle slows the copy down for the sake of others.
 	Throttle ThrottleOptions
 
@@ -80,6 +85,8 @@ func (o *Options) Validate() error {
 		return errors.New("no tables to copy")
 	case o.Workers < 0 || o.Workers > 256:
 		return fmt.Errorf("%d workers: use 1 to 256", o.Workers)
+	case o.UntilCaughtUp && !o.Follow:
+		return errors.New("until the target has caught up has no meaning when changes are not followed")
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
 		return fmt.Errorf("chunks of %d bytes: use 1 KiB to 1 GiB", o.ChunkBytes)
 	}
@@ -131,13 +138,17 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventSnapshot EventKind = "snapshot" // the source's view was taken; Text says how and where
-	EventTable    EventKind = "table"    // a table is begun, or gone on with: Chunks and Rows were copied before
-	EventChunk    EventKind = "chunk"    // a chunk is in the target: its Rows and Bytes
-	EventRetry    EventKind = "retry"    // a chunk's transaction is repeated; Text says why
-	EventIndexes  EventKind = "indexes"  // the indexes that were left out are being built; Text names them
-	EventDone     EventKind = "done"     // a table is finished
-	EventThrottle EventKind = "throttle" // the copy is slowed down, stopped or let go again, to Share; Text says why
+	EventSnapshot EventKind = "snapshot"  // the source's view was taken; Text says how and where
+	EventTable    EventKind = "table"     // a table is begun, or gone on with: Chunks and Rows were copied before
+	EventChunk    EventKind = "chunk"     // a chunk is in the target: its Rows and Bytes
+	EventRetry    EventKind = "retry"     // a chunk's transaction is repeated; Text says why
+	EventIndexes  EventKind = "indexes"   // the indexes that were left out are being built; Text names them
+	EventDone     EventKind = "done"      // a table is finished
+	EventFollow   EventKind = "follow"    // the source's changes are applied from here on: Text is the position of its log
+	EventLag      EventKind = "lag"       // how far the target is behind: Lag
+	EventCaughtUp EventKind = "caught-up" // the target has what the source has; Text says so
+	EventOutrun   EventKind = "outrun"    // the source writes faster than the target takes it; Text says how fast
+	EventThrottle EventKind = "throttle"  // the copy is slowed down, stopped or let go again, to Share; Text says why
 )
 
 // An Event is something that people or programs who watch a copy want to know.
@@ -150,6 +161,8 @@ type Event struct {
 
 	Chunks       int   `json:"chunks,omitempty"`        // with table: copied before
 	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
+
+	Lag *Lag `json:"lag,omitempty"` // with lag
 
 	Share *float64 `json:"share,omitempty"` // with throttle: of full speed, now
 

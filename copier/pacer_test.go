@@ -97,13 +97,13 @@ func TestRestAfter(t *testing.T) {
 	}
 }
 
-// TestAllocs has what is asked once a row or a batch.
+// TestAllocs has what is asked once a row, a change or a batch.
 func TestAllocs(t *testing.T) {
 	full, half := pacerAt(t, 1).join(), pacerAt(t, 0.5).join()
 	half.begin()
 	th := tick.NewThrottle(tick.Process(), half.mayGoOn)
 	defer th.Close()
-	alloctest.Run(t, []alloctest.Case{
+	alloctest.Run(t, append(applyAllocs(t), []alloctest.Case{
 		{Name: "rest at full speed", Op: func() error { return full.rest(t.Context()) }},
 		{Name: "mayGoOn at half speed", Op: func() error {
 			if !half.mayGoOn() {
@@ -117,7 +117,7 @@ func TestAllocs(t *testing.T) {
 			}
 			return nil
 		}},
-	})
+	}...))
 }
 
 // TestGatewaySource asks gateways of all kinds.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // A PlannedTable is what a copy would do for one table.
@@ -32,6 +33,11 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	defer r.close()
 	if err := r.describe(ctx); err != nil {
 		return nil, err
+	}
+	if o.Follow {
+		if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), rowstream.Position{}); err != nil {
+			return nil, err
+		}
 	}
 	planned := []PlannedTable{}
 	for _, t := range r.tables {

@@ -21,6 +21,11 @@ type table struct {
 	state  *tableState // nil when nothing is known yet
 	create string      // CREATE TABLE for the target; empty when the table is there
 	later  []index     // secondary indexes that are built after the rows
+
+	// For following alone.
+	events *rowstream.Plan // for rows in events, which no SQL can filter
+	key    []int           // the source's key, as numbers of the target's columns
+	unique []uniqueKey     // of the target
 }
 
 // describe reads a table at both sides and refuses what cannot be copied well, before any
@@ -50,6 +55,11 @@ func describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", spec.source(), err)
+	}
+	if o.Follow {
+		if err := t.followable(there); err != nil {
+			return nil, err
+		}
 	}
 	if !o.KeepIndexes {
 		t.later = secondaryIndexes(there)
@@ -135,7 +145,7 @@ func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, p
 		if err := s.begin(ctx, c, t.spec, from, position, t.later); err != nil {
 			return err
 		}
-		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, indexes: t.later}
+		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, position: position, indexes: t.later}
 	}
 	for _, k := range t.state.chunks {
 		if k.copied {

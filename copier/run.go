@@ -19,6 +19,7 @@ type Report struct {
 	Tables   []TableReport `json:"tables"`
 
 	Throttle *ThrottleStatus `json:"throttle,omitempty"` // when there were limits
+	Follow   *FollowReport   `json:"follow,omitempty"`   // when changes were followed
 }
 
 // A TableReport is what was done for one table.
@@ -71,8 +72,14 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	r.enter(RunCopying)
-	if err := r.copy(ctx); err != nil {
+	if err := r.copyKept(ctx, fail); err != nil {
 		return nil, err
+	}
+	if r.o.Follow {
+		r.enter(RunFollowing)
+		if err := r.followChanges(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return r.report(), nil
 }
@@ -90,6 +97,9 @@ type run struct {
 	started time.Time
 	pacer   *pacer
 
+	follow *followState       // nil unless changes are followed
+	goOn   rowstream.Position // where that begins; zero before the first snapshot
+
 	mu      sync.Mutex
 	phase   RunPhase  // under mu
 	changed sync.Cond // the machine has got an event
@@ -100,6 +110,7 @@ type run struct {
 	before  []int
 
 	// What comes after the rows hangs in here, under mu; nil: it does not.
+	follower  *follower
 	finish    func() // ends following once the target has what the source has
 	following func() *FollowStatus
 	verifying func() *VerifyStatus
@@ -130,11 +141,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	sources := make([]*rowstream.Table, len(r.tables))
-	for i, t := range r.tables {
-		sources[i] = t.source
+	if r.o.Follow {
+		if err := r.prepareFollow(ctx); err != nil {
+			return err
+		}
 	}
-	if r.snapshot, err = r.from.Snapshot(ctx, r.o.Workers, sources); err != nil {
+	if r.snapshot, err = r.from.Snapshot(ctx, r.o.Workers, r.sources()); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
@@ -146,10 +158,22 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// sources are the tables as the source describes them.
+func (r *run) sources() []*rowstream.Table {
+	all := make([]*rowstream.Table, len(r.tables))
+	for i, t := range r.tables {
+		all[i] = t.source
+	}
+	return all
+}
+
 // describe connects to both sides and reads what they say of the tables.
 func (r *run) describe(ctx context.Context) (err error) {
 	if r.from, err = r.o.From(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
+	}
+	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
+		return errors.New("the source serves rows and no changes: --follow needs --from mysql://…")
 	}
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
@@ -270,6 +294,9 @@ func (r *run) report() *Report {
 	report := &Report{Snapshot: r.snapshot.How(), Position: r.snapshot.Position()}
 	if s := r.pacer.status(); len(s.Limits) > 0 {
 		report.Throttle = &s
+	}
+	if r.follower != nil {
+		report.Follow = r.follower.report()
 	}
 	for i, t := range r.tables {
 		tr := TableReport{

@@ -12,14 +12,16 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// StateVersion is the form of the state's tables. A newer Tare reads older forms.
-const StateVersion = 1
+// StateVersion is the form of the state's tables. A newer Tare reads older forms: in form 1
+// positions have no GTID, and there is no copy_follow.
+const StateVersion = 2
 
-// A state is what the target knows of a copy, in two tables of a schema of their own:
+// A state is what the target knows of a copy, in tables of a schema of their own:
 //
 //	copy_table  one row a target table: where its rows come from, how far it is, which
 //	            indexes are still to be built
 //	copy_chunk  one row a chunk that was cut: its key range, its rows, whether it is copied
+//	copy_follow one row a copy that follows its source: how far it has come (follow_state.go)
 //
 // A chunk is noted as copied in the transaction that writes its rows, so state and rows
 // cannot differ, whatever is killed when. Chunks may be copied in any order.
@@ -69,6 +71,7 @@ type tableState struct {
 	phase        phase
 	indexes      []index // that were left out
 	started      string
+	position     string // of the first run's snapshot
 	chunks       []chunkState
 }
 
@@ -90,8 +93,8 @@ func literal(s string) string { return string(rowstream.AppendQuoted(nil, []byte
 // transactions that are still being committed or rolled back.
 func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, keyColumns int) (t *tableState, err error) {
 	version := 0
-	_, err = c.Query(ctx, "SELECT version, source, spec, phase, indexes, started FROM "+s.tables()+spec.where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
-		t = &tableState{source: string(row[1]), spec: string(row[2]), phase: phase(row[3]), started: string(row[5])}
+	_, err = c.Query(ctx, "SELECT version, source, spec, phase, indexes, started, position FROM "+s.tables()+spec.where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
+		t = &tableState{source: string(row[1]), spec: string(row[2]), phase: phase(row[3]), started: string(row[5]), position: string(row[6])}
 		for line := range strings.Lines(string(row[4])) {
 			t.indexes = append(t.indexes, index(strings.TrimSuffix(line, "\n")))
 		}

@@ -31,6 +31,7 @@ type writer struct {
 	state    state
 	patience time.Duration // how long a lost server is waited for
 	retry    func(error)   // told of each repetition
+	follows  bool          // rows may push out others, since changes that are applied later bring them back
 
 	c      *mysqlconn.Client // nil until connected
 	insert bool              // INSERT, since the server takes no files of clients
@@ -116,6 +117,12 @@ func (w *writer) connect(ctx context.Context) error {
 	packet, err := strconv.Atoi(string(settings[1]))
 	if err != nil {
 		return fmt.Errorf("max_allowed_packet: %w", err)
+	}
+	if w.follows {
+		if err := w.readCommitted(ctx, c); err != nil {
+			_ = c.Close()
+			return err
+		}
 	}
 	w.insert = string(settings[0]) != "1"
 	w.limit = packet - 1024
@@ -203,7 +210,7 @@ func (w *writer) loadRows(ctx context.Context, t *target, read rows) (written in
 	if err != nil {
 		return 0, err
 	}
-	if res.Records != uint64(written) || res.Skipped != 0 || res.Deleted != 0 {
+	if res.Records != uint64(written) || res.Skipped != 0 || res.Deleted != 0 && !w.follows {
 		return 0, fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", errRows, written, res.Records, res.Skipped, res.Deleted)
 	}
 	return written, w.expected(ctx, t, res.Warnings)
@@ -212,7 +219,11 @@ func (w *writer) loadRows(ctx context.Context, t *target, read rows) (written in
 // insertRows sends the rows as multi-row INSERT statements.
 func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written int64, err error) {
 	list, wraps := rowstream.InsertColumns(t.columns)
-	head := "INSERT INTO " + t.spec.targetSQL() + " " + list + " VALUES "
+	head := "INSERT INTO "
+	if w.follows {
+		head = "REPLACE INTO "
+	}
+	head += t.spec.targetSQL() + " " + list + " VALUES "
 	err = read(func(b *rowstream.Batch) error {
 		for at := 0; at < len(b.Bytes); {
 			sql, next, n, err := rowstream.AppendInsert(w.text[:0], head, b, at, min(insertBytes, w.limit/4), wraps)
@@ -230,7 +241,7 @@ func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written 
 			if err != nil {
 				return err
 			}
-			if res.AffectedRows != uint64(n) {
+			if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !w.follows {
 				return fmt.Errorf("%w: %d were inserted, it counted %d", errRows, n, res.AffectedRows)
 			}
 			if err := w.expected(ctx, t, res.Warnings); err != nil {

@@ -26,6 +26,7 @@ type Client struct {
 
 	maxPacket int // bytes of the longest message to read
 	broken    bool
+	statement []byte // room of ExecBytes
 	row       mysqlwire.TextRow
 }
 
@@ -46,6 +47,20 @@ func (c *Client) Ping(ctx context.Context) error {
 // Exec executes statements and drops the rows they return. A server that refuses answers a
 // *ServerError, and the connection stays usable; after any other error it is broken.
 func (c *Client) Exec(ctx context.Context, sql string) (Result, error) { return c.Query(ctx, sql, nil) }
+
+// statementKeep is how much room for statements ExecBytes keeps.
+const statementKeep = 2 << 20
+
+// ExecBytes is Exec for a statement in the caller's own buffer, which it neither keeps nor
+// copies more than once, into room that is used again.
+func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
+	c.statement = mysqlwire.AppendQuery(c.statement[:0], sql, c.Capabilities)
+	result, err := c.command(ctx, "execute", c.statement, nil)
+	if cap(c.statement) > statementKeep {
+		c.statement = nil
+	}
+	return result, err
+}
 
 // Query is Exec with a function that is called for each row. The row's values are valid
 // until it returns; when it answers an error, the rest of the rows is dropped and Query

@@ -1,0 +1,330 @@
+package copier
+
+import (
+	"hash/maphash"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// The applier turns a batch of changes into statements for one or several writers. It touches
+// no server and no clock, and so can be read and tested as a list of changes and the
+// statements that they become (testdata/apply). Per change it does not allocate once its
+// buffers are warm.
+//
+// Why the statements leave the source's rows in the target, whatever was there before:
+//
+//   - A table's changes are applied from a position at or before that of each of its chunks,
+//     in order. The last one that has a key in one of its images decides what is there of the
+//     key: REPLACE with the after image, or DELETE of the before image's key.
+//   - A REPLACE also removes rows that share a unique value with the new one. No such row is
+//     of the source's present state unless a later change brings it: at the moment of the
+//     change the source held the new row, and so no other with that value.
+//   - A key that no change has is in the target as it was read, and no REPLACE removes it, for
+//     the same reason.
+//
+// So a batch may be applied again, and so may all batches since an older position.
+//
+// An update that leaves the key's bytes alone is a REPLACE; any other is a DELETE of the old
+// key and a REPLACE: the server, not Tare, knows that 'a' and 'A' may be one key.
+//
+// Tables are independent, since those with foreign keys or triggers are refused: the
+// statements of a transaction may be sorted by table. Within a table the order stays, but for
+// a table with no unique key besides its own and with a key whose equality is that of its
+// bytes (RowSQL.ExactKey). There
+// each key is on its own: the last image of a key in a batch stands for all before it, and
+// keys may be spread over writers.
+type applier struct {
+	tables  []applyTable
+	writers int
+	scripts []script // of writer w for table t at w*len(tables)+t
+
+	before, after mysqlwire.TextRow // the images of the present change, as views
+	wide          bool              // the after image is too long to share a statement
+
+	// The keys of the present batch's loose tables, as a hash table with open addressing.
+	keys  []keyEntry
+	slots []int32 // number of the entry + 1
+	bytes []byte  // of the keys
+	seed  maphash.Seed
+}
+
+// An applyTable is how a table's changes become statements.
+type applyTable struct {
+	sql   *rowstream.RowSQL
+	loose bool // the last image of a key counts, and keys may be spread
+}
+
+// A keyEntry is what has become of a key within a batch.
+type keyEntry struct {
+	hash     uint64
+	table    int32
+	from, to int32 // its bytes
+	image    int   // offset of the last image, which for a deleted key is the one before
+	deleted  bool
+}
+
+// A script is what one writer does for one table in one batch.
+type script struct {
+	text       []byte
+	statements []statement
+	open       bool // the last statement takes more rows
+}
+
+// A statement is a part of a script's text.
+type statement struct {
+	from, to int
+	rows     int
+	kind     stmtKind
+}
+
+// A stmtKind is what a statement does.
+type stmtKind uint8
+
+const (
+	replaceRows stmtKind = iota
+	deleteRows
+)
+
+const (
+	// applyBytes is about how long a statement gets.
+	applyBytes = 512 << 10
+
+	// applyKeys is how many keys a DELETE has at most: servers that are given many more give
+	// up on the index and read the whole table.
+	applyKeys = 250
+
+	// scriptKeep is how much room for text is kept from one batch to the next, a script.
+	scriptKeep = 2 << 20
+)
+
+// newApplier spreads changes over so many writers.
+func newApplier(tables []applyTable, writers int) *applier {
+	a := &applier{tables: tables, seed: maphash.MakeSeed()}
+	a.spread(writers)
+	return a
+}
+
+// spread changes the number of writers for the batches to come.
+func (a *applier) spread(writers int) {
+	if writers == a.writers {
+		return
+	}
+	a.writers = writers
+	a.scripts = make([]script, writers*len(a.tables))
+}
+
+// script is what a writer does for a table.
+func (a *applier) script(writer, table int) *script { return &a.scripts[writer*len(a.tables)+table] }
+
+// empty reports whether a writer has nothing to do.
+func (a *applier) empty(writer int) bool {
+	for t := range a.tables {
+		if len(a.script(writer, t).statements) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reset forgets the batch before.
+func (a *applier) reset() {
+	for i := range a.scripts {
+		s := &a.scripts[i]
+		s.text, s.statements, s.open = s.text[:0], s.statements[:0], false
+		if cap(s.text) > scriptKeep {
+			s.text = nil
+		}
+	}
+	a.keys, a.bytes = a.keys[:0], a.bytes[:0]
+	clear(a.slots)
+}
+
+// plan writes the statements of a batch.
+func (a *applier) plan(b *rowstream.ChangeBatch) error {
+	a.reset()
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		rows := &b.Tables[c.Table]
+		if c.Before >= 0 {
+			if _, err := rows.Row(c.Before, &a.before); err != nil {
+				return err
+			}
+		}
+		if c.After >= 0 {
+			if err := a.readAfter(rows, c.After); err != nil {
+				return err
+			}
+		}
+		if a.tables[c.Table].loose {
+			a.note(c)
+		} else {
+			a.strict(c)
+		}
+	}
+	if err := a.spell(b); err != nil {
+		return err
+	}
+	for w := range a.writers {
+		for t := range a.tables {
+			a.end(a.script(w, t), t)
+		}
+	}
+	return nil
+}
+
+// readAfter reads an image to be written.
+func (a *applier) readAfter(rows *rowstream.Batch, at int) error {
+	next, err := rows.Row(at, &a.after)
+	a.wide = next-at > applyBytes/4
+	return err
+}
+
+// strict appends a change in its order.
+func (a *applier) strict(c *rowstream.Change) {
+	t := int(c.Table)
+	s := a.script(t%a.writers, t)
+	sql := a.tables[t].sql
+	if c.Before >= 0 && (c.After < 0 || !a.sameKey(sql)) {
+		a.appendKey(s, t, a.before)
+	}
+	if c.After >= 0 {
+		a.appendRow(s, t, a.after)
+	}
+}
+
+// sameKey reports whether both images have the same key, byte for byte.
+func (a *applier) sameKey(sql *rowstream.RowSQL) bool {
+	from := len(a.bytes)
+	a.bytes = sql.AppendKeyBytes(a.bytes, a.before)
+	middle := len(a.bytes)
+	a.bytes = sql.AppendKeyBytes(a.bytes, a.after)
+	same := string(a.bytes[from:middle]) == string(a.bytes[middle:])
+	a.bytes = a.bytes[:from]
+	return same
+}
+
+// note keeps what a change makes of its keys.
+func (a *applier) note(c *rowstream.Change) {
+	if c.Before >= 0 { // an update of the same row finds the same entry again
+		e := a.entry(c.Table, a.before)
+		e.deleted, e.image = true, c.Before
+	}
+	if c.After >= 0 {
+		e := a.entry(c.Table, a.after)
+		e.deleted, e.image = false, c.After
+	}
+}
+
+// entry finds a key, or makes it known.
+func (a *applier) entry(table int32, row mysqlwire.TextRow) *keyEntry {
+	if 2*len(a.keys) >= len(a.slots) {
+		a.rehash()
+	}
+	from := len(a.bytes)
+	a.bytes = a.tables[table].sql.AppendKeyBytes(a.bytes, row)
+	key := a.bytes[from:]
+	hash := maphash.Bytes(a.seed, key) + uint64(table)*0x9e3779b97f4a7c15
+	mask := uint64(len(a.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		n := a.slots[at]
+		if n == 0 {
+			a.keys = append(a.keys, keyEntry{hash: hash, table: table, from: int32(from), to: int32(len(a.bytes))})
+			a.slots[at] = int32(len(a.keys))
+			return &a.keys[len(a.keys)-1]
+		}
+		if e := &a.keys[n-1]; e.hash == hash && e.table == table && string(a.bytes[e.from:e.to]) == string(key) {
+			a.bytes = a.bytes[:from]
+			return e
+		}
+	}
+}
+
+// rehash doubles the room for keys.
+func (a *applier) rehash() {
+	a.slots = make([]int32, max(1024, 2*len(a.slots)))
+	mask := uint64(len(a.slots) - 1)
+	for i := range a.keys {
+		at := a.keys[i].hash & mask
+		for a.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		a.slots[at] = int32(i + 1)
+	}
+}
+
+// spell writes what became of the keys: first those that are gone, then those that are there.
+func (a *applier) spell(b *rowstream.ChangeBatch) error {
+	for _, deleted := range [...]bool{true, false} {
+		for i := range a.keys {
+			e := &a.keys[i]
+			if e.deleted != deleted {
+				continue
+			}
+			t := int(e.table)
+			if err := a.readAfter(&b.Tables[t], e.image); err != nil {
+				return err
+			}
+			s := a.script(int(rowstream.ShardKey(a.bytes[e.from:e.to]))%a.writers, t)
+			if deleted {
+				a.appendKey(s, t, a.after)
+			} else {
+				a.appendRow(s, t, a.after)
+			}
+		}
+	}
+	return nil
+}
+
+// appendRow appends a row to the open REPLACE, or to a new one.
+func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
+	first := a.begin(s, t, replaceRows)
+	s.text = a.tables[t].sql.AppendRow(s.text, row, first)
+	s.grown()
+}
+
+// appendKey appends a row's key to the open DELETE, or to a new one.
+func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
+	first := a.begin(s, t, deleteRows)
+	s.text = a.tables[t].sql.AppendKey(s.text, row, first)
+	s.grown()
+}
+
+// begin opens a statement unless the open one is of the kind and has room.
+func (a *applier) begin(s *script, t int, kind stmtKind) (first bool) {
+	if s.open {
+		last := &s.statements[len(s.statements)-1]
+		if last.kind == kind && last.to-last.from < applyBytes && !(kind == replaceRows && a.wide) && (kind == replaceRows || last.rows < applyKeys) {
+			return false
+		}
+		a.end(s, t)
+	}
+	s.statements = append(s.statements, statement{from: len(s.text), kind: kind})
+	s.open = true
+	if kind == deleteRows {
+		s.text = a.tables[t].sql.AppendDeleteHead(s.text)
+	} else {
+		s.text = a.tables[t].sql.AppendReplaceHead(s.text)
+	}
+	return true
+}
+
+// end closes the open statement.
+func (a *applier) end(s *script, t int) {
+	if !s.open {
+		return
+	}
+	last := &s.statements[len(s.statements)-1]
+	if last.kind == deleteRows {
+		s.text = a.tables[t].sql.AppendDeleteTail(s.text)
+	}
+	last.to = len(s.text)
+	s.open = false
+}
+
+// grown notes that the open statement has a row more.
+func (s *script) grown() {
+	last := &s.statements[len(s.statements)-1]
+	last.rows++
+	last.to = len(s.text)
+}

@@ -1,0 +1,179 @@
+package copier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// changeBatch builds batches for tests.
+type changeBatch struct{ rowstream.ChangeBatch }
+
+// add appends a change; a nil image is none.
+func (b *changeBatch) add(table int, before, after mysqlwire.TextRow) {
+	c := rowstream.Change{Table: int32(table), Before: -1, After: -1, Kind: rowstream.Update}
+	rows := &b.Tables[table]
+	if before != nil {
+		c.Before = len(rows.Bytes)
+		rows.AppendRow(before)
+	} else {
+		c.Kind = rowstream.Insert
+	}
+	if after != nil {
+		c.After = len(rows.Bytes)
+		rows.AppendRow(after)
+	} else {
+		c.Kind = rowstream.Delete
+	}
+	b.Changes = append(b.Changes, c)
+}
+
+// image reads "1 two NULL" as a row, "-" as none.
+func image(text string) mysqlwire.TextRow {
+	text = strings.TrimSpace(text)
+	if text == "-" {
+		return nil
+	}
+	var row mysqlwire.TextRow
+	for _, v := range strings.Fields(text) {
+		if v == "NULL" {
+			row = append(row, nil)
+		} else {
+			row = append(row, []byte(v))
+		}
+	}
+	return row
+}
+
+// column reads "id int" or "name varchar(10):utf8mb4_general_ci".
+func column(text string) rowstream.Column {
+	name, full, _ := strings.Cut(text, " ")
+	full, collation, _ := strings.Cut(full, ":")
+	c := rowstream.Column{Name: name, FullType: full, Collation: collation}
+	c.Type, _, _ = strings.Cut(full, "(")
+	c.Charset, _, _ = strings.Cut(collation, "_")
+	return c
+}
+
+// TestApply plays testdata/apply: changes, and the statements that each writer is given.
+func TestApply(t *testing.T) {
+	var a *applier
+	var names []string
+	var columns []int
+	datadriven.RunTest(t, "testdata/apply", func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "tables":
+			writers := 1
+			if d.HasArg("writers") {
+				d.ScanArgs(t, "writers", &writers)
+			}
+			var tables []applyTable
+			names, columns = nil, nil
+			for line := range strings.Lines(d.Input) {
+				name, list, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				list, keys, _ := strings.Cut(list, "; key ")
+				keys, unique, _ := strings.Cut(keys, "; ")
+				var cols []rowstream.Column
+				var key []int
+				for text := range strings.SplitSeq(list, ", ") {
+					cols = append(cols, column(text))
+				}
+				for k := range strings.SplitSeq(keys, ", ") {
+					for i := range cols {
+						if cols[i].Name == k {
+							key = append(key, i)
+						}
+					}
+				}
+				sql, err := rowstream.NewRowSQL(name, cols, key)
+				if err != nil {
+					return err.Error()
+				}
+				tables = append(tables, applyTable{sql: sql, loose: sql.ExactKey() && unique == ""})
+				names, columns = append(names, name), append(columns, len(cols))
+			}
+			a = newApplier(tables, writers)
+			return ""
+		case "apply":
+			var b changeBatch
+			b.Tables = make([]rowstream.Batch, len(names))
+			for i, n := range columns {
+				b.Tables[i].Reset(n)
+			}
+			for line := range strings.Lines(d.Input) {
+				name, images, _ := strings.Cut(line, ": ")
+				before, after, _ := strings.Cut(images, "->")
+				for i := range names {
+					if names[i] == name {
+						b.add(i, image(before), image(after))
+					}
+				}
+			}
+			if err := a.plan(&b.ChangeBatch); err != nil {
+				return err.Error()
+			}
+			return a.transcript()
+		}
+		return "unknown command " + d.Cmd
+	})
+}
+
+// transcript is what each writer does.
+func (a *applier) transcript() string {
+	var out strings.Builder
+	for w := range a.writers {
+		for t := range a.tables {
+			s := a.script(w, t)
+			for _, st := range s.statements {
+				if a.writers > 1 {
+					fmt.Fprintf(&out, "%d: ", w)
+				}
+				fmt.Fprintf(&out, "%s\n", s.text[st.from:st.to])
+			}
+		}
+	}
+	return out.String()
+}
+
+// applyAllocs are batches that become statements.
+func applyAllocs(t *testing.T) (cases []alloctest.Case) {
+	t.Helper()
+	columns := []rowstream.Column{column("id int"), column("k int"), column("c char(120):utf8mb4_general_ci"), column("e enum('a','b'):utf8mb4_general_ci")}
+	sql, err := rowstream.NewRowSQL("t", columns, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b changeBatch
+	b.Tables = make([]rowstream.Batch, 1)
+	b.Tables[0].Reset(len(columns))
+	for i := range 30 {
+		row := image(fmt.Sprint(i, " 7 ", strings.Repeat("text'", 20), " 1"))
+		switch i % 3 {
+		case 0:
+			b.add(0, nil, row)
+		case 1:
+			b.add(0, row, row)
+		case 2:
+			b.add(0, row, nil)
+		}
+	}
+	for _, loose := range []bool{false, true} {
+		a := newApplier([]applyTable{{sql: sql, loose: loose}}, 2)
+		cases = append(cases, alloctest.Case{Name: fmt.Sprintf("30 changes as statements, loose %v", loose), Op: func() error {
+			if err := a.plan(&b.ChangeBatch); err != nil {
+				return err
+			}
+			if a.empty(0) {
+				return errRows
+			}
+			return nil
+		}})
+	}
+	return cases
+}

@@ -1,0 +1,416 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A follower keeps the target tables current after their rows are copied: it reads the source's
+// changes from the oldest position that rows were read at, and applies them in order. One
+// goroutine reads a batch and turns it into statements while another has the one before
+// written; a third looks how far behind the target is.
+//
+// While it catches up, several writers are at work, and the target is no state that the source
+// ever had. Once it has caught up there is one writer, and what others see in the target is a
+// moment of the source between two transactions, except within a transaction that is larger
+// than a batch.
+type follower struct {
+	o       *Options
+	source  rowstream.Follower
+	options rowstream.FollowOptions
+	tables  []applyTable
+	targets []*target
+	state   *followState
+	writers []*writer
+	now     func() time.Time
+
+	stop     chan struct{} // closed when it is to end at the next boundary
+	stopOnce sync.Once
+
+	mu       sync.Mutex
+	applied  rowstream.Position
+	boundary bool // the last batch ended where a transaction ends
+	commit   time.Time
+	changes  int64
+	lag      Lag // at the last look
+	caughtUp bool
+	finish   bool          // it is to end as soon as nothing is behind
+	ended    error         // why it has ended
+	moved    chan struct{} // closed and made anew when one of the above changes
+
+	noted  rowstream.Position // in the target; of the goroutine that applies
+	flush  time.Time          // when it was noted
+	begun  time.Time
+	start  rowstream.Position
+	counts [rowstream.Delete + 1]int64 // by kind; of the goroutine that applies
+}
+
+// slots is how many batches are under way: one is read, one is applied.
+const slots = 2
+
+// lookPause is how often the lag is looked at, and notePause how often the position is noted
+// when nothing happens to the tables.
+const (
+	lookPause = 500 * time.Millisecond
+	notePause = time.Second
+)
+
+// A slot is a batch under way.
+type slot struct {
+	batch   rowstream.ChangeBatch
+	applier *applier
+}
+
+// errEnded says that a follower has stopped for no error.
+var errEnded = errors.New("following has ended")
+
+// newFollower is for tables that are copied. It goes on from p.
+func newFollower(o *Options, source rowstream.Follower, tables []*table, state *followState, p rowstream.Position) (*follower, error) {
+	f := &follower{
+		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience},
+		stop: make(chan struct{}), moved: make(chan struct{}), applied: p, noted: p, start: p,
+	}
+	for _, t := range tables {
+		sql, err := rowstream.NewRowSQL(t.spec.targetSQL(), t.target.columns, t.key)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.spec.target(), err)
+		}
+		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.unique) == 1})
+		f.targets = append(f.targets, &t.target)
+		f.options.Tables = append(f.options.Tables, t.source)
+		f.options.Plans = append(f.options.Plans, t.events)
+	}
+	for range o.Workers {
+		f.writers = append(f.writers, &writer{
+			cfg: o.To, state: state.state, patience: o.Patience, follows: true,
+			retry: func(err error) { o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
+		})
+	}
+	return f, nil
+}
+
+// Applied is a position of the source's log before which everything is in the target.
+func (f *follower) Applied() rowstream.Position {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied
+}
+
+// WaitFor waits until everything before p is in the target.
+func (f *follower) WaitFor(ctx context.Context, p rowstream.Position) error {
+	return f.await(ctx, func() bool { return f.applied.Compare(p) >= 0 })
+}
+
+// WaitCaughtUp waits until the target has caught up for the first time.
+func (f *follower) WaitCaughtUp(ctx context.Context) error {
+	return f.await(ctx, func() bool { return f.caughtUp })
+}
+
+// await waits until done, which is called with the lock held.
+func (f *follower) await(ctx context.Context, done func() bool) error {
+	for {
+		f.mu.Lock()
+		ok, moved, ended := done(), f.moved, f.ended
+		f.mu.Unlock()
+		switch {
+		case ok:
+			return nil
+		case ended != nil:
+			return ended
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Finish makes it end as soon as nothing is behind.
+func (f *follower) Finish() { f.change(func() { f.finish = true }) }
+
+// change changes what others wait for.
+func (f *follower) change(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// end makes it stop at the next boundary.
+func (f *follower) end() { f.stopOnce.Do(func() { close(f.stop) }) }
+
+// run follows until it is told to end or ctx is done.
+func (f *follower) run(ctx context.Context) (err error) {
+	defer func() {
+		f.change(func() {
+			if f.ended = err; err == nil {
+				f.ended = errEnded
+			}
+		})
+		for _, w := range f.writers {
+			w.close()
+		}
+	}()
+	f.begun = f.now()
+	if err := f.note(ctx); err != nil {
+		return err
+	}
+	changes, err := f.source.Follow(ctx, f.options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = changes.Close() }() // what it read is applied or read again
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	full, empty := make(chan *slot, slots), make(chan *slot, slots)
+	for range slots {
+		empty <- &slot{applier: newApplier(f.tables, len(f.writers))}
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel(nil)
+	others.Go(func() {
+		if err := f.read(ctx, changes, empty, full); err != nil {
+			cancel(err)
+		}
+	})
+	others.Go(func() {
+		if err := f.watch(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	return f.applyAll(ctx, full, empty)
+}
+
+// read reads batches and turns them into statements.
+func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-chan *slot, full chan<- *slot) error {
+	for {
+		var s *slot
+		select {
+		case s = <-empty:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := changes.Next(ctx, &s.batch); err != nil {
+			return err
+		}
+		s.applier.spread(f.spread())
+		if err := s.applier.plan(&s.batch); err != nil {
+			return err
+		}
+		full <- s
+	}
+}
+
+// spread is how many writers the next batch is for.
+func (f *follower) spread() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.caughtUp {
+		return 1
+	}
+	return len(f.writers)
+}
+
+// applyAll applies batches until it is told to end.
+func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<- *slot) error {
+	stop := f.stop
+	f.boundary = true
+	for {
+		select {
+		case <-stop:
+			if f.boundary {
+				return f.note(ctx)
+			}
+			stop = nil // after the transaction that is under way
+			continue
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case s := <-full:
+			if err := f.apply(ctx, s); err != nil {
+				return err
+			}
+			empty <- s
+		}
+		if stop == nil {
+			stop = f.stop
+		}
+	}
+}
+
+// apply applies a batch. Where several writers have a part of it, the first one's transaction
+// notes the position before the batch, since the others may be killed before they are done;
+// alone, it notes the position after it.
+func (f *follower) apply(ctx context.Context, s *slot) error {
+	b := &s.batch
+	var busy []int
+	for w := range s.applier.writers {
+		if !s.applier.empty(w) {
+			busy = append(busy, w)
+		}
+	}
+	switch {
+	case len(busy) == 0:
+	case len(busy) == 1:
+		if err := f.writers[0].applyBatch(ctx, f, s.applier, busy[0], &b.Upto); err != nil {
+			return err
+		}
+		f.noted, f.flush = b.Upto, f.now()
+	default:
+		if err := f.applyParts(ctx, s.applier, busy); err != nil {
+			return err
+		}
+	}
+	for i := range b.Changes {
+		f.counts[b.Changes[i].Kind]++
+	}
+	f.change(func() {
+		f.applied, f.boundary, f.changes = b.Upto, b.Boundary || len(b.Changes) == 0 && f.boundary, f.changes+int64(len(b.Changes))
+		if !b.Commit.IsZero() {
+			f.commit = b.Commit
+		}
+	})
+	if len(busy) == 0 && f.noted != f.applied && f.now().Sub(f.flush) >= notePause {
+		return f.note(ctx)
+	}
+	return nil
+}
+
+// applyParts has each writer write its part, all at once.
+func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	before := f.applied
+	var all sync.WaitGroup
+	for i, w := range busy {
+		all.Go(func() {
+			var note *rowstream.Position
+			if i == 0 {
+				note = &before
+			}
+			if err := f.writers[w].applyBatch(ctx, f, a, w, note); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	f.noted, f.flush = before, f.now()
+	return nil
+}
+
+// note notes the position in a transaction of its own.
+func (f *follower) note(ctx context.Context) error {
+	w := f.writers[0]
+	err := w.again(ctx, func() error { return f.state.note(ctx, w.c, f.applied) })
+	if err == nil {
+		f.noted, f.flush = f.applied, f.now()
+	}
+	return err
+}
+
+// watch looks at the lag again and again, and says when the target has caught up, when it is
+// outrun, and when nothing is left to wait for.
+func (f *follower) watch(ctx context.Context) error {
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	var p chase
+	var goal rowstream.Position // the log's end at the look before
+	for looks := 0; ; looks++ {
+		end, err := f.source.NowPosition(ctx)
+		if err == nil {
+			err = f.look(ctx, &p, end, goal, looks)
+			goal = end
+		}
+		if err != nil && ctx.Err() == nil && !f.lost(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// lost reports whether an error of the source may pass: the goroutine that reads the changes
+// knows how long it is patient.
+func (f *follower) lost(err error) bool {
+	var refused *mysqlconn.ServerError
+	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
+}
+
+// look takes a look at the lag, with the log's end now and half a second ago.
+func (f *follower) look(ctx context.Context, p *chase, end, goal rowstream.Position, looks int) error {
+	f.mu.Lock()
+	applied, commit, changes, finish, first := f.applied, f.commit, f.changes, f.finish, !f.caughtUp
+	f.mu.Unlock()
+	behind, err := f.source.LogBytes(ctx, applied, end)
+	if err != nil {
+		return err
+	}
+	done, err := f.source.LogBytes(ctx, f.start, applied)
+	if err != nil {
+		return err
+	}
+	p.note(look{at: f.now(), behind: behind, applied: done, changes: changes})
+	now := applied.Compare(end) >= 0 || !goal.IsZero() && applied.Compare(goal) >= 0
+	if now && first {
+		f.change(func() { f.caughtUp = true })
+		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", changes, applied)})
+	}
+	lag := Lag{Bytes: max(0, behind), Position: applied.String(), Changes: changes, PerSecond: p.perSecond(), CaughtUp: !first || now}
+	if applied.Compare(end) < 0 {
+		since := commit
+		if since.IsZero() {
+			since = f.begun
+		}
+		lag.Seconds = max(0, f.now().Sub(since).Seconds())
+	}
+	f.change(func() { f.lag = lag })
+	if looks%2 == 1 || now && first {
+		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
+	}
+	if text := p.outrun(); text != "" {
+		f.o.Observe(Event{Kind: EventOutrun, Text: text})
+	}
+	if now && (finish || f.o.UntilCaughtUp) {
+		f.end()
+	}
+	return nil
+}
+
+// A FollowReport is what following has done in this run.
+type FollowReport struct {
+	From     string `json:"from"`     // position of the source's log
+	Position string `json:"position"` // everything before it is in the target
+	Inserts  int64  `json:"inserts"`  // changes of rows that were applied, after filters
+	Updates  int64  `json:"updates"`
+	Deletes  int64  `json:"deletes"`
+	CaughtUp bool   `json:"caught_up"`
+}
+
+func (f *follower) report() *FollowReport {
+	return &FollowReport{
+		From: f.start.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,
+		Inserts: f.counts[rowstream.Insert], Updates: f.counts[rowstream.Update], Deletes: f.counts[rowstream.Delete],
+	}
+}
+
+// status is what it tells of itself while it is at work.
+func (f *follower) status() *FollowStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp}
+}

@@ -1,0 +1,251 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// followable says what keeps a table from being followed, and makes the plan for its events.
+// there is the target's table.
+func (t *table) followable(there *rowstream.Table) error {
+	match, err := predicate(t.source, t.spec.Where)
+	if err != nil {
+		return err
+	}
+	t.events = t.plan
+	if match != nil {
+		events := rowstream.Plan{Match: match}
+		if t.plan != nil {
+			events.Where, events.Output = t.plan.Where, t.plan.Output
+		}
+		t.events = &events
+	}
+	if t.events != nil {
+		if _, err := rowstream.NewFilter(t.events, len(t.source.Columns)); err != nil {
+			return fmt.Errorf("the condition %q of %s cannot be followed: %w", t.spec.Where, t.spec.source(), err)
+		}
+	}
+	key, err := t.findKey()
+	if err != nil {
+		return err
+	}
+	if len(there.References) > 0 {
+		return fmt.Errorf("the target's %s has or is referred to by foreign keys (%s), which would act on rows as they are replaced: drop them there while the copy follows",
+			t.spec.target(), strings.Join(there.References, ", "))
+	}
+	t.key, t.unique = key, uniqueKeys(there.Create)
+	return t.sameUnique()
+}
+
+// findKey is the source's key as numbers of the target's columns.
+func (t *table) findKey() ([]int, error) {
+	var key []int
+	for _, k := range t.source.Key {
+		at := k
+		if t.plan != nil && t.plan.Output != nil {
+			at = slices.IndexFunc(t.plan.Output, func(o rowstream.Output) bool { return o.Column == k && o.From == rowstream.ColumnValue })
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("column %s of %s is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
+				t.source.Columns[k].Name, t.spec.source())
+		}
+		key = append(key, at)
+	}
+	return key, nil
+}
+
+// sameUnique refuses a target whose unique keys are not the source's: one that the source has
+// not would push out rows that belong there, and without the source's key a change would not
+// find its row.
+func (t *table) sameUnique() error {
+	rename := make(map[string]string) // the source's names to the target's
+	for i := range t.source.Columns {
+		rename[t.source.Columns[i].Name] = t.source.Columns[i].Name
+	}
+	for _, c := range t.spec.Columns {
+		for name := range rename {
+			if strings.EqualFold(name, c.From) {
+				rename[name] = c.To
+			}
+		}
+	}
+	source := uniqueKeys(t.source.Create)
+	for i := range source {
+		for j := range source[i] {
+			if to, ok := rename[source[i][j].column]; ok {
+				source[i][j].column = to
+			}
+		}
+	}
+	for _, u := range t.unique {
+		if !slices.ContainsFunc(source, u.equal) {
+			return fmt.Errorf("the target's %s has a unique key %v, which the source has not: changes that are applied could push out rows that belong there; drop it, or add it to the source",
+				t.spec.target(), u)
+		}
+	}
+	var own uniqueKey
+	for _, k := range t.key {
+		own = append(own, keyPart{column: t.target.columns[k].Name})
+	}
+	if !slices.ContainsFunc(t.unique, own.equal) {
+		return fmt.Errorf("the target's %s has no unique key %v, by which the source tells its rows apart: add it, so that changes find their rows", t.spec.target(), own)
+	}
+	return nil
+}
+
+// A uniqueKey is the columns of a unique index.
+type uniqueKey []keyPart
+
+// A keyPart is a column of an index, or what of it is in there: a prefix, an expression.
+type keyPart struct{ column, rest string }
+
+func (u uniqueKey) String() string {
+	names := make([]string, len(u))
+	for i, p := range u {
+		names[i] = p.column + p.rest
+	}
+	return "(" + strings.Join(names, ", ") + ")"
+}
+
+func (u uniqueKey) equal(v uniqueKey) bool {
+	return slices.EqualFunc(u, v, func(p, q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
+}
+
+// uniqueLine is a line of SHOW CREATE TABLE that defines a unique index.
+var (
+	uniqueLine = regexp.MustCompile("^  (?:PRIMARY KEY|UNIQUE KEY `(?:[^`]|``)+`) \\((.*)\\)[^)]*,?$")
+	uniquePart = regexp.MustCompile("^`((?:[^`]|``)+)`([^,]*)(?:,|$)")
+)
+
+// uniqueKeys reads the unique indexes, the primary key among them, out of the text of SHOW
+// CREATE TABLE.
+func uniqueKeys(create string) []uniqueKey {
+	var all []uniqueKey
+	for line := range strings.Lines(create) {
+		m := uniqueLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		var u uniqueKey
+		for rest := m[1]; rest != ""; {
+			p := uniquePart.FindStringSubmatch(rest)
+			if p == nil { // an expression: it is the same when its text is
+				u = append(u, keyPart{rest: rest})
+				break
+			}
+			u = append(u, keyPart{column: strings.ReplaceAll(p[1], "``", "`"), rest: p[2]})
+			rest = rest[len(p[0]):]
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// oldest is the position at or before which all rows were read: of the tables' first runs, and
+// of this run's snapshot.
+func (r *run) oldest() (rowstream.Position, error) {
+	var oldest rowstream.Position
+	for _, t := range r.tables {
+		if t.state == nil {
+			continue
+		}
+		p, err := rowstream.ParsePosition(t.state.position)
+		if err == nil && p.IsZero() {
+			err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, and begin anew with --restart")
+		}
+		if err != nil {
+			return p, fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)
+		}
+		if oldest.IsZero() || p.Compare(oldest) < 0 {
+			oldest = p
+		}
+	}
+	return oldest, nil
+}
+
+// prepareFollow refuses, before any row moves, what cannot be followed. It answers where to
+// go on: zero when nothing was copied before.
+func (r *run) prepareFollow(ctx context.Context) (err error) {
+	if err := r.state.createFollow(ctx, r.to); err != nil {
+		return err
+	}
+	r.follow = r.state.followed(r.from.Addr(), r.o.Tables)
+	if r.o.Restart {
+		if err := r.follow.forget(ctx, r.to); err != nil {
+			return err
+		}
+	}
+	if r.goOn, err = r.follow.position(ctx, r.to); err != nil {
+		return err
+	}
+	if r.goOn.IsZero() {
+		if r.goOn, err = r.oldest(); err != nil {
+			return err
+		}
+	}
+	return r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), r.goOn)
+}
+
+// followChanges follows the source once all rows are copied.
+func (r *run) followChanges(ctx context.Context) error {
+	_ = r.snapshot.Close() // its transactions read only, and hold up the source's cleaning
+	if r.goOn.IsZero() {
+		var err error
+		if r.goOn, err = r.oldest(); err != nil {
+			return err
+		}
+	}
+	f, err := newFollower(r.o, r.from.(rowstream.Follower), r.tables, r.follow, r.goOn)
+	if err != nil {
+		return err
+	}
+	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
+	r.mu.Lock()
+	r.follower, r.finish, r.following = f, f.Finish, f.status
+	r.mu.Unlock()
+	return f.run(ctx)
+}
+
+// retentionPause is how often it is looked, while rows are copied, whether the source still has
+// the log from where following will begin.
+const retentionPause = time.Minute
+
+// copyKept is copy, which fails as soon as what comes after it would not be possible.
+func (r *run) copyKept(ctx context.Context, fail func(error)) error {
+	if !r.o.Follow {
+		return r.copy(ctx)
+	}
+	from, err := r.oldest()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() {
+		ticker := time.NewTicker(retentionPause)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			err := r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), from)
+			if stopped := new(rowstream.StopError); errors.As(err, &stopped) {
+				fail(err)
+				return
+			}
+		}
+	})
+	return r.copy(ctx)
+}

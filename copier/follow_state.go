@@ -1,0 +1,97 @@
+package copier
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A followState is the row of copy_follow that says how far a copy has followed its source:
+// all changes before the position are in the target, and, when several writers were at work,
+// some after it. Changes are applied again from there, which leaves the same rows.
+type followState struct {
+	state
+	id      string // of the source and the target tables together
+	source  string
+	targets string // their names, a line each
+}
+
+func (s state) follows() string { return rowstream.Ident(s.schema) + ".copy_follow" }
+
+// createFollow makes the table if it is missing.
+func (s state) createFollow(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.follows()+` (
+  id       varbinary(64) NOT NULL COMMENT 'of source and target tables',
+  version  int NOT NULL COMMENT 'form of this row',
+  source   blob NOT NULL COMMENT 'address of the server that is followed',
+  targets  longblob NOT NULL COMMENT 'target tables, a line each',
+  position blob NOT NULL COMMENT 'of its binary log: all before it is in the target',
+  noted    datetime(6) NOT NULL,
+  PRIMARY KEY (id)
+) ENGINE=InnoDB COMMENT='how far tare copy --follow has come'`)
+	if err != nil {
+		return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
+	}
+	return nil
+}
+
+// followed is the state of following these tables together.
+func (s state) followed(source string, tables []TableSpec) *followState {
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = tables[i].target()
+	}
+	slices.Sort(names)
+	f := &followState{state: s, source: source, targets: strings.Join(names, "\n")}
+	sum := sha256.Sum256([]byte(source + "\n" + f.targets))
+	f.id = hex.EncodeToString(sum[:16])
+	return f
+}
+
+func (f *followState) where() string { return " WHERE id = " + literal(f.id) }
+
+// position is where following goes on: zero when it has not begun. It waits for a
+// transaction that is still being committed or rolled back.
+func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rowstream.Position, err error) {
+	version := 0
+	_, err = c.Query(ctx, "SELECT version, position FROM "+f.follows()+f.where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
+		var err1, err2 error
+		version, err1 = strconv.Atoi(string(row[0]))
+		p, err2 = rowstream.ParsePosition(string(row[1]))
+		return errors.Join(err1, err2)
+	})
+	if err == nil && version > StateVersion {
+		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read from schema %s of the target how far the copy has followed: %w", f.schema, err)
+	}
+	return p, nil
+}
+
+// note says, within the transaction that wrote the changes, that all before p is in the target.
+func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
+	_, err := c.Exec(ctx, "REPLACE INTO "+f.follows()+" (id, version, source, targets, position, noted) VALUES ("+
+		literal(f.id)+", "+strconv.Itoa(StateVersion)+", "+literal(f.source)+", "+literal(f.targets)+", "+literal(p.String())+", UTC_TIMESTAMP(6))")
+	if err != nil {
+		return fmt.Errorf("note in schema %s of the target how far the copy has followed: %w", f.schema, err)
+	}
+	return nil
+}
+
+// forget drops what is known.
+func (f *followState) forget(ctx context.Context, c *mysqlconn.Client) error {
+	if _, err := c.Exec(ctx, "DELETE FROM "+f.follows()+f.where()); err != nil {
+		return fmt.Errorf("forget in schema %s of the target how far the copy had followed: %w", f.schema, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package copier
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Lag is how far the target is behind the source.
+type Lag struct {
+	Seconds   float64 `json:"seconds"`  // since the last applied transaction was committed; 0 at the log's end
+	Bytes     int64   `json:"bytes"`    // of the source's log that are not applied
+	Position  string  `json:"position"` // of the source's log: all before it is applied
+	Changes   int64   `json:"changes"`  // of rows, that this run has applied
+	PerSecond float64 `json:"changes_per_second"`
+	CaughtUp  bool    `json:"caught_up"` // once: since then transactions are kept whole
+}
+
+// outrunWindow is how long a source must have been faster than the target before it is said
+// that the copy will not catch up. Bursts are shorter.
+const outrunWindow = 30 * time.Second
+
+// A chase tells from looks at the lag whether the target catches up. It keeps looks for one
+// window; time comes in as a value.
+type chase struct {
+	looks []look
+	told  time.Time // when it was last said that the source is faster
+}
+
+// A look is what is known at one moment.
+type look struct {
+	at      time.Time
+	behind  int64 // bytes of the log that are not applied
+	applied int64 // bytes of the log that are, in all
+	changes int64 // of rows that are applied, in all
+}
+
+// note takes a look.
+func (p *chase) note(l look) {
+	p.looks = append(p.looks, l)
+	drop := 0
+	for drop < len(p.looks)-2 && l.at.Sub(p.looks[drop+1].at) >= outrunWindow {
+		drop++
+	}
+	p.looks = append(p.looks[:0], p.looks[drop:]...)
+}
+
+// perSecond is how many changes were applied a second within the window.
+func (p *chase) perSecond() float64 {
+	first, last := p.looks[0], p.looks[len(p.looks)-1]
+	if seconds := last.at.Sub(first.at).Seconds(); seconds > 0 {
+		return float64(last.changes-first.changes) / seconds
+	}
+	return 0
+}
+
+// outrun says that the source writes faster than the target can take, when that was so for a
+// window, and says it again after ten windows; otherwise it is empty.
+func (p *chase) outrun() string {
+	first, last := p.looks[0], p.looks[len(p.looks)-1]
+	window := last.at.Sub(first.at)
+	if window < outrunWindow || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
+		return ""
+	}
+	applied := last.applied - first.applied
+	written := applied + last.behind - first.behind
+	if last.behind < outrunBytes || written <= applied {
+		return ""
+	}
+	p.told = last.at
+	rate := func(n int64) float64 { return float64(n) / 1e6 / window.Seconds() }
+	return fmt.Sprintf("it will not catch up: over %.0f s the source wrote %.2f MB/s of binary log and the target applied %.2f MB/s, so the lag grows; "+
+		"write less to the source, use more --workers while it catches up, or give the target faster disks", window.Seconds(), rate(written), rate(applied))
+}
+
+// outrunBytes is a lag that is nothing to speak of: it is there whenever somebody writes.
+const outrunBytes = 16 << 20
+
+// eta is how long catching up takes at the present rates; 0 when that cannot be said.
+func (p *chase) eta() time.Duration {
+	first, last := p.looks[0], p.looks[len(p.looks)-1]
+	gained := first.behind - last.behind
+	if gained <= 0 {
+		return 0
+	}
+	return time.Duration(float64(last.at.Sub(first.at)) * float64(last.behind) / float64(gained)).Round(time.Second)
+}

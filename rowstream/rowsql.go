@@ -1,0 +1,202 @@
+package rowstream
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A RowSQL spells rows of one table as REPLACE and DELETE statements. Both may be done twice:
+// REPLACE makes the row be there in exactly this form, DELETE makes its key be gone. It holds
+// no state of a statement and is safe for concurrent use.
+type RowSQL struct {
+	replaceHead string
+	deleteHead  string
+	wraps       []Wrap
+	key         []keySQL
+	exact       bool
+}
+
+// A keySQL spells the values of one key column so that they compare to it by its own rules.
+type keySQL struct {
+	column int
+	how    keyForm
+	intro  string // before the quote: _binary, or the column's character set
+	hex    string // before the quote of a literal in hexadecimal digits
+	equal  string // before the value, when the key has several columns
+}
+
+// A keyForm is how a key value is spelled.
+type keyForm uint8
+
+const (
+	keyText   keyForm = iota // in quotes, in the column's character set
+	keyNumber                // bare
+	keyBits                  // bytes, as the number they are
+)
+
+// NewRowSQL is for a table of the name as SQL wants it, with the columns of its rows and, as
+// numbers in them, those of its key. The rows are as ReadExpr gives them.
+func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
+	list, wraps := InsertColumns(columns)
+	s := &RowSQL{
+		replaceHead: "REPLACE INTO " + table + " " + list + " VALUES ",
+		deleteHead:  "DELETE FROM " + table + " WHERE ",
+		wraps:       wraps, exact: true,
+	}
+	for i, n := range key {
+		c := &columns[n]
+		if !c.keyable() {
+			return nil, fmt.Errorf("column %s is of the type %s, which no key can have here", c.Name, c.FullType)
+		}
+		k := keySQL{column: n, intro: "_binary'", hex: "x'"}
+		switch c.kind() {
+		case kindInteger, kindNumber, kindFloat:
+			k.how = keyNumber
+		case kindBit:
+			k.how = keyBits
+		case kindText:
+			k.hex = "_" + c.Charset + " x'"
+			k.intro = k.hex
+			if asciiBytes(c.Charset) {
+				k.intro = "_" + c.Charset + "'"
+			}
+		case kindName:
+			k.intro, k.hex = "_latin1'", "_latin1 x'"
+		}
+		if len(key) > 1 {
+			k.equal = []string{"(", " AND "}[min(i, 1)] + Ident(c.Name) + "="
+		}
+		s.exact = s.exact && c.exactKey()
+		s.key = append(s.key, k)
+	}
+	switch len(key) {
+	case 0:
+		return nil, fmt.Errorf("table %s has no key among its columns", table)
+	case 1:
+		s.deleteHead += Ident(columns[key[0]].Name) + " IN ("
+	}
+	return s, nil
+}
+
+// exactKey reports whether two values of the column are equal to the server if, and only if,
+// they have the same bytes in rows of ReadExpr.
+func (c *Column) exactKey() bool {
+	switch c.kind() {
+	case kindInteger, kindTemporal, kindBinary, kindBit, kindName:
+		return true
+	case kindNumber:
+		return c.Type != "double" // which has a 0 and a -0
+	case kindText:
+		return strings.HasSuffix(c.Collation, "_nopad_bin") || c.Collation == "utf8mb4_0900_bin"
+	}
+	return false
+}
+
+// asciiBytes reports whether printable ASCII is spelled by the same bytes in a character set.
+func asciiBytes(charset string) bool {
+	switch charset {
+	case "utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "latin2", "latin5", "latin7", "greek", "hebrew", "cp1250", "cp1251", "cp1256", "cp1257", "koi8r":
+		return true
+	}
+	return false
+}
+
+// ExactKey reports whether rows have the same key if, and only if, the bytes of their key
+// values are the same. It is false for text under a collation that ignores case, accents or
+// spaces at the end, and for floats.
+func (s *RowSQL) ExactKey() bool { return s.exact }
+
+// AppendReplaceHead begins a REPLACE statement. Rows of AppendRow follow.
+func (s *RowSQL) AppendReplaceHead(dst []byte) []byte { return append(dst, s.replaceHead...) }
+
+// AppendRow appends a row to a REPLACE statement, after a comma unless it is the first. It
+// does not allocate when dst has room.
+func (s *RowSQL) AppendRow(dst []byte, row mysqlwire.TextRow, first bool) []byte {
+	if !first {
+		dst = append(dst, ',')
+	}
+	for i, v := range row {
+		dst = append(dst, "(,"[min(i, 1)])
+		dst = appendWrapped(dst, v, s.wraps, i)
+	}
+	return append(dst, ')')
+}
+
+// AppendDeleteHead begins a DELETE statement. Keys of AppendKey and an AppendDeleteTail follow.
+func (s *RowSQL) AppendDeleteHead(dst []byte) []byte { return append(dst, s.deleteHead...) }
+
+// AppendKey appends the key of a row to a DELETE statement, set apart from the one before
+// unless it is the first. It does not allocate when dst has room.
+//
+// A key of one column goes into an IN list. One of several is spelled out, since not every
+// server finds the rows of (a, b) IN ((1, 2), …) by the key.
+func (s *RowSQL) AppendKey(dst []byte, row mysqlwire.TextRow, first bool) []byte {
+	if len(s.key) == 1 {
+		if !first {
+			dst = append(dst, ',')
+		}
+		return s.key[0].appendValue(dst, row[s.key[0].column])
+	}
+	if !first {
+		dst = append(dst, " OR "...)
+	}
+	for i := range s.key {
+		k := &s.key[i]
+		dst = append(dst, k.equal...)
+		dst = k.appendValue(dst, row[k.column])
+	}
+	return append(dst, ')')
+}
+
+// AppendDeleteTail ends a DELETE statement.
+func (s *RowSQL) AppendDeleteTail(dst []byte) []byte {
+	if len(s.key) == 1 {
+		dst = append(dst, ')')
+	}
+	return dst
+}
+
+// AppendKeyBytes appends the key's values, each with its length: the same bytes for the same
+// key when ExactKey. It does not allocate when dst has room.
+func (s *RowSQL) AppendKeyBytes(dst []byte, row mysqlwire.TextRow) []byte {
+	for i := range s.key {
+		dst = mysqlwire.AppendLenencString(dst, row[s.key[i].column])
+	}
+	return dst
+}
+
+func (k *keySQL) appendValue(dst, v []byte) []byte {
+	switch {
+	case k.how == keyNumber && numberText(v):
+		return append(dst, v...)
+	case k.how == keyBits && len(v) <= 8:
+		n := uint64(0)
+		for _, b := range v {
+			n = n<<8 | uint64(b)
+		}
+		return strconv.AppendUint(dst, n, 10)
+	case k.intro != k.hex && plainLiteral(v):
+		dst = append(dst, k.intro...)
+		dst = append(dst, v...)
+		return append(dst, '\'')
+	}
+	const digits = "0123456789abcdef"
+	dst = append(dst, k.hex...)
+	for _, b := range v {
+		dst = append(dst, digits[b>>4], digits[b&15])
+	}
+	return append(dst, '\'')
+}
+
+// numberText reports whether v may stand bare in a statement.
+func numberText(v []byte) bool {
+	for _, b := range v {
+		if (b < '0' || b > '9') && b != '-' && b != '+' && b != '.' && b != 'e' && b != 'E' {
+			return false
+		}
+	}
+	return len(v) > 0
+}
