@@ -1,0 +1,175 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Measure is what rows are ordered by.
+type Measure string
+
+// The measures, by their names on the command line.
+const (
+	ByLoad   Measure = "load"
+	ByCalls  Measure = "calls"
+	ByMean   Measure = "mean"
+	ByP99    Measure = "p99"
+	ByErrors Measure = "errors"
+	ByRows   Measure = "rows"
+)
+
+// Measures are all of them, in the order of the table's columns.
+func Measures() []Measure { return []Measure{ByLoad, ByCalls, ByMean, ByP99, ByErrors, ByRows} }
+
+// asked is the measure as /api/v1/statements names it.
+func (m Measure) asked() string {
+	switch m {
+	case ByCalls, ByMean, ByP99, ByErrors:
+		return string(m)
+	case ByRows:
+		return "rows_sent"
+	}
+	return "seconds"
+}
+
+// A Frame is what is shown of a gateway at one moment.
+type Frame struct {
+	At       time.Time
+	Live     Live
+	Over     time.Duration // the time that the rates are over, at most
+	Since    time.Time     // when the counters began
+	Average  bool          // there is no earlier reading: the rates are over all the time since then
+	Source   string        // as /api/v1/statements says
+	Matching int           // rows that the filter leaves
+	Rows     []Line
+}
+
+// A Line is one statement of a frame.
+type Line struct {
+	Key
+	Text string
+	// Rates over the window.
+	Load, Calls, Errors, RowRate float64
+	Mean, P99                    time.Duration
+	Known                        bool // false: first seen by this reading, with calls of before it
+	Total                        Counts
+	First, Last                  time.Time
+}
+
+// value is what a line is ordered by.
+func (l *Line) value(by Measure) float64 {
+	switch by {
+	case ByLoad:
+		return l.Load
+	case ByCalls:
+		return l.Calls
+	case ByMean:
+		return float64(l.Mean)
+	case ByP99:
+		return float64(l.P99)
+	case ByErrors:
+		return l.Errors
+	case ByRows:
+		return l.RowRate
+	}
+	panic("BUG: top: no measure " + string(by))
+}
+
+// Sort orders the rows by a measure, the most first.
+func (f *Frame) Sort(by Measure, ascending bool) {
+	slices.SortStableFunc(f.Rows, func(a, b Line) int {
+		x, y := a.value(by), b.value(by)
+		if ascending {
+			x, y = y, x
+		}
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Total.Seconds, a.Total.Seconds), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.User, b.User))
+	})
+}
+
+// maxReadings bounds what a History keeps; older ones are left out evenly.
+const maxReadings = 128
+
+// A History keeps the readings of the window, to tell what has happened within it.
+type History struct {
+	readings []past
+}
+
+// A past reading is its counters alone.
+type past struct {
+	at    time.Time
+	since time.Time // when its counters began
+	rows  map[Key]Counts
+}
+
+// Frame answers what has happened over the window that ends with r, and keeps r.
+func (h *History) Frame(r *Reading, window time.Duration) *Frame {
+	s := &r.Statements
+	if n := len(h.readings); n > 0 && !h.readings[n-1].since.Equal(s.From) {
+		h.readings = nil // another process answers, or its counters began anew
+	}
+	// The oldest reading is kept as the one that the window begins with.
+	for len(h.readings) > 1 && r.At.Sub(h.readings[1].at) >= window {
+		h.readings = h.readings[1:]
+	}
+	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(s.Statements))}
+	f.Over = r.At.Sub(s.From)
+	if !f.Average {
+		f.Over = r.At.Sub(h.readings[0].at)
+	}
+	for i := range s.Statements {
+		f.Rows = append(f.Rows, h.line(&s.Statements[i], r.At, s.From))
+	}
+	h.keep(r)
+	return f
+}
+
+// line is what a row has done since the oldest reading that tells of it.
+func (h *History) line(row *Row, now, since time.Time) Line {
+	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Known: true, P99: micros(row.P99)}
+	var before Counts
+	at := since
+	if len(h.readings) > 0 {
+		l.Known = false
+		for i := range h.readings {
+			p := &h.readings[i]
+			if c, ok := p.rows[row.Key]; ok {
+				before, at, l.Known = c, p.at, true
+				break
+			}
+			if row.First.After(p.at) {
+				at, l.Known = p.at, true // it had no calls then
+				break
+			}
+		}
+	}
+	seconds := now.Sub(at).Seconds()
+	if !l.Known || seconds <= 0 || row.Calls < before.Calls {
+		l.Known = false
+		return l
+	}
+	calls := row.Calls - before.Calls
+	l.Calls = float64(calls) / seconds
+	l.Load = max(0, row.Seconds-before.Seconds) / seconds
+	l.Errors = float64(row.Errors-min(before.Errors, row.Errors)) / seconds
+	rows := row.RowsSent + row.RowsAffected
+	l.RowRate = float64(rows-min(before.RowsSent+before.RowsAffected, rows)) / seconds
+	if calls > 0 {
+		l.Mean = time.Duration(max(0, row.Seconds-before.Seconds) / float64(calls) * float64(time.Second))
+	}
+	return l
+}
+
+func (h *History) keep(r *Reading) {
+	if n := len(h.readings); n >= maxReadings {
+		h.readings = slices.Delete(h.readings, n/2, n/2+1)
+	}
+	p := past{at: r.At, since: r.Statements.From, rows: make(map[Key]Counts, len(r.Statements.Statements))}
+	for i := range r.Statements.Statements {
+		row := &r.Statements.Statements[i]
+		p.rows[row.Key] = row.Counts
+	}
+	h.readings = append(h.readings, p)
+}
+
+func micros(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }

@@ -1,0 +1,69 @@
+package top
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// plain is a frame as text for where there is no terminal.
+func plain(o ModelOptions, f *Frame) string {
+	m := NewModel(o)
+	m.Resize(1<<20, len(f.Rows)+headLines+footLines)
+	m.Show(f)
+	var b strings.Builder
+	for _, line := range m.head() {
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	b.WriteString(strings.TrimRight(m.tableHead(), " ") + "\n")
+	for i := range f.Rows {
+		b.WriteString(strings.TrimRight("  "+m.row(&f.Rows[i]), " ") + "\n")
+	}
+	return b.String()
+}
+
+// frameJSON is a frame as --json prints it.
+type frameJSON struct {
+	At       time.Time   `json:"at"`
+	Seconds  float64     `json:"seconds"`
+	Source   string      `json:"source"`
+	Since    time.Time   `json:"since"`
+	Live     Live        `json:"live"`
+	Matching int         `json:"matching"`
+	Rows     []*lineJSON `json:"statements"`
+}
+
+// lineJSON is a statement. Without an earlier reading that tells of it, it has no rates.
+type lineJSON struct {
+	Key
+	Text   string   `json:"text"`
+	Load   *float64 `json:"load,omitempty"`
+	Calls  *float64 `json:"calls_per_second,omitempty"`
+	Errors *float64 `json:"errors_per_second,omitempty"`
+	Rows   *float64 `json:"rows_per_second,omitempty"`
+	Mean   *float64 `json:"mean_us,omitempty"`
+	P99    float64  `json:"p99_us"`
+	Total  Counts   `json:"total"`
+}
+
+// writeJSON prints a frame as one line.
+func writeJSON(w io.Writer, f *Frame) error {
+	out := frameJSON{At: f.At, Seconds: f.Over.Seconds(), Source: f.Source, Since: f.Since, Live: f.Live, Matching: f.Matching, Rows: make([]*lineJSON, 0, len(f.Rows))}
+	for i := range f.Rows {
+		l := &f.Rows[i]
+		j := &lineJSON{Key: l.Key, Text: l.Text, P99: float64(l.P99) / 1e3, Total: l.Total}
+		if l.Known {
+			mean := float64(l.Mean) / 1e3
+			j.Load, j.Calls, j.Errors, j.Rows, j.Mean = &l.Load, &l.Calls, &l.Errors, &l.RowRate, &mean
+		}
+		out.Rows = append(out.Rows, j)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&out); err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	return nil
+}

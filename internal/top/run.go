@@ -1,0 +1,185 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// rowsAsked is how many statements are read: the first of the chosen measure since the counters
+// began, which is more than a screen has.
+const rowsAsked = 200
+
+// Options say what `tare top` does.
+type Options struct {
+	Client *Client
+	Model  ModelOptions
+	Once   bool // print one table and end
+	JSON   bool // print each frame as a line of JSON
+	Limit  int  // rows that Once and JSON print
+
+	In     *os.File  // the terminal's keys; nil for none
+	Stdout io.Writer // frames
+}
+
+// Run shows frames until the context is done or the user quits.
+func Run(ctx context.Context, o Options) error {
+	if o.Once {
+		r, err := o.Client.Read(ctx, Ask{By: o.Model.By, Filter: o.Model.Filter, Limit: o.Limit, Over: o.Model.Window})
+		if err != nil {
+			return err
+		}
+		return o.print(windowFrame(r))
+	}
+	if o.JSON || o.In == nil {
+		return o.stream(ctx)
+	}
+	return o.live(ctx)
+}
+
+// windowFrame is the frame of a reading that covers the window by itself.
+func windowFrame(r *Reading) *Frame {
+	var h History
+	f := h.Frame(r, 0)
+	f.Average = r.Statements.Source == "counters"
+	return f
+}
+
+// stream prints a frame at each tick until the context is done.
+func (o *Options) stream(ctx context.Context) error {
+	var h History
+	every := time.NewTicker(o.Model.Every)
+	defer every.Stop()
+	for {
+		r, err := o.Client.Read(ctx, Ask{By: o.Model.By, Filter: o.Model.Filter, Limit: rowsAsked})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := o.print(h.Frame(r, o.Model.Window)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
+
+func (o *Options) print(f *Frame) error {
+	f.Sort(o.Model.By, false)
+	f.Rows = f.Rows[:min(len(f.Rows), o.Limit)]
+	var err error
+	if o.JSON {
+		err = writeJSON(o.Stdout, f)
+	} else {
+		_, err = io.WriteString(o.Stdout, plain(o.Model, f))
+	}
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// live shows the table on a terminal.
+func (o *Options) live(ctx context.Context) error {
+	s := &shell{ctx: ctx, client: o.Client, every: o.Model.Every, model: NewModel(o.Model)}
+	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(o.In), tea.WithOutput(o.Stdout), tea.WithoutSignalHandler()).Run()
+	if err == nil || ctx.Err() != nil || errors.Is(err, tea.ErrProgramKilled) {
+		return nil
+	}
+	return fmt.Errorf("show the table: %w", err)
+}
+
+// A shell ties a Model to a terminal, a clock and a gateway.
+type shell struct {
+	ctx     context.Context //nolint:containedctx // of the readings, which bubbletea runs
+	client  *Client
+	every   time.Duration
+	model   *Model
+	history History
+	reading bool // one is under way
+	again   bool // another is wanted behind it
+}
+
+// The messages of a shell: a reading has ended, the next one is due.
+type (
+	readMsg struct {
+		r   *Reading
+		err error
+	}
+	dueMsg struct{}
+)
+
+// Init implements tea.Model.
+func (s *shell) Init() tea.Cmd { return tea.Batch(s.read(), s.wait()) }
+
+func (s *shell) wait() tea.Cmd {
+	return tea.Tick(s.every, func(time.Time) tea.Msg { return dueMsg{} })
+}
+
+// read reads the gateway, one reading at a time.
+func (s *shell) read() tea.Cmd {
+	if s.reading {
+		s.again = true
+		return nil
+	}
+	s.reading, s.again = true, false
+	ask := Ask{Limit: rowsAsked}
+	ask.By, ask.Filter = s.model.Asked()
+	return func() tea.Msg {
+		r, err := s.client.Read(s.ctx, ask)
+		return readMsg{r, err}
+	}
+}
+
+// Update implements tea.Model.
+func (s *shell) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.model.Resize(msg.Width, msg.Height)
+	case dueMsg:
+		if s.model.Paused() {
+			return s, s.wait()
+		}
+		return s, tea.Batch(s.read(), s.wait())
+	case readMsg:
+		s.reading = false
+		if msg.err != nil {
+			s.model.Fail(msg.err)
+		} else {
+			s.model.Show(s.history.Frame(msg.r, s.model.Window()))
+		}
+		if s.again {
+			return s, s.read()
+		}
+	case tea.KeyMsg:
+		return s, s.key(msg)
+	}
+	return s, nil
+}
+
+func (s *shell) key(msg tea.KeyMsg) tea.Cmd {
+	if s.model.Typing() && (msg.Type == tea.KeyRunes || msg.Type == tea.KeySpace) && !msg.Alt {
+		s.model.Type(string(msg.Runes))
+		return nil
+	}
+	switch s.model.Key(msg.String()) {
+	case Quit:
+		return tea.Quit
+	case Refresh:
+		return s.read()
+	}
+	return nil
+}
+
+// View implements tea.Model.
+func (s *shell) View() string { return s.model.View() }

@@ -1,0 +1,140 @@
+package top
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// printable makes control characters, which a statement may hold and a terminal would obey, blanks.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// cells is how many columns a character takes at most: beyond Latin, Greek and Cyrillic many take
+// two, and a line that is cut too early is better than one that wraps.
+func cells(r rune) int {
+	if r < 0x1100 || r >= 0x2010 && r <= 0x27ff {
+		return 1
+	}
+	return 2
+}
+
+// cut shortens a line to width columns; what is cut ends in "…".
+func cut(line string, width int) string {
+	at := 0
+	for i, r := range line {
+		w := cells(r)
+		if at+w > width-1 && (at+w > width || i+utf8.RuneLen(r) < len(line)) {
+			return line[:i] + "…"
+		}
+		at += w
+	}
+	return line
+}
+
+// fit is a value of exactly width columns.
+func fit(text string, width int) string {
+	text = cut(printable(text), width)
+	n := 0
+	for _, r := range text {
+		n += cells(r)
+	}
+	return text + strings.Repeat(" ", max(0, width-n))
+}
+
+// wrap breaks a text into lines of at most width columns, at blanks where there are some.
+func wrap(text string, width int) []string {
+	var lines []string
+	for text != "" {
+		at, blank, n := 0, 0, 0
+		for i, r := range text {
+			if n += cells(r); n > width && i > 0 {
+				break
+			}
+			if at = i + utf8.RuneLen(r); r == ' ' {
+				blank = at
+			}
+		}
+		if at < len(text) && blank > 0 {
+			at = blank
+		}
+		lines = append(lines, strings.TrimRight(text[:at], " "))
+		text = text[at:]
+	}
+	return lines
+}
+
+// duration is d with three digits and a unit.
+func duration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0"
+	case d < time.Microsecond:
+		return strconv.Itoa(int(d)) + " ns"
+	case d < time.Millisecond:
+		return digits(float64(d)/float64(time.Microsecond)) + " µs"
+	case d < time.Second:
+		return digits(float64(d)/float64(time.Millisecond)) + " ms"
+	}
+	return digits(d.Seconds()) + " s"
+}
+
+// span is a time for people: 45s, 5m, 1h30m.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	d = d.Round(time.Second)
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
+}
+
+// rate is a number with three digits, or whole in groups of three.
+func rate(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 999.5:
+		return digits(v)
+	}
+	whole := strconv.FormatFloat(v, 'f', 0, 64)
+	var b strings.Builder
+	for i, d := range []byte(whole) {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(d)
+	}
+	return b.String()
+}
+
+func digits(v float64) string {
+	switch {
+	case v < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+func perSecond(n uint64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}

@@ -1,0 +1,248 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// headLines and footLines are the lines of the screen that are not rows of the table.
+const (
+	headLines = 5
+	footLines = 1
+)
+
+// wide is from how many columns on the table also has digests and rows.
+const wide = 110
+
+// room is how many rows of the table are seen.
+func (m *Model) room() int { return max(1, m.height-headLines-footLines) }
+
+// View is the screen: as many lines as it has, none longer than it is wide.
+func (m *Model) View() string {
+	var lines []string
+	switch {
+	case m.shows == showHelp:
+		lines = m.text(helpLines(), "esc back  q back")
+	case m.shows == showStatement:
+		lines = m.statement()
+	default:
+		lines = m.table()
+	}
+	for i := range lines {
+		lines[i] = cut(lines[i], m.width)
+	}
+	return strings.Join(lines[:min(len(lines), m.height)], "\n")
+}
+
+func (m *Model) table() []string {
+	lines := m.head()
+	if m.frame != nil {
+		lines = append(lines, m.tableHead())
+		for i := m.first; i < min(m.first+m.room(), len(m.frame.Rows)); i++ {
+			mark := "  "
+			if i == m.cursor {
+				mark = "> "
+			}
+			lines = append(lines, mark+m.row(&m.frame.Rows[i]))
+		}
+	}
+	for len(lines) < m.height-footLines {
+		lines = append(lines, "")
+	}
+	lines = lines[:max(0, min(len(lines), m.height-footLines))]
+	return append(lines, m.foot())
+}
+
+// head is what is said of all statements.
+func (m *Model) head() []string {
+	f := m.frame
+	if f == nil {
+		what := "asking " + m.host + " …"
+		if m.failure != nil {
+			what = "no answer: " + oneLine(m.failure)
+		}
+		return []string{"tare top   " + m.host, what, "", ""}
+	}
+	title := fmt.Sprintf("tare top   %s   %s", m.host, f.At.Local().Format("15:04:05"))
+	if m.paused {
+		title += "   PAUSED"
+	}
+	if m.failure != nil {
+		title += "   no answer: " + oneLine(m.failure)
+	}
+	l := f.Live
+	return []string{
+		title,
+		fmt.Sprintf("%s statements/s   p50 %s   p99 %s   p99.9 %s   %s errors/s   %d connections", rate(l.PerSecond),
+			duration(micros(l.P50)), duration(micros(l.P99)), duration(micros(l.P999)), rate(perSecond(l.Errors, l.Seconds)), l.Connections),
+		m.scope(),
+		"",
+	}
+}
+
+// scope says what the rows are of.
+func (m *Model) scope() string {
+	f := m.frame
+	over := "over the last " + span(f.Over)
+	if f.Average {
+		over = "since " + f.Since.Local().Format("15:04:05")
+	}
+	text := fmt.Sprintf("%d of %d statements, %s; p99 since %s", len(f.Rows), f.Matching, over, f.Since.Local().Format("2006-01-02 15:04"))
+	if f.Source != "counters" {
+		text = fmt.Sprintf("%d of %d statements, %s", len(f.Rows), f.Matching, over)
+	}
+	if m.filter != "" {
+		text += "; filter: " + printable(m.filter)
+	}
+	return text
+}
+
+// A column is one of the table's.
+type column struct {
+	by    Measure // "" for one that cannot be ordered by
+	name  string
+	width int
+	wide  bool // left out on a narrow screen
+	value func(*Line) string
+}
+
+var columns = []column{
+	{ByLoad, "LOAD", 7, false, func(l *Line) string { return rate(l.Load) }},
+	{ByCalls, "CALLS/S", 9, false, func(l *Line) string { return rate(l.Calls) }},
+	{ByMean, "MEAN", 9, false, func(l *Line) string { return duration(l.Mean) }},
+	{ByP99, "P99", 9, false, func(l *Line) string { return duration(l.P99) }},
+	{ByErrors, "ERRS/S", 8, false, func(l *Line) string { return rate(l.Errors) }},
+	{ByRows, "ROWS/S", 9, true, func(l *Line) string { return rate(l.RowRate) }},
+}
+
+// shown says whether a column has its place on the screen.
+func (m *Model) shown(c *column) bool { return !c.wide || m.width >= wide || c.by == m.by }
+
+func (m *Model) tableHead() string {
+	var b strings.Builder
+	b.WriteString("  ")
+	for i := range columns {
+		c := &columns[i]
+		if !m.shown(c) {
+			continue
+		}
+		name := c.name
+		if c.by == m.by {
+			name = map[bool]string{false: "▼", true: "▲"}[m.up] + name
+		}
+		fmt.Fprintf(&b, "%*s ", c.width-1, name)
+	}
+	if m.width >= wide {
+		b.WriteString(" DIGEST    SCHEMA      USER      ")
+	}
+	b.WriteString(" STATEMENT")
+	return b.String()
+}
+
+func (m *Model) row(l *Line) string {
+	var b strings.Builder
+	for i := range columns {
+		c := &columns[i]
+		if !m.shown(c) {
+			continue
+		}
+		value := "–"
+		if l.Known || c.by == ByP99 {
+			value = c.value(l)
+		}
+		fmt.Fprintf(&b, "%*s ", c.width-1, value)
+	}
+	if m.width >= wide {
+		fmt.Fprintf(&b, " %-8.8s  %s  %s", l.Digest, fit(l.Schema, 10), fit(l.User, 10))
+	}
+	return b.String() + " " + l.title()
+}
+
+// title is the statement on one line.
+func (l *Line) title() string {
+	switch {
+	case l.Text != "":
+		return printable(l.Text)
+	case l.Digest == "":
+		return "(no digest)"
+	}
+	return l.Digest
+}
+
+func (m *Model) foot() string {
+	if m.typing {
+		return "filter: " + printable(m.typed) + "▏  enter apply  esc cancel  ctrl+u clear"
+	}
+	return "q quit  s/S sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
+}
+
+// statement is the chosen statement, whole.
+func (m *Model) statement() []string {
+	i := slices.IndexFunc(m.frame.Rows, func(l Line) bool { return l.Key == m.chosen })
+	if i < 0 {
+		return m.text([]string{"The statement " + m.chosen.Digest + " is not among those that are read any more."}, "esc back")
+	}
+	l := &m.frame.Rows[i]
+	lines := []string{"digest    " + printable(l.Digest)}
+	for _, part := range [][2]string{{"schema", l.Schema}, {"user", l.User}, {"backend", l.Backend}} {
+		if part[1] != "" {
+			lines = append(lines, fmt.Sprintf("%-9s %s", part[0], printable(part[1])))
+		}
+	}
+	when := func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+	lines = append(lines,
+		"first     "+when(l.First), "last      "+when(l.Last), "",
+		fmt.Sprintf("%-22s %s statements running on average, %s calls/s, %s a call", m.overText(), rate(l.Load), rate(l.Calls), duration(l.Mean)),
+		fmt.Sprintf("%-22s %s errors/s, %s rows/s", "", rate(l.Errors), rate(l.RowRate)),
+		fmt.Sprintf("%-22s %d calls, %d errors, %d rows sent, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
+		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(l.P99)),
+		"")
+	text := l.Text
+	if text == "" {
+		text = "(its text is not shown to this account)"
+	}
+	return m.text(append(lines, wrap(printable(text), m.width)...), "esc back  up/down scroll  space pause")
+}
+
+func (m *Model) overText() string {
+	if m.frame.Average {
+		return "since " + m.frame.Since.Local().Format("15:04:05")
+	}
+	return "last " + span(m.frame.Over)
+}
+
+// text is lines that can be scrolled.
+func (m *Model) text(lines []string, foot string) []string {
+	room := max(1, m.height-footLines)
+	m.scroll = max(0, min(m.scroll, len(lines)-room))
+	lines = lines[m.scroll:min(m.scroll+room, len(lines))]
+	lines = slices.Clone(lines)
+	for len(lines) < m.height-footLines {
+		lines = append(lines, "")
+	}
+	return append(lines[:max(0, m.height-footLines)], foot)
+}
+
+func helpLines() []string {
+	return []string{
+		"tare top: which statements a gateway is busy with",
+		"",
+		"LOAD     time of calls in each second: how many ran at once, on average",
+		"CALLS/S  calls that ended in each second, over the time shown above the table",
+		"MEAN     time of a call in that time",
+		"P99      99 of 100 calls took at most this, since the counters began",
+		"ERRS/S   calls that failed; ROWS/S  rows sent and changed",
+		"",
+		"up down  j k  page keys    choose a statement; enter shows it whole",
+		"s S  left right            sort by the next or the previous column; r reverses",
+		"/                          filter: words of the statement, or schema=, user=,",
+		"                           backend=, digest= and a value; a leading - excludes",
+		"+ -                        longer or shorter time",
+		"space                      pause and go on",
+		"q  esc                     quit",
+	}
+}
+
+func oneLine(err error) string { return printable(strings.Join(strings.Fields(err.Error()), " ")) }
