@@ -39,6 +39,8 @@ type Live struct {
 	P50        float64 `json:"p50_us"` // microseconds, within 1/16
 	P99        float64 `json:"p99_us"`
 	P999       float64 `json:"p999_us"`
+
+	Connections int `json:"connections"` // clients that are connected now
 }
 
 func newLive(now time.Time) *live { return &live{base: now} }

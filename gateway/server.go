@@ -254,7 +254,11 @@ func (s *Server) sessionEnded(ses *session, err error) {
 }
 
 // Live is what the last 10 seconds were like.
-func (s *Server) Live() Live { return s.live.read(time.Now()) }
+func (s *Server) Live() Live {
+	l := s.live.read(time.Now())
+	l.Connections = s.Sessions()
+	return l
+}
 
 // Sessions is how many clients are connected.
 func (s *Server) Sessions() int {

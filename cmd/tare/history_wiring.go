@@ -151,8 +151,15 @@ func (h *historyService) observed() (*history.Table, map[string]string) {
 
 // routes are the pages of the history.
 func (h *historyService) routes() ([]web.Route, error) {
-	if h == nil || h.archive == nil {
+	if h == nil {
 		return nil, nil
+	}
+	statements := web.Route{
+		Pattern: "GET /api/v1/statements", Path: "/api/v1/statements?by=seconds&limit=20", What: "statements that took the most time",
+		Handler: history.NewStatementsHandler(history.StatementsOptions{Ranker: h.table, Counters: h.table, Log: h.log}),
+	}
+	if h.archive == nil {
+		return []web.Route{statements}, nil
 	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		QueryBytes: int64(h.cfg.QueryBytes),
@@ -164,6 +171,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
 	return []web.Route{
+		statements,
 		{Pattern: "/api/v1/", Handler: api},
 		{
 			Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(h.gateway),

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"syscall"
 	"testing"
@@ -28,6 +31,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
+			"pages": pages,
 		},
 	})
 }
@@ -47,6 +51,28 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if want := args[0]; fmt.Sprint(code) != want {
 		ts.Fatalf("tare exits with %d, want %s", code, want)
 	}
+}
+
+// pages serves two files as the live figures and the statements of a gateway, to the account
+// dba with the password "weight", and puts its address into URL: pages live.json statements.json.
+func pages(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: pages live.json statements.json")
+	}
+	mux := http.NewServeMux()
+	for i, path := range []string{"/api/v1/live", "/api/v1/statements"} {
+		text := ts.ReadFile(args[i])
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user != "dba" || password != "weight" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			_, _ = io.WriteString(w, text)
+		})
+	}
+	s := httptest.NewServer(mux)
+	ts.Defer(s.Close)
+	ts.Setenv("URL", s.URL)
 }
 
 // holdsOut is a subcommand that does not end when it is asked to: it interrupts itself,

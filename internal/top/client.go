@@ -106,7 +106,7 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	if a.Over > 0 {
 		q.Set("from", "now-"+strconv.FormatFloat(a.Over.Seconds(), 'f', -1, 64)+"s")
 	} else {
-		q.Set("source", "counters")
+		q.Set("source", counters)
 	}
 	r := &Reading{}
 	if err := c.get(ctx, "/api/v1/live", &r.Live); err != nil {

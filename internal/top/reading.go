@@ -31,6 +31,9 @@ type Statements struct {
 	Statements []Row     `json:"statements"`
 }
 
+// counters is the Source of an answer that is all that was counted since From.
+const counters = "counters"
+
 // Counts are a statement's, or all statements', over the time of the answer.
 type Counts struct {
 	Calls        uint64  `json:"calls"`

@@ -15,6 +15,9 @@ import (
 // began, which is more than a screen has.
 const rowsAsked = 200
 
+// MaxRows is the most rows that can be printed.
+const MaxRows = 1000
+
 // Options say what `tare top` does.
 type Options struct {
 	Client *Client
@@ -46,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 func windowFrame(r *Reading) *Frame {
 	var h History
 	f := h.Frame(r, 0)
-	f.Average = r.Statements.Source == "counters"
+	f.Average = r.Statements.Source == counters
 	return f
 }
 
@@ -56,14 +59,20 @@ func (o *Options) stream(ctx context.Context) error {
 	every := time.NewTicker(o.Model.Every)
 	defer every.Stop()
 	for {
-		r, err := o.Client.Read(ctx, Ask{By: o.Model.By, Filter: o.Model.Filter, Limit: rowsAsked})
+		r, err := o.Client.Read(ctx, Ask{By: o.Model.By, Filter: o.Model.Filter, Limit: max(rowsAsked, o.Limit)})
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		}
-		if err := o.print(h.Frame(r, o.Model.Window)); err != nil {
+		f := h.Frame(r, o.Model.Window)
+		if !o.JSON && !f.Average {
+			if _, err := io.WriteString(o.Stdout, "\n"); err != nil {
+				return fmt.Errorf("print: %w", err)
+			}
+		}
+		if err := o.print(f); err != nil {
 			return err
 		}
 		select {
@@ -172,7 +181,22 @@ func (s *shell) key(msg tea.KeyMsg) tea.Cmd {
 		s.model.Type(string(msg.Runes))
 		return nil
 	}
-	switch s.model.Key(msg.String()) {
+	if msg.Type != tea.KeyRunes || msg.Alt || msg.Paste {
+		return s.press(msg.String())
+	}
+	var all []tea.Cmd
+	for _, r := range msg.Runes { // keys that came at once
+		if s.model.Typing() {
+			s.model.Type(string(r))
+			continue
+		}
+		all = append(all, s.press(string(r)))
+	}
+	return tea.Batch(all...)
+}
+
+func (s *shell) press(name string) tea.Cmd {
+	switch s.model.Key(name) {
 	case Quit:
 		return tea.Quit
 	case Refresh:

@@ -75,8 +75,8 @@ func (m *Model) head() []string {
 	l := f.Live
 	return []string{
 		title,
-		fmt.Sprintf("%s statements/s   p50 %s   p99 %s   p99.9 %s   %s errors/s   %d connections", rate(l.PerSecond),
-			duration(micros(l.P50)), duration(micros(l.P99)), duration(micros(l.P999)), rate(perSecond(l.Errors, l.Seconds)), l.Connections),
+		joined(m.width, rate(l.PerSecond)+" statements/s", rate(perSecond(l.Errors, l.Seconds))+" errors/s", fmt.Sprint(l.Connections, " connections"),
+			"p50 "+duration(micros(l.P50)), "p99 "+duration(micros(l.P99)), "p99.9 "+duration(micros(l.P999))),
 		m.scope(),
 		"",
 	}
@@ -89,12 +89,12 @@ func (m *Model) scope() string {
 	if f.Average {
 		over = "since " + f.Since.Local().Format("15:04:05")
 	}
-	text := fmt.Sprintf("%d of %d statements, %s; p99 since %s", len(f.Rows), f.Matching, over, f.Since.Local().Format("2006-01-02 15:04"))
-	if f.Source != "counters" {
-		text = fmt.Sprintf("%d of %d statements, %s", len(f.Rows), f.Matching, over)
-	}
+	text := fmt.Sprintf("%d of %d statements, %s", len(f.Rows), f.Matching, over)
 	if m.filter != "" {
 		text += "; filter: " + printable(m.filter)
+	}
+	if f.Source == counters {
+		text += "; p99 since " + f.Since.Local().Format("2006-01-02 15:04")
 	}
 	return text
 }
@@ -175,7 +175,7 @@ func (m *Model) foot() string {
 	if m.typing {
 		return "filter: " + printable(m.typed) + "▏  enter apply  esc cancel  ctrl+u clear"
 	}
-	return "q quit  s/S sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
+	return "q quit  s sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
 }
 
 // statement is the chosen statement, whole.
@@ -194,9 +194,9 @@ func (m *Model) statement() []string {
 	when := func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 	lines = append(lines,
 		"first     "+when(l.First), "last      "+when(l.Last), "",
-		fmt.Sprintf("%-22s %s statements running on average, %s calls/s, %s a call", m.overText(), rate(l.Load), rate(l.Calls), duration(l.Mean)),
+		fmt.Sprintf("%-22s load %s, %s calls/s, %s a call", m.overText(), rate(l.Load), rate(l.Calls), duration(l.Mean)),
 		fmt.Sprintf("%-22s %s errors/s, %s rows/s", "", rate(l.Errors), rate(l.RowRate)),
-		fmt.Sprintf("%-22s %d calls, %d errors, %d rows sent, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
+		fmt.Sprintf("%-22s %d calls, %d errors, %d rows, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
 		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(l.P99)),
 		"")
 	text := l.Text
@@ -243,6 +243,17 @@ func helpLines() []string {
 		"space                      pause and go on",
 		"q  esc                     quit",
 	}
+}
+
+// joined are the parts that have their place on a line of this width; the last ones can be spared.
+func joined(width int, parts ...string) string {
+	line := parts[0]
+	for _, p := range parts[1:] {
+		if longer := line + "   " + p; len([]rune(longer)) <= width {
+			line = longer
+		}
+	}
+	return line
 }
 
 func oneLine(err error) string { return printable(strings.Join(strings.Fields(err.Error()), " ")) }

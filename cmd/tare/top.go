@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/top"
+)
+
+// topPassword is the variable that holds a password for tare top.
+const topPassword = "TARE_TOP_PASSWORD"
+
+// A topFlags is the command line of tare top.
+type topFlags struct {
+	client       top.ClientOptions
+	passwordFile string
+	sort, filter string
+	over, every  time.Duration
+	limit        int
+	once, json   bool
+}
+
+func newTopCommand() *cobra.Command {
+	var f topFlags
+	names := make([]string, 0, len(top.Measures()))
+	for _, m := range top.Measures() {
+		names = append(names, string(m))
+	}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show which statements a gateway is busy with, live",
+		Long: `Show which statements a gateway is busy with, live.
+
+Reads the HTTP side of a tare serve and shows its statements as a table in the terminal, the
+one with the most load first; ? shows the keys. Where there is no terminal it prints a table
+at each turn, with --once a single one, with --json each as a line of JSON.
+
+Where the gateway's pages want an account, --user names it, and its password stands in
+--password-file or in the variable TARE_TOP_PASSWORD.`,
+		Example: `  tare top
+  tare top --sort p99 --filter 'orders -user=backup'
+  tare top --url https://db1.example:8316 --user dba --password-file ~/.tare-password --ca ca.pem
+  tare top --once --json | jq '.statements[0].text'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := f.options(os.Getenv)
+			if err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			defer o.Client.Close()
+			o.Stdout, o.In = cmd.OutOrStdout(), keyboard(cmd.InOrStdin(), cmd.OutOrStdout())
+			return top.Run(cmd.Context(), *o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.client.URL, "url", "http://127.0.0.1:8316", "`address` of the gateway's HTTP side (its --http)")
+	flags.StringVar(&f.client.User, "user", "", "account of --url")
+	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
+	flags.StringVar(&f.client.CAFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
+	flags.StringVar(&f.sort, "sort", names[0], "what the first statement has the most of: "+strings.Join(names, ", "))
+	flags.StringVar(&f.filter, "filter", "", "`words` of the statements to show, or schema=, user=, backend= and digest= with a value; a leading - excludes")
+	flags.DurationVar(&f.over, "over", time.Minute, "`time` that rates are over")
+	flags.DurationVar(&f.every, "every", 2*time.Second, "`time` between two readings")
+	flags.IntVar(&f.limit, "limit", 20, "most `rows` that are printed where there is no terminal")
+	flags.BoolVar(&f.once, "once", false, "print one table and end")
+	flags.BoolVar(&f.json, "json", false, "print each table as a line of JSON")
+	return cmd
+}
+
+// options checks the command line.
+func (f *topFlags) options(getenv func(string) string) (*top.Options, error) {
+	o := &top.Options{Once: f.once, JSON: f.json, Limit: f.limit}
+	var errs []error
+	for _, m := range top.Measures() {
+		if string(m) == f.sort {
+			o.Model.By = m
+		}
+	}
+	if o.Model.By == "" {
+		errs = append(errs, fmt.Errorf("--sort %s: want one of %v", f.sort, top.Measures()))
+	}
+	if f.over < time.Second {
+		errs = append(errs, fmt.Errorf("--over %v: want 1s or more", f.over))
+	}
+	if f.every < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("--every %v: want 100ms or more", f.every))
+	}
+	if f.limit < 1 || f.limit > top.MaxRows {
+		errs = append(errs, fmt.Errorf("--limit %d: want 1 to %d", f.limit, top.MaxRows))
+	}
+	if f.passwordFile != "" {
+		text, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read --password-file: %w", err))
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		f.client.Password = strings.TrimSuffix(line, "\r")
+	} else if f.client.User != "" {
+		f.client.Password = getenv(topPassword)
+	}
+	client, err := top.NewClient(f.client)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	o.Client = client
+	o.Model.Host, o.Model.Every, o.Model.Window, o.Model.Filter = client.Host(), f.every, f.over, f.filter
+	return o, nil
+}
+
+// keyboard is where keys come from, nil unless a user sits before a terminal.
+func keyboard(in io.Reader, out io.Writer) *os.File {
+	keys, ok := in.(*os.File)
+	if !ok || !isatty.IsTerminal(keys.Fd()) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	if screen, ok := out.(*os.File); !ok || !isatty.IsTerminal(screen.Fd()) {
+		return nil
+	}
+	return keys
+}

@@ -1,0 +1,126 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A gatewayStub answers as a tare serve does, with one more call of a statement at each question.
+func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
+	t.Helper()
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/live", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"seconds":10,"statements":10,"statements_per_second":1}`)
+	})
+	mux.HandleFunc("GET /api/v1/statements", func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Get("source") != "counters" || q.Get("by") != "mean" || q.Get("limit") != "200" || q.Get("filter") != "a b" {
+			t.Errorf("asked %s", r.URL)
+		}
+		n := questions.Add(1)
+		_ = json.NewEncoder(w).Encode(Statements{From: began, To: began.Add(time.Duration(10*n) * time.Second), Source: counters, Matching: 1, Statements: []Row{
+			{Key: Key{Digest: "d"}, Text: "SELECT 1", Counts: Counts{Calls: uint64(10 * n), Seconds: float64(n)}, First: began, Last: began},
+		}})
+	})
+	mux.HandleFunc("GET /elsewhere/", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+	})
+	mux.HandleFunc("GET /broken/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
+	mux.HandleFunc("GET /refused/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not \x1b[2J now "+strings.Repeat("x", 1000), http.StatusBadRequest)
+	})
+	return mux
+}
+
+// TestStreamTLS prints lines of JSON of a gateway behind TLS until it is told to stop.
+func TestStreamTLS(t *testing.T) {
+	var questions atomic.Int64
+	s := httptest.NewTLSServer(gatewayStub(t, &questions))
+	defer s.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(ClientOptions{URL: s.URL + "/", User: "dba", Password: "weight", CAFile: ca})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	out := &lines{stop: stop, after: 3}
+	o := Options{Client: client, JSON: true, Limit: 5, Stdout: out, Model: ModelOptions{Host: client.Host(), Every: time.Millisecond, Window: time.Minute, By: ByMean, Filter: "a b"}}
+	if err := Run(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	var frames []frameJSON
+	dec := json.NewDecoder(&out.text)
+	for dec.More() {
+		var f frameJSON
+		if err := dec.Decode(&f); err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, f)
+	}
+	for i, f := range frames {
+		if len(f.Rows) != 1 || f.Rows[0].Calls == nil || *f.Rows[0].Calls != 1 || *f.Rows[0].Load != 0.1 || *f.Rows[0].Mean != 100_000 || f.Seconds != []float64{10, 10, 20}[min(i, 2)] {
+			t.Errorf("frame %d is %+v with %+v", i, f, f.Rows[0])
+		}
+	}
+	if len(frames) != 3 {
+		t.Errorf("%d frames, want 3", len(frames))
+	}
+	unknown, err := NewClient(ClientOptions{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unknown.Close()
+	if _, err := unknown.Read(t.Context(), Ask{}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an authority that nobody knows: %v", err)
+	}
+}
+
+// lines stops a run after some of them.
+type lines struct {
+	text  bytes.Buffer
+	stop  func()
+	after int
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.after--; l.after == 0 {
+		l.stop()
+	}
+	return l.text.Write(p)
+}
+
+// TestAnswers: what a gateway answers besides figures becomes an error that says so.
+func TestAnswers(t *testing.T) {
+	s := httptest.NewServer(gatewayStub(t, new(atomic.Int64)))
+	defer s.Close()
+	for path, want := range map[string]string{
+		"/elsewhere": "answers 302 Found",
+		"/broken":    "is it a tare serve?",
+		"/refused":   "400 Bad Request: not  [2J now xxx",
+		"/nothing":   "404",
+	} {
+		client, err := NewClient(ClientOptions{URL: s.URL + path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Read(t.Context(), Ask{}); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+		client.Close()
+	}
+}
