@@ -154,10 +154,13 @@ func (h *historyService) routes() ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
+	ranked := history.StatementsOptions{Ranker: h.table, Counters: h.table, Log: h.log}
 	statements := web.Route{
 		Pattern: "GET /api/v1/statements", Path: "/api/v1/statements?by=seconds&limit=20", What: "statements that took the most time",
-		Handler: history.NewStatementsHandler(history.StatementsOptions{Ranker: h.table, Counters: h.table, Log: h.log}),
+		Handler: history.NewStatementsHandler(ranked),
 	}
+	ranked.NoTexts = true
+	statements.Textless = history.NewStatementsHandler(ranked)
 	if h.archive == nil {
 		return []web.Route{statements}, nil
 	}

@@ -34,7 +34,7 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 		}})
 	})
 	mux.HandleFunc("GET /elsewhere/", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
 	})
 	mux.HandleFunc("GET /broken/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
 	mux.HandleFunc("GET /refused/", func(w http.ResponseWriter, _ *http.Request) {
