@@ -26,6 +26,15 @@ type Options struct {
 	QueryLog http.Handler                // nil: no such page
 	Routes   []Route                     // what this server has besides
 
+	// Statements answers the pages about statements; nil: there are none.
+	Statements Statements
+
+	// SeriesLabels are on all series of the history. The PromQL on the pages asks for them.
+	SeriesLabels map[string]string
+
+	// Latest is what the last seconds were like; nil: not shown.
+	Latest func() Latest
+
 	// NoTextUsers are the accounts that may not see what statements say: the digests alone.
 	NoTextUsers []string
 
