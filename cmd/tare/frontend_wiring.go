@@ -123,7 +123,7 @@ func (s *frontendService) build() (err error) {
 	}
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
-		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
+		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log,
 	})
 	s.metrics.MustRegister(memory.NewLedger( // last: what is made by now is the base
 		memory.Owner{Name: "decoders_idle", Bytes: s.frontend.IdleBytes},

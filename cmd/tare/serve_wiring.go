@@ -176,15 +176,19 @@ func (s *service) build() error {
 	}
 	s.metrics = s.registry()
 	s.web = web.New(web.Options{
-		Title:      "tare serve",
-		Gatherer:   s.gatherer(),
-		Ready:      s.ready,
-		Live:       func() any { return s.gateway.Live() },
-		Plans:      func(n int) any { return s.plans.Largest(n) },
-		QueryLog:   s.queries,
-		Routes:     routes,
-		ConfigFile: s.cfg.WebConfigFile,
-		Log:        s.log,
+		Title:        "tare serve",
+		Gatherer:     s.gatherer(),
+		Ready:        s.ready,
+		Live:         func() any { return s.gateway.Live() },
+		Plans:        func(n int) any { return s.plans.Largest(n) },
+		QueryLog:     s.queries,
+		Routes:       routes,
+		Statements:   s.history.statements(),
+		SeriesLabels: s.history.seriesLabels(),
+		Latest:       s.latest,
+		ConfigFile:   s.cfg.WebConfigFile,
+		NoTextUsers:  s.cfg.NoTextUsers,
+		Log:          s.log,
 	})
 	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil

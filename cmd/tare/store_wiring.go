@@ -233,6 +233,7 @@ func (s *storeService) buildHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
+		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,
 		Log:           s.log,
@@ -241,6 +242,7 @@ func (s *storeService) buildHTTP() error {
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
+	blocks := storegateway.StatusHandler(s.gateway)
 	s.web = web.New(web.Options{
 		Title:    "tare store",
 		Gatherer: s.metrics,
@@ -252,14 +254,15 @@ func (s *storeService) buildHTTP() error {
 		},
 		QueryLog: s.queries,
 		Routes: []web.Route{
-			{Pattern: "/api/v1/", Handler: api},
+			{Pattern: "/api/v1/", Handler: api, Textless: api},
 			{
-				Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(s.gateway),
+				Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
 				Path: "/api/v1/status/blocks", What: "blocks that are served and that are not, and the budgets",
 			},
 		},
-		ConfigFile: s.cfg.WebConfigFile,
-		Log:        s.log,
+		ConfigFile:  s.cfg.WebConfigFile,
+		NoTextUsers: s.cfg.NoTextUsers,
+		Log:         s.log,
 	})
 	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
 	return nil

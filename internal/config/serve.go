@@ -48,6 +48,7 @@ type Serve struct {
 	ReturnIdleMemory   time.Duration // 0: never
 
 	WebConfigFile string
+	NoTextUsers   []string // accounts that see no statement texts
 	History       History
 	Log           QueryLog
 	Diag          Diag
@@ -81,6 +82,7 @@ func NewServe() *Serve {
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to run on at the same time (GOMAXPROCS); 0 follows the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "give unused memory back to the system after this long without a command; 0 leaves that to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.noTextUsers(&c.NoTextUsers)
 	c.History.declare(s)
 	c.Log.declare(s)
 	c.Diag.declare(s)
@@ -118,6 +120,7 @@ func (c *Serve) Validate() error {
 	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
 	}
+	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	switch {
 	case c.HTTP == "" && c.WebConfigFile != "":
 		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
