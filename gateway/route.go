@@ -58,7 +58,8 @@ type hold struct {
 
 	// Written before done is closed.
 	switched bool
-	why      error // of a hold that did not end in a switch
+	why      error           // of a hold that did not end in a switch
+	inside   []InsideSession // those it waited for in vain
 
 	mu      sync.Mutex
 	waiting map[*session]struct{} // have not said how they fared
@@ -105,7 +106,22 @@ func (s *Server) Hold(ctx context.Context, d time.Duration) (token string, waite
 		s.event(func(r *routing) []act { return r.abandon(errors.New("its holder hung up")) })
 		<-h.done
 	}
+	if len(h.inside) > 0 && errors.Is(h.why, ErrHoldLimit) {
+		return "", time.Since(h.began), &InsideError{For: d, Sessions: h.inside}
+	}
 	return "", time.Since(h.began), fmt.Errorf("the hold was released without effect: %w", h.why)
+}
+
+// An InsideError says which sessions did not come to an end within a hold.
+type InsideError struct {
+	For      time.Duration
+	Sessions []InsideSession
+}
+
+func (e *InsideError) Error() string {
+	s := e.Sessions[0]
+	return fmt.Sprintf("the hold was released without effect: after %v, %d sessions were still within a statement or transaction, "+
+		"among them connection %d of user %q (%s)", e.For, len(e.Sessions), s.Connection, s.User, s.Doing)
 }
 
 func (s *Server) beginHold(token string, d time.Duration) (*hold, error) {
@@ -153,6 +169,7 @@ func (s *Server) watchHold(h *hold) {
 			return
 		case <-look.C:
 		case <-limit.C:
+			h.inside = s.insideList()
 			s.event(func(r *routing) []act { return r.tick(time.Now()) })
 			limit.Reset(lookEvery) // a timer may be early by a little
 		}

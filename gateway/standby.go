@@ -37,11 +37,8 @@ func (s *session) connectNext(h *hold) error {
 	defer cancel()
 	err := s.connect(ctx, s.srv.targets[h.to])
 	var pinned *pin
-	if errors.As(err, &pinned) {
-		s.pin.CompareAndSwap(nil, pinned)
-		if h.closePinned {
-			return nil
-		}
+	if h.closePinned && errors.As(err, &pinned) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("the session of user %q, connection %d: %w", s.user, s.connID, err)
