@@ -67,6 +67,7 @@ const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlpl
 
 // fix pins the session, for the first reason that there is.
 func (s *session) fix(reason string) {
+	s.rec.PinnedReason = reason
 	if s.pin.Load() == nil {
 		s.pin.Store(&pin{Reason: reason, Digest: s.rec.Digest, Since: time.Now()})
 	}

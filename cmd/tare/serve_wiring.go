@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,10 +39,12 @@ type service struct {
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
-	active  *activeService  // nil without HTTP, or digests
-	history *historyService // nil when no digests are counted
-	web     *web.Server
-	idle    *memory.Returner // nil when the runtime alone returns memory
+
+	accounts atomic.Pointer[config.Accounts] // for the standby
+	active   *activeService                  // nil without HTTP, or digests
+	history  *historyService                 // nil when no digests are counted
+	web      *web.Server
+	idle     *memory.Returner // nil when the runtime alone returns memory
 
 	metrics    *registry   // without the history's
 	supervisor *supervisor // nil when nobody is to be told
@@ -139,16 +142,19 @@ func (s *service) build() error {
 		}
 	}
 	if s.cfg.Control.Addr != "" {
-		o.Kill = newKiller(s.cfg.Control)
+		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
 	}
 	switch {
-	case s.cfg.History.Enabled():
+	case s.cfg.History.Enabled() || s.cfg.Standby != "":
 		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv)
 	case s.cfg.Log.File != "":
 		s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log)
 	}
 	if err != nil {
 		return err
+	}
+	if err := s.setRoute(&o); err != nil {
+		return errors.Join(err, s.data.close())
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return errors.Join(err, s.data.close())
@@ -174,6 +180,7 @@ func (s *service) build() error {
 	if s.gateway, err = gateway.New(o); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
+	routes = append(routes, s.routeAPI()...)
 	s.metrics = s.registry()
 	s.web = web.New(web.Options{
 		Title:        "tare serve",
@@ -269,6 +276,10 @@ func (s *service) listen() (err error) {
 
 func (s *service) announce() {
 	attrs := []any{"listen", s.mysql.Addr().String(), "backend", string(s.cfg.Backend)}
+	if s.cfg.Standby != "" {
+		side, addr := s.gateway.Active()
+		attrs = append(attrs, "standby", string(s.cfg.Standby), "active", side.String(), "route", addr)
+	}
 	if s.http != nil {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
@@ -293,12 +304,13 @@ func (s *service) shutdown() error {
 	return err
 }
 
-// ready reports whether the backend takes connections.
+// ready reports whether the server that sessions go to takes connections.
 func (s *service) ready(ctx context.Context) error {
 	d := net.Dialer{Timeout: s.cfg.ConnectTimeout}
-	nc, err := d.DialContext(ctx, "tcp", string(s.cfg.Backend))
+	_, addr := s.gateway.Active()
+	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("backend %s: %w", s.cfg.Backend, err)
+		return fmt.Errorf("backend %s: %w", addr, err)
 	}
 	return nc.Close()
 }
@@ -312,6 +324,7 @@ func (s *service) reopenLogs() {
 }
 
 func (s *service) reloadRules() {
+	s.reloadAccounts()
 	fresh, err := s.cfg.ReloadRules()
 	if err == nil {
 		var rules []sqlplan.Rule

@@ -26,11 +26,13 @@ const (
 type Serve struct {
 	ConfigFile string
 
-	Listen  Address
-	Backend Address
-	HTTP    Address    // "" when off
-	Control ControlURL // Addr is "" when not set
-	DataDir string     // "" for the default: see cmd/tare
+	Listen          Address
+	Backend         Address
+	HTTP            Address    // "" when off
+	Control         ControlURL // Addr is "" when not set
+	Standby         Address    // "" when there is none
+	StandbyAccounts string     // file
+	DataDir         string     // "" for the default: see cmd/tare
 
 	TLSCert, TLSKey string // files; "" for a certificate made at start
 	BackendTLS      TLSMode
@@ -65,7 +67,9 @@ func NewServe() *Serve {
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, and the query log's sequence file; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket or --log-file")
+	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, which sessions can be switched to and back from while they are in use: see docs/cutover.md")
+	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts that sessions log in with when they are switched: YAML, a user and a password a line; nobody else may read the file (0600)")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, the query log's sequence file, and which server sessions were switched to; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket, --log-file or --standby")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
@@ -130,9 +134,10 @@ func (c *Serve) Validate() error {
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}
-	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() {
-		errs = append(errs, errors.New("--data-dir has no effect without --bucket or --log-file: only the history and the query log's files keep something there"))
+	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
+		errs = append(errs, errors.New("--data-dir has no effect without --bucket, --log-file or --standby: only the history, the query log's files and the route keep something there"))
 	}
+	errs = append(errs, c.validateStandby()...)
 	if c.Listen == c.Backend {
 		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
 	}
@@ -143,6 +148,22 @@ func (c *Serve) Validate() error {
 // CountsDigests says whether calls are counted by digest: for a history, or for whoever asks over HTTP.
 func (c *Serve) CountsDigests() bool {
 	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
+}
+
+func (c *Serve) validateStandby() (errs []error) {
+	if (c.Standby == "") != (c.StandbyAccounts == "") {
+		errs = append(errs, errors.New("--standby and --standby-accounts need each other: sessions log in again to be switched"))
+	}
+	if c.Standby == "" {
+		return errs
+	}
+	if c.Standby == c.Backend || c.Standby == c.Listen {
+		errs = append(errs, fmt.Errorf("--standby is %s, as --backend or --listen is: want another server", c.Standby))
+	}
+	if c.HTTP == "" {
+		errs = append(errs, errors.New("--standby has no effect with --http off: sessions are switched over HTTP"))
+	}
+	return errs
 }
 
 // ReloadRules reads the rules of the configuration file again; the other options stay as
