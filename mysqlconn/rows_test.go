@@ -32,7 +32,7 @@ func rowsOf(t *testing.T, c *Client, sql string) []string {
 	var row mysqlwire.TextRow
 	for {
 		payload, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -77,7 +77,7 @@ func TestStream(t *testing.T) {
 		for err == nil {
 			_, err = r.Next()
 		}
-		if closeErr := r.Close(); err == io.EOF != (closeErr == nil) {
+		if closeErr := r.Close(); errors.Is(err, io.EOF) != (closeErr == nil) {
 			t.Errorf("rows ended by %v, Close says %v", err, closeErr)
 		}
 	}
@@ -223,7 +223,7 @@ func TestStreamBreaks(t *testing.T) {
 		})
 	}
 	c := NewBuffer(&scriptedReads{err: reset}, make([]byte, 10))
-	if err := c.Fill(); err != io.EOF {
+	if err := c.Fill(); err != io.EOF { //nolint:errorlint // callers compare it
 		t.Errorf("a reset is %v, want io.EOF", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/querylog"
@@ -76,7 +77,7 @@ func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
 		e.matchers = strconv.AppendQuote(e.matchers, m.Value)
 		e.shape = appendName(e.shape, m.Name)
 		e.shape = append(e.shape, m.Type.String()...)
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			e.shape = strconv.AppendQuote(e.shape, m.Value) // as a table's name is no literal
 		} else {
 			e.shape = append(e.shape, `"?"`...)

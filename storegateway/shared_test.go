@@ -22,7 +22,7 @@ func sharedBlocks(tb testing.TB, name string, write func(dir string) error) stri
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.root == "" {
-		root, err := os.MkdirTemp("", "storegateway-blocks-")
+		root, err := os.MkdirTemp("", "storegateway-blocks-") //nolint:usetesting // it outlives the test that is first
 		if err != nil {
 			tb.Fatal(err)
 		}

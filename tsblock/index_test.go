@@ -358,7 +358,7 @@ func BenchmarkIndex(b *testing.B) {
 				series, chunks = 0, 0
 				for {
 					batch, err := s.Next(b.Context())
-					if err == io.EOF {
+					if errors.Is(err, io.EOF) {
 						break
 					}
 					if err != nil {
