@@ -29,6 +29,19 @@ func values(texts ...string) [][]byte {
 	return v
 }
 
+func TestPredicateNull(t *testing.T) {
+	between := Predicate{Op: Between, Compare: Number, Values: [][]byte{nil, []byte("3")}}
+	not := Predicate{Op: Not, Args: []Predicate{between}}
+	for value, want := range map[string]bool{"5": true, "3": false, "1": false} {
+		if passes(t, &between, row(value)) || passes(t, &not, row(value)) != want {
+			t.Errorf("%s between NULL and 3", value)
+		}
+	}
+	if in := (Predicate{Op: In}); passes(t, &in, row(nil)) || passes(t, &in, row("x")) {
+		t.Error("something is in nothing")
+	}
+}
+
 func TestPredicateRefuses(t *testing.T) {
 	deep := Predicate{Op: IsNull}
 	for range maxPredicateDepth + 1 {
@@ -111,7 +124,9 @@ func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
 	p := Predicate{Op: Equal + Operator(r.IntN(int(NullSafeEqual-Equal)+1)), Column: column + 1, Compare: c.compare}
 	value := func() string {
 		var v []byte
-		if r.IntN(8) > 0 {
+		// Whether a value above the high bound is BETWEEN NULL AND it, MariaDB 10.11 answers
+		// differently in different places of a statement.
+		if p.Op == Between || r.IntN(8) > 0 {
 			v = []byte(c.constants[r.IntN(len(c.constants))])
 		}
 		p.Values = append(p.Values, v)
