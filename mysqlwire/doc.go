@@ -26,6 +26,7 @@
 //	               Query, QueryWithAttributes    query.go
 //	               InitDB, FieldList, SetOption  init_db.go field_list.go set_option.go
 //	               ProcessKill, ChangeUser       process_kill.go change_user.go
+//	               RegisterReplica, BinlogDump   binlog_dump.go
 //	prepared       StmtPrepare, PrepareOK        stmt_prepare.go
 //	               StmtExecute, StmtParams       stmt_execute.go stmt_params.go
 //	               StmtBulkExecute               stmt_bulk_execute.go

@@ -74,6 +74,16 @@ func (c *cursor) u32() uint32 {
 	return v
 }
 
+func (c *cursor) u64() uint64 {
+	if len(c.rest) < 8 {
+		c.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(c.rest)
+	c.rest = c.rest[8:]
+	return v
+}
+
 // lenenc reads a length-encoded integer.
 func (c *cursor) lenenc() uint64 {
 	v, n := LenencInt(c.rest)

@@ -10,6 +10,8 @@
 //   - A Server is where tables are read: Direct, or Remote, which asks a Service elsewhere.
 //   - A View is a Server's tables as of one moment; a Reader of it reads one chunk at a time.
 //     A Remote's view lives as long as the call that asked for it.
+//   - Changes are what happened to tables after a Position of the binary log, handed out in
+//     ChangeBatches by a Follower.
 //   - A shard is a share of a table by the CRC-32 of one column, which SQL can compute too.
 //
 // # Data flow
@@ -24,7 +26,7 @@
 //
 // # What it does not do
 //
-// It writes to no server (package copier does), does not follow the binary log, and
+// It writes to no server (package copier does), keeps no log of its own, and
 // evaluates no SQL: what a Plan cannot say is pushed into the statement that reads.
 //
 // # Specification

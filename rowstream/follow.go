@@ -70,7 +70,8 @@ type Changes interface {
 	// Next empties b and fills it with what happened next. It returns when the batch is full
 	// or, with what it has, when nothing more is waiting at the server; an empty batch says
 	// how far the log was read, and at each heartbeat that the server is there. It blocks
-	// otherwise. What stops the reading is a *StopError.
+	// otherwise. When ctx ends, it returns what it has, if that is anything. What stops the
+	// reading is a *StopError.
 	Next(ctx context.Context, b *ChangeBatch) error
 
 	// Close ends the reading. It may be called while Next runs.

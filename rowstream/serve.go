@@ -95,7 +95,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 	return s, nil
 }
 
-func setDefault(v *int, def int) {
+func setDefault[T int | time.Duration](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}

@@ -49,8 +49,8 @@ var _ View = (*Snapshot)(nil)
 // How says by what means the transactions were made to see the same state, for people.
 func (s *Snapshot) How() string { return s.how }
 
-// Position is where the binary log stood: its file and the position there. It is empty when
-// the server keeps no log or does not say.
+// Position is where the binary log stood, for ParsePosition. It is empty when the server keeps
+// no log or does not say.
 func (s *Snapshot) Position() string { return s.position }
 
 // OpenSnapshot opens n connections whose transactions see the same state of the tables. On
@@ -85,7 +85,8 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 			return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
 		}
 		if done {
-			return s, nil
+			s.position, err = withGTID(ctx, s.clients[0], s.position)
+			return s, err
 		}
 	}
 	panic("BUG: no way to a snapshot")
@@ -173,6 +174,23 @@ func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) 
 	return file + " " + position, nil
 }
 
+// withGTID adds the GTID at a position, on MariaDB, which reads the log's file for it.
+func withGTID(ctx context.Context, c *mysqlconn.Client, position string) (string, error) {
+	p, err := ParsePosition(position)
+	if err != nil || p.File == "" || p.GTID != "" || !isMaria(c.ServerVersion) {
+		return position, err
+	}
+	_, err = c.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", AppendQuoted(nil, []byte(p.File)), p.Offset), func(row mysqlwire.TextRow) error {
+		p.GTID = string(row[0])
+		return nil
+	})
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		err = nil // file and offset are enough
+	}
+	return p.String(), err
+}
+
 // locked starts the transactions while another connection keeps writers out.
 func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
 	holder, err := Connect(ctx, cfg)
@@ -245,6 +263,9 @@ func currentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
 		position := ""
 		_, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 			position = string(row[0]) + " " + string(row[1])
+			if len(row) > 4 && len(row[4]) > 0 && !isMaria(c.ServerVersion) {
+				position += " " + gtidMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source a line
+			}
 			return nil
 		})
 		var refused *mysqlconn.ServerError

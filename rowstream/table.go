@@ -100,7 +100,7 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: string(row[2]),
 				Charset: string(row[3]), Collation: string(row[4]), Nullable: string(row[5]) == "YES",
 				Unsigned:  strings.Contains(string(row[2]), "unsigned"),
-				Generated: strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT"),
+				Generated: isGenerated(extra),
 				Invisible: strings.Contains(extra, "INVISIBLE"),
 				Auto:      strings.Contains(extra, "AUTO_INCREMENT"),
 			}
@@ -116,6 +116,12 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 		}
 	}
 	return err
+}
+
+// isGenerated reports whether the EXTRA of a column says that the server computes it.
+func isGenerated(extra string) bool {
+	extra = strings.ToUpper(extra)
+	return strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 }
 
 // readKey chooses the index that orders the rows: the primary key, or else a unique one of

@@ -1,0 +1,152 @@
+package mysqlconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// ErrQuiet says that the server sent nothing for as long as was asked for.
+var ErrQuiet = errors.New("the server sent nothing")
+
+// eventStall is how long the rest of an event may take to come.
+const eventStall = time.Minute
+
+// Events is a binary log as the server sends it, event by event out of the connection's
+// buffer. It is used by one goroutine; the client can do nothing else any more.
+type Events struct {
+	c      *Client
+	err    error // that ended the events
+	narrow int   // fills of a larger buffer since the last event that was wider than streamBuffer
+}
+
+// DumpBinlog registers the connection as a replica and asks for events by dump, a
+// mysqlwire.BinlogDump or BinlogDumpGTID.
+func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterReplica, dump []byte) (*Events, error) {
+	if _, err := c.command(ctx, "register as a replica", replica.AppendTo(nil), nil); err != nil {
+		return nil, err
+	}
+	if c.Size() < streamBuffer {
+		c.SwapBuffer(make([]byte, streamBuffer))
+	}
+	c.broken = true // for commands
+	err := c.during(ctx, func() error {
+		c.Seq = 0
+		return c.WriteMessage(dump)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the binary log: %w", err)
+	}
+	return &Events{c: c}, nil
+}
+
+// Buffered reports whether a whole event lies in the buffer, so that Next need not wait.
+func (e *Events) Buffered() bool {
+	b := e.c.Conn.Buffered()
+	return len(b) > mysqlwire.HeaderLen && len(b) >= mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len
+}
+
+// Next is the next event, a view that is valid until the next call. When nothing comes for
+// the given time it answers ErrQuiet, and when ctx ends meanwhile its cause: both leave the
+// events as they are, to be asked for again. Other errors are final: a *ServerError, io.EOF
+// when the server has ended the log, or whatever came within an event. Out of the buffer it
+// does not allocate.
+func (e *Events) Next(ctx context.Context, wait time.Duration) ([]byte, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	payload := e.c.buffered()
+	if payload == nil {
+		var err error
+		if payload, err = e.read(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+	switch payload[0] {
+	case mysqlwire.MarkOK:
+		return payload[1:], nil
+	case mysqlwire.MarkErr:
+		e.err = decodeServerError(payload)
+	case mysqlwire.MarkEOF:
+		e.err = io.EOF
+	default:
+		e.err = fmt.Errorf("read an event: %w: first byte is 0x%02x", mysqlwire.ErrMalformedPacket, payload[0])
+	}
+	return nil, e.err
+}
+
+// read waits for an event.
+func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	e.narrowed()
+	defer context.AfterFunc(ctx, e.c.interrupt)()
+	if len(e.c.Conn.Buffered()) == 0 {
+		e.c.Discard(0) // the whole buffer is free
+		err := e.during(ctx, wait, e.c.Fill)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, ErrQuiet
+		default:
+			return nil, e.fail(err)
+		}
+	}
+	var payload []byte
+	if err := e.during(ctx, eventStall, func() (err error) {
+		payload, err = e.c.read()
+		return err
+	}); err != nil {
+		return nil, e.fail(err)
+	}
+	if len(payload) > streamBuffer {
+		e.narrow = 0
+	}
+	return payload, nil
+}
+
+// fail ends the events: what was read of the present one is lost.
+func (e *Events) fail(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	e.err = fmt.Errorf("read an event: %w", err)
+	return e.err
+}
+
+// during runs a read that ends after the given time, or with ctx, whose cause it answers.
+func (e *Events) during(ctx context.Context, limit time.Duration, read func() error) error {
+	if err := e.c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // its interrupt may have come before the deadline
+		return context.Cause(ctx)
+	}
+	err := read()
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// narrowed gives back a buffer that a wide event took, once events have been narrow for long.
+func (e *Events) narrowed() {
+	if e.c.Size() <= streamBuffer {
+		return
+	}
+	if e.narrow++; e.narrow >= narrowReads && len(e.c.Conn.Buffered()) <= streamBuffer {
+		e.c.SwapBuffer(make([]byte, streamBuffer))
+		e.narrow = 0
+	}
+}
+
+// Close closes the connection.
+func (e *Events) Close() error { return e.c.Conn.Close() }

@@ -1,0 +1,112 @@
+package mysqlwire
+
+import "encoding/binary"
+
+// A RegisterReplica tells a server that a replica is there, which then shows up in its SHOW
+// REPLICAS: COM_REGISTER_SLAVE. The server answers OK.
+//
+// Specification: MySQL "COM_REGISTER_SLAVE", MariaDB "COM_REGISTER_SLAVE".
+type RegisterReplica struct {
+	ServerID uint32
+	Host     []byte // at most 255 bytes, a view of the payload, as are the next two
+	User     []byte
+	Password []byte
+	Port     uint16
+}
+
+// Decode reads the message. It does not allocate.
+func (r *RegisterReplica) Decode(payload []byte) error {
+	const what = "register replica"
+	*r = RegisterReplica{}
+	c, err := openCommand(payload, ComRegisterReplica, what)
+	if err != nil {
+		return err
+	}
+	r.ServerID = c.u32()
+	for _, s := range []*[]byte{&r.Host, &r.User, &r.Password} {
+		*s = c.bytes(int(c.u8()))
+	}
+	r.Port = c.u16()
+	c.bytes(8) // a rank and the source's id, which nobody uses
+	return c.done(what)
+}
+
+// AppendTo appends the message. It does not allocate when dst has room.
+func (r RegisterReplica) AppendTo(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, byte(ComRegisterReplica)), r.ServerID)
+	for _, s := range [...][]byte{r.Host, r.User, r.Password} {
+		s = s[:min(len(s), 255)]
+		dst = append(append(dst, byte(len(s))), s...)
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, r.Port)
+	return append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
+}
+
+// A BinlogDump asks for the events of the binary log from a file's offset on:
+// COM_BINLOG_DUMP. The server answers events, each after a 00, until it is shut down.
+//
+// Specification: MySQL "COM_BINLOG_DUMP", MariaDB "COM_BINLOG_DUMP".
+type BinlogDump struct {
+	Offset   uint32
+	Flags    uint16 // 1: an EOF at the log's end instead of waiting
+	ServerID uint32
+	File     []byte // a view of the payload
+}
+
+// Decode reads the message. It does not allocate.
+func (b *BinlogDump) Decode(payload []byte) error {
+	*b = BinlogDump{}
+	c, err := openCommand(payload, ComBinlogDump, "binlog dump")
+	if err != nil {
+		return err
+	}
+	b.Offset, b.Flags, b.ServerID = c.u32(), c.u16(), c.u32()
+	b.File = c.all()
+	return c.done("binlog dump")
+}
+
+// AppendTo appends the message. It does not allocate when dst has room.
+func (b BinlogDump) AppendTo(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, byte(ComBinlogDump)), b.Offset)
+	dst = binary.LittleEndian.AppendUint16(dst, b.Flags)
+	dst = binary.LittleEndian.AppendUint32(dst, b.ServerID)
+	return append(dst, b.File...)
+}
+
+// BinlogThroughGTID is the flag of a BinlogDumpGTID that its set counts.
+const BinlogThroughGTID = 4
+
+// A BinlogDumpGTID asks a MySQL for the transactions that are not in a set:
+// COM_BINLOG_DUMP_GTID.
+//
+// Specification: MySQL "COM_BINLOG_DUMP_GTID".
+type BinlogDumpGTID struct {
+	Flags    uint16
+	ServerID uint32
+	File     []byte // a view of the payload; empty for the server to look it up
+	Offset   uint64
+	Set      []byte // a view of the payload, in MySQL's binary form
+}
+
+// Decode reads the message. It does not allocate.
+func (b *BinlogDumpGTID) Decode(payload []byte) error {
+	*b = BinlogDumpGTID{}
+	c, err := openCommand(payload, ComBinlogDumpGTID, "binlog dump gtid")
+	if err != nil {
+		return err
+	}
+	b.Flags, b.ServerID = c.u16(), c.u32()
+	b.File = c.bytes(int(c.u32()))
+	b.Offset = c.u64()
+	b.Set = c.bytes(int(c.u32()))
+	return c.done("binlog dump gtid")
+}
+
+// AppendTo appends the message. It does not allocate when dst has room.
+func (b BinlogDumpGTID) AppendTo(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint16(append(dst, byte(ComBinlogDumpGTID)), b.Flags)
+	dst = binary.LittleEndian.AppendUint32(dst, b.ServerID)
+	dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(b.File))), b.File...)
+	dst = binary.LittleEndian.AppendUint64(dst, b.Offset)
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(b.Set))), b.Set...)
+}

@@ -1,0 +1,309 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// lull is how long a batch waits for more at the end of the log.
+	lull = 2 * time.Millisecond
+
+	// maxLinger is how long a batch is filled when more keeps coming.
+	maxLinger = 100 * time.Millisecond
+
+	// Times between tries to connect again.
+	minRetry, maxRetry = 50 * time.Millisecond, 5 * time.Second
+
+	// firstServerID is where the ids begin that readers choose at random: above those that
+	// people give to their servers.
+	firstServerID = 3 << 30
+)
+
+// Errors of servers about the log.
+const (
+	errLogin           = 1045
+	errUnknownVariable = 1193
+	errReadingLog      = 1236
+)
+
+// changes reads a server's binary log: a logReader and the connection that feeds it.
+type changes struct {
+	d       *Direct
+	o       FollowOptions
+	columns []int // of the rows handed out, a table
+	r       logReader
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	mu     sync.Mutex        // held while Next runs; guards the rest and r
+	events *mysqlconn.Events // nil: to be asked for
+	err    error             // that ended the reading
+}
+
+var (
+	_ Follower = (*Direct)(nil)
+	_ Changes  = (*changes)(nil)
+)
+
+// Follow implements Follower.
+func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
+	setDefault(&o.BatchBytes, DefaultFollowBytes)
+	setDefault(&o.Heartbeat, DefaultHeartbeat)
+	setDefault(&o.Patience, DefaultPatience)
+	if o.ServerID == 0 {
+		o.ServerID = firstServerID + rand.Uint32N(math.MaxUint32-firstServerID)
+	}
+	if o.From.IsZero() {
+		return nil, errors.New("follow the binary log: there is no position to begin at")
+	}
+	c := &changes{d: d, o: o, r: logReader{names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
+	var err error
+	if c.r.gtids, err = parseGTIDs(o.From.GTID); err != nil {
+		return nil, fmt.Errorf("follow the binary log: %w", err)
+	}
+	c.r.uptoFile, c.r.uptoOffset = o.From.File, o.From.Offset
+	if err := c.layOut(ctx); err != nil {
+		return nil, fmt.Errorf("follow the binary log: %w", err)
+	}
+	c.r.lost()
+	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// layOut finds out what columns the tables have now. What differs from their description
+// since then is an error; what changes from now on is in the log.
+func (c *changes) layOut(ctx context.Context) error {
+	conn, err := Connect(ctx, c.d.cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for i, t := range c.o.Tables {
+		f, err := layOut(ctx, conn, t)
+		if err != nil {
+			return err
+		}
+		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
+			if f.filter, err = NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {
+				return fmt.Errorf("plan of %s: %w", t.FullName(), err)
+			}
+		}
+		c.r.tables = append(c.r.tables, f)
+		c.r.names[f.schema+"\x00"+f.name] = i
+		c.columns = append(c.columns, f.columns())
+	}
+	return nil
+}
+
+// connect asks the server for the events behind the last group that was read.
+func (c *changes) connect(ctx context.Context) (err error) {
+	at := c.r.position()
+	conn, err := Connect(ctx, c.d.cfg)
+	if err == nil {
+		c.events, err = c.dump(ctx, conn, at)
+		if err != nil {
+			_ = conn.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("follow the binary log after %s: %w", at, err)
+	}
+	return nil
+}
+
+// dump asks for the events on a connection of its own.
+func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client, at Position) (*mysqlconn.Events, error) {
+	heartbeat := c.o.Heartbeat.Nanoseconds()
+	settings := []string{
+		"SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", heartbeat, heartbeat),
+		"SET @mariadb_slave_capability = 4",
+	}
+	if c.r.gtids.mode == mariaGTIDs {
+		settings = append(settings, "SET @slave_connect_state = "+string(AppendQuoted(nil, []byte(at.GTID)))+
+			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
+	}
+	for _, sql := range settings {
+		_, err := conn.Exec(ctx, sql)
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
+			continue // a server of before checksums
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var dump []byte
+	switch {
+	case c.r.gtids.mode == mariaGTIDs:
+		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: 4}.AppendTo(nil)
+	case c.r.gtids.mode == mysqlGTIDs:
+		set, err := c.r.gtids.appendSet(nil)
+		if err != nil {
+			return nil, err
+		}
+		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: set}.AppendTo(nil)
+	case at.Offset > math.MaxUint32:
+		return nil, fmt.Errorf("offset %d of %s is beyond the 4 GiB that the protocol knows, and the position has no GTID", at.Offset, at.File)
+	default:
+		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: uint32(at.Offset), File: []byte(at.File)}.AppendTo(nil)
+	}
+	return conn.DumpBinlog(ctx, mysqlwire.RegisterReplica{ServerID: c.o.ServerID, Host: []byte("tare")}, dump)
+}
+
+// Next implements Changes.
+func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.life.Err() != nil:
+		return errClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	c.r.begin(b, c.columns, 2*c.o.BatchBytes)
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
+	err := c.fill(both)
+	if err != nil && both.Err() == nil {
+		c.err = err
+		return err
+	}
+	if err != nil && !c.r.moved && len(b.Changes) == 0 {
+		return context.Cause(both)
+	}
+	c.r.end()
+	return nil
+}
+
+var errClosed = errors.New("the reading of the binary log was closed")
+
+// fill reads events until the batch is to be handed out.
+func (c *changes) fill(ctx context.Context) error {
+	var began time.Time // when the batch had something first
+	for {
+		wait, tells := 3*c.o.Heartbeat, c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0)
+		if c.r.size() >= c.o.BatchBytes {
+			return nil
+		}
+		if tells && (c.events == nil || !c.events.Buffered()) {
+			now := time.Now()
+			if began.IsZero() {
+				began = now
+			}
+			if now.Sub(began) > maxLinger {
+				return nil
+			}
+			wait = lull
+		}
+		if c.events == nil {
+			if err := c.reconnect(ctx); err != nil {
+				return err
+			}
+		}
+		raw, err := c.events.Next(ctx, wait)
+		switch {
+		case errors.Is(err, mysqlconn.ErrQuiet) && wait == lull:
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			if err := c.lose(err); err != nil {
+				return err
+			}
+			continue
+		}
+		heartbeat, err := c.r.read(raw)
+		if err != nil {
+			return err
+		}
+		if heartbeat && c.r.between() {
+			c.r.batch.Idle = true
+			return nil
+		}
+	}
+}
+
+// lose gives the connection up, unless its error is there to stay.
+func (c *changes) lose(err error) error {
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		if err := c.refusal(refused); err != nil {
+			return err
+		}
+	}
+	_ = c.events.Close() // it is lost
+	c.events = nil
+	c.r.lost()
+	return nil
+}
+
+// refusal is the error of a server that will say the same again, or nil.
+func (c *changes) refusal(e *mysqlconn.ServerError) error {
+	switch {
+	case e.Number == errReadingLog:
+		return c.r.stop(StopLogGone, "", "the server cannot read its log from there",
+			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew", e)
+	case denied(e.Number), e.Number == errLogin:
+		return fmt.Errorf("follow the binary log after %s: %w; GRANT REPLICATION SLAVE", c.r.position(), e)
+	}
+	return nil
+}
+
+// reconnect tries to connect until patience ends.
+func (c *changes) reconnect(ctx context.Context) error {
+	deadline := time.Now().Add(c.o.Patience)
+	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
+		err := c.connect(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) {
+			if err := c.refusal(refused); err != nil {
+				return err
+			}
+		}
+		if time.Now().Add(retry).After(deadline) {
+			return fmt.Errorf("%w; tried for %v", err, c.o.Patience)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retry):
+		}
+	}
+}
+
+// Close implements Changes.
+func (c *changes) Close() error {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.r.unpack.close()
+	if c.events == nil {
+		return nil
+	}
+	err := c.events.Close()
+	c.events = nil
+	return err
+}

@@ -1,0 +1,243 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// layOut is a table with all its columns, as it is now. A table that is not as it was
+// described is an error.
+func layOut(ctx context.Context, c *mysqlconn.Client, t *Table) (followedTable, error) {
+	f := followedTable{table: t, schema: t.Schema, name: t.Name}
+	next := 0
+	var wrong error
+	_, err := c.Query(ctx, "SELECT COLUMN_NAME, COLUMN_TYPE, EXTRA, TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE "+t.where()+" ORDER BY ORDINAL_POSITION",
+		func(row mysqlwire.TextRow) error {
+			f.schema, f.name = string(row[3]), string(row[4])
+			if isGenerated(string(row[2])) {
+				f.all = append(f.all, -1)
+				return nil
+			}
+			if next == len(t.Columns) || t.Columns[next].Name != string(row[0]) || t.Columns[next].FullType != string(row[1]) {
+				wrong = fmt.Errorf("column %s %s is not as it was described", row[0], row[1])
+			}
+			f.all = append(f.all, next)
+			next++
+			return nil
+		})
+	if err == nil {
+		err = wrong
+	}
+	if err == nil && next != len(t.Columns) {
+		err = fmt.Errorf("it has %d columns and was described with %d", next, len(t.Columns))
+	}
+	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && isMaria(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
+		for i := range t.Columns {
+			if t.Columns[i].Type == "uuid" {
+				err = fmt.Errorf("column %s: MariaDB %s keeps UUIDs in a form that its log does not tell apart; update it to 10.11.5 or later", t.Columns[i].Name, c.ServerVersion)
+			}
+		}
+	}
+	if err != nil {
+		return f, fmt.Errorf("table %s: %w", t.FullName(), err)
+	}
+	return f, nil
+}
+
+// isMaria reports whether a server's version is MariaDB's.
+func isMaria(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+
+// oldUUIDs reports whether a MariaDB 10.x turns the parts of all UUIDs around, not only of those
+// with a time in them.
+func oldUUIDs(version string) bool {
+	version = strings.TrimPrefix(version, "5.5.5-")
+	n := strings.FieldsFunc(version, func(c rune) bool { return c < '0' || c > '9' })
+	if len(n) < 3 {
+		return true
+	}
+	minor, _ := strconv.Atoi(n[1])
+	patch, _ := strconv.Atoi(n[2])
+	return minor < 10 || minor == 10 && patch < 6 || minor == 11 && patch < 5
+}
+
+// CheckFollow implements Follower.
+func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	for _, check := range []func() error{
+		func() error { return checkSettings(ctx, d.c) },
+		func() error { return checkGrants(ctx, d.c) },
+		func() error { return checkTables(ctx, d.c, tables) },
+		func() error { return checkRetention(ctx, d.c, from) },
+	} {
+		if err := check(); err != nil {
+			return fmt.Errorf("%s cannot be followed: %w", d.cfg.Addr, err)
+		}
+	}
+	return nil
+}
+
+// checkSettings looks at how the server logs.
+func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
+	for _, s := range []struct{ name, want, try string }{
+		{"log_bin", "1", "start the server with --log-bin"},
+		{"binlog_format", "ROW", "SET GLOBAL binlog_format = ROW, and let the sessions that were open end"},
+		{"binlog_row_image", "FULL", "SET GLOBAL binlog_row_image = FULL, and let the sessions that were open end"},
+		{"binlog_row_value_options", "", "SET GLOBAL binlog_row_value_options = ''"},
+	} {
+		value, err := variable(ctx, c, s.name)
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
+			continue // a server without the choice
+		}
+		if err != nil {
+			return err
+		}
+		if !strings.EqualFold(value, s.want) {
+			return fmt.Errorf("%s is %q, and must be %q: %s", s.name, value, s.want, s.try)
+		}
+	}
+	return nil
+}
+
+func variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
+	_, err = c.Query(ctx, "SELECT @@global."+name, func(row mysqlwire.TextRow) error {
+		value = string(row[0])
+		return nil
+	})
+	return value, err
+}
+
+// checkGrants looks whether the user may read the log, as far as its grants say it.
+func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
+	var grants []string
+	if _, err := c.Query(ctx, "SHOW GRANTS", appendTo(&grants)); err != nil {
+		return err
+	}
+	for _, g := range grants {
+		words, _, _ := strings.Cut(strings.ToUpper(g), " ON ")
+		if strings.Contains(words, "ALL PRIVILEGES") && strings.Contains(g, "ON *.*") || strings.Contains(words, "REPLICATION SLAVE") || strings.Contains(words, "REPLICATION REPLICA") {
+			return nil
+		}
+		if !strings.Contains(strings.ToUpper(g), " ON ") {
+			return nil // a role: what it grants the server says in time
+		}
+	}
+	return errors.New("the user may not read the binary log: GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO it")
+}
+
+// checkTables looks for what happens to rows without being logged, and for columns that are
+// not read out of events.
+func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) error {
+	for _, t := range tables {
+		if _, err := layOut(ctx, c, t); err != nil {
+			return err
+		}
+		var actions []string
+		_, err := c.Query(ctx, "SELECT CONCAT(CONSTRAINT_NAME, ' (ON DELETE ', DELETE_RULE, ' ON UPDATE ', UPDATE_RULE, ')') FROM information_schema.REFERENTIAL_CONSTRAINTS"+
+			" WHERE CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND TABLE_NAME = "+schemaText(t.Name)+
+			" AND (DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION'))", appendTo(&actions))
+		if err != nil {
+			return err
+		}
+		if len(actions) > 0 {
+			return fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; make them RESTRICT, or copy it without following",
+				t.FullName(), strings.Join(actions, ", "))
+		}
+		for i := range t.Columns {
+			if strings.Contains(t.Columns[i].FullType, "COMPRESSED") {
+				return fmt.Errorf("table %s: column %s: %w; ALTER TABLE … MODIFY it without COMPRESSED", t.FullName(), t.Columns[i].Name, errCompressed)
+			}
+		}
+	}
+	return nil
+}
+
+// A logFile is a file of the binary log.
+type logFile struct {
+	name string
+	size int64
+}
+
+// logFiles are the files of the binary log, the oldest first.
+func logFiles(ctx context.Context, c *mysqlconn.Client) (files []logFile, err error) {
+	_, err = c.Query(ctx, "SHOW BINARY LOGS", func(row mysqlwire.TextRow) error {
+		size, err := strconv.ParseInt(string(row[1]), 10, 64)
+		files = append(files, logFile{string(row[0]), size})
+		return err
+	})
+	return files, err
+}
+
+// checkRetention looks whether the log still has a position.
+func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) error {
+	if from.File == "" {
+		return nil // the server says so when it is asked for the GTID
+	}
+	files, err := logFiles(ctx, c)
+	if err != nil {
+		return fmt.Errorf("SHOW BINARY LOGS: %w; GRANT REPLICATION CLIENT", err)
+	}
+	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == from.File })
+	gone := ""
+	switch {
+	case i < 0:
+		gone = "the server no longer has that file"
+	case from.Offset > uint64(files[i].size):
+		gone = fmt.Sprintf("the file has %d bytes: it is another server's, or the log was begun anew", files[i].size)
+	default:
+		return nil
+	}
+	return &StopError{Reason: StopLogGone, At: from, What: gone,
+		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew"}
+}
+
+// NowPosition implements Follower.
+func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return Position{}, err
+	}
+	text, err := currentPosition(ctx, d.c)
+	if err == nil && text == "" {
+		err = errors.New("the server keeps no binary log, or does not tell the user: GRANT REPLICATION CLIENT")
+	}
+	if err != nil {
+		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.cfg.Addr, err)
+	}
+	return ParsePosition(text)
+}
+
+// LogBytes implements Follower.
+func (d *Direct) LogBytes(ctx context.Context, from, to Position) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return 0, err
+	}
+	files, err := logFiles(ctx, d.c)
+	if err != nil {
+		return 0, fmt.Errorf("SHOW BINARY LOGS: %w", err)
+	}
+	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == from.File })
+	j := slices.IndexFunc(files, func(f logFile) bool { return f.name == to.File })
+	if i < 0 || j < 0 || from.Compare(to) > 0 {
+		return 0, fmt.Errorf("the log of %s does not have all from %s to %s", d.cfg.Addr, from, to)
+	}
+	n := int64(to.Offset) - int64(from.Offset)
+	for _, f := range files[i:j] {
+		n += f.size
+	}
+	return n, nil
+}

@@ -1,0 +1,462 @@
+package rowstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A logReader is what events of a binary log, one after the other, come to: changes in a batch,
+// and how far the log was read. It does no I/O.
+//
+// The log is groups of events: one statement, or a transaction between its beginning and its
+// end. A group that is read anew after a lost connection gives the very same rows in the same
+// order, so that counting them is enough to go on within it.
+type logReader struct {
+	tables []followedTable
+	names  map[string]int // schema, NUL, name: number in tables
+	maps   map[uint64]*tableMap
+	batch  *ChangeBatch
+
+	checksum bool   // is behind the events
+	file     string // where the next event is
+	offset   uint64
+
+	uptoFile   string // where the last group ended
+	uptoOffset uint64
+	gtids      gtids // of the groups before it
+	moved      bool  // something is to be told since the last batch
+	seconds    uint32
+
+	open       bool // within a group
+	single     bool // the group is one statement
+	ours       bool // the group changed a followed table
+	pending    pendingGTID
+	rows       uint64 // of the group that were read
+	skip       uint64 // of them that were read before the connection was lost
+	handed     uint64 // of them that were handed out in earlier batches
+	first      int    // change of the batch with which the group began
+	savepoints []savepoint
+
+	inflate inflater
+	unpack  unpacker
+	row     Batch // an image before the filter
+	view    mysqlwire.TextRow
+	query   query
+}
+
+// A pendingGTID is the name of the group that is being read.
+type pendingGTID struct {
+	mode   gtidMode
+	maria  mariaGTID
+	source gtidSource
+	number uint64
+}
+
+// A savepoint is where a transaction may be rolled back to.
+type savepoint struct {
+	name    string
+	rows    uint64 // of the group before it
+	changes int    // of the batch before it
+}
+
+// position is where to go on from.
+func (r *logReader) position() Position {
+	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset}
+}
+
+// begin empties the batch.
+func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
+	b.reset(columns, limit)
+	r.batch, r.moved = b, false
+	r.first, r.handed = 0, max(r.rows, r.skip)
+	for i := range r.savepoints {
+		r.savepoints[i].changes = 0
+	}
+	if cap(r.row.Bytes) > limit {
+		r.row.Bytes = nil
+	}
+}
+
+// end says in the batch how far the log was read.
+func (r *logReader) end() {
+	b := r.batch
+	b.Upto, b.Boundary = r.position(), r.between()
+	if r.seconds != 0 {
+		b.Commit = time.Unix(int64(r.seconds), 0)
+	}
+}
+
+// between reports whether the log was read up to the end of a group.
+func (r *logReader) between() bool { return !r.open && r.skip == 0 }
+
+// lost forgets what holds for one connection only: the group is read anew.
+func (r *logReader) lost() {
+	clear(r.maps)
+	r.skip, r.rows = max(r.skip, r.rows), 0
+	r.open, r.single, r.pending = false, false, pendingGTID{}
+	r.file, r.offset, r.checksum = r.uptoFile, r.uptoOffset, false
+}
+
+// read takes an event as the server sent it. heartbeat says that it was one.
+func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
+	if len(raw) < eventHeaderLen {
+		return false, r.unknown("an event", errShortEvent)
+	}
+	var e event
+	kind, flags := eventType(raw[4]), binary.LittleEndian.Uint16(raw[17:])
+	switch {
+	case kind == eventFormat:
+		err = e.decode(raw, false)
+		if err == nil {
+			r.checksum, err = e.format()
+		}
+		if err == nil && r.checksum {
+			err = e.decode(raw, true)
+		}
+	case kind == eventRotate && flags&eventArtificial != 0:
+		err = e.decodeAny(raw)
+	default:
+		err = e.decode(raw, r.checksum)
+	}
+	if err != nil {
+		return false, r.unknown(fmt.Sprintf("an event of type %d", kind), err)
+	}
+	if e.kind == eventRotate {
+		return false, r.rotate(&e)
+	}
+	heartbeat = e.kind == eventHeartbeat || e.kind == eventHeartbeat2
+	real := e.next != 0 && e.flags&eventArtificial == 0
+	if heartbeat {
+		real = e.kind == eventHeartbeat && e.next != 0 && string(e.body) == r.file
+	}
+	if real {
+		r.advance(&e)
+	}
+	if err := r.event(&e); err != nil {
+		return false, err
+	}
+	if real {
+		r.told()
+	}
+	return heartbeat, nil
+}
+
+// told moves the place to go on from behind what was read, between groups.
+func (r *logReader) told() {
+	if r.between() && (r.uptoFile != r.file || r.uptoOffset != r.offset) {
+		r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
+	}
+}
+
+// advance is where the event after e begins. Events tell the low 32 bits of it only.
+func (r *logReader) advance(e *event) {
+	if e.next == 0 {
+		return
+	}
+	next := r.offset&^(1<<32-1) | uint64(e.next)
+	if next < r.offset && r.offset-next > 1<<31 {
+		next += 1 << 32
+	}
+	r.offset = max(r.offset, next)
+}
+
+// rotate goes to another file.
+func (r *logReader) rotate(e *event) error {
+	if len(e.body) < 9 {
+		return r.unknown("the end of a log file", errShortEvent)
+	}
+	r.file, r.offset = string(e.body[8:]), binary.LittleEndian.Uint64(e.body)
+	clear(r.maps)
+	if e.flags&eventArtificial == 0 {
+		r.told()
+	}
+	return nil
+}
+
+// event takes an event, be it from the log or out of a compressed transaction.
+func (r *logReader) event(e *event) error {
+	if kind, version, compressed, ok := e.kind.isRows(); ok {
+		return r.rowsEvent(e, kind, version, compressed)
+	}
+	switch e.kind {
+	case eventTableMap:
+		return r.tableMap(e)
+	case eventMariaGTID, eventGTID, eventAnonymousGTID, eventTaggedGTID:
+		return r.gtid(e)
+	case eventXID:
+		r.commit(e)
+	case eventQuery, eventQueryCompressed:
+		return r.queryEvent(e)
+	case eventExecuteLoad:
+		return r.loadEvent(e)
+	case eventXAPrepare:
+		return r.xaPrepare(e)
+	case eventPayload:
+		return r.payload(e)
+	case eventPartialUpdate:
+		return r.partialUpdate(e)
+	case eventIncident:
+		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables anew", nil)
+	}
+	return nil // nothing that changes rows
+}
+
+// gtid begins a group.
+func (r *logReader) gtid(e *event) error {
+	r.open, r.single, r.pending = true, false, pendingGTID{}
+	switch b := e.body; e.kind {
+	case eventMariaGTID:
+		if len(b) < 13 {
+			return r.unknown("a GTID", errShortEvent)
+		}
+		// The server's number is the event's own.
+		r.pending.mode = mariaGTIDs
+		r.pending.maria = mariaGTID{domain: binary.LittleEndian.Uint32(b[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(b)}
+		r.single = b[12]&1 != 0
+	case eventGTID:
+		if len(b) < 25 {
+			return r.unknown("a GTID", errShortEvent)
+		}
+		r.pending.mode = mysqlGTIDs
+		copy(r.pending.source.uuid[:], b[1:])
+		r.pending.number = binary.LittleEndian.Uint64(b[17:])
+		r.single = true // until BEGIN
+	case eventAnonymousGTID:
+		r.single = true
+	default:
+		if r.gtids.mode == mysqlGTIDs {
+			return r.stop(StopUnknown, "", "a transaction has a GTID with a tag", "start from a position without a GTID", nil)
+		}
+		r.single = true
+	}
+	return nil
+}
+
+// commit ends a group whose rows count.
+func (r *logReader) commit(e *event) {
+	if n := len(r.batch.Changes); n > r.first {
+		r.batch.Changes[n-1].LastOfTransaction = true
+	}
+	r.close(e)
+}
+
+// close ends a group.
+func (r *logReader) close(e *event) {
+	switch {
+	case r.gtids.mode == mariaGTIDs && r.pending.mode == mariaGTIDs:
+		r.gtids.addMaria(r.pending.maria)
+	case r.gtids.mode == mysqlGTIDs && r.pending.mode == mysqlGTIDs:
+		r.gtids.addMySQL(r.pending.source, r.pending.number)
+	}
+	if e.seconds != 0 {
+		r.seconds = e.seconds
+	}
+	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
+	r.rows, r.skip, r.handed, r.first = 0, 0, 0, len(r.batch.Changes)
+	r.savepoints = r.savepoints[:0]
+}
+
+// rollBack ends a group whose rows do not count.
+func (r *logReader) rollBack(e *event) error {
+	if err := r.undo(savepoint{changes: r.first}); err != nil {
+		return err
+	}
+	r.close(e)
+	return nil
+}
+
+// undo takes the changes after a savepoint out of the batch.
+func (r *logReader) undo(to savepoint) error {
+	if to.rows < r.handed && r.ours {
+		return r.stop(StopUndone, "", "a transaction larger than a batch was rolled back after it was logged",
+			"take larger batches, or copy the tables anew", nil)
+	}
+	b := r.batch
+	for i := len(b.Changes) - 1; i >= to.changes; i-- {
+		t := &b.Tables[b.Changes[i].Table]
+		for _, at := range [...]int{b.Changes[i].After, b.Changes[i].Before} {
+			if at >= 0 {
+				t.Bytes = t.Bytes[:at]
+				t.Rows--
+			}
+		}
+	}
+	b.Changes = b.Changes[:to.changes]
+	return nil
+}
+
+// xaPrepare ends the first phase of an XA transaction.
+func (r *logReader) xaPrepare(e *event) error {
+	if len(e.body) > 0 && e.body[0] != 0 { // in one phase: a commit
+		r.commit(e)
+		return nil
+	}
+	if r.ours {
+		return r.stop(StopUndone, "", "an XA transaction was prepared: whether it is committed only a later part of the log says",
+			"copy the tables anew, and keep them out of XA transactions until then", nil)
+	}
+	r.close(e)
+	return nil
+}
+
+// partialUpdate is an update whose JSON values are logged as what was done to them.
+func (r *logReader) partialUpdate(e *event) error {
+	id, _, err := splitRows(e.body, 2)
+	if err != nil {
+		return r.unknown("rows", err)
+	}
+	if m := r.maps[id]; m != nil {
+		return r.stop(StopImage, r.tables[m.table].table.FullName(), "JSON values were logged in part",
+			"SET GLOBAL binlog_row_value_options = '' and copy the table anew", nil)
+	}
+	return nil
+}
+
+// tableMap notes how the rows of a followed table are laid out.
+func (r *logReader) tableMap(e *event) error {
+	id, schema, name, rest, err := splitTableMap(e.body)
+	if err != nil {
+		return r.unknown("a table map", err)
+	}
+	var key [512]byte // names have at most 64 characters
+	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
+	if !ok {
+		delete(r.maps, id) // the number is used again
+		return nil
+	}
+	m := r.maps[id]
+	if m == nil {
+		m = &tableMap{id: id}
+		r.maps[id] = m
+	}
+	if m.is(e.body) {
+		return nil
+	}
+	m.table = number
+	f := &r.tables[number]
+	if err := m.set(f, e.body, rest); err != nil {
+		m.body = m.body[:0]
+		return r.stop(StopSchema, f.table.FullName(), "its rows are logged in another form than it was described with",
+			"copy the table anew", err)
+	}
+	return nil
+}
+
+// rowsEvent takes rows.
+func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed bool) error {
+	id, rest, err := splitRows(e.body, version)
+	if err != nil {
+		return r.unknown("rows", err)
+	}
+	m := r.maps[id]
+	if m == nil {
+		return nil // not of ours
+	}
+	f := &r.tables[m.table]
+	var rows rowsEvent
+	err = rows.decode(kind, rest, m)
+	if errors.Is(err, errImage) {
+		return r.stop(StopImage, f.table.FullName(), err.Error(), "SET GLOBAL binlog_row_image = FULL, end the sessions that have another, and copy the table anew", nil)
+	}
+	if err == nil && compressed {
+		rows.rows, err = r.inflate.inflate(rows.rows)
+	}
+	r.open, r.ours = true, true
+	for err == nil && len(rows.rows) > 0 {
+		err = r.change(&rows, m, f)
+	}
+	if err != nil {
+		return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table anew", err)
+	}
+	return nil
+}
+
+// change takes one row.
+func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err error) {
+	t := &r.batch.Tables[m.table]
+	mark, images := len(t.Bytes), t.Rows
+	c := Change{Table: int32(m.table), Before: -1, After: -1}
+	if rows.kind != Insert {
+		if c.Before, err = r.image(t, rows, m, f, rows.before); err != nil {
+			return err
+		}
+	}
+	if rows.kind != Delete {
+		if c.After, err = r.image(t, rows, m, f, rows.after); err != nil {
+			return err
+		}
+	}
+	r.rows++
+	switch {
+	case r.rows <= r.skip:
+		t.Bytes, t.Rows = t.Bytes[:mark], images
+		return nil
+	case c.Before >= 0 && c.After >= 0:
+		c.Kind = Update
+	case c.Before >= 0:
+		c.Kind = Delete
+	case c.After >= 0:
+		c.Kind = Insert
+	default:
+		return nil // not of the plan
+	}
+	r.batch.Changes = append(r.batch.Changes, c)
+	return nil
+}
+
+// image appends an image to the batch and answers where it is, -1 when the plan holds it back.
+func (r *logReader) image(t *Batch, rows *rowsEvent, m *tableMap, f *followedTable, present []byte) (at int, err error) {
+	at = len(t.Bytes)
+	if f.filter == nil {
+		if t.Bytes, err = rows.image(t.Bytes, m, present); err == nil {
+			t.Rows++
+		}
+		return at, err
+	}
+	r.row.Bytes, err = rows.image(r.row.Bytes[:0], m, present)
+	if err == nil {
+		err = r.view.Decode(r.row.Bytes, m.wanted)
+	}
+	if err != nil {
+		return 0, err
+	}
+	out, ok := f.filter.Apply(r.view)
+	if !ok {
+		return -1, nil
+	}
+	t.AppendRow(out)
+	return at, nil
+}
+
+// size is how many bytes of rows the batch has.
+func (r *logReader) size() (n int) {
+	for i := range r.batch.Tables {
+		n += len(r.batch.Tables[i].Bytes)
+	}
+	return n
+}
+
+// stop is the error that ends the reading.
+func (r *logReader) stop(reason StopReason, table, what, try string, err error) error {
+	return &StopError{Reason: reason, At: r.position(), Table: table, What: what, Try: try, Err: err}
+}
+
+// unknown is the error for what cannot be read.
+func (r *logReader) unknown(what string, err error) error {
+	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables anew", err)
+}
+
+// named is the savepoint of a name, the latest.
+func (r *logReader) named(name []byte) (savepoint, bool) {
+	for i := len(r.savepoints) - 1; i >= 0; i-- {
+		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {
+			return r.savepoints[i], true
+		}
+	}
+	return savepoint{}, false
+}
