@@ -45,7 +45,7 @@ type follower struct {
 	moved    chan struct{} // closed and made anew when one of the above changes
 
 	noted  rowstream.Position // in the target; of the goroutine that applies
-	flush  time.Time          // when it was noted; of the goroutine that applies
+	flush  time.Time          // when it was noted
 	begun  time.Time
 	start  rowstream.Position
 	counts [rowstream.Delete + 1]int64 // by kind; of the goroutine that applies
@@ -54,13 +54,11 @@ type follower struct {
 // slots is how many batches are under way: one is read, one is applied.
 const slots = 2
 
-// How often the lag is looked at, before the target has caught up and afterwards; how often it
-// is told; and how often the position is noted when nothing happens to the tables.
+// lookPause is how often the lag is looked at, and notePause how often the position is noted
+// when nothing happens to the tables.
 const (
-	lookPause  = 100 * time.Millisecond
-	lookSeldom = 500 * time.Millisecond
-	tellPause  = time.Second
-	notePause  = time.Second
+	lookPause = 500 * time.Millisecond
+	notePause = time.Second
 )
 
 // A slot is a batch under way.
@@ -327,9 +325,14 @@ func (f *follower) note(ctx context.Context) error {
 func (f *follower) watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookPause)
 	defer ticker.Stop()
-	w := lagWatch{f: f}
-	for {
-		err := w.look(ctx)
+	var p chase
+	var goal rowstream.Position // the log's end at the look before
+	for looks := 0; ; looks++ {
+		end, err := f.source.NowPosition(ctx)
+		if err == nil {
+			err = f.look(ctx, &p, end, goal, looks)
+			goal = end
+		}
 		if err != nil && ctx.Err() == nil && !f.lost(err) {
 			return err
 		}
@@ -338,19 +341,7 @@ func (f *follower) watch(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if w.caughtUp {
-			ticker.Reset(lookSeldom)
-		}
 	}
-}
-
-// A lagWatch is what is kept from one look at the lag to the next.
-type lagWatch struct {
-	f        *follower
-	chase    chase
-	goal     rowstream.Position // the log's end at the look before
-	told     time.Time          // when the lag was told
-	caughtUp bool
 }
 
 // lost reports whether an error of the source may pass: the goroutine that reads the changes
@@ -360,15 +351,10 @@ func (f *follower) lost(err error) bool {
 	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
 }
 
-// look takes a look at the lag.
-func (w *lagWatch) look(ctx context.Context) error {
-	f := w.f
-	end, err := f.source.NowPosition(ctx)
-	if err != nil {
-		return err
-	}
+// look takes a look at the lag, with the log's end now and half a second ago.
+func (f *follower) look(ctx context.Context, p *chase, end, goal rowstream.Position, looks int) error {
 	f.mu.Lock()
-	applied, commit, changes, finish := f.applied, f.commit, f.changes, f.finish
+	applied, commit, changes, finish, first := f.applied, f.commit, f.changes, f.finish, !f.caughtUp
 	f.mu.Unlock()
 	behind, err := f.source.LogBytes(ctx, applied, end)
 	if err != nil {
@@ -378,34 +364,28 @@ func (w *lagWatch) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := f.now()
-	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes})
-	there := applied.Compare(end) >= 0 || !w.goal.IsZero() && applied.Compare(w.goal) >= 0
-	w.goal = end
-	first := there && !w.caughtUp
-	w.caughtUp = w.caughtUp || there
-	lag := Lag{
-		Bytes: max(0, behind), Position: applied.String(), Changes: changes,
-		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(),
-	}
-	if applied.Compare(end) < 0 {
-		if commit.IsZero() {
-			commit = f.begun
-		}
-		lag.Seconds = max(0, now.Sub(commit).Seconds())
-	}
-	f.change(func() { f.lag, f.caughtUp = lag, w.caughtUp })
-	if first {
+	p.note(look{at: f.now(), behind: behind, applied: done, changes: changes})
+	now := applied.Compare(end) >= 0 || !goal.IsZero() && applied.Compare(goal) >= 0
+	if now && first {
+		f.change(func() { f.caughtUp = true })
 		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", changes, applied)})
 	}
-	if first || now.Sub(w.told) >= tellPause {
-		w.told = now
+	lag := Lag{Bytes: max(0, behind), Position: applied.String(), Changes: changes, PerSecond: p.perSecond(), CaughtUp: !first || now}
+	if applied.Compare(end) < 0 {
+		since := commit
+		if since.IsZero() {
+			since = f.begun
+		}
+		lag.Seconds = max(0, f.now().Sub(since).Seconds())
+	}
+	f.change(func() { f.lag = lag })
+	if looks%2 == 1 || now && first {
 		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
 	}
-	if text := w.chase.outrun(); text != "" {
+	if text := p.outrun(); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
-	if there && (finish || f.o.UntilCaughtUp) {
+	if now && (finish || f.o.UntilCaughtUp) {
 		f.end()
 	}
 	return nil

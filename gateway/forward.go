@@ -151,7 +151,6 @@ func (s *session) pipe() error {
 		return err
 	}
 	s.consume()
-	s.phase.Store(phasePipe)
 	done := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(s.backend.NetConn(), buffered(s.client))

@@ -42,6 +42,9 @@ func (c lineChart) HTML() template.HTML {
 		return p.html()
 	}
 	y := linearScale(low, high)
+	if c.Unit == unitBytes || c.Unit == unitByteRate {
+		y = byteScale(low, high)
+	}
 	if c.Log {
 		least := math.Inf(1)
 		for _, s := range c.Series {

@@ -82,6 +82,20 @@ func linearScale(low, high float64) scale {
 	}
 }
 
+// byteScale is a linearScale whose marks are round in the unit that they are written in.
+func byteScale(low, high float64) scale {
+	size := 1.0
+	for size < 1<<40 && max(high, -low) >= size*1000 {
+		size *= 1 << 10
+	}
+	s := linearScale(low/size, high/size)
+	s.low, s.high = s.low*size, s.high*size
+	for i := range s.marks {
+		s.marks[i] *= size
+	}
+	return s
+}
+
 // roundStep is the least of 1, 2, 2.5 and 5 times a power of ten that is not below v.
 func roundStep(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {

@@ -9,6 +9,7 @@
 //	/api/v1/live      the last 10 seconds as JSON
 //	/debug/querylog   the query log as a stream
 //	/debug/pprof/     Go's profiles
+//	/weight/runtime/  statsviz' charts of the Go runtime, fed while somebody is connected
 //
 // A server has further paths of its own: its Routes.
 //

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -212,4 +213,27 @@ func ago(t, now time.Time) string {
 	default:
 		return seconds(d.Truncate(time.Second).Seconds()) + " ago"
 	}
+}
+
+// float is a whole number as the units write it.
+func float(n any) float64 {
+	switch n := n.(type) {
+	case int:
+		return float64(n)
+	case int64:
+		return float64(n)
+	case uint64:
+		return float64(n)
+	case float64:
+		return n
+	}
+	panic(fmt.Sprintf("BUG: %T is no number that is shown", n))
+}
+
+// ratio is how much of a whole there is; of nothing, it is nothing.
+func ratio(part, whole any) float64 {
+	if w := float(whole); w > 0 {
+		return float(part) / w
+	}
+	return 0
 }

@@ -30,6 +30,7 @@ type page struct {
 	key      string // the letter that leads there after g; "" for none
 	hidden   bool   // is not in the navigation
 	fixed    bool   // has no time range
+	follow   bool   // is refreshed though it has no time range
 	texts    bool   // is nothing without statement texts: refused to who does not see them
 	answer   func(context.Context, *view) (any, error)
 }
@@ -77,11 +78,8 @@ func withPairs(path string, q url.Values, pairs []string) string {
 
 // pages are the pages that there are, in the order of the navigation.
 func (s *Server) pages() []page {
-	all := []page{s.overviewPage()}
-	if s.opts.Statements != nil {
-		all = append(all, s.queriesPage(), s.queryPage())
-	}
-	return all
+	all := []page{s.firstPage()}
+	return append(all, s.partPages()...)
 }
 
 // servePage answers one page.
@@ -138,6 +136,7 @@ type frame struct {
 	Title   string
 	Nav     []navItem
 	Range   *rangeForm // nil: the page has no time range
+	Follow  bool       // it is refreshed
 	Texts   bool
 	Now     time.Time
 	Page    any
@@ -191,6 +190,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 	if !p.fixed {
 		f.Range = newRangeForm(v)
 	}
+	f.Follow = p.follow || f.Range != nil && f.Range.Relative
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 		"asset": assetPath, "count": count, "short": short, "seconds": seconds, "duration": duration,
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
-		"i64": func(n uint64) float64 { return float64(n) },
+		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
 	}
 	shared := []string{"templates/layout.html", "templates/parts.html"}
 	names, err := fs.Glob(templateFiles, "templates/*.html")

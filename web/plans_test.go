@@ -3,21 +3,23 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/internal/memory"
 )
 
 // TestPlans asks for the plan cache's page, with and without a number of plans.
 func TestPlans(t *testing.T) {
 	o := testOptions()
-	o.Plans = func(n int) any { return map[string]int{"limit": n} }
+	o.Plans = func(n int) memory.Plans { return memory.Plans{Entries: n} }
 	h := New(o).Handler()
 	for _, c := range []struct {
 		path string
 		code int
 		body string
 	}{
-		{"/api/v1/plans", 200, `{"limit":20}`},
-		{"/api/v1/plans?limit=0", 200, `{"limit":0}`},
-		{"/api/v1/plans?limit=1000", 200, `{"limit":1000}`},
+		{"/api/v1/plans", 200, `"entries":20,`},
+		{"/api/v1/plans?limit=0", 200, `"entries":0,`},
+		{"/api/v1/plans?limit=1000", 200, `"entries":1000,`},
 		{"/api/v1/plans?limit=1001", 400, `limit is "1001": want a number from 0 to 1000`},
 		{"/api/v1/plans?limit=-1", 400, "want a number"},
 		{"/api/v1/plans?limit=all", 400, "want a number"},

@@ -14,6 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/storegateway"
 )
 
 // Options say what is served.
@@ -22,18 +27,21 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Ready    func(context.Context) error // nil: ready at once
 	Live     func() any                  // what /api/v1/live answers; nil: no such page
-	Plans    func(n int) any             // what /api/v1/plans answers, with n plans in detail; nil: no such page
+	Plans    func(n int) memory.Plans    // what /api/v1/plans answers, with n plans in detail; nil: no such page
 	QueryLog http.Handler                // nil: no such page
 	Routes   []Route                     // what this server has besides
 
-	// Statements answers the pages about statements; nil: there are none.
-	Statements Statements
+	LogColumns []LogColumn                    // of the page that shows QueryLog; nil: no such page
+	Series     SeriesSource                   // nil: no such page
+	Copies     func(context.Context) Copies   // nil: no such page
+	Store      func() storegateway.StatusPage // nil: no such page
+	Weight     *WeightSource                  // nil: no such page
+	Rows       func() rowstream.ServiceStats  // of a server of rows; nil: no such page
 
-	// SeriesLabels are on all series of the history. The PromQL on the pages asks for them.
-	SeriesLabels map[string]string
-
-	// Latest is what the last seconds were like; nil: not shown.
-	Latest func() Latest
+	// Frontend is what a frontend did; nil: no such page. It is asked for the values of selectors if
+	// FrontendValues allows to show them and the account may see texts.
+	Frontend       func(values bool) frontend.Overview
+	FrontendValues bool
 
 	// NoTextUsers are the accounts that may not see what statements say: the digests alone.
 	NoTextUsers []string
@@ -57,10 +65,12 @@ type Route struct {
 
 // A Server answers HTTP.
 type Server struct {
-	opts  Options
-	http  *http.Server
-	nav   []page // in the navigation
-	cache pageCache
+	opts    Options
+	http    *http.Server
+	nav     []page // in the navigation
+	cache   pageCache
+	weigher *weigher
+	runtime runtimeCharts
 }
 
 // New makes a Server.
@@ -69,6 +79,9 @@ func New(o Options) *Server {
 		o.Now = time.Now
 	}
 	s := &Server{opts: o}
+	if o.Weight != nil {
+		s.weigher = newWeigher(o.Weight.Statements, o.Now())
+	}
 	s.http = &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -95,6 +108,7 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Shutdown ends the service; requests that run, streams among them, have until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.runtime.close()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return s.http.Close()
 	}
@@ -119,6 +133,9 @@ func (s *Server) Handler() http.Handler {
 		if !p.hidden {
 			s.nav = append(s.nav, p)
 		}
+	}
+	if s.opts.Weight != nil {
+		s.open(mux, "GET "+runtimePath, http.HandlerFunc(s.runtime.serve))
 	}
 	s.open(mux, "GET /assets/", http.HandlerFunc(serveAsset))
 	s.open(mux, "GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{

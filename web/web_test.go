@@ -20,7 +20,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon")) // sqlparser's log
+}
 
 func testOptions() Options {
 	r := prometheus.NewRegistry()
@@ -41,6 +43,16 @@ func request(t *testing.T, h http.Handler, method, path string) (code int, body 
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w.Code, w.Body.String(), w.Header()
+}
+
+// requestAs asks as an account, whose password somebody else has checked.
+func requestAs(t *testing.T, h http.Handler, user, path string) (code int, body string) {
+	t.Helper()
+	r := httptest.NewRequest("GET", path, nil)
+	r.SetBasicAuth(user, "secret")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
 }
 
 func TestPaths(t *testing.T) {

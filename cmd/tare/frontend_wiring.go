@@ -29,6 +29,7 @@ type frontendService struct {
 	queries  *querylog.Logger
 	frontend *frontend.Frontend
 	web      *web.Server
+	ledger   *memory.Ledger
 	listener net.Listener
 
 	metrics    *registry
@@ -123,12 +124,18 @@ func (s *frontendService) build() (err error) {
 	}
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
-		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log,
+		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
+		LogColumns: web.FrontendColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
+		Weight: &web.WeightSource{
+			Heap:       func() []memory.Holding { return s.ledger.Holdings() },
+			Statements: func() uint64 { return s.frontend.Overview(false).Requests }, StatementName: "request",
+		},
 	})
-	s.metrics.MustRegister(memory.NewLedger( // last: what is made by now is the base
+	s.ledger = memory.NewLedger( // last: what is made by now is the base
 		memory.Owner{Name: "decoders_idle", Bytes: s.frontend.IdleBytes},
 		memory.Owner{Name: "query_log", Bytes: s.queries.HeapBytes},
-	))
+	)
+	s.metrics.MustRegister(s.ledger)
 	return nil
 }
 

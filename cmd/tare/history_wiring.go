@@ -166,7 +166,6 @@ func (h *historyService) routes() ([]web.Route, error) {
 	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		QueryBytes: int64(h.cfg.QueryBytes),
-		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
 		Log:        h.log,
 		Build:      promapi.BuildInfo{Version: version, Revision: commit},
@@ -174,15 +173,22 @@ func (h *historyService) routes() ([]web.Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
-	blocks := storegateway.StatusHandler(h.gateway)
 	return []web.Route{
 		statements,
-		{Pattern: "/api/v1/", Handler: api, Textless: api},
+		{Pattern: "/api/v1/", Handler: api},
 		{
-			Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
+			Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(h.gateway),
 			Path: "/api/v1/status/blocks", What: "blocks of the history in the bucket, and the budgets of queries",
 		},
 	}, nil
+}
+
+// status tells of the blocks in the bucket; nil without a bucket.
+func (h *historyService) status() func() storegateway.StatusPage {
+	if h == nil || h.gateway == nil {
+		return nil
+	}
+	return h.gateway.StatusPage
 }
 
 // run writes, ships and syncs until ctx is done.

@@ -133,7 +133,7 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	registry := rowstreamMetrics(s.queries, s.rows)
 	s.web = web.New(web.Options{
 		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
-		Ready: s.source.Ping,
+		Ready: s.source.Ping, LogColumns: web.RowstreamColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
 	})
 	return nil
 }

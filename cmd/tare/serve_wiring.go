@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,12 +38,11 @@ type service struct {
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
-
-	accounts atomic.Pointer[config.Accounts] // for the standby
-	active   *activeService                  // nil without HTTP, or digests
-	history  *historyService                 // nil when no digests are counted
-	web      *web.Server
-	idle     *memory.Returner // nil when the runtime alone returns memory
+	active  *activeService  // nil without HTTP, or digests
+	history *historyService // nil when no digests are counted
+	web     *web.Server
+	idle    *memory.Returner // nil when the runtime alone returns memory
+	ledger  *memory.Ledger
 
 	metrics    *registry   // without the history's
 	supervisor *supervisor // nil when nobody is to be told
@@ -142,19 +140,16 @@ func (s *service) build() error {
 		}
 	}
 	if s.cfg.Control.Addr != "" {
-		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
+		o.Kill = newKiller(s.cfg.Control)
 	}
 	switch {
-	case s.cfg.History.Enabled() || s.cfg.Standby != "":
+	case s.cfg.History.Enabled():
 		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv)
 	case s.cfg.Log.File != "":
 		s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log)
 	}
 	if err != nil {
 		return err
-	}
-	if err := s.setRoute(&o); err != nil {
-		return errors.Join(err, s.data.close())
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return errors.Join(err, s.data.close())
@@ -180,24 +175,25 @@ func (s *service) build() error {
 	if s.gateway, err = gateway.New(o); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
-	routes = append(routes, s.routeAPI()...)
 	s.metrics = s.registry()
 	s.web = web.New(web.Options{
-		Title:        "tare serve",
-		Gatherer:     s.gatherer(),
-		Ready:        s.ready,
-		Live:         func() any { return s.gateway.Live() },
-		Plans:        func(n int) any { return s.plans.Largest(n) },
-		QueryLog:     s.queries,
-		Routes:       routes,
-		Statements:   s.history.statements(),
-		SeriesLabels: s.history.seriesLabels(),
-		Latest:       s.latest,
-		ConfigFile:   s.cfg.WebConfigFile,
-		NoTextUsers:  s.cfg.NoTextUsers,
-		Log:          s.log,
+		Title:      "tare serve",
+		Gatherer:   s.gatherer(),
+		Ready:      s.ready,
+		Live:       func() any { return s.gateway.Live() },
+		Plans:      func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
+		QueryLog:   s.queries,
+		LogColumns: web.StatementColumns(),
+		Series:     s.active,
+		Copies:     copiesOf(s.cfg.Copies),
+		Store:      s.history.status(),
+		Weight:     &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command"},
+		Routes:     routes,
+		ConfigFile: s.cfg.WebConfigFile,
+		Log:        s.log,
 	})
-	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
+	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
+	s.metrics.MustRegister(s.ledger)
 	return nil
 }
 
@@ -276,10 +272,6 @@ func (s *service) listen() (err error) {
 
 func (s *service) announce() {
 	attrs := []any{"listen", s.mysql.Addr().String(), "backend", string(s.cfg.Backend)}
-	if s.cfg.Standby != "" {
-		side, addr := s.gateway.Active()
-		attrs = append(attrs, "standby", string(s.cfg.Standby), "active", side.String(), "route", addr)
-	}
 	if s.http != nil {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
@@ -304,13 +296,12 @@ func (s *service) shutdown() error {
 	return err
 }
 
-// ready reports whether the server that sessions go to takes connections.
+// ready reports whether the backend takes connections.
 func (s *service) ready(ctx context.Context) error {
 	d := net.Dialer{Timeout: s.cfg.ConnectTimeout}
-	_, addr := s.gateway.Active()
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	nc, err := d.DialContext(ctx, "tcp", string(s.cfg.Backend))
 	if err != nil {
-		return fmt.Errorf("backend %s: %w", addr, err)
+		return fmt.Errorf("backend %s: %w", s.cfg.Backend, err)
 	}
 	return nc.Close()
 }
@@ -324,7 +315,6 @@ func (s *service) reopenLogs() {
 }
 
 func (s *service) reloadRules() {
-	s.reloadAccounts()
 	fresh, err := s.cfg.ReloadRules()
 	if err == nil {
 		var rules []sqlplan.Rule
@@ -351,6 +341,9 @@ func (s *service) registry() *registry {
 	}
 	return r
 }
+
+// held is who holds the heap now.
+func (s *service) held() []memory.Holding { return s.ledger.Holdings() }
 
 // heapOwners are the parts whose heap is bounded and counted.
 func (s *service) heapOwners() []memory.Owner {

@@ -52,6 +52,7 @@ type storeService struct {
 	api     *storegateway.StoreAPI // nil when gRPC is off, as grpc
 	grpc    *grpc.Server
 	web     *web.Server
+	ledger  *memory.Ledger
 
 	metrics    *registry
 	supervisor *supervisor // nil when nobody is to be told
@@ -233,7 +234,6 @@ func (s *storeService) buildHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
-		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,
 		Log:           s.log,
@@ -242,7 +242,6 @@ func (s *storeService) buildHTTP() error {
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
-	blocks := storegateway.StatusHandler(s.gateway)
 	s.web = web.New(web.Options{
 		Title:    "tare store",
 		Gatherer: s.metrics,
@@ -252,19 +251,22 @@ func (s *storeService) buildHTTP() error {
 			}
 			return nil
 		},
-		QueryLog: s.queries,
+		QueryLog:   s.queries,
+		LogColumns: web.StoreColumns(),
+		Store:      s.gateway.StatusPage,
+		Weight:     &web.WeightSource{Heap: func() []memory.Holding { return s.ledger.Holdings() }},
 		Routes: []web.Route{
-			{Pattern: "/api/v1/", Handler: api, Textless: api},
+			{Pattern: "/api/v1/", Handler: api},
 			{
-				Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
+				Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(s.gateway),
 				Path: "/api/v1/status/blocks", What: "blocks that are served and that are not, and the budgets",
 			},
 		},
-		ConfigFile:  s.cfg.WebConfigFile,
-		NoTextUsers: s.cfg.NoTextUsers,
-		Log:         s.log,
+		ConfigFile: s.cfg.WebConfigFile,
+		Log:        s.log,
 	})
-	s.metrics.MustRegister(memory.NewLedger(s.heapOwners()...)) // last: what is made by now is the base
+	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
+	s.metrics.MustRegister(s.ledger)
 	return nil
 }
 

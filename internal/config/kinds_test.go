@@ -75,6 +75,7 @@ func TestTextReadsBack(t *testing.T) {
 		"diag-level":       {"debug", "info", "warn", "error"},
 		"log-original":     {"true", "false"},
 		"control":          {"", "mysql://tare@db:3306"},
+		"copies":           {"", "mysql://tare@db:3306"},
 	} {
 		for _, text := range texts {
 			o := NewServe().Set().Lookup(name)

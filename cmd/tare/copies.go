@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/web"
+)
+
+// copiesTimeout bounds one look at copies, connecting included.
+const copiesTimeout = 5 * time.Second
+
+// copiesOf makes the function that looks for copies: those of this user that run on this machine, and
+// those that the target remembers if an account on it was given. It connects when it is asked, and
+// keeps nothing.
+func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
+	return func(ctx context.Context) web.Copies {
+		ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
+		defer cancel()
+		var c web.Copies
+		problem := func(err error) {
+			if err != nil {
+				c.Problems = append(c.Problems, err.Error())
+			}
+		}
+		dir, err := copier.ControlDir()
+		if problem(err); err == nil {
+			running, err := copier.RunningCopies(ctx, dir)
+			problem(err)
+			c.Sockets = dir
+			for _, path := range slices.Sorted(maps.Keys(running)) {
+				c.Running = append(c.Running, running[path])
+			}
+		}
+		if target.Addr != "" {
+			c.Target = string(target.Addr)
+			c.Jobs, err = jobsOf(ctx, target)
+			problem(err)
+		}
+		return c
+	}
+}
+
+func jobsOf(ctx context.Context, target config.ControlURL) ([]copier.Job, error) {
+	client, err := mysqlconn.Dial(ctx, mysqlServer(target, mysqlconn.TLSPreferred, nil))
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := copier.Jobs(ctx, client, "")
+	_ = client.Close() // what it had to say is read
+	return jobs, err
+}

@@ -1,0 +1,119 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/internal/memory"
+)
+
+// plansPage shows the plan cache.
+func (s *Server) plansPage() page {
+	return page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, answer: s.plansAnswer}
+}
+
+// plansData is what the page shows.
+type plansData struct {
+	memory.Plans
+	Full     float64 // share of the capacity that is taken
+	OfHeap   float64 // share of the live heap; -1: it is not known
+	Live     float64 // bytes
+	HitShare float64 // -1: nothing was asked
+	Asked    uint64
+	Refusals []memory.ReasonCount // that there were
+	Left     []memory.ReasonCount
+	Rows     []planRow
+	Limit    int
+	Limits   []limitLink
+}
+
+// A limitLink leads to more or fewer rows.
+type limitLink struct {
+	Limit int
+	Link  string
+	Here  bool
+}
+
+// A planRow is one plan in the table.
+type planRow struct {
+	memory.Plan
+	Digest string
+	Share  float64 // of all entries
+	Tables string
+}
+
+var errPage = errors.New("page: want a number that is not negative")
+
+func (s *Server) plansAnswer(_ context.Context, v *view) (any, error) {
+	limit, err := plansLimit(v.query.Get("limit"))
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	d := plansData{Plans: s.opts.Plans(limit), Limit: limit, HitShare: -1, OfHeap: -1}
+	for _, n := range []int{defaultPlans, 100, maxPlans} {
+		text := strconv.Itoa(n)
+		if n == defaultPlans {
+			text = ""
+		}
+		d.Limits = append(d.Limits, limitLink{n, v.with("limit", text), n == limit})
+	}
+	if d.Capacity > 0 {
+		d.Full = float64(d.Bytes) / float64(d.Capacity)
+	}
+	if d.Asked = d.Hits + d.Misses; d.Asked > 0 {
+		d.HitShare = float64(d.Hits) / float64(d.Asked)
+	}
+	if d.Live = weighNow(v.now).Live; d.Live > 0 {
+		d.OfHeap = float64(d.Bytes) / d.Live
+	}
+	none := func(c memory.ReasonCount) bool { return c.Count == 0 }
+	d.Refusals = slices.DeleteFunc(slices.Clone(d.Refused), none)
+	d.Left = slices.DeleteFunc(slices.Clone(d.Evicted), none)
+	for _, p := range d.Largest {
+		d.Rows = append(d.Rows, s.planRow(v, p, d.Bytes-d.Overhead))
+	}
+	return d, nil
+}
+
+func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
+	r := planRow{Plan: p, Digest: p.Digest.String()}
+	if all > 0 {
+		r.Share = float64(p.Bytes) / float64(all)
+	}
+	var tables []string
+	for _, t := range p.Tables {
+		name := t.Schema
+		if t.Name != "" {
+			name = strings.TrimPrefix(t.Schema+"."+t.Name, ".")
+		}
+		tables = append(tables, cutText(name, shownValue)+" ("+t.Access+")")
+	}
+	r.Tables = cutText(strings.Join(tables, ", "), 4*shownValue)
+	return r
+}
+
+// reasonText says why a plan was not kept, or left.
+func reasonText(reason string) string {
+	if text, ok := reasonTexts[reason]; ok {
+		return text
+	}
+	return reason
+}
+
+var reasonTexts = map[string]string{
+	"large":      "larger than one plan may be",
+	"policy":     "asked for less than what it would have displaced",
+	"stale":      "made before a change of the rules or the schema",
+	"incomplete": "the statement's text was not known whole",
+	"long":       "the statement's text is too long",
+	"list":       "a long list that does not collapse",
+	"scope":      "made for other rules",
+	"capacity":   "made room for others",
+	"contest":    "lost its place to one asked for more",
+	"replaced":   "replaced by a newer one",
+	"deleted":    "deleted",
+	"cleared":    "the cache was emptied",
+}

@@ -1,0 +1,42 @@
+package web
+
+// partPages are the pages of what the server is made of.
+func (s *Server) partPages() []page {
+	o := &s.opts
+	var all []page
+	if o.QueryLog != nil && o.LogColumns != nil {
+		all = append(all, s.livePage())
+	}
+	if o.Plans != nil {
+		all = append(all, s.plansPage())
+	}
+	if o.Series != nil {
+		all = append(all, s.seriesPage())
+	}
+	if o.Copies != nil {
+		all = append(all, s.copiesPage())
+	}
+	if o.Store != nil && !s.storeFirst() {
+		all = append(all, s.storePage("/store"))
+	}
+	if o.Weight != nil {
+		all = append(all, s.weightPage())
+	}
+	return all
+}
+
+// firstPage is the page at /: of a server without statements, of what it does instead.
+func (s *Server) firstPage() page {
+	switch o := &s.opts; {
+	case s.storeFirst():
+		return s.storePage("/")
+	case o.Frontend != nil:
+		return s.frontendPage("/")
+	case o.Rows != nil:
+		return s.rowsPage("/")
+	}
+	return s.overviewPage()
+}
+
+// storeFirst reports whether blocks are all that the server has to show.
+func (s *Server) storeFirst() bool { return s.opts.Store != nil && s.opts.Plans == nil }

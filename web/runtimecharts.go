@@ -1,0 +1,144 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/arl/statsviz"
+)
+
+// runtimePath is where the runtime's own charts are.
+const runtimePath = "/weight/runtime/"
+
+// runtimePolicy is the policy of their page alone: it is not ours, and sets styles by itself.
+const runtimePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+// A look that takes no data for so long is over.
+const lookPatience = 10 * time.Second
+
+// runtimeCharts are statsviz' charts of the Go runtime. What feeds them runs while somebody is
+// connected, and not otherwise.
+type runtimeCharts struct {
+	mu     sync.Mutex
+	server *statsviz.Server // nil while nobody is connected
+	looks  map[*look]struct{}
+	closed bool
+}
+
+// serve answers what is below runtimePath.
+func (c *runtimeCharts) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", runtimePolicy)
+	if strings.TrimPrefix(r.URL.Path, runtimePath) != "ws" {
+		var files statsviz.Server // which needs not run
+		_ = statsviz.Root(runtimePath)(&files)
+		files.Index()(w, r)
+		return
+	}
+	l := &look{charts: c}
+	s, err := c.enter(l)
+	if err != nil {
+		plain(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	s.Ws()(&lookResponse{w, l}, r)
+	if l.Conn == nil {
+		c.leave(l) // it was no websocket
+	}
+}
+
+// enter starts what feeds the charts, if this is the first who looks at them.
+func (c *runtimeCharts) enter(l *look) (*statsviz.Server, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, http.ErrServerClosed
+	}
+	if c.server == nil {
+		s, err := statsviz.NewServer(statsviz.Root(runtimePath))
+		if err != nil {
+			return nil, fmt.Errorf("start the runtime's charts: %w", err)
+		}
+		c.server, c.looks = s, make(map[*look]struct{})
+	}
+	c.looks[l] = struct{}{}
+	return c.server, nil
+}
+
+// leave ends what feeds the charts, if nobody is left.
+func (c *runtimeCharts) leave(l *look) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.looks, l)
+	if len(c.looks) == 0 && c.server != nil {
+		_ = c.server.Close() // it has no error
+		c.server = nil
+	}
+}
+
+// close ends the charts, whoever looks.
+func (c *runtimeCharts) close() {
+	c.mu.Lock()
+	c.closed = true
+	var conns []net.Conn
+	for l := range c.looks {
+		if l.Conn != nil {
+			conns = append(conns, l)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close() // nobody is told
+	}
+}
+
+// A look is one connection that charts are sent over. Nobody reads from it, and statsviz does not
+// close it: that it is gone shows in writing to it.
+type look struct {
+	net.Conn // nil until it is one; written under charts.mu
+	charts   *runtimeCharts
+}
+
+// A lookResponse hands out the connection as a look.
+type lookResponse struct {
+	http.ResponseWriter
+	look *look
+}
+
+// Hijack implements http.Hijacker.
+func (w *lookResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := w.look.charts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = conn.Close() // the server is, too
+		return nil, nil, http.ErrServerClosed
+	}
+	w.look.Conn = conn
+	return w.look, rw, nil
+}
+
+// Write implements net.Conn.
+func (l *look) Write(b []byte) (int, error) {
+	_ = l.Conn.SetWriteDeadline(time.Now().Add(lookPatience))
+	n, err := l.Conn.Write(b)
+	if err != nil {
+		_ = l.Close() // the error of writing is told
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (l *look) Close() error {
+	l.charts.leave(l)
+	return l.Conn.Close()
+}

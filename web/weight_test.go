@@ -1,0 +1,60 @@
+package web
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/memory"
+)
+
+// TestWeigher looks more often than is remembered, and at what lies between two looks.
+func TestWeigher(t *testing.T) {
+	var statements uint64
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := newWeigher(func() uint64 { return statements }, begin)
+	if n := len(s.look(begin)); n != 1 {
+		t.Fatalf("%d looks, want 1", n)
+	}
+	if n := len(s.look(begin.Add(weightGap / 2))); n != 1 {
+		t.Errorf("%d looks after half a second, want the one before", n)
+	}
+	for i := 1; i <= 2*weightSamples; i++ {
+		statements += 100
+		s.look(begin.Add(time.Duration(i) * time.Second))
+	}
+	looks := s.look(begin.Add(2 * weightSamples * time.Second))
+	if len(looks) != weightSamples {
+		t.Errorf("%d looks, want %d", len(looks), weightSamples)
+	}
+	last, before := looks[len(looks)-1], looks[len(looks)-11]
+	d := last.since(&before)
+	if d.Seconds != 10 || d.Statements != 1000 || d.Rate != 100 {
+		t.Errorf("between two looks: %+v", d)
+	}
+	if last.CPU <= 0 || last.RSS <= 0 || last.Allocs <= 0 || last.Heap <= 0 || last.Total <= last.Stacks || last.Goroutines < 1 {
+		t.Errorf("a look: %+v", last)
+	}
+	if all := last.since(&s.start); all.CPUEach <= 0 || all.BytesEach <= 0 || all.GCShare > 1 {
+		t.Errorf("since the start: %+v", all)
+	}
+	late := s.look(begin.Add(24 * time.Hour))
+	if len(late) != 1 {
+		t.Errorf("%d looks a day later, want the new one alone", len(late))
+	}
+	if d := last.since(&last); d != (weightDelta{}) {
+		t.Errorf("between a look and itself: %+v", d)
+	}
+}
+
+// TestOwnerRows sorts owners by what they hold; a base that shrank counts as nothing.
+func TestOwnerRows(t *testing.T) {
+	rows, sum := ownerRows([]memory.Holding{{Owner: "sessions", Bytes: 25}, {Owner: "plan_cache", Bytes: 75}, {Owner: memory.BaseOwner, Bytes: -3}})
+	if sum != 100 || len(rows) != 3 || rows[0].Name != "plan_cache" || rows[0].Share != 0.75 || rows[2].Bytes != 0 {
+		t.Errorf("rows: %+v, sum %v", rows, sum)
+	}
+	for _, r := range rows {
+		if r.What == "" {
+			t.Errorf("nothing says what %s is", r.Name)
+		}
+	}
+}
