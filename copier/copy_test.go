@@ -58,6 +58,7 @@ type pair struct {
 	from, to       *testmysql.Server
 	source, target *mysqlconn.Client
 	schema         string
+	followed       int64 // changes, of TestFollow
 }
 
 func newPair(t *testing.T, schema string) *pair {
