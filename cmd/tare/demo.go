@@ -18,7 +18,8 @@ func newDemoCommand() *cobra.Command {
 
 Starts a MySQL-compatible engine in memory, the gateway in front of it and clients that work
 through it, and shows each statement's digest with its calls, latencies, rows and errors,
-and what the gateway itself costs. Needs no database, writes no file, and ends with Ctrl-C.
+and what the gateway itself costs. Its pages show one statement that is slow on purpose, and since
+when. Needs no database, leaves no file behind, and ends with Ctrl-C.
 
 The ceiling of some 1,500 statements a second is the embedded engine's, not Tare's.`,
 		Example: "  tare demo\n  tare demo --for 30s --json",

@@ -101,6 +101,11 @@ func playGateway(args []string) {
 	if flags["--backend"] != "mysql://127.0.0.1:1" || flags["--listen"] == "" {
 		die("unexpected arguments: " + strings.Join(args, " "))
 	}
+	for _, dir := range []string{strings.TrimPrefix(flags["--bucket"], "file://"), flags["--data-dir"]} {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			die("the history has no directory: " + strings.Join(args, " "))
+		}
+	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
 	var scrapes atomic.Int64

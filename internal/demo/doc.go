@@ -13,7 +13,8 @@
 //	        └──────── table of digests ──── weight of the gateway ── terminal, lines or JSON
 //
 // The processes are started with a parent-death signal and ended by their ids, workload
-// first and engine last. Nothing stays behind on disk or on a port.
+// first and engine last. The gateway keeps its history in a temporary
+// directory, which is removed. Nothing stays behind on disk or on a port.
 //
 // It does not measure how fast Tare can be: the engine answers some 1,500 statements a
 // second, and that is the ceiling here. For figures there is `tare bench`.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +25,9 @@ const (
 	// blameTimeout is how long after an error a process may turn out to have ended.
 	blameTimeout = 500 * time.Millisecond
 
+	// historyInterval is short, so that the pages have something to draw in the first minute.
+	historyInterval = "2s"
+
 	// The gateway's default addresses, which the demo takes when they are free.
 	defaultMySQL = "127.0.0.1:3316"
 	defaultHTTP  = "127.0.0.1:8316"
@@ -32,6 +37,7 @@ const (
 type stage struct {
 	engine, gateway, work *child // nil until started
 	places                places
+	dir                   string    // of the gateway's history; "" until made
 	began                 time.Time // when the clients started
 
 	client     *http.Client
@@ -113,8 +119,13 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 		}
 	}
 	s.places = places{mysql: mysql, web: "http://" + web, database: engine.Database}
+	bucket, data, err := s.makeDirs()
+	if err != nil {
+		return err
+	}
 	s.gateway, err = startChild("the gateway (tare serve)", o.Tare, []string{
 		"serve", "--listen", mysql, "--http", web, "--backend", "mysql://" + engine.Address,
+		"--bucket", "file://" + bucket, "--data-dir", data, "--history-interval", historyInterval,
 	}, nil)
 	if err != nil {
 		return err
@@ -131,6 +142,20 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusOK, nil
 	})
+}
+
+// makeDirs makes the directories of the history, which stop removes.
+func (s *stage) makeDirs() (bucket, data string, err error) {
+	if s.dir, err = os.MkdirTemp("", "tare-demo-"); err != nil {
+		return "", "", fmt.Errorf("make a directory for the history: %w", err)
+	}
+	bucket, data = filepath.Join(s.dir, "bucket"), filepath.Join(s.dir, "data")
+	for _, dir := range []string{bucket, data} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return "", "", fmt.Errorf("make a directory for the history: %w", err)
+		}
+	}
+	return bucket, data, nil
 }
 
 // listen starts reading the query log.
@@ -251,6 +276,9 @@ func (s *stage) stop() error {
 	}
 	end(s.gateway)
 	end(s.engine)
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
 	s.client.CloseIdleConnections()
 	return errors.Join(errs...)
 }

@@ -37,7 +37,7 @@ type places struct {
 }
 
 // frameLines is how many lines of a frame are not rows of the table.
-const frameLines = 13
+const frameLines = 14
 
 // appendFrame makes the live picture for a terminal of this size.
 func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
@@ -88,6 +88,7 @@ func appendHints(dst []byte, p places, width int) []byte {
 	for _, hint := range []string{
 		"Connect      mysql -h " + host + " -P " + port + " -u root " + p.database,
 		"Pages        " + p.web + "/",
+		"Find it      one statement is slow on purpose: see " + p.web + "/queries?sort=mean",
 		"Your own     tare serve --backend mysql://HOST:3306, then connect your application to 127.0.0.1:3316",
 	} {
 		dst = appendCut(dst, hint, width)

@@ -26,11 +26,9 @@ const (
 	errNoSuchTable    = 1146
 )
 
-// slowSeconds is how long the slow statement keeps the server waiting.
-const slowSeconds = "0.12"
-
 // Slow shapes have small weights: each second they hold a client is a second in which it
-// sends nothing else.
+// sends nothing else. One is slow on purpose, for a new user to find on the pages: it pairs and
+// sorts tens of thousands of rows to show twenty.
 func shapes() []shape {
 	return []shape{
 		{name: "customer by key", weight: 300, run: customerByKey},
@@ -44,7 +42,7 @@ func shapes() []shape {
 		{name: "empty the cart", weight: 20, run: emptyCart},
 		{name: "checkout, a transaction", weight: 30, run: checkout},
 		{name: "visits by category, heavy", weight: 2, run: visitsByCategory},
-		{name: "waiting, slow", weight: 3, run: waiting},
+		{name: "seen together, slow on purpose", weight: 2, run: seenTogether},
 		{name: "taken address, an error", weight: 8, provoked: errDuplicateEntry, run: takenAddress},
 		{name: "missing table, an error", weight: 4, provoked: errNoSuchTable, run: missingTable},
 	}
@@ -97,8 +95,10 @@ func visitsByCategory(ctx context.Context, c *client) error {
 	return c.query(ctx, "SELECT p.category, COUNT(*) FROM visits v JOIN products p ON p.id = v.product_id GROUP BY p.category")
 }
 
-func waiting(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT SLEEP("+slowSeconds+")")
+// seenTogether pairs visits of the same product and sorts the pairs: neither has an index.
+func seenTogether(ctx context.Context, c *client) error {
+	return c.query(ctx, "SELECT a.at, a.customer_id, b.customer_id AS other FROM visits a JOIN visits b ON b.product_id = a.product_id"+
+		" WHERE a.customer_id <= 120 ORDER BY b.at DESC LIMIT 20")
 }
 
 // takenAddress adds a customer under a number that is in use.
