@@ -181,15 +181,19 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 	err := c.fill(both)
-	if err != nil && both.Err() == nil {
+	final := err != nil && both.Err() == nil
+	if final {
 		c.err = err
-		return err
+		c.r.cut(c.r.first) // the group that cannot be read to its end
 	}
 	if err != nil && !c.r.moved && len(b.Changes) == 0 {
-		return context.Cause(both)
+		return err
 	}
 	c.r.end()
-	return nil
+	if final {
+		b.Boundary = c.r.handed == 0
+	}
+	return nil // the error, if any, comes with the next call
 }
 
 var errClosed = errors.New("the reading of the binary log was closed")

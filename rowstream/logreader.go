@@ -146,9 +146,10 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 	return heartbeat, nil
 }
 
-// told moves the place to go on from behind what was read, between groups.
+// told moves the place to go on from behind what was read between groups. Who asks for a GTID
+// gets a file's first events again, which are before it.
 func (r *logReader) told() {
-	if r.between() && (r.uptoFile != r.file || r.uptoOffset != r.offset) {
+	if r.between() && (r.uptoFile == "" || (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) > 0) {
 		r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 	}
 }
@@ -259,6 +260,7 @@ func (r *logReader) close(e *event) {
 	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
 	r.rows, r.skip, r.handed, r.first = 0, 0, 0, len(r.batch.Changes)
 	r.savepoints = r.savepoints[:0]
+	r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 }
 
 // rollBack ends a group whose rows do not count.
@@ -276,8 +278,14 @@ func (r *logReader) undo(to savepoint) error {
 		return r.stop(StopUndone, "", "a transaction larger than a batch was rolled back after it was logged",
 			"take larger batches, or copy the tables anew", nil)
 	}
+	r.cut(to.changes)
+	return nil
+}
+
+// cut takes the changes from a number on out of the batch.
+func (r *logReader) cut(from int) {
 	b := r.batch
-	for i := len(b.Changes) - 1; i >= to.changes; i-- {
+	for i := len(b.Changes) - 1; i >= from; i-- {
 		t := &b.Tables[b.Changes[i].Table]
 		for _, at := range [...]int{b.Changes[i].After, b.Changes[i].Before} {
 			if at >= 0 {
@@ -286,8 +294,7 @@ func (r *logReader) undo(to savepoint) error {
 			}
 		}
 	}
-	b.Changes = b.Changes[:to.changes]
-	return nil
+	b.Changes = b.Changes[:from]
 }
 
 // xaPrepare ends the first phase of an XA transaction.
