@@ -1,0 +1,300 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A vocabulary is the metrics that there are, with the labels that each may have.
+type vocabulary map[string][]string
+
+// targetLabels are those that whoever reads metrics adds.
+var targetLabels = []string{"job", "instance", model.MetricNameLabel}
+
+// newVocabulary reads docs/metrics.md, which TestMetricsPage holds against the servers, and adds
+// what the runtime and the process say.
+func newVocabulary(t *testing.T) vocabulary {
+	t.Helper()
+	page, err := os.ReadFile(metricsPage)
+	must(t, err)
+	v := vocabulary{"up": nil}
+	line := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z ]+) \\| ([^|]*) \\|")
+	name := regexp.MustCompile("`([a-z_]+)`")
+	for _, m := range line.FindAllStringSubmatch(string(page), -1) {
+		var own []string
+		for _, l := range name.FindAllStringSubmatch(m[3], -1) {
+			own = append(own, l[1])
+		}
+		v[m[1]] = own
+		if m[2] == "histogram" {
+			v[m[1]+"_bucket"], v[m[1]+"_sum"], v[m[1]+"_count"] = append(own[:len(own):len(own)], "le"), own, own
+		}
+	}
+	rows, err := rowstream.NewService(rowstream.ServiceOptions{Server: &rowstream.Direct{}})
+	must(t, err)
+	queries, err := querylog.New(querylog.Options{})
+	must(t, err)
+	defer func() { must(t, queries.Close(t.Context())) }()
+	families, err := rowstreamMetrics(queries, rows).Gather()
+	must(t, err)
+	for _, f := range families {
+		if _, ok := v[f.GetName()]; !ok {
+			v[f.GetName()] = nil
+		}
+	}
+	if len(v) < 100 || v["tare_queries_total"] == nil {
+		t.Fatalf("%d metrics on the page", len(v))
+	}
+	return v
+}
+
+// check parses an expression and looks for metrics and labels that there are not.
+func (v vocabulary) check(t *testing.T, where, expr string) {
+	t.Helper()
+	tree, err := parser.NewParser(parser.Options{EnableExperimentalFunctions: true}).ParseExpr(expr)
+	if err != nil {
+		t.Errorf("%s: %v\n%s", where, err, expr)
+		return
+	}
+	known := slices.Clone(targetLabels)
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		s, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		own, ok := v[s.Name]
+		if !ok {
+			t.Errorf("%s: there is no metric %s\n%s", where, s.Name, expr)
+			return nil
+		}
+		known = append(known, own...)
+		for _, m := range s.LabelMatchers {
+			if m.Type != labels.MatchNotEqual && m.Type != labels.MatchNotRegexp && !slices.Contains(append(own, targetLabels...), m.Name) {
+				t.Errorf("%s: %s has no label %s\n%s", where, s.Name, m.Name, expr)
+			}
+		}
+		return nil
+	})
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		if a, ok := n.(*parser.AggregateExpr); ok {
+			for _, l := range a.Grouping {
+				if !slices.Contains(known, l) {
+					t.Errorf("%s: nothing in it has the label %s\n%s", where, l, expr)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// TestRules: the rules are well formed and ask for metrics that there are.
+func TestRules(t *testing.T) {
+	const file = "../../deploy/prometheus/rules.yaml"
+	groups, errs := rulefmt.ParseFile(file, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	for _, err := range errs {
+		t.Errorf("%s: %v", file, err)
+	}
+	if groups == nil {
+		return
+	}
+	v := newVocabulary(t)
+	alerts := 0
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			v.check(t, g.Name+" "+r.Record+r.Alert, r.Expr)
+			if r.Record != "" {
+				v[r.Record] = []string{"job", "instance"}
+				continue
+			}
+			alerts++
+			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+				t.Errorf("%s: want a severity and a summary", r.Alert)
+			}
+		}
+	}
+	if alerts < 10 {
+		t.Errorf("%d alerts", alerts)
+	}
+}
+
+// A dashboard is what is looked at of Grafana's.
+type dashboard struct {
+	Title      string
+	Templating struct {
+		List []struct {
+			Name, Type, Definition string
+			Datasource             struct{ UID string }
+		}
+	}
+	Panels []struct {
+		ID          int
+		Type, Title string
+		GridPos     struct{ X, Y, W, H int }
+		Targets     []struct {
+			Expr       string
+			Datasource struct{ UID string }
+		}
+	}
+}
+
+// TestDashboard: each expression of the dashboard asks the right source for metrics that there are,
+// and the panels do not lie on each other.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/grafana/dashboards/tare.json")
+	must(t, err)
+	var d dashboard
+	must(t, json.Unmarshal(text, &d))
+	v := newVocabulary(t)
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$gateway", "a|b", "$digest", "abc", "$job", "tare")
+	history := regexp.MustCompile(`\btare_(quer(y|ies)_|digest_info)`)
+	exprs := 0
+	ask := func(where, uid, expr string) {
+		t.Helper()
+		exprs++
+		expr = variables.Replace(expr)
+		if strings.Contains(expr, "$") {
+			t.Errorf("%s: a variable that there is not: %s", where, expr)
+		}
+		v.check(t, where, expr)
+		want := "${metrics}"
+		if history.MatchString(expr) {
+			want = "${history}"
+		}
+		if uid != want {
+			t.Errorf("%s: asks %s, want %s", where, uid, want)
+		}
+	}
+	inner := regexp.MustCompile(`^(?:label_values\(([a-z_]+), [a-z]+\)|query_result\((.*)\))$`)
+	for _, l := range d.Templating.List {
+		if l.Type != "query" {
+			continue
+		}
+		m := inner.FindStringSubmatch(l.Definition)
+		if m == nil {
+			t.Errorf("variable %s: %s", l.Name, l.Definition)
+			continue
+		}
+		ask("variable "+l.Name, l.Datasource.UID, m[1]+m[2])
+	}
+	ids := make(map[int]bool)
+	taken := make(map[[2]int]string)
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("panel %d is there twice", p.ID)
+		}
+		ids[p.ID] = true
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if taken[at] != "" {
+					t.Fatalf("panels %q and %q lie on each other", taken[at], p.Title)
+				}
+				taken[at] = p.Title
+			}
+		}
+		for _, target := range p.Targets {
+			ask("panel "+p.Title, target.Datasource.UID, target.Expr)
+		}
+		if p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %q asks nothing", p.Title)
+		}
+	}
+	if exprs < 30 {
+		t.Errorf("%d expressions", exprs)
+	}
+}
+
+// TestCompose: the flags of the compose file are flags, and the files that it mounts are there.
+func TestCompose(t *testing.T) {
+	dir := "../../deploy/compose"
+	text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
+	must(t, err)
+	var file struct {
+		Services map[string]struct {
+			Image, User string
+			Build       struct{ Context, Dockerfile string }
+			Command     []string
+			Ports       []string
+			Volumes     []string
+		}
+		Volumes map[string]any
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	for name, s := range file.Services {
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			if !strings.HasPrefix(from, ".") {
+				if _, ok := file.Volumes[from]; !ok {
+					t.Errorf("%s: there is no volume %s", name, from)
+				}
+			} else if _, err := os.Stat(filepath.Join(dir, from)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("%s: the port %s is published to everybody", name, p)
+			}
+		}
+		if s.Image != "tare" {
+			continue
+		}
+		var c config.Command = config.NewServe()
+		if s.Command[0] == "store" {
+			c = config.NewStore()
+		}
+		flags := make(map[string]string)
+		for _, f := range s.Command[1:] {
+			flag, value, ok := strings.Cut(strings.TrimPrefix(f, "--"), "=")
+			if !ok {
+				t.Errorf("%s: %s", name, f)
+			}
+			flags[flag] = value
+		}
+		if _, err := c.Load(config.Input{Flags: flags}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, file.Services["tare"].Build.Context, file.Services["tare"].Build.Dockerfile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnit has systemd look at the unit: that it understands all of it, and how exposed the service is.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze on this machine")
+	}
+	text, err := os.ReadFile("../../deploy/systemd/tare.service")
+	must(t, err)
+	exe, err := os.Executable()
+	must(t, err)
+	// The program need not be installed to be judged.
+	unit := filepath.Join(t.TempDir(), "tare.service")
+	must(t, os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/tare", exe)), 0o600))
+	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	const threshold = "20" // tenths: 2.0 of 10
+	if out, err := exec.Command(analyze, "security", "--offline=yes", "--threshold="+threshold, unit).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
+}
