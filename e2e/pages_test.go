@@ -1,0 +1,276 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A gatewayUnderLoad is a gateway with a history, and clients that work through it.
+func gatewayUnderLoad(t *testing.T) *tare {
+	t.Helper()
+	bucket := t.TempDir()
+	p := startTare(t, mariadb.Addr, "--bucket", "file://"+bucket, "--history-interval", "1s", "--history-labels", "instance=e2e")
+	schema := newSchema(t, mariadb, "pages")
+	db := open(t, p.addr, schema)
+	_, err := db.Exec("create table goods (id int primary key, name varchar(40), price int)")
+	must(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var clients sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		clients.Wait()
+	})
+	begun := make(chan struct{})
+	clients.Go(func() {
+		work(ctx, db, func() { close(begun) })
+	})
+	<-begun
+	// What pages are asked about is in the history from here on.
+	eventually(t, "in the history", func() bool {
+		v, ok := promValue(t, p, `count(tare_queries_total{digest!~"other|evicted"})`)
+		return ok && v >= 6
+	})
+	return p
+}
+
+// work is what the clients do, a round in about 20 ms. begun is called after a few rounds.
+func work(ctx context.Context, db *sql.DB, begun func()) {
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for n := 0; ; n++ {
+		for _, text := range []string{
+			fmt.Sprintf("replace into goods values (%d, 'thing %d', %d)", n%50, n, n%7),
+			fmt.Sprintf("select name, price from goods where id = %d", n%50),
+			"select count(*), price from goods group by price",
+			fmt.Sprintf("update goods set price = price + 1 where id in (%d, %d)", n%50, n%49),
+			"select sleep(0.003)",
+			"select * from there_is_no_such_table",
+			fmt.Sprintf("delete from goods where id = %d", n%60),
+		} {
+			rows, err := db.QueryContext(ctx, text)
+			if err != nil {
+				continue // one of them fails on purpose
+			}
+			for rows.Next() {
+				continue // the rows are the server's affair
+			}
+			rows.Close()
+		}
+		if n == 5 {
+			begun()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+// What each page of a gateway shows when there is something to show: expressions that are true in it.
+// Pages that only the navigation knows are looked at all the same.
+var gatewayPages = []struct {
+	path  string
+	shows []string
+}{
+	{"/", []string{
+		`document.querySelectorAll("table.rows tbody tr").length >= 5`,
+		`document.querySelectorAll("dl.figures dd").length >= 4`,
+		`document.querySelector("main").innerText.includes("goods")`,
+	}},
+	{"/queries", []string{
+		`document.querySelectorAll("table.queries tbody tr").length >= 6`,
+		`document.querySelector("th[aria-sort]") !== null`,
+		`document.querySelector("main").innerText.includes("SLEEP") || document.querySelector("main").innerText.includes("sleep")`,
+	}},
+}
+
+// navigation is the pages that a server's pages lead to.
+func navigation(t *testing.T, tb *tab) []string {
+	t.Helper()
+	return eval[[]string](t, tb, `Array.from(document.querySelectorAll("nav[aria-label=Pages] a"), (a) => new URL(a.href).pathname)`)
+}
+
+// look visits a page in light and dark, wide and narrow, and has everything checked.
+func look(t *testing.T, b *browser, base, path string, shows ...string) {
+	t.Helper()
+	tb := b.open(t, base)
+	for _, c := range []struct {
+		colours       string
+		width, height int64
+	}{{"light", 1280, 900}, {"dark", 360, 740}} {
+		where := fmt.Sprintf("%s, %s, %d wide", path, c.colours, c.width)
+		tb.prefers(t, c.colours)
+		tb.size(t, c.width, c.height)
+		tb.visit(t, path)
+		for _, s := range shows {
+			tb.until(t, "shown on "+where, s)
+		}
+		if over := eval[float64](t, tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+			t.Errorf("%s: the page is %v pixels wider than the window", where, over)
+		}
+		tb.accessible(t, b, where)
+	}
+	for _, f := range htmlFaults(tb.source(t)) {
+		t.Errorf("%s: %s", path, f)
+	}
+}
+
+// TestPages looks at every page of a gateway at work.
+func TestPages(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.visit(t, "/")
+	paths := navigation(t, tb)
+	shows := make(map[string][]string)
+	for _, page := range gatewayPages {
+		shows[page.path] = page.shows
+		if !strings.Contains(strings.Join(paths, " ")+" ", page.path+" ") {
+			t.Errorf("nothing leads to %s: %v", page.path, paths)
+		}
+	}
+	tb.visit(t, "/queries?filter=sleep")
+	paths = append(paths, eval[string](t, tb, `(({pathname, search}) => pathname + search)(new URL(document.querySelector("table.queries tbody a").href))`))
+	for _, path := range paths {
+		t.Run(strings.Trim(strings.SplitN(path, "?", 2)[0], "/")+"/", func(t *testing.T) {
+			look(t, b, p.http, path, append(shows[path], `document.querySelector("main h1") !== null`)...)
+		})
+	}
+}
+
+// TestQueriesPage sorts, filters, chooses a time and moves by keys, with scripts.
+func TestQueriesPage(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.size(t, 1280, 900)
+	tb.visit(t, "/queries?from=now-15m")
+	rows := `document.querySelectorAll("table.queries tbody tr").length`
+	all := eval[int](t, tb, rows)
+
+	// Sorting, without a new page.
+	tb.run(t, evalTask(`window.same = true, Array.from(document.querySelectorAll("table.queries th a")).find((a) => a.textContent.startsWith("p99")).click()`))
+	tb.until(t, "sorted by p99", `document.querySelector("th[aria-sort=descending]")?.textContent.includes("p99") && window.same && new URL(location.href).searchParams.has("from")`)
+	tb.run(t, evalTask(`document.querySelector("th[aria-sort] a").click()`))
+	tb.until(t, "sorted the other way round", `document.querySelector("th[aria-sort=ascending]") !== null`)
+
+	// Filtering as one types.
+	tb.run(t, keys("/"))
+	tb.until(t, "in the filter", `document.activeElement.matches("[data-filter]")`)
+	tb.run(t, keys("sleep"))
+	tb.until(t, "filtered", rows+` === 1 && new URL(location.href).searchParams.get("filter") === "sleep"`)
+	if all < 6 {
+		t.Errorf("%d rows without a filter", all)
+	}
+
+	// Keys: a row, the time range, help.
+	tb.visit(t, "/queries?from=now-15m")
+	tb.run(t, keys("jj"))
+	tb.until(t, "at the second row", `document.querySelectorAll("table.queries tbody tr")[1].classList.contains("at") && document.querySelectorAll("table.queries tbody tr")[1].contains(document.activeElement)`)
+	tb.run(t, keys("t"))
+	tb.until(t, "in the time range", `document.activeElement.name === "from"`)
+	tb.run(t, evalTask(`document.activeElement.blur()`), keys("?"))
+	tb.until(t, "helped", `document.querySelector("dialog[open]") !== null`)
+	tb.accessible(t, b, "the list of keys")
+	tb.run(t, evalTask(`document.querySelector("dialog[open] button").click()`), keys("go"))
+	tb.until(t, "on the overview", `location.pathname === "/"`)
+
+	// A statement, and what is behind its charts.
+	tb.visit(t, "/queries?filter=goods")
+	tb.run(t, evalTask(`document.querySelector("table.queries tbody a").click()`))
+	tb.until(t, "on the page of a statement", `location.pathname.startsWith("/query/") && document.querySelectorAll("main svg").length > 1`)
+	promql := eval[[]string](t, tb, `Array.from(document.querySelectorAll(".copybox code"), (c) => c.textContent).filter((c) => c.includes("tare_"))`)
+	if len(promql) == 0 {
+		t.Error("there is no PromQL behind the charts")
+	}
+	for _, q := range promql {
+		resp, err := http.Get(p.http + "/api/v1/query?query=" + url.QueryEscape(q))
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("the PromQL of a chart is answered %s: %s", resp.Status, q)
+		}
+	}
+}
+
+// TestTimeInURL: a link shows what was seen, and a time that is none is told so.
+func TestTimeInURL(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.visit(t, "/queries?from=now-5m")
+	if from := eval[string](t, tb, `document.querySelector("form.range [name=from]").value`); from != "now-5m" {
+		t.Errorf("from is %q", from)
+	}
+	tb.run(t, evalTask(`Array.from(document.querySelectorAll("form.range a")).find((a) => a.textContent === "Link to this time").click()`))
+	tb.until(t, "at a moment", `/^\d{4}-.*Z$/.test(new URL(location.href).searchParams.get("from")) && /^\d{4}-.*Z$/.test(new URL(location.href).searchParams.get("to"))`)
+	if n := eval[int](t, tb, `document.querySelectorAll("table.queries tbody tr").length`); n < 6 {
+		t.Errorf("%d rows at that moment", n)
+	}
+	was := eval[string](t, tb, `location.href`)
+	tb.visit(t, was)
+	if says := eval[string](t, tb, `document.querySelector("form.range [name=from]").value`); !strings.Contains(was, url.QueryEscape(says)) {
+		t.Errorf("%s shows from %q", was, says)
+	}
+	tb.expect("answers 400")
+	tb.expect("status of 400")
+	tb.visit(t, "/queries?from=yesterday")
+	tb.until(t, "told", `document.querySelector("main").innerText.includes("no time")`)
+	tb.accessible(t, b, "a time that is none")
+}
+
+// TestColours: the button goes through the choices, and the choice is kept.
+func TestColours(t *testing.T) {
+	b := startBrowser(t)
+	p := startTare(t, mariadb.Addr)
+	tb := b.open(t, p.http)
+	tb.prefers(t, "light")
+	tb.visit(t, "/")
+	background := func() string { return eval[string](t, tb, `getComputedStyle(document.body).backgroundColor`) }
+	light := background()
+	for range 2 {
+		tb.run(t, evalTask(`document.querySelector("#theme").click()`))
+	}
+	tb.until(t, "dark", `document.documentElement.dataset.theme === "dark"`)
+	dark := background()
+	if dark == light {
+		t.Errorf("dark and light are both %s", light)
+	}
+	tb.visit(t, "/")
+	if got := background(); got != dark {
+		t.Errorf("after a reload the background is %s, want %s", got, dark)
+	}
+	tb.run(t, evalTask(`document.querySelector("#theme").click()`))
+	tb.prefers(t, "dark")
+	tb.until(t, "as the system has it", fmt.Sprintf(`getComputedStyle(document.body).backgroundColor === %q`, dark))
+}
+
+// TestWithoutScripts: tables, sorting and filters need none.
+func TestWithoutScripts(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.scripts(t, false)
+	tb.visit(t, "/queries?filter=goods")
+	if n := eval[int](t, tb, `document.querySelectorAll("table.queries tbody tr").length`); n < 4 || n > 6 {
+		t.Errorf("%d rows with a filter", n)
+	}
+	if n := eval[int](t, tb, `Array.from(document.querySelectorAll("[data-scripted]")).filter((e) => e.offsetParent !== null).length`); n != 0 {
+		t.Errorf("%d tools that need scripts are shown", n)
+	}
+	link := eval[string](t, tb, `Array.from(document.querySelectorAll("table.queries th a")).find((a) => a.textContent.startsWith("p99")).href`)
+	tb.visit(t, link)
+	if !eval[bool](t, tb, `document.querySelector("th[aria-sort=descending]").textContent.includes("p99")`) {
+		t.Errorf("%s is not sorted", link)
+	}
+}
