@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type ArchiveOptions struct {
 
 	LocalAge   time.Duration // blocks that are older are deleted once the bucket has them; default 24h
 	LocalBytes int64         // of all local blocks; default 4 GiB
+	RollupAge  time.Duration // how long rollups of days are kept in Dir; default 400 days
 
 	Bucket  objstore.Bucket       // takes the blocks; required
 	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
@@ -50,6 +52,7 @@ const (
 	DefaultInterval   = 15 * time.Second
 	DefaultLocalAge   = 24 * time.Hour
 	DefaultLocalBytes = 4 << 30
+	DefaultRollupAge  = 400 * 24 * time.Hour
 )
 
 // maxInterval is the longest Interval with which PromQL, which looks back 5 minutes, finds a sample of
@@ -70,6 +73,9 @@ func (o *ArchiveOptions) Validate() error {
 	if o.LocalBytes == 0 {
 		o.LocalBytes = DefaultLocalBytes
 	}
+	if o.RollupAge == 0 {
+		o.RollupAge = DefaultRollupAge
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -77,7 +83,7 @@ func (o *ArchiveOptions) Validate() error {
 	if o.Source == nil || o.Dir == "" || o.Bucket == nil || o.Gateway == nil || o.Log == nil {
 		errs = append(errs, errors.New("source, directory, bucket, gateway and log are required"))
 	}
-	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 {
+	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
 	if o.Interval > maxInterval {
@@ -113,6 +119,8 @@ type Archive struct {
 	db      *tsdb.DB
 	writer  *writer
 	shipper *shipper
+	rollups *rollupStore
+	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
 
 	queryable *queryable
 	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
@@ -137,10 +145,14 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if a.shipper, err = newShipper(o.Bucket, o.Dir, maps.Clone(o.Labels), o.Log); err != nil {
 		return nil, err
 	}
-	keep := retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, lost: a.blockLost}
+	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.Now, o.Log); err != nil {
+		return nil, err
+	}
+	keep := retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled, lost: a.blockLost}
 	if a.db, err = openHead(o.Dir, o.Log, keep.expired); err != nil {
 		return nil, err
 	}
+	a.rollups.db = a.db
 	if a.writer, err = newWriter(a.db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
@@ -163,6 +175,9 @@ func (a *Archive) served(id ulid.ULID) bool {
 	return ok && a.options.Gateway.Status().LastGood.After(at)
 }
 
+// rolled reports whether all hours of a block were made rollups of.
+func (a *Archive) rolled(m tsdb.BlockMeta) bool { return a.rollups.until().UnixMilli() >= m.MaxTime }
+
 func (a *Archive) blockLost(m tsdb.BlockMeta) {
 	a.lost.Add(1)
 	a.log.Error("a block is deleted that is not in the bucket, as local blocks have come to their limit",
@@ -178,6 +193,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { a.shipAll(ctx) })
+	others.Go(func() { a.rollAll(ctx) })
 	every := time.NewTicker(a.options.Interval)
 	defer every.Stop()
 	for {
@@ -204,6 +220,20 @@ func (a *Archive) shipAll(ctx context.Context) {
 	}
 }
 
+// rollAll makes rollups as hours end.
+func (a *Archive) rollAll(ctx context.Context) {
+	for {
+		if settled := a.settled.Load(); settled > 0 {
+			if err := a.rollups.work(ctx, settled); err != nil && ctx.Err() == nil {
+				a.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
+			}
+		}
+		if sleep(ctx, shipEvery) != nil {
+			return
+		}
+	}
+}
+
 // round writes what the source has.
 func (a *Archive) round(ctx context.Context, spread bool) error {
 	a.flushing.Lock()
@@ -211,7 +241,9 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	if a.closed {
 		return nil
 	}
-	return a.writer.round(ctx, spread)
+	err := a.writer.round(ctx, spread)
+	a.settled.Store(a.writer.last)
+	return err
 }
 
 // Close writes what the source has counted up to now and closes the head; Run has returned. The

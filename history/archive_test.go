@@ -220,6 +220,7 @@ func TestRetention(t *testing.T) {
 			}
 			return false
 		}
+		c.keep.rolled = func(tsdb.BlockMeta) bool { return true }
 		c.keep.lost = func(tsdb.BlockMeta) { lost++ }
 		gone := c.keep.expired(blocks)
 		if len(gone) != c.deleted || lost != c.lost {

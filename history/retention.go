@@ -18,12 +18,15 @@ type retention struct {
 	// safe reports whether the bucket has the block and answers for it.
 	safe func(ulid.ULID) bool
 
+	// rolled reports whether rollups were made of all that is in the block.
+	rolled func(tsdb.BlockMeta) bool
+
 	// lost is told of a block that goes without being in the bucket.
 	lost func(tsdb.BlockMeta)
 }
 
 // expired returns the blocks to delete. Age is counted back from the newest block, so that a clock
-// that jumps deletes nothing. A block that the bucket does not have is kept beyond its age; only
+// that jumps deletes nothing. A block that the bucket does not have, or of which no rollups were made, is kept beyond its age; only
 // the bound in bytes, which keeps the disk from filling up, makes it go.
 func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	newest := int64(math.MinInt64)
@@ -42,7 +45,7 @@ func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	})
 	for _, b := range oldestFirst {
 		m := b.Meta()
-		if r.age > 0 && newest-m.MaxTime >= r.age.Milliseconds() && r.safe(m.ULID) {
+		if r.age > 0 && newest-m.MaxTime >= r.age.Milliseconds() && r.safe(m.ULID) && r.rolled(m) {
 			drop(b)
 		}
 	}

@@ -88,11 +88,13 @@ func TestTableTop(t *testing.T) {
 		}
 	}
 	for filter, want := range map[string]func(*Sample) bool{
-		"":                       func(*Sample) bool { return true },
-		"user=user1":             func(s *Sample) bool { return s.User == "user1" },
-		"-user=user1 from":       func(s *Sample) bool { return s.User != "user1" },
-		"COLUMN_7":               func(s *Sample) bool { return strings.Contains(s.Text, "column_7") },
-		"column_1 -column_10":    func(s *Sample) bool { return strings.Contains(s.Text, "column_1") && !strings.Contains(s.Text, "column_10") },
+		"":                 func(*Sample) bool { return true },
+		"user=user1":       func(s *Sample) bool { return s.User == "user1" },
+		"-user=user1 from": func(s *Sample) bool { return s.User != "user1" },
+		"COLUMN_7":         func(s *Sample) bool { return strings.Contains(s.Text, "column_7") },
+		"column_1 -column_10": func(s *Sample) bool {
+			return strings.Contains(s.Text, "column_1") && !strings.Contains(s.Text, "column_10")
+		},
 		"digest=0100000A":        func(s *Sample) bool { return s.Digest[3] == 10 },
 		"schema=shop backend=no": func(*Sample) bool { return false },
 		"a=b":                    func(*Sample) bool { return false },

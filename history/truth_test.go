@@ -2,7 +2,10 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -124,6 +127,96 @@ func (d *day) check(m moment) {
 	}
 }
 
+// checkRollups adds up the hours: at each border the sum is what PromQL says, and that of a day is the sum of its hours.
+func (d *day) checkRollups() {
+	d.t.Helper()
+	store := d.archive.rollups
+	names := store.list(func(n rollupName) bool { return n.span == rollupHour })
+	if len(names) < 24 {
+		d.t.Fatalf("%d hours were made", len(names))
+	}
+	days := make(map[int64]*rollup)
+	var all counts
+	var spread Histogram
+	for _, n := range names {
+		f, err := store.open(n)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		up, err := f.read()
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if err := errors.Join(f.addTotals(&all, &spread), f.close()); err != nil {
+			d.t.Fatal(err)
+		}
+		for i := range up.rows {
+			row := &up.rows[i]
+			var h Histogram
+			if err := h.addSpread(row.spread); err != nil || h.Count() != row.counts.calls {
+				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.counts.calls, err)
+			}
+			if !row.print.isSum() && (row.text == "" || row.print != printOf(&row.key) || row.last <= n.begin().UnixMilli() || row.last > n.end().UnixMilli()) {
+				d.t.Errorf("%v: row %+v", n, row)
+			}
+		}
+		for query, got := range map[string]float64{
+			"sum(tare_queries_total)":                           float64(all.calls),
+			"sum(tare_query_rows_sent_total)":                   float64(all.rowsSent),
+			"sum(tare_query_bytes_sent_total)":                  float64(all.bytesSent),
+			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.errors[ClassDeadlock]),
+			"histogram_count(sum(tare_query_duration_seconds))": float64(spread.Count()),
+			"histogram_sum(sum(tare_query_duration_seconds))":   float64(all.nanos) / 1e9,
+		} {
+			if want := d.value(query, n.end()); math.Abs(got-want) > 1e-9*want {
+				d.t.Errorf("%s at %v is %v, the rollups' sum is %v", query, n.end(), want, got)
+			}
+		}
+		start := up.start.Truncate(rollupDay)
+		if days[start.Unix()] == nil {
+			days[start.Unix()] = &rollup{start: start}
+		}
+		days[start.Unix()].rows = append(days[start.Unix()].rows, up.rows...)
+	}
+	made := store.list(func(n rollupName) bool { return n.span == rollupDay })
+	if len(made) == 0 {
+		d.t.Error("no day was made")
+	}
+	for _, n := range made {
+		f, err := store.open(n)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		up, err := f.read()
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		got, want := make(map[Key]uint64), make(map[Key]uint64)
+		for _, row := range up.rows {
+			got[row.key] += row.counts.nanos
+		}
+		for _, row := range days[n.start].rows {
+			want[row.key] += row.counts.nanos
+		}
+		if !maps.Equal(got, want) {
+			d.t.Errorf("%v has %v, its hours have %v", n, got, want)
+		}
+		if err := f.close(); err != nil {
+			d.t.Error(err)
+		}
+	}
+	for _, n := range store.list(func(rollupName) bool { return true }) {
+		f, err := openRemote(d.t.Context(), d.rig.bucket, store.object(n), n)
+		if err != nil {
+			d.t.Errorf("in the bucket: %v", err)
+			continue
+		}
+		if _, err := f.read(); err != nil || !store.shipped(n) {
+			d.t.Errorf("in the bucket: %v", err)
+		}
+	}
+}
+
 // TestTruth lets days go by: statements are counted, digests are evicted and come back, archives
 // are restarted and killed, blocks are cut, shipped and deleted here. At every time that was noted
 // the sums by PromQL are what had been counted then, and stay it.
@@ -169,6 +262,7 @@ func TestTruth(t *testing.T) {
 		for _, m := range d.moments {
 			d.check(m)
 		}
+		d.checkRollups()
 		local := localStart(d.archive.db)
 		if first := d.moments[0].at.UnixMilli(); local <= first {
 			t.Error("no local block was deleted: the bucket was not asked")

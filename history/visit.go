@@ -138,8 +138,11 @@ func (w *writer) endGone() {
 // 0 when it may have samples of an earlier process.
 func (w *writer) startOf(e *track, first time.Time) int64 {
 	switch {
+	case e.floor > 0:
+		// What it had before it made room is in Evicted from now on, and not before.
+		return w.last - 1
 	case e.born:
-		return min(max(first.UnixMilli()-1, e.floor+1), w.last-1)
+		return min(first.UnixMilli()-1, w.last-1)
 	case e.clean:
 		return e.visited
 	}

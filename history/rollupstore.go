@@ -1,0 +1,435 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// A rollupName names a rollup of one gateway.
+type rollupName struct {
+	start int64 // Unix seconds
+	span  time.Duration
+}
+
+const (
+	rollupSuffix = ".rollup"
+	hourLayout   = "hour-2006-01-02T15" + rollupSuffix
+	dayLayout    = "day-2006-01-02" + rollupSuffix
+)
+
+// String is the name of its file.
+func (n rollupName) String() string {
+	layout := hourLayout
+	if n.span == rollupDay {
+		layout = dayLayout
+	}
+	return time.Unix(n.start, 0).UTC().Format(layout)
+}
+
+func parseRollupName(file string) (rollupName, bool) {
+	if t, err := time.Parse(hourLayout, file); err == nil {
+		return rollupName{t.Unix(), rollupHour}, true
+	}
+	if t, err := time.Parse(dayLayout, file); err == nil {
+		return rollupName{t.Unix(), rollupDay}, true
+	}
+	return rollupName{}, false
+}
+
+func (n rollupName) begin() time.Time { return time.Unix(n.start, 0).UTC() }
+func (n rollupName) end() time.Time   { return n.begin().Add(n.span) }
+
+func (n rollupName) compare(o rollupName) int {
+	return cmp.Or(cmp.Compare(n.start, o.start), cmp.Compare(n.span, o.span))
+}
+
+// hourAge is how long hours are kept beside the days that were made of them.
+const hourAge = 8 * 24 * time.Hour
+
+// A rollupState is what the directory says of itself.
+type rollupState struct {
+	Epoch   string   `json:"epoch"`   // tells this directory from others that the same gateway had
+	Shipped []string `json:"shipped"` // files that the bucket has
+}
+
+const rollupStateName = "rollups.json"
+
+// A rollupStore makes rollups out of samples, keeps them and ships them. An hour is made once, from the
+// samples of the database, when none can be added to it any more; a process that ends before its
+// file is there makes the same one again, as the samples do not change. So it does not matter
+// when counters were reset, or who was evicted: the samples tell it all, and nothing but they
+// has to survive.
+type rollupStore struct {
+	dir     string
+	labels  map[string]string
+	age     time.Duration // of days; hours go after hourAge
+	shipper *shipper
+	now     func() time.Time
+	log     *slog.Logger
+	db      *tsdb.DB // set before the first hour is made
+
+	made, failures, bytes atomic.Int64
+
+	working sync.Mutex // one at a time makes, ships and deletes
+	last    int64      // under working: milliseconds of the newest sample before done
+	owed    owed       // under working: by the hour before done
+
+	mu    sync.Mutex
+	state rollupState          // under mu
+	files map[rollupName]int64 // under mu: bytes of each
+	done  time.Time            // under mu: all hours before it were made; zero: none
+}
+
+// openRollups lists what there is in a directory.
+func openRollups(dir string, labels map[string]string, age time.Duration, s *shipper, now func() time.Time, log *slog.Logger) (*rollupStore, error) {
+	r := &rollupStore{dir: dir, labels: labels, age: age, shipper: s, now: now, log: log, files: make(map[rollupName]int64)}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make directory for rollups: %w", err)
+	}
+	if err := r.readState(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list rollups: %w", err)
+	}
+	var newest rollupName
+	for _, e := range entries {
+		n, ok := parseRollupName(e.Name())
+		if !ok {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("list rollups: %w", err)
+		}
+		r.files[n] = info.Size()
+		r.bytes.Add(info.Size())
+		if n.end().After(r.done) {
+			r.done, newest = n.end(), n
+		}
+	}
+	if newest.span != 0 {
+		r.resume(newest)
+	}
+	return r, nil
+}
+
+// resume goes on after the newest file. Where it cannot be read, more samples are.
+func (r *rollupStore) resume(newest rollupName) {
+	hours := r.list(func(n rollupName) bool { return n.span == rollupHour && n.end() == newest.end() })
+	f, err := r.open(append(hours, newest)[0])
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.close() }() // it was only read
+	if r.owed.counts, r.owed.spread, err = f.counts(colOwed); err == nil {
+		r.last = f.last
+	}
+}
+
+func (r *rollupStore) readState() error {
+	name := filepath.Join(r.dir, rollupStateName)
+	text, err := os.ReadFile(name)
+	if err == nil {
+		if err = json.Unmarshal(text, &r.state); err == nil {
+			if _, err = ulid.Parse(r.state.Epoch); err == nil {
+				return nil
+			}
+		}
+		aside, moveErr := setAside(name)
+		if moveErr != nil {
+			return errors.Join(err, moveErr)
+		}
+		r.log.Warn("what rollups were shipped is not known any more: they are shipped again", "error", err, "kept_as", aside)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the state of rollups: %w", err)
+	}
+	r.state = rollupState{Epoch: ulid.Make().String()}
+	return r.writeState()
+}
+
+func (r *rollupStore) writeState() error {
+	text, err := json.Marshal(r.state)
+	if err == nil {
+		err = writeFile(filepath.Join(r.dir, rollupStateName), text)
+	}
+	if err != nil {
+		return fmt.Errorf("note the state of rollups: %w", err)
+	}
+	return nil
+}
+
+// until is the time before which all hours were made.
+func (r *rollupStore) until() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done
+}
+
+// A localRollup is an open file.
+type localRollup struct {
+	*rollupFile
+	file *os.File
+}
+
+func (l *localRollup) close() error { return l.file.Close() }
+
+// open opens a file of the directory.
+func (r *rollupStore) open(n rollupName) (*localRollup, error) {
+	file, err := os.Open(filepath.Join(r.dir, n.String()))
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	var f *rollupFile
+	if err == nil {
+		f, err = openRollup(file, info.Size())
+	}
+	if err == nil && (f.start.Unix() != n.start || f.span != n.span) {
+		err = badRollup("it is of another time than its name says")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open rollup %s: %w", n, err), file.Close())
+	}
+	return &localRollup{f, file}, nil
+}
+
+// work makes what can be made of samples up to settled, which there will be no more of, ships it
+// and deletes what is too old.
+func (r *rollupStore) work(ctx context.Context, settled int64) error {
+	r.working.Lock()
+	defer r.working.Unlock()
+	err := r.hours(ctx, settled)
+	if err == nil {
+		err = r.days()
+	}
+	if err != nil {
+		r.failures.Add(1)
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, r.ship(ctx), r.expire())
+}
+
+// hours makes each hour that is over.
+func (r *rollupStore) hours(ctx context.Context, settled int64) error {
+	hour := r.until()
+	if hour.IsZero() {
+		start := localStart(r.db)
+		if start > settled {
+			return nil
+		}
+		hour = time.UnixMilli(start).UTC().Truncate(rollupHour)
+	}
+	for ; hour.Add(rollupHour).UnixMilli() <= settled && ctx.Err() == nil; hour = hour.Add(rollupHour) {
+		since := localStart(r.db)
+		if r.last > 0 {
+			since = r.last - baseMargin.Milliseconds()
+		}
+		up, err := deriveHour(ctx, r.db, hour, since, r.owed)
+		if err != nil {
+			return fmt.Errorf("make the rollup of %s: %w", hour.Format(time.RFC3339), err)
+		}
+		if up != nil {
+			if err := r.write(up); err != nil {
+				return err
+			}
+			r.last, r.owed = up.last, up.owed
+		}
+		r.mu.Lock()
+		r.done = hour.Add(rollupHour)
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// write makes a file, whole or not at all.
+func (r *rollupStore) write(up *rollup) error {
+	up.labels = r.labels
+	n := rollupName{up.start.Unix(), up.span}
+	text, err := up.encode()
+	if err == nil {
+		err = writeFile(filepath.Join(r.dir, n.String()), text)
+	}
+	if err != nil {
+		return fmt.Errorf("write rollup %s: %w", n, err)
+	}
+	r.mu.Lock()
+	r.bytes.Add(int64(len(text)) - r.files[n])
+	r.files[n] = int64(len(text))
+	r.mu.Unlock()
+	r.made.Add(1)
+	return nil
+}
+
+// list returns the files that keep wants, in order.
+func (r *rollupStore) list(keep func(rollupName) bool) []rollupName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []rollupName
+	for n := range r.files {
+		if keep(n) {
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, rollupName.compare)
+	return names
+}
+
+func (r *rollupStore) has(n rollupName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.files[n]
+	return ok
+}
+
+// days makes each day that is over out of its hours. A day of which an hour cannot be read is not made: its
+// hours answer for it.
+func (r *rollupStore) days() error {
+	done := r.until()
+	hours := r.list(func(n rollupName) bool { return n.span == rollupHour })
+	for len(hours) > 0 {
+		day := rollupName{hours[0].begin().Truncate(rollupDay).Unix(), rollupDay}
+		n := 0
+		for n < len(hours) && hours[n].start < day.end().Unix() {
+			n++
+		}
+		of := hours[:n]
+		hours = hours[n:]
+		if day.end().After(done) || r.has(day) {
+			continue
+		}
+		up, err := r.mergeHours(day.begin(), of)
+		if err != nil {
+			r.log.Error("the rollup of a day cannot be made: its hours answer for it", "day", day.String(), "error", err)
+			continue
+		}
+		if err := r.write(up); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rollupStore) mergeHours(day time.Time, names []rollupName) (*rollup, error) {
+	var hours []*rollup
+	for _, n := range names {
+		f, err := r.open(n)
+		if err != nil {
+			return nil, err
+		}
+		up, err := f.read()
+		if err = errors.Join(err, f.close()); err != nil {
+			return nil, fmt.Errorf("read rollup %s: %w", n, err)
+		}
+		hours = append(hours, up)
+	}
+	return mergeDay(day, hours)
+}
+
+// shipped says whether the bucket has a file.
+func (r *rollupStore) shipped(n rollupName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.state.Shipped, n.String())
+}
+
+// ship copies what the bucket does not have: a file has one name and one content, so that whatever was done of
+// it before may be done again. It is compared before it is noted.
+func (r *rollupStore) ship(ctx context.Context) error {
+	var errs []error
+	for _, n := range r.list(func(rollupName) bool { return true }) {
+		if ctx.Err() != nil || r.shipped(n) {
+			continue
+		}
+		if err := r.shipFile(ctx, n); err != nil {
+			errs = append(errs, fmt.Errorf("ship rollup %s: %w", n, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *rollupStore) shipFile(ctx context.Context, n rollupName) error {
+	text, err := os.ReadFile(filepath.Join(r.dir, n.String()))
+	if err != nil {
+		return err
+	}
+	// What cannot be read would only be spread.
+	f, err := openRollup(bytes.NewReader(text), int64(len(text)))
+	if err == nil {
+		_, err = f.read()
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.shipper.bytes(ctx, r.object(n), text); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.state.Shipped
+	r.state.Shipped = append(slices.Clone(before), n.String())
+	if err := r.writeState(); err != nil {
+		r.state.Shipped = before
+		return err
+	}
+	return nil
+}
+
+// object is a file's name in the bucket.
+func (r *rollupStore) object(n rollupName) string {
+	return strings.Join([]string{rollupPrefix, labelsHash(r.labels), r.state.Epoch, n.String()}, "/")
+}
+
+// expire deletes what is too old. Hours are kept until their day is made.
+func (r *rollupStore) expire() error {
+	now := r.now()
+	var errs []error
+	gone := r.list(func(n rollupName) bool {
+		age := now.Sub(n.end())
+		if n.span == rollupHour {
+			day := rollupName{n.begin().Truncate(rollupDay).Unix(), rollupDay}
+			_, made := r.files[day]
+			return age > r.age || age > hourAge && made && slices.Contains(r.state.Shipped, n.String())
+		}
+		return age > r.age
+	})
+	for _, n := range gone {
+		if !r.shipped(n) {
+			r.log.Error("a rollup is deleted that is not in the bucket, as it is older than is kept", "rollup", n.String())
+		}
+		if err := os.Remove(filepath.Join(r.dir, n.String())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("delete rollup %s: %w", n, err))
+			continue
+		}
+		r.mu.Lock()
+		r.bytes.Add(-r.files[n])
+		delete(r.files, n)
+		r.state.Shipped = slices.DeleteFunc(r.state.Shipped, func(name string) bool { return name == n.String() })
+		r.mu.Unlock()
+	}
+	if len(gone) > 0 {
+		r.mu.Lock()
+		errs = append(errs, r.writeState())
+		r.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
