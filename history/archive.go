@@ -55,6 +55,9 @@ const (
 	DefaultRollupAge  = 400 * 24 * time.Hour
 )
 
+// MinRollupAge is the least RollupAge.
+const MinRollupAge = hourAge
+
 // maxInterval is the longest Interval with which PromQL, which looks back 5 minutes, finds a sample of
 // each series at any time.
 const maxInterval = time.Minute
@@ -85,6 +88,9 @@ func (o *ArchiveOptions) Validate() error {
 	}
 	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
+	}
+	if o.RollupAge < MinRollupAge {
+		errs = append(errs, fmt.Errorf("rollups kept for %v: want at least %v", o.RollupAge, MinRollupAge))
 	}
 	if o.Interval > maxInterval {
 		errs = append(errs, fmt.Errorf("an interval of %v is longer than %v: PromQL would take series for ended", o.Interval, maxInterval))
@@ -123,7 +129,11 @@ type Archive struct {
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
 
 	queryable *queryable
-	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
+	lastClose struct {
+		sync.Mutex
+		snapshot *snapshot // of the end of the newest hour that a rollup was made of
+	}
+	lost atomic.Uint64 // blocks that were deleted without being in the bucket
 
 	flushing sync.Mutex // a round runs
 	closed   bool       // under flushing

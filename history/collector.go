@@ -60,6 +60,7 @@ type archiveCollector struct {
 	rounds, samples, failures, keys, roundSeconds, ahead *prometheus.Desc
 	headSeries, headChunks, diskBytes, blocks, oldest    *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
+	rollups, rollupBytes, rollupFailures, rolledUntil    *prometheus.Desc
 }
 
 // NewArchiveCollector returns the metrics of an archive; those of its table are NewTableCollector's.
@@ -67,22 +68,26 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 	return &archiveCollector{
 		archive: a,
 
-		rounds:       metricDesc("rounds_total", "Times that the table was written to the head."),
-		samples:      metricDesc("samples_total", "Samples that were appended to the head."),
-		failures:     metricDesc("write_failures_total", "Keys and commits that could not be written; the next round writes them again."),
-		keys:         metricDesc("written_digests", "Keys that the last round wrote: what had changed, or not been written for a minute."),
-		roundSeconds: metricDesc("round_seconds", "How long the last round took, its pauses left out."),
-		ahead:        metricDesc("clock_ahead_seconds", "How far the newest sample was ahead of the clock in the last round: more than 0 after the clock was set back."),
-		headSeries:   metricDesc("head_series", "Series in the head."),
-		headChunks:   metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
-		diskBytes:    metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
-		blocks:       metricDesc("local_blocks", "Blocks on local disk."),
-		oldest:       metricDesc("local_start_seconds", "Time from which on all is on local disk, in seconds since 1970; 0 before the first sample."),
-		shipped:      metricDesc("blocks_shipped_total", "Blocks that were copied to the bucket and compared."),
-		shippedBytes: metricDesc("shipped_bytes_total", "Bytes of these blocks."),
-		shipFailures: metricDesc("ship_failures_total", "Times that a block could not be shipped; it is tried again."),
-		unshipped:    metricDesc("unshipped_blocks", "Blocks on local disk that the bucket does not have."),
-		lost:         metricDesc("lost_blocks_total", "Blocks that were deleted without being in the bucket, as local blocks had come to their limit."),
+		rounds:         metricDesc("rounds_total", "Times that the table was written to the head."),
+		samples:        metricDesc("samples_total", "Samples that were appended to the head."),
+		failures:       metricDesc("write_failures_total", "Keys and commits that could not be written; the next round writes them again."),
+		keys:           metricDesc("written_digests", "Keys that the last round wrote: what had changed, or not been written for a minute."),
+		roundSeconds:   metricDesc("round_seconds", "How long the last round took, its pauses left out."),
+		ahead:          metricDesc("clock_ahead_seconds", "How far the newest sample was ahead of the clock in the last round: more than 0 after the clock was set back."),
+		headSeries:     metricDesc("head_series", "Series in the head."),
+		headChunks:     metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
+		diskBytes:      metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
+		blocks:         metricDesc("local_blocks", "Blocks on local disk."),
+		oldest:         metricDesc("local_start_seconds", "Time from which on all is on local disk, in seconds since 1970; 0 before the first sample."),
+		shipped:        metricDesc("blocks_shipped_total", "Blocks that were copied to the bucket and compared."),
+		shippedBytes:   metricDesc("shipped_bytes_total", "Bytes of these blocks."),
+		shipFailures:   metricDesc("ship_failures_total", "Times that a block could not be shipped; it is tried again."),
+		unshipped:      metricDesc("unshipped_blocks", "Blocks on local disk that the bucket does not have."),
+		rollups:        metricDesc("rollups_made_total", "Rollups of hours and days that were made."),
+		rollupBytes:    metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
+		rollupFailures: metricDesc("rollup_failures_total", "Times that rollups could not be made; it is tried again."),
+		rolledUntil:    metricDesc("rolled_up_until_seconds", "Time before which every hour was made a rollup of, in seconds since 1970; 0 before the first."),
+		lost:           metricDesc("lost_blocks_total", "Blocks that were deleted without being in the bucket, as local blocks had come to their limit."),
 	}
 }
 
@@ -126,4 +131,14 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, c.shippedBytes, counts.bytes)
 	counter(ch, c.shipFailures, counts.failures)
 	counter(ch, c.lost, c.archive.lost.Load())
+
+	up := c.archive.rollups
+	counter(ch, c.rollups, uint64(up.made.Load()))
+	counter(ch, c.rollupFailures, uint64(up.failures.Load()))
+	gauge(ch, c.rollupBytes, float64(up.bytes.Load()))
+	until := up.until()
+	if until.IsZero() {
+		until = time.Unix(0, 0)
+	}
+	gauge(ch, c.rolledUntil, float64(until.Unix()))
 }

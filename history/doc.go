@@ -11,6 +11,7 @@
 //     made room for others. The sum over these two and all entries is every statement ever
 //     observed.
 //   - A sample is what is read of an entry at one moment.
+//   - A rollup is what each Key has counted in one hour or day.
 //
 // # Data flow
 //
@@ -58,11 +59,33 @@
 // Blocks lie in the bucket as Thanos has them, and meta.json is written when all else was read
 // back and is the same. Local blocks go when they are old and the bucket has them.
 //
+// # Rollups
+//
+// When an hour is over and no sample can be added to it, its samples are added up by Key to a file, and the files
+// of a day to one more. They are made of samples, not of the table: what a sample said stays true, whatever is evicted,
+// reset or killed afterwards, so that a file can be made again and is the same, and no state but the samples has to
+// survive. It costs a pass over the hour once, and the sums are by construction what PromQL finds at the
+// borders of the hour: TestTruth compares them.
+//
+//	samples of an hour ──► hourDeriver ──► hour ──┐ each day ──► day
+//	                                               └──► bucket: rollups/HASH OF LABELS/EPOCH/…, once, compared
+//	Top, Statement ◄── up to 6 hours: samples at both ends, or the table's counters for now
+//	               ◄── longer: days, hours at the ends, and counters less what they were at the last border
+//
+// A file (rollup.go has the layout) is a header, columns, a footer with a CRC-32C for each 16 KiB of each column,
+// and a tail. Rows stand in the order of their prints, 16 bytes of the SHA-256 of the Key, so that a
+// ranking reads prints and one measure of all rows, and the rest of the rows that it shows. All
+// rows together have a total of their own. What cannot be read is left out with a note, a day for
+// its hours; nothing is taken from a page whose checksum does not match.
+//
+// Durations of all rows are kept as spreads: the buckets that are not empty. Rows beyond 100,000
+// count as Other, those of the least time first.
+//
 // # What it does not do
 //
 // The table keeps no time axis: it counts from the first call on. It knows durations from the
 // gateway alone, and nothing of what ran on the server without it. The archive compacts no blocks
-// and deletes nothing from the bucket, and it makes no rollups.
+// and deletes nothing from the bucket. Rollups are for Top and Statement; PromQL does not read them.
 //
 // Specification: Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 package history

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -201,18 +202,21 @@ func TestRollupBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all counts
-	var other uint64
+	var other, kept uint64
+	least := uint64(math.MaxUint64)
 	for i := range got.rows {
 		row := &got.rows[i]
 		all.add(&row.counts)
 		if row.print == otherPrint() {
 			other = row.counts.calls
-		} else if !row.print.isSum() && row.counts.nanos < 502 {
-			t.Fatalf("a row with %d ns is kept", row.counts.nanos)
+		} else if !row.print.isSum() {
+			kept++
+			least = min(least, row.counts.nanos)
 		}
 	}
-	if len(got.rows) != maxRollupRows || all.calls != maxRollupRows+516 || other != 7+502 {
-		t.Errorf("%d rows, %d calls, %d of Other", len(got.rows), all.calls, other)
+	const tracked = maxRollupRows + 500
+	if len(got.rows) > maxRollupRows || kept < maxRollupRows-3 || all.calls != tracked+7+9 || other != 7+tracked-kept || least != tracked-kept {
+		t.Errorf("%d rows, %d calls, %d of Other; the least that is kept has %d ns", len(got.rows), all.calls, other, least)
 	}
 }
 
@@ -264,7 +268,10 @@ func TestRollupShip(t *testing.T) {
 			want[rollupName{up.start.Unix(), up.span}.String()] = mustEncode(t, up)
 		}
 		_ = r.ship(t.Context()) // it fails or not
-		for _, n := range r.list(func(n rollupName) bool { return r.shipped(n) }) {
+		for _, n := range r.list(func(rollupName) bool { return true }) {
+			if !r.shipped(n) {
+				continue
+			}
 			object, err := real.Get(t.Context(), r.object(n))
 			if err != nil {
 				t.Fatal(err)

@@ -71,6 +71,7 @@ func (d *day) kill() {
 	d.t.Helper()
 	d.dirs++
 	dir := filepath.Join(d.t.TempDir(), fmt.Sprint(d.dirs))
+	synctest.Wait() // a file that goes while it is copied would fail the copy
 	if err := os.CopyFS(dir, os.DirFS(d.rig.dir)); err != nil {
 		d.t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 	}
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: labels,
-		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes),
+		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
 	})
 	if err != nil {

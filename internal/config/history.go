@@ -22,6 +22,7 @@ type History struct {
 
 	LocalAge   time.Duration
 	LocalBytes Bytes
+	RollupAge  time.Duration
 
 	QueryBytes   Bytes
 	ProcessBytes Bytes
@@ -44,6 +45,7 @@ func (c *History) declare(s *Set) {
 	}, parseLabels, formatLabels)
 	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long blocks are kept in --data-dir that the bucket has")
 	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "how large blocks in --data-dir may become; over it the oldest goes, even when the bucket could not be reached")
+	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long the rollups of days are kept in --data-dir, which those of hours are for 8 days; the bucket keeps all")
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory that one query over the history may hold")
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory that all queries over the history may hold together; the others wait in order")
 }
@@ -63,6 +65,9 @@ func (c *History) validate() (errs []error) {
 	}
 	if c.LocalAge < history.BlockRange {
 		errs = append(errs, fmt.Errorf("--history-local-age: want at least %s, the length of a block", formatDuration(history.BlockRange)))
+	}
+	if c.RollupAge < history.MinRollupAge {
+		errs = append(errs, fmt.Errorf("--history-rollup-age: want at least %s, as long as hours are kept", formatDuration(history.MinRollupAge)))
 	}
 	if c.ProcessBytes < c.QueryBytes {
 		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))

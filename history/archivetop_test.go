@@ -1,0 +1,209 @@
+package history
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A called is a call that a test has made.
+type called struct {
+	at     time.Time
+	key    int
+	took   time.Duration
+	failed bool
+}
+
+// A diary is all calls of a test.
+type diary []called
+
+// of is what was called of a key in (from, to]; of -1, of all.
+func (d diary) of(key int, from, to time.Time) (calls, failed uint64, seconds float64) {
+	for _, c := range d {
+		if (key < 0 || c.key == key) && c.at.After(from) && !c.at.After(to) {
+			calls++
+			seconds += c.took.Seconds()
+			if c.failed {
+				failed++
+			}
+		}
+	}
+	return calls, failed, seconds
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
+
+// checkTop asks for a time, and compares the answer with the diary.
+func (d *day) checkTop(t *testing.T, calls diary, from, to time.Time, source string) {
+	t.Helper()
+	top, err := d.archive.Top(t.Context(), TopQuery{From: from, To: to, Points: 12, Compare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top.Source != source || len(top.Notes) > 0 {
+		t.Errorf("from %v to %v: from %s, with notes %q; want %s", from, to, top.Source, top.Notes, source)
+	}
+	n, failed, seconds := calls.of(-1, top.From, top.To)
+	if top.Total.Calls != n || top.Total.Errors != failed || !near(top.Total.Seconds, seconds) {
+		t.Errorf("from %v to %v: %+v, want %d calls, %d errors, %v s", top.From, top.To, top.Total, n, failed, seconds)
+	}
+	span := top.To.Sub(top.From)
+	before := top.From.Add(-span)
+	if source == SourceRollups {
+		before = before.Truncate(time.Hour)
+	}
+	if n, _, _ := calls.of(-1, before, top.From); top.Before.Calls != n {
+		t.Errorf("before %v: %d calls, want %d", top.From, top.Before.Calls, n)
+	}
+	least := math.Inf(1)
+	for _, row := range top.Rows {
+		key := int(row.Digest[1])
+		n, failed, seconds := calls.of(key, top.From, top.To)
+		if row.Calls != n || row.Errors != failed || !near(row.Seconds, seconds) || row.Key != keyOf(key) || !strings.HasPrefix(row.Text, "SELECT x") {
+			t.Errorf("from %v to %v: %+v, want %d calls, %d errors, %v s", top.From, top.To, row, n, failed, seconds)
+		}
+		if row.Seconds > least+1e-9 {
+			t.Errorf("rows are not in order")
+		}
+		least = row.Seconds
+		sum := 0.0
+		for _, p := range row.Points {
+			sum += p
+		}
+		step := newAxis(top.From, top.To, 12, map[string]time.Duration{SourceSamples: time.Second, SourceRollups: time.Hour}[source]).step
+		if source == SourceRollups && !near(sum*step.Seconds(), seconds) {
+			t.Errorf("points of %v: %v are %v s, want %v", row.Key, row.Points, sum*step.Seconds(), seconds)
+		}
+		if got := sum * step.Seconds(); source == SourceSamples && got > seconds+1e-6 { // the newest interval is not in the samples
+			t.Errorf("points of %v are %v s, more than %v", row.Key, got, seconds)
+		}
+	}
+}
+
+// TestArchiveTop lets two days go by with restarts and a kill, and asks for times short and long: calls, errors,
+// seconds, points and the time before are what was called.
+func TestArchiveTop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &day{t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir())}
+		began := time.Now()
+		d.start()
+		rng := rand.New(rand.NewPCG(11, 12))
+		var calls diary
+		for hour := range 40 {
+			for range 4 {
+				time.Sleep(10 * time.Minute)
+				for range rng.IntN(12) {
+					c := called{time.Now(), rng.IntN(8), time.Duration(rng.IntN(1e9)), rng.IntN(9) == 0}
+					d.model.call(c.key, c.at, c.took, c.failed)
+					calls = append(calls, c)
+				}
+				time.Sleep(2 * time.Minute) // a round
+			}
+			time.Sleep(12 * time.Minute)
+			switch hour {
+			case 11:
+				d.restart()
+			case 23:
+				d.kill()
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		now := time.Now()
+		d.checkTop(t, calls, now.Add(-4*time.Hour), now, SourceSamples)
+		d.checkTop(t, calls, now.Add(-3*time.Hour), now.Add(-time.Hour), SourceSamples)
+		d.checkTop(t, calls, now.Add(-10*time.Hour), now, SourceRollups)
+		d.checkTop(t, calls, began, now, SourceRollups)
+		d.checkTop(t, calls, began.Add(3*time.Hour+time.Minute), began.Add(30*time.Hour), SourceRollups)
+
+		all, err := d.archive.Top(t.Context(), TopQuery{From: began, To: now, AllInstances: true})
+		if n, _, _ := calls.of(-1, began, now); err != nil || all.Total.Calls != n {
+			t.Errorf("of all gateways: %+v (%v), want %d calls", all, err, n)
+		}
+		for _, by := range []Measure{ByP99, ByMean, ByErrors, ByFirstSeen} {
+			top, err := d.archive.Top(t.Context(), TopQuery{From: began, To: now, By: by, Filter: "user=app select"})
+			if err != nil || top.Matching != 4 || len(top.Rows) != 4 {
+				t.Fatalf("by %v: %+v (%v)", by, top, err)
+			}
+			for i := 1; i < len(top.Rows); i++ {
+				a, b := &top.Rows[i-1], &top.Rows[i]
+				if by == ByP99 && a.P99 < b.P99 || by == ByMean && a.Mean() < b.Mean() || by == ByErrors && a.Errors < b.Errors || by == ByFirstSeen && a.First.Before(b.First) {
+					t.Errorf("by %v: %+v stands before %+v", by, a, b)
+				}
+			}
+		}
+		for _, from := range []time.Time{began, now.Add(-5 * time.Hour)} {
+			k := keyOf(3)
+			st, err := d.archive.Statement(t.Context(), StatementQuery{Digest: hex.EncodeToString(k.Digest[:]), From: from, To: now, Points: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, failed, seconds := calls.of(3, st.From, st.To)
+			if st.Totals.Calls != n || st.Totals.Errors != failed || !near(st.Totals.Seconds, seconds) || len(st.Parts) != 1 || st.Parts[0].Key != k || st.Text == "" {
+				t.Errorf("statement from %v: %+v, want %d calls, %d errors, %v s", from, st, n, failed, seconds)
+			}
+			var sum, heat uint64
+			for i, n := range st.Series.Calls {
+				sum += uint64(n)
+				for _, c := range st.Heat.Counts[i] {
+					heat += c
+				}
+				if len(st.Heat.Counts[i]) != len(st.Heat.Bounds) {
+					t.Fatalf("%d rows of heat, %d bounds", len(st.Heat.Counts[i]), len(st.Heat.Bounds))
+				}
+			}
+			if sum != n || heat != n || len(st.Series.Times) != len(st.Series.Calls) {
+				t.Errorf("statement from %v: %d calls in its points, %d in its heat, want %d", from, sum, heat, n)
+			}
+		}
+		if _, err := d.archive.Statement(t.Context(), StatementQuery{Digest: strings.Repeat("7", 32), From: began, To: now}); !errors.Is(err, ErrNoStatement) {
+			t.Errorf("an unknown digest: %v", err)
+		}
+		d.damage(t, calls, began, now)
+		d.end()
+		if err := d.archive.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// damage breaks a day, for which its hours answer, then an hour, which is left out with a note.
+func (d *day) damage(t *testing.T, calls diary, began, now time.Time) {
+	t.Helper()
+	flip := func(n rollupName) {
+		path := filepath.Join(d.archive.rollups.dir, n.String())
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := openRollup(bytes.NewReader(text), int64(len(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[f.columns[colPrints].offset+3] ^= 4
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	days := d.archive.rollups.list(func(n rollupName) bool { return n.span == rollupDay })
+	flip(days[0])
+	top, err := d.archive.Top(t.Context(), TopQuery{From: began, To: now})
+	if n, _, _ := calls.of(-1, began, now); err != nil || top.Total.Calls != n || len(top.Notes) > 0 {
+		t.Errorf("with a broken day: %+v (%v), want %d calls", top, err, n)
+	}
+	hour := d.archive.rollups.list(func(n rollupName) bool { return n.span == rollupHour && n.start >= days[0].start })[2]
+	flip(hour)
+	top, err = d.archive.Top(t.Context(), TopQuery{From: began, To: now})
+	n, _, _ := calls.of(-1, began, now)
+	less, _, _ := calls.of(-1, hour.begin(), hour.end())
+	if err != nil || top.Total.Calls != n-less || len(top.Notes) != 1 || !strings.Contains(top.Notes[0], hour.String()) {
+		t.Errorf("with a broken hour: %+v (%v), want %d calls", top, err, n-less)
+	}
+}
