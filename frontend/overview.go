@@ -74,7 +74,7 @@ type Asked struct {
 }
 
 // Overview returns what the frontend does and has done. Unless values may be shown, selectors have ? for
-// the values of labels, and errors, which may repeat them, are left to their status.
+// the the values of labels, and errors, which may repeat them, are told by their status.
 func (f *Frontend) Overview(values bool) Overview {
 	o, d := &f.options, f.Decoding()
 	v := Overview{
@@ -94,6 +94,7 @@ type peerCount struct {
 
 	mu    sync.Mutex
 	fault string    // the last error; guarded by mu
+	plain string    // the same without what it may repeat of a selector; guarded by mu
 	at    time.Time // of it; guarded by mu
 }
 
@@ -115,26 +116,30 @@ func newPeers(o *Options) peers {
 	return p
 }
 
-// note counts a request to u that took until its headers came, or failed.
-func (p *peers) note(u *url.URL, what outcome, took time.Duration, err error) {
+// answered counts a request to u whose headers came after so long.
+func (p *peers) answered(u *url.URL, took time.Duration) {
+	if c := p.ofOwner[u]; c != nil {
+		c.answered.Add(1)
+		c.nanos.Add(int64(took))
+	}
+}
+
+// failed counts a request to u that was refused or failed. What the error says may repeat the values of a
+// selector; plain does not.
+func (p *peers) failed(u *url.URL, what outcome, plain string, err error) {
 	c := p.ofOwner[u]
 	if c == nil {
 		return
 	}
-	switch what {
-	case outcomeAnswered:
-		c.answered.Add(1)
-		c.nanos.Add(int64(took))
-		return
-	case outcomeRefused:
+	if what == outcomeRefused {
 		c.refused.Add(1)
-	case outcomeFailed:
+	} else {
 		c.failed.Add(1)
 	}
-	text := short(err.Error())
+	plain, text := short(plain), short(err.Error())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fault, c.at = text, time.Now()
+	c.plain, c.fault, c.at = plain, text, time.Now()
 }
 
 func (p *peers) list(values bool) []Peer {
@@ -147,7 +152,7 @@ func (p *peers) list(values bool) []Peer {
 		c.mu.Lock()
 		if !c.at.IsZero() {
 			at := c.at.UTC()
-			one.LastErrorAt = &at
+			one.LastErrorAt, one.LastError = &at, c.plain
 			if values {
 				one.LastError = c.fault
 			}

@@ -113,22 +113,21 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 	x.asked.Add(1)
 	begin := time.Now()
 	resp, err := x.f.transport.RoundTrip(req)
-	note := func(what outcome, err error) {
-		x.f.metrics.asked(what)
-		x.f.peers.note(u, what, time.Since(begin), err)
-	}
 	if err != nil {
-		note(outcomeFailed, err)
+		x.f.metrics.asked(outcomeFailed)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("ask %s: %w", u.Host, err)
+			return nil, fmt.Errorf("ask %s: %w", u.Host, err) // the request is over, which is not the peer's fault
 		}
+		x.f.peers.failed(u, outcomeFailed, err.Error(), err)
 		return nil, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
 	}
 	if err := x.errorOf(resp, p.name); err != nil {
-		note(outcomeOf(resp.StatusCode), err)
+		x.f.metrics.asked(outcomeOf(resp.StatusCode))
+		x.f.peers.failed(u, outcomeOf(resp.StatusCode), fmt.Sprintf("answered with status %d", resp.StatusCode), err)
 		return nil, err
 	}
-	note(outcomeAnswered, nil)
+	x.f.metrics.asked(outcomeAnswered)
+	x.f.peers.answered(u, time.Since(begin))
 	return resp, nil
 }
 
