@@ -12,7 +12,7 @@ import (
 
 // seriesPage shows which series are active.
 func (s *Server) seriesPage() page {
-	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, answer: s.seriesAnswer}
+	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, answer: s.seriesAnswer}
 }
 
 // seriesData is what the page shows.
@@ -20,6 +20,7 @@ type seriesData struct {
 	Selector string
 	Series   uint64
 	Labels   []labelView
+	Same     []string // labels that are the same on all of them, as matchers
 	Listed   []string
 	More     uint64 // that are not listed
 	All      string // this page without a selector
@@ -59,6 +60,10 @@ func (s *Server) seriesAnswer(_ context.Context, v *view) (any, error) {
 	c := countSeries(s.opts.Series, matchers, v.texts)
 	d.Series = uint64(c.Series)
 	for _, l := range c.Labels {
+		if l.Values == 1 && l.Series == c.Series {
+			d.Same = append(d.Same, labels.MustNewMatcher(labels.MatchEqual, l.Name, cutText(l.Top[0].Value, shownValue)).String())
+			continue
+		}
 		d.Labels = append(d.Labels, s.labelView(v, matchers, l))
 	}
 	for _, ls := range c.Listed {
