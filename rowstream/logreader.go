@@ -389,14 +389,14 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 	mark, images := len(t.Bytes), t.Rows
 	c := Change{Table: int32(m.table), Before: -1, After: -1}
 	if rows.kind != Insert {
-		if c.Before, err = r.image(t, rows, m, f, rows.before); err != nil {
-			return err
-		}
+		c.Before, err = r.image(t, rows, m, f, rows.before)
 	}
-	if rows.kind != Delete {
-		if c.After, err = r.image(t, rows, m, f, rows.after); err != nil {
-			return err
-		}
+	if rows.kind != Delete && err == nil {
+		c.After, err = r.image(t, rows, m, f, rows.after)
+	}
+	if err != nil {
+		t.Bytes, t.Rows = t.Bytes[:mark], images
+		return err
 	}
 	r.rows++
 	switch {
@@ -458,8 +458,8 @@ func (r *logReader) unknown(what string, err error) error {
 	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables anew", err)
 }
 
-// named is the savepoint of a name, the latest.
-func (r *logReader) named(name []byte) (savepoint, bool) {
+// savepoint is the one of a name, the latest.
+func (r *logReader) savepoint(name []byte) (savepoint, bool) {
 	for i := len(r.savepoints) - 1; i >= 0; i-- {
 		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {
 			return r.savepoints[i], true

@@ -227,7 +227,7 @@ func (r *logReader) altered(schema string, words []sqlWord) int {
 		}
 		for i++; i < len(words) && (words[i].is("IF") || words[i].is("EXISTS") || words[i].is("TO") || words[i].is("AS")); i++ {
 		}
-		if t := r.mentioned(schema, words[i:min(i+3, len(words))]); t >= 0 {
+		if t := r.named(schema, words[i:]); t >= 0 {
 			return t
 		}
 	}
@@ -243,12 +243,18 @@ func (r *logReader) created(schema string, words []sqlWord) int {
 	}
 	for i, w := range words {
 		if w.is("TABLE") {
-			// The name, of one word or three, stands behind; what else the statement mentions
-			// it only looks at.
-			return r.mentioned(schema, words[i+1:min(i+4, len(words))])
+			return r.named(schema, words[i+1:]) // what else the statement mentions it only looks at
 		}
 	}
 	return -1
+}
+
+// named is the followed table whose name the words begin with, or -1.
+func (r *logReader) named(schema string, words []sqlWord) int {
+	if len(words) > 2 && words[1].text == "." && !words[1].quoted {
+		return r.mentioned(schema, words[:3])
+	}
+	return r.mentioned(schema, words[:min(len(words), 1)])
 }
 
 // mentioned is a followed table that the words name, or -1: by its name behind its schema, or
@@ -352,7 +358,7 @@ func (r *logReader) statement(e *event) error {
 		}
 	case statementRollbackTo:
 		if r.rows >= r.skip {
-			to, ok := r.named([]byte(s.name))
+			to, ok := r.savepoint([]byte(s.name))
 			switch {
 			case !ok && !r.ours:
 				return nil
