@@ -6,4 +6,9 @@
 //
 //	cd bench && go run ./copy -rows 2000000 -rounds 3
 //	cd bench && go run ./copy -ways tare -workers 1,2,4,8
+//
+// With -changes it tells how fast tare copy --follow catches up: changes applied a second,
+// beside rows copied a second, after sysbench has changed the table while nobody followed.
+//
+//	cd bench && go run ./copy -changes 2000000 -workers 1,4
 package main

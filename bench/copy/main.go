@@ -32,6 +32,7 @@ type options struct {
 	rows, rounds int
 	ways         []string
 	workers      []int
+	changes      int    // to catch up with; 0: nothing is followed
 	tare         string // path of the binary; empty: built from the tree
 }
 
@@ -57,6 +58,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of all ways")
 	f.StringVar(&ways, "ways", "tare,dump,mydumper", "ways, by comma")
 	f.StringVar(&workers, "workers", "4", "tare copy --workers, by comma: a way each")
+	f.IntVar(&o.changes, "changes", 0, "instead of comparing ways, how fast tare copy --follow catches up with about so many changes")
 	f.StringVar(&o.tare, "tare", "", "a tare binary; built from the tree when empty")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -95,6 +97,9 @@ func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	fmt.Fprintf(log, "filling a table of %d rows\n", o.rows)
 	if err := l.fill(ctx, o.rows); err != nil {
 		return err
+	}
+	if o.changes > 0 {
+		return l.catchUps(ctx, o, out, log)
 	}
 	ways, err := l.ways(ctx, o)
 	if err != nil {
@@ -153,13 +158,8 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 	for _, name := range o.ways {
 		switch name {
 		case "tare":
-			if o.tare == "" {
-				o.tare = filepath.Join(l.dir, "tare")
-				build := exec.CommandContext(ctx, "go", "build", "-o", o.tare, "./cmd/tare")
-				build.Dir = ".."
-				if text, err := build.CombinedOutput(); err != nil {
-					return nil, fmt.Errorf("build tare: %w\n%s", err, text)
-				}
+			if err := l.build(ctx, o); err != nil {
+				return nil, err
 			}
 			for _, n := range o.workers {
 				all = append(all, &way{name: fmt.Sprintf("tare copy --workers %d", n), command: []string{
@@ -178,6 +178,20 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 		}
 	}
 	return all, nil
+}
+
+// build builds the binary unless one is given.
+func (l *lab) build(ctx context.Context, o *options) error {
+	if o.tare != "" {
+		return nil
+	}
+	o.tare = filepath.Join(l.dir, "tare")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", o.tare, "./cmd/tare")
+	cmd.Dir = ".."
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build tare: %w\n%s", err, text)
+	}
+	return nil
 }
 
 // measure copies once and checks the copy.

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// A catchUp is how fast one number of writers applies changes, beside how fast it copied rows.
+type catchUp struct {
+	workers int
+	rows    []float64 // copied a second
+	changes []float64 // applied a second
+}
+
+// catchUps copies the table, has sysbench change it while nobody follows, and follows until the
+// target has caught up, in turns for each number of writers.
+func (l *lab) catchUps(ctx context.Context, o *options, out, log io.Writer) error {
+	if err := l.build(ctx, o); err != nil {
+		return err
+	}
+	all := make([]*catchUp, len(o.workers))
+	for i, n := range o.workers {
+		all[i] = &catchUp{workers: n}
+	}
+	for round := range o.rounds {
+		for i := range all {
+			c := all[(i+round)%len(all)]
+			if err := l.catchUp(ctx, o, c); err != nil {
+				return fmt.Errorf("catch up with %d writers: %w", c.workers, err)
+			}
+			fmt.Fprintf(log, "%d writers: %.0f rows/s copied, %.0f changes/s applied\n", c.workers, c.rows[len(c.rows)-1], c.changes[len(c.changes)-1])
+		}
+	}
+	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
+	fmt.Fprintln(t, "| writers\t| rows copied/s\t| changes applied/s\t|")
+	fmt.Fprintln(t, "|---:\t|---:\t|---:\t|")
+	for _, c := range all {
+		fmt.Fprintf(t, "| %d\t| %.0f\t| %.0f\t|\n", c.workers, median(c.rows), median(c.changes))
+	}
+	return t.Flush()
+}
+
+func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
+	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
+		return err
+	}
+	url := func(s *testmysql.Server) string {
+		return fmt.Sprintf("mysql://%s:%s@127.0.0.1:%d", testmysql.RootUser, testmysql.Password, s.Port()) // who follows replicates
+	}
+	args := []string{
+		"copy", "--from", url(l.source), "--to", url(l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(c.workers),
+		"--follow", "--follow-until", "caught-up", "--json", "--control-socket", "off",
+	}
+	first, err := follow(ctx, o.tare, args)
+	if err != nil {
+		return err
+	}
+	c.rows = append(c.rows, float64(first.rows)/first.copied.Seconds())
+	load := exec.CommandContext(ctx, "sysbench", "oltp_write_only", "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", l.source.Port()),
+		"--mysql-user="+testmysql.AppUser, "--mysql-password="+testmysql.Password, "--mysql-db="+schema, "--tables=1", fmt.Sprintf("--table-size=%d", o.rows),
+		"--threads=4", "--time=0", fmt.Sprintf("--events=%d", o.changes/4), "run") // of four changes each
+	if text, err := load.CombinedOutput(); err != nil {
+		return fmt.Errorf("change the table with sysbench: %w\n%s", err, text)
+	}
+	second, err := follow(ctx, o.tare, args)
+	if err != nil {
+		return err
+	}
+	c.changes = append(c.changes, float64(second.changes)/second.followed.Seconds())
+	return l.compare(ctx)
+}
+
+// A copyRun is what a copy that follows told of itself.
+type copyRun struct {
+	rows, changes    int64
+	copied, followed time.Duration
+}
+
+// follow runs a copy until it has caught up.
+func follow(ctx context.Context, tare string, args []string) (r copyRun, err error) {
+	cmd := exec.CommandContext(ctx, tare, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return r, err
+	}
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	var began, following time.Time
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var e struct {
+			Event  string `json:"event"`
+			Rows   int64  `json:"rows"`
+			Follow *struct{ Inserts, Updates, Deletes int64 }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return r, fmt.Errorf("an event of the copy: %w: %s", err, lines.Bytes())
+		}
+		switch e.Event {
+		case "snapshot":
+			began = time.Now()
+		case "chunk":
+			r.rows += e.Rows
+			r.copied = time.Since(began)
+		case "follow":
+			following = time.Now()
+		case "caught-up":
+			r.followed = time.Since(following)
+		case "report":
+			if f := e.Follow; f != nil {
+				r.changes = f.Inserts + f.Updates + f.Deletes
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, said.Bytes())
+	}
+	return r, nil
+}

@@ -1,0 +1,187 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+var copyRounds = flag.Int("copy.rounds", 20, "rounds of TestCopyFollow, of three kinds in turn")
+
+// A copyKind is what of sysbench's tables is copied: flags, and what must then be the same, as a
+// pair of what is summed up on the source and on the target.
+type copyKind struct {
+	name  string
+	flags []string
+	same  [][2]string
+}
+
+var copyKinds = []copyKind{
+	{"whole", []string{"--tables=flw.sbtest1,flw.sbtest2"}, [][2]string{
+		{"id, k, c, pad) from flw.sbtest1", "id, k, c, pad) from flw.sbtest1"},
+		{"id, k, c, pad) from flw.sbtest2", "id, k, c, pad) from flw.sbtest2"},
+	}},
+	{"parts", []string{
+		"--tables=flw.sbtest1,flw.sbtest2", "--where=flw.sbtest1: k between 2000 and 3000 or id < 500", "--columns=flw.sbtest2: c as text, id",
+	}, [][2]string{
+		{"id, k, c, pad) from flw.sbtest1 where k between 2000 and 3000 or id < 500", "id, k, c, pad) from flw.sbtest1"},
+		{"id, c) from flw.sbtest2", "id, text) from flw.sbtest2"},
+	}},
+	{"shard", []string{"--tables=flw.sbtest1", "--only-shard=flw.sbtest1: k=2/3"}, [][2]string{
+		{"id, k, c, pad) from flw.sbtest1 where crc32(k) % 3 = 1", "id, k, c, pad) from flw.sbtest1"},
+	}},
+}
+
+// sumOf is a statement that sums rows up.
+func sumOf(what string) string {
+	columns, from, _ := strings.Cut(what, ")")
+	return "select concat(count(*), ' rows, ', coalesce(sum(crc32(concat_ws('#', " + columns + "))), 0)) " + from
+}
+
+// startCopy runs a copy and hands on the events that it tells.
+func startCopy(t *testing.T, args []string) (c *child, events <-chan string) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	told := make(chan string, 1<<16)
+	c = startChild(t, cmd, func([]byte) {})
+	go func() {
+		<-c.exited
+		w.Close()
+	}()
+	go func() {
+		defer close(told)
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			select {
+			case told <- lines.Text():
+			default: // nobody waits for so many
+			}
+		}
+	}()
+	return c, told
+}
+
+// awaitEvents waits for some events, or for the copy's end.
+func awaitEvents(t *testing.T, c *child, events <-chan string, n int) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for range n {
+		select {
+		case _, ok := <-events:
+			if !ok {
+				return
+			}
+		case <-limit:
+			t.Fatalf("the copy tells nothing:\n%s", c.text())
+		}
+	}
+}
+
+// TestCopyFollow copies tables under sysbench's oltp_read_write and follows them, while at random
+// moments the copy is killed, its connections to the source are, or one of the servers is, and
+// started again. Then the writes stop, and both sides have the same rows.
+func TestCopyFollow(t *testing.T) {
+	source := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--max-connections=300"))
+	target := testmysql.Start(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for round := range *copyRounds {
+		kind := copyKinds[round%len(copyKinds)]
+		t.Run(fmt.Sprintf("%d %s", round, kind.name), func(t *testing.T) { copyFollowRound(t, source, target, kind, rnd) })
+	}
+}
+
+func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind, rnd *rand.Rand) {
+	must(t, source.Exec("drop database if exists flw", "create database flw"))
+	must(t, target.Exec("drop database if exists flw", "drop database if exists _tare", "create database flw"))
+	sysbench(t, "prepare", source.Addr, "flw", "oltp_read_write")
+	if strings.Contains(strings.Join(kind.flags, " "), "--columns") {
+		must(t, target.Exec("create table flw.sbtest2 (text char(120) not null, id int primary key)"))
+	}
+	var load *exec.Cmd
+	write := func() { // until the source goes away, or the round is over
+		load = exec.CommandContext(t.Context(), "sysbench", append(sysbenchArgs(t, source.Addr, "flw", "oltp_read_write",
+			"--threads=4", "--time=300", "--rate=200", "--mysql-ignore-errors=all"), "run")...)
+		must(t, load.Start())
+	}
+	rest := func() {
+		_ = load.Process.Kill() // it may have ended with its server
+		_ = load.Wait()
+	}
+	args := append([]string{
+		"copy", "--from", "mysql://root:" + testmysql.Password + "@" + source.Addr, "--to", "mysql://root:" + testmysql.Password + "@" + target.Addr,
+		"--follow", "--json", "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
+	}, kind.flags...)
+	write()
+	for range 3 {
+		c, events := startCopy(t, args)
+		awaitEvents(t, c, events, 1+rnd.IntN(30))
+		switch rnd.IntN(4) {
+		case 0:
+			c.end(syscall.SIGKILL)
+		case 1:
+			db := open(t, source.Addr, "")
+			rows, err := db.QueryContext(t.Context(), "select id from information_schema.processlist where user = 'root' and id <> connection_id()")
+			must(t, err)
+			var ids []int
+			for rows.Next() {
+				var id int
+				must(t, rows.Scan(&id))
+				ids = append(ids, id)
+			}
+			must(t, errors.Join(rows.Err(), rows.Close()))
+			for _, id := range ids {
+				_, _ = db.Exec(fmt.Sprintf("kill %d", id)) // it may be gone
+			}
+		case 2:
+			must(t, target.Kill())
+			must(t, target.Restart())
+		case 3:
+			must(t, source.Kill())
+			must(t, source.Restart())
+			rest()
+			write()
+		}
+		awaitEvents(t, c, events, 3)
+		c.end(syscall.SIGTERM)
+	}
+	rest()
+	last := append(args, "--follow-until", "caught-up")
+	var said string
+	for try := 0; ; try++ {
+		stdout, stderr, err := command(t, "", binary, last...)
+		if err == nil {
+			said = stdout
+			break
+		}
+		if try == 20 || !strings.Contains(stderr, "another tare copy") {
+			t.Fatalf("the last run: %v\n%s\n%s", err, stderr, stdout)
+		}
+	}
+	if !strings.Contains(said, `"caught_up":true`) {
+		t.Errorf("the report does not say that it has caught up:\n%s", said)
+	}
+	from, to := open(t, source.Addr, ""), open(t, target.Addr, "")
+	for _, pair := range kind.same {
+		var want, got string
+		scan(t, from, sumOf(pair[0]), &want)
+		scan(t, to, sumOf(pair[1]), &got)
+		if want != got || strings.HasPrefix(want, "0 ") {
+			t.Errorf("%s\nsource: %s\ntarget: %s", pair[0], want, got)
+		}
+	}
+}
