@@ -45,7 +45,7 @@ type follower struct {
 	moved    chan struct{} // closed and made anew when one of the above changes
 
 	noted  rowstream.Position // in the target; of the goroutine that applies
-	flush  time.Time          // when it was noted
+	flush  time.Time          // when it was noted; of the goroutine that applies
 	begun  time.Time
 	start  rowstream.Position
 	counts [rowstream.Delete + 1]int64 // by kind; of the goroutine that applies
@@ -54,11 +54,13 @@ type follower struct {
 // slots is how many batches are under way: one is read, one is applied.
 const slots = 2
 
-// lookPause is how often the lag is looked at, and notePause how often the position is noted
-// when nothing happens to the tables.
+// How often the lag is looked at, before the target has caught up and afterwards; how often it
+// is told; and how often the position is noted when nothing happens to the tables.
 const (
-	lookPause = 500 * time.Millisecond
-	notePause = time.Second
+	lookPause  = 100 * time.Millisecond
+	lookSeldom = 500 * time.Millisecond
+	tellPause  = time.Second
+	notePause  = time.Second
 )
 
 // A slot is a batch under way.
@@ -325,14 +327,9 @@ func (f *follower) note(ctx context.Context) error {
 func (f *follower) watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookPause)
 	defer ticker.Stop()
-	var p chase
-	var goal rowstream.Position // the log's end at the look before
-	for looks := 0; ; looks++ {
-		end, err := f.source.NowPosition(ctx)
-		if err == nil {
-			err = f.look(ctx, &p, end, goal, looks)
-			goal = end
-		}
+	w := lagWatch{f: f}
+	for {
+		err := w.look(ctx)
 		if err != nil && ctx.Err() == nil && !f.lost(err) {
 			return err
 		}
@@ -341,7 +338,19 @@ func (f *follower) watch(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
+		if w.caughtUp {
+			ticker.Reset(lookSeldom)
+		}
 	}
+}
+
+// A lagWatch is what is kept from one look at the lag to the next.
+type lagWatch struct {
+	f        *follower
+	chase    chase
+	goal     rowstream.Position // the log's end at the look before
+	told     time.Time          // when the lag was told
+	caughtUp bool
 }
 
 // lost reports whether an error of the source may pass: the goroutine that reads the changes
@@ -351,10 +360,15 @@ func (f *follower) lost(err error) bool {
 	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
 }
 
-// look takes a look at the lag, with the log's end now and half a second ago.
-func (f *follower) look(ctx context.Context, p *chase, end, goal rowstream.Position, looks int) error {
+// look takes a look at the lag.
+func (w *lagWatch) look(ctx context.Context) error {
+	f := w.f
+	end, err := f.source.NowPosition(ctx)
+	if err != nil {
+		return err
+	}
 	f.mu.Lock()
-	applied, commit, changes, finish, first := f.applied, f.commit, f.changes, f.finish, !f.caughtUp
+	applied, commit, changes, finish := f.applied, f.commit, f.changes, f.finish
 	f.mu.Unlock()
 	behind, err := f.source.LogBytes(ctx, applied, end)
 	if err != nil {
@@ -364,28 +378,34 @@ func (f *follower) look(ctx context.Context, p *chase, end, goal rowstream.Posit
 	if err != nil {
 		return err
 	}
-	p.note(look{at: f.now(), behind: behind, applied: done, changes: changes})
-	now := applied.Compare(end) >= 0 || !goal.IsZero() && applied.Compare(goal) >= 0
-	if now && first {
-		f.change(func() { f.caughtUp = true })
+	now := f.now()
+	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes})
+	there := applied.Compare(end) >= 0 || !w.goal.IsZero() && applied.Compare(w.goal) >= 0
+	w.goal = end
+	first := there && !w.caughtUp
+	w.caughtUp = w.caughtUp || there
+	lag := Lag{
+		Bytes: max(0, behind), Position: applied.String(), Changes: changes,
+		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(),
+	}
+	if applied.Compare(end) < 0 {
+		if commit.IsZero() {
+			commit = f.begun
+		}
+		lag.Seconds = max(0, now.Sub(commit).Seconds())
+	}
+	f.change(func() { f.lag, f.caughtUp = lag, w.caughtUp })
+	if first {
 		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", changes, applied)})
 	}
-	lag := Lag{Bytes: max(0, behind), Position: applied.String(), Changes: changes, PerSecond: p.perSecond(), CaughtUp: !first || now}
-	if applied.Compare(end) < 0 {
-		since := commit
-		if since.IsZero() {
-			since = f.begun
-		}
-		lag.Seconds = max(0, f.now().Sub(since).Seconds())
-	}
-	f.change(func() { f.lag = lag })
-	if looks%2 == 1 || now && first {
+	if first || now.Sub(w.told) >= tellPause {
+		w.told = now
 		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
 	}
-	if text := p.outrun(); text != "" {
+	if text := w.chase.outrun(); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
-	if now && (finish || f.o.UntilCaughtUp) {
+	if there && (finish || f.o.UntilCaughtUp) {
 		f.end()
 	}
 	return nil

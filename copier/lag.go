@@ -13,6 +13,9 @@ type Lag struct {
 	Changes   int64   `json:"changes"`  // of rows, that this run has applied
 	PerSecond float64 `json:"changes_per_second"`
 	CaughtUp  bool    `json:"caught_up"` // once: since then transactions are kept whole
+
+	// ETASeconds is how long catching up takes at the present rates; left out when it makes no headway.
+	ETASeconds float64 `json:"eta_seconds,omitempty"`
 }
 
 // outrunWindow is how long a source must have been faster than the target before it is said

@@ -246,7 +246,7 @@ func (l *login) checkClearMethod(plugin string) error {
 	}
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
 		"Tare does not pass a password that came over TLS to backend %s in clear (method %s); enable TLS on the backend's leg (--backend-tls)",
-		l.srv.opts.Backend.Addr, plugin)})
+		l.to.Addr, plugin)})
 }
 
 // checkClearAnswer does the same for a password that came with the login itself.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -126,15 +127,8 @@ func (s *session) command() error {
 		return s.text()
 	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
 		return s.execution()
-	case mysqlwire.ComStmtSendLongData:
-		s.statements.longData(s.msg.body)
-		return s.forward(nil)
-	case mysqlwire.ComStmtReset:
-		s.statements.reset(s.msg.body)
-		return s.exchange()
-	case mysqlwire.ComStmtClose:
-		s.statements.close(s.msg.body)
-		return s.forward(nil)
+	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtReset, mysqlwire.ComStmtClose:
+		return s.onStatement()
 	case mysqlwire.ComQuit:
 		_ = s.forward(nil)
 		return errQuit
@@ -144,6 +138,8 @@ func (s *session) command() error {
 		return s.initDB()
 	case mysqlwire.ComResetConnection:
 		return s.resetConnection()
+	case mysqlwire.ComSetOption:
+		return s.setOption()
 	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID, mysqlwire.ComTableDump, mysqlwire.ComClone:
 		return s.pipe()
 	default:
@@ -167,6 +163,45 @@ func (s *session) exchange() error {
 	return s.relay()
 }
 
+// onStatement serves the commands on prepared statements that execute nothing.
+func (s *session) onStatement() error {
+	st := s.statements.find(s.msg.body)
+	switch s.msg.cmd {
+	case mysqlwire.ComStmtSendLongData:
+		s.statements.longData(s.msg.body)
+		s.longOpen = true
+	case mysqlwire.ComStmtReset:
+		s.statements.reset(s.msg.body)
+		s.longOpen = false
+	case mysqlwire.ComStmtClose:
+		s.statements.close(s.msg.body)
+		s.longOpen = false
+	}
+	if s.statements.moved {
+		if st == nil {
+			return s.unknownStatement()
+		}
+		binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+	}
+	if s.msg.cmd == mysqlwire.ComStmtReset {
+		return s.exchange()
+	}
+	return s.forward(nil)
+}
+
+// setOption changes a setting of the connection.
+func (s *session) setOption() error {
+	var o mysqlwire.SetOption
+	err := o.Decode(s.msg.body)
+	if err2 := s.exchange(); err2 != nil {
+		return err2
+	}
+	if s.resp.Errno == 0 && err == nil {
+		s.multi = uint16(o.Option) + 1
+	}
+	return nil
+}
+
 // initDB changes the default schema.
 func (s *session) initDB() error {
 	name := append([]byte(nil), s.msg.body[1:]...)
@@ -188,9 +223,18 @@ func (s *session) resetConnection() error {
 		s.transaction = 0          // rolled back
 		s.mode, s.unsure = 0, true // the server's defaults, as far as its answer does not tell
 		s.sawStatus(s.resp.Status)
+		s.startAnew()
+		s.wasReset = true
 		s.rescope()
 	}
 	return nil
+}
+
+// startAnew forgets what would have to be taken to another server.
+func (s *session) startAnew() {
+	s.pin.Store(nil)
+	s.sets.clear()
+	s.longOpen, s.nextOnly, s.wasReset = false, false, false
 }
 
 // changeUser relays another login on the same connection.
@@ -217,11 +261,11 @@ func (s *session) changeUser() error {
 	s.user = append(s.user[:0], u.User...)
 	s.schema = append(s.schema[:0], u.Database...)
 	plugin := append([]byte(nil), u.AuthPlugin...)
-	if err := s.forward(nil); err != nil {
+	if err := s.sendChangeUser(&u); err != nil {
 		return err
 	}
 	s.consume()
-	if err := s.setDeadlines(time.Now().Add(s.srv.opts.HandshakeTimeout), causeDrain|causeIdle); err != nil {
+	if err := s.setDeadlines(time.Now().Add(s.srv.opts.HandshakeTimeout), causeDrain|causeIdle|causeMove); err != nil {
 		return err
 	}
 	// The challenge is the last one, unless the backend switches the method.
@@ -236,10 +280,32 @@ func (s *session) changeUser() error {
 		return err
 	default:
 		s.setCharset(collationMode(u.Charset))
+		s.charset = uint8(u.Charset)
+		s.startAnew()
+		s.show()
 	}
 	s.transaction = 0 // rolled back
 	s.unsure = true   // whose modes it has is the backend's to say
 	s.statements.clear()
 	s.rescope()
 	return s.clearDeadlines(0)
+}
+
+// sendChangeUser passes the login on. The client answers the challenge of the server that it
+// logged in to first: another server is asked for its own, by a method that no account has.
+func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
+	if !s.moved {
+		return s.forward(nil)
+	}
+	if !s.caps.Has(mysqlwire.CapPluginAuth) {
+		return s.violation(1, mysqlwire.ErrnoHandshake, fmt.Sprintf(
+			"Tare took this session to %s: a client without CLIENT_PLUGIN_AUTH has to connect anew to change its user", s.to.Addr))
+	}
+	again := *u
+	again.AuthPlugin, again.AuthResponse = []byte("tare_asks_anew"), nil
+	s.backend.Seq = 0
+	if err := s.backend.WriteMessage(again.AppendTo(nil, s.caps)); err != nil {
+		return s.writeFailed(err)
+	}
+	return nil
 }

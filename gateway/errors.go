@@ -17,6 +17,7 @@ var (
 	errRefused     = errors.New("a long statement was refused")
 	errProtocol    = errors.New("the client broke the protocol")
 	errDenied      = errors.New("the backend refused the login")
+	errNotMoved    = errors.New("the session could not go to the other server")
 	errTold        = errors.New("the client was told")
 )
 

@@ -151,6 +151,7 @@ func (s *session) pipe() error {
 		return err
 	}
 	s.consume()
+	s.phase.Store(phasePipe)
 	done := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(s.backend.NetConn(), buffered(s.client))

@@ -19,6 +19,7 @@ const (
 	causeIdle                           // no command within the idle timeout
 	causeDrain                          // Tare shuts down: end when nothing is under way
 	causeDrainLimit                     // Tare shuts down: end now
+	causeMove                           // sessions go to the other side
 )
 
 // past is a deadline that wakes a waiting read.
@@ -38,10 +39,16 @@ func (s *session) hungUp(at side) {
 func (s *session) interrupt(cause uint32) {
 	s.causes.Or(cause)
 	s.wake(cause)
+	if poke := s.poke.Load(); poke != nil {
+		select {
+		case *poke <- struct{}{}:
+		default: // one is on its way
+		}
+	}
 }
 
 func (s *session) wake(cause uint32) {
-	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit) != 0 {
+	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit|causeMove) != 0 {
 		_ = s.client.SetReadDeadline(past)
 	}
 	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
@@ -89,9 +96,11 @@ func (s *session) interruptedIdle() error {
 		return s.drained("a transaction was still open after --drain-timeout")
 	case causes&causeDrain != 0:
 		if s.status.Has(mysqlwire.StatusInTrans) {
-			return s.clearDeadlines(causeDrain)
+			return s.clearDeadlines(causeDrain | causeMove)
 		}
 		return s.drained("Tare is shutting down")
+	case causes&causeMove != 0:
+		return s.joinHold()
 	case causes&causeIdle != 0:
 		if s.status.Has(mysqlwire.StatusInTrans) || s.phase.Load() != phaseIdle {
 			break
@@ -120,8 +129,10 @@ func (s *session) interruptedBusy() error {
 		return fmt.Errorf("%w: while the client was sending a command", errBackendGone)
 	case causes&causeDrainLimit != 0:
 		return s.drained("a command did not arrive within --drain-timeout")
+	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // nothing of the command was passed on
+		return s.joinHold()
 	}
-	return s.clearDeadlines(causeDrain | causeIdle)
+	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
 }
 
 // interruptedRelay is called when the wait for the backend's response was woken.
@@ -136,7 +147,7 @@ func (s *session) interruptedRelay() error {
 			"Tare is shutting down: the statement did not finish within %v (--drain-timeout)", s.srv.opts.DrainTimeout)})
 		return errDrained
 	}
-	return s.clearDeadlines(causeDrain | causeIdle)
+	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
 }
 
 // drained tells an idle client that Tare shuts down.

@@ -62,6 +62,7 @@ func (l *login) run(ctx context.Context) error {
 	if err := l.authenticate(l.answer.AuthPlugin); err != nil {
 		return err
 	}
+	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
 	l.setCharset(collationMode(uint16(l.answer.Charset)))
 	l.unsure = !l.srv.maria.Load() // MySQL does not tell whether its sql_mode has ANSI_QUOTES
 	l.rescope()
@@ -71,12 +72,14 @@ func (l *login) run(ctx context.Context) error {
 	return nil
 }
 
-func (l *login) dial(ctx context.Context) error {
-	o := &l.srv.opts
-	d := net.Dialer{Timeout: o.ConnectTimeout}
-	nc, err := d.DialContext(ctx, "tcp", o.Backend.Addr)
+func (l *login) dial(ctx context.Context) (err error) {
+	if l.to, err = l.waitLogin(); err != nil {
+		return err
+	}
+	d := net.Dialer{Timeout: l.srv.opts.ConnectTimeout}
+	nc, err := d.DialContext(ctx, "tcp", l.to.Addr)
 	if err != nil {
-		return fmt.Errorf("Tare cannot connect to backend %s: %w", o.Backend.Addr, dialReason(err)) //nolint:staticcheck // a name
+		return fmt.Errorf("Tare cannot connect to backend %s: %w", l.to.Addr, dialReason(err)) //nolint:staticcheck // a name
 	}
 	l.backend = mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
 	l.peer.Store(l.backend)
@@ -99,7 +102,7 @@ func (l *login) greet() error {
 	}
 	if len(payload) > 0 && payload[0] == mysqlwire.MarkErr {
 		_ = l.client.WriteMessage(payload) // too many connections, host blocked: its own words
-		return fmt.Errorf("backend %s refused the connection: %w", l.srv.opts.Backend.Addr, errTold)
+		return fmt.Errorf("backend %s refused the connection: %w", l.to.Addr, errTold)
 	}
 	if err := l.hello.Decode(payload); err != nil {
 		return l.refuse(l.backendError("its greeting", err))
@@ -113,12 +116,12 @@ func (l *login) greet() error {
 		return l.refuse(l.backendError("its greeting", errors.New("it speaks the protocol from before MySQL 4.1")))
 	}
 	backendTLS := l.hello.Capabilities.Has(mysqlwire.CapSSL)
-	switch mode := l.srv.opts.Backend.TLS; {
+	switch mode := l.to.TLS; {
 	case mode == TLSMirror && !backendTLS:
 		offered &^= mysqlwire.CapSSL
 	case mode.required() && !backendTLS:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoCannotConnect, msg: fmt.Sprintf(
-			"Tare requires TLS to backend %s (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", l.srv.opts.Backend.Addr, mode)})
+			"Tare requires TLS to backend %s (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", l.to.Addr, mode)})
 	default:
 		offered |= mysqlwire.CapSSL // a certificate is always at hand
 	}
@@ -155,7 +158,7 @@ func (l *login) readAnswer() error {
 	}
 	l.answer.Capabilities &= l.offered
 	l.caps = l.answer.Capabilities
-	if l.srv.opts.Backend.TLS.required() && !l.backend.IsTLS() {
+	if l.to.TLS.required() && !l.backend.IsTLS() {
 		err := l.startBackendTLS(mysqlwire.SSLRequest{Capabilities: l.caps, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset})
 		if err != nil {
 			return err
@@ -184,7 +187,7 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 			msg:   "Bad handshake: TLS was not offered, because the backend has none",
 		})
 	}
-	if mode := l.srv.opts.Backend.TLS; mode != TLSOff {
+	if mode := l.to.TLS; mode != TLSOff {
 		if err := l.startBackendTLS(r); err != nil {
 			return nil, err
 		}
@@ -205,7 +208,7 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 // that follows: MariaDB reads the login by them.
 func (l *login) startBackendTLS(r mysqlwire.SSLRequest) error {
 	r.Capabilities = r.Capabilities&l.offered | mysqlwire.CapSSL
-	if err := l.backend.StartTLS(l.srv.ctx, r, l.srv.backendTLS); err != nil {
+	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls); err != nil {
 		return l.refuse(l.backendError("the TLS handshake", err))
 	}
 	return nil
@@ -289,7 +292,7 @@ func (l *login) backendError(doing string, err error) *clientError {
 		err = errors.New("it closed the connection")
 	}
 	return &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
-		"Tare lost backend %s during %s: %v", l.srv.opts.Backend.Addr, doing, err)}
+		"Tare lost backend %s during %s: %v", l.to.Addr, doing, err)}
 }
 
 // refuse tells the client why there is no login.

@@ -503,7 +503,7 @@ func TestClientVanishes(t *testing.T) {
 			killed := make(chan uint32, 1)
 			g := startGateway(t, s.Addr, func(o *Options) {
 				if control {
-					o.Kill = func(id uint32) error {
+					o.Kill = func(_ string, id uint32) error {
 						killed <- id
 						return s.Exec(fmt.Sprintf("KILL CONNECTION %d", id))
 					}

@@ -130,6 +130,7 @@ func (s *Server) Collector() prometheus.Collector {
 		duration: desc{Desc: prometheus.NewDesc("tare_statement_duration_seconds",
 			"From a statement's last byte to the last byte of its response.", nil, nil)},
 		buffers: gauge("tare_relay_buffer_bytes", "Relay buffers: kept for use, and lent to sessions.", "state"),
+		route:   newRouteDescs(),
 	}
 }
 
@@ -138,6 +139,8 @@ type collector struct {
 
 	connections, accepted, refused, logins, ended, commands, statements, errors, ruled, kills,
 	rows, affected, warnings, bytes, duration, buffers desc
+
+	route routeDescs
 }
 
 // Describe implements prometheus.Collector.
@@ -181,6 +184,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.buffers, uint64(kept), "kept")
 	send(c.buffers, uint64(lent), "lent")
 	ch <- c.histogram()
+	c.route.collect(c.s, ch)
 }
 
 func (c *collector) histogram() prometheus.Metric {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -20,32 +21,58 @@ func (s *session) makeSure() error {
 	}
 	s.unsure = false
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // what an error would answer
-	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(modesQuery), s.caps)
-	if _, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0)); err != nil {
+	if err := s.ask3(modesQuery); err != nil {
 		return s.writeFailed(err)
 	}
+	row, _, err := s.answer3(s.fillBackend)
+	var broken *brokenAnswerError
+	switch {
+	case errors.As(err, &broken):
+		return s.backendBroken(broken.err)
+	case err != nil:
+		return err
+	case row != nil: // a server that does not know the question has answered it all the same
+		s.setMode(modesOf(row[0], row[1]))
+		s.setSchema(row[2])
+	}
+	return nil
+}
+
+// A brokenAnswerError is an answer to the gateway's own question that keeps no protocol.
+type brokenAnswerError struct{ err error }
+
+func (e *brokenAnswerError) Error() string { return e.err.Error() }
+
+// ask3 asks the backend a question of the gateway's own, between commands, whose answer is one
+// row of three columns and fits the buffer.
+func (s *session) ask3(sql string) error {
+	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
+	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
+	return err
+}
+
+// answer3 is the answer to ask3; fill reads more of it. The row is a view of the buffer, valid
+// until the next read; it is nil when the server answered otherwise.
+func (s *session) answer3(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
 	var r mysqlwire.Response
 	for done := false; !done; {
-		if err := s.fillBackend(); err != nil {
-			return err
+		if err := fill(); err != nil {
+			return nil, 0, err
 		}
 		r.Begin(mysqlwire.ComQuery, s.caps, 1)
 		_, ev, err := r.Scan(s.backend.Buffered())
 		if err != nil {
-			return s.backendBroken(err)
+			return nil, 0, &brokenAnswerError{err}
 		}
 		done = ev == mysqlwire.EventDone
 	}
-	if r.Rows == 1 { // a server that does not know the question has answered it all the same
-		row, err := s.modesRow(s.backend.Buffered())
-		if err != nil {
-			return s.backendBroken(err)
+	if r.Rows == 1 {
+		if row, err = s.modesRow(s.backend.Buffered()); err != nil {
+			return nil, 0, &brokenAnswerError{err}
 		}
-		s.setMode(modesOf(row[0], row[1]))
-		s.setSchema(row[2])
 	}
 	s.backend.Discard(len(s.backend.Buffered()))
-	return nil
+	return row, r.Status, nil
 }
 
 // modesRow finds the one row in the response to modesQuery.
@@ -56,16 +83,16 @@ func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
 	}
 	for range skip {
 		if len(b) < mysqlwire.HeaderLen {
-			return nil, fmt.Errorf("answer to %s: %w", modesQuery, mysqlwire.ErrShortPacket)
+			return nil, fmt.Errorf("answer to the gateway's own question: %w", mysqlwire.ErrShortPacket)
 		}
 		b = b[min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len):]
 	}
 	if len(b) < mysqlwire.HeaderLen {
-		return nil, fmt.Errorf("answer to %s: %w", modesQuery, mysqlwire.ErrShortPacket)
+		return nil, fmt.Errorf("answer to the gateway's own question: %w", mysqlwire.ErrShortPacket)
 	}
 	end := min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len)
 	if err := row.Decode(b[mysqlwire.HeaderLen:end], 3); err != nil {
-		return nil, fmt.Errorf("answer to %s: %w", modesQuery, err)
+		return nil, fmt.Errorf("answer to the gateway's own question: %w", err)
 	}
 	return row, nil
 }

@@ -43,13 +43,23 @@ type Options struct {
 	Backend     Backend
 	Certificate *tls.Certificate // for clients; nil: a self-signed one is made
 
+	// Standby is the server that sessions may be switched to and back from; nil when there
+	// is none. Password answers the password of an account that sessions log in there with.
+	Standby  *Backend
+	Password func(user string) (password string, ok bool)
+	Route    Side // the active side at the start
+
+	// SaveRoute writes the address of the active side down, before anything goes there; nil
+	// when a restart begins at Route again.
+	SaveRoute func(addr string) error
+
 	Planner   *sqlplan.Planner // required
 	Log       *querylog.Logger // required
 	Observers []Observer
 
-	// Kill ends what the backend connection with this id is doing; nil when there is no
-	// account that may.
-	Kill func(connectionID uint32) error
+	// Kill ends what the connection with this id on the server at addr is doing; nil when
+	// there is no account that may.
+	Kill func(addr string, connectionID uint32) error
 
 	MaxConnections     int // 0: no limit
 	MaxUserConnections int // of one user; 0: no limit
@@ -87,14 +97,16 @@ func (o *Options) Validate() error {
 	o.DrainTimeout = or(o.DrainTimeout, DefaultDrainTimeout)
 	o.StatementMemory = or(o.StatementMemory, DefaultStatementMemory)
 	o.BufferBytes = or(o.BufferBytes, DefaultBufferBytes)
-	var errs []error
-	if _, _, err := net.SplitHostPort(o.Backend.Addr); err != nil {
-		errs = append(errs, fmt.Errorf("backend: %w", err))
-	}
-	switch o.Backend.TLS {
-	case TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity:
-	default:
-		errs = append(errs, fmt.Errorf("backend TLS mode %q is unknown", o.Backend.TLS))
+	errs := []error{o.Backend.validate("backend")}
+	switch {
+	case o.Standby != nil:
+		o.Standby.TLS = or(o.Standby.TLS, TLSMirror)
+		errs = append(errs, o.Standby.validate("standby"))
+		if o.Password == nil {
+			errs = append(errs, errors.New("a standby needs the accounts to log in there with"))
+		}
+	case o.Route != SideBackend:
+		errs = append(errs, errors.New("the route is the standby, and there is none"))
 	}
 	if o.Planner == nil || o.Log == nil || o.Diag == nil {
 		errs = append(errs, errors.New("planner, query log and diagnostics log are required"))
@@ -107,6 +119,17 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	return errors.Join(errs...)
+}
+
+func (b *Backend) validate(name string) error {
+	if _, _, err := net.SplitHostPort(b.Addr); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	switch b.TLS {
+	case TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity:
+		return nil
+	}
+	return fmt.Errorf("%s TLS mode %q is unknown", name, b.TLS)
 }
 
 // tlsConfig is the configuration of the backend's leg, for when it has TLS.

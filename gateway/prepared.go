@@ -16,6 +16,9 @@ import (
 type prepared struct {
 	byID  map[uint32]*preparedStatement
 	last  uint32 // the id that was prepared last
+	top   uint32 // the highest id that the client was given, once the session has moved
+	moved bool   // the server's ids are not the client's
+	lost  bool   // a statement was not kept
 	bytes int    // of texts and parameter types
 	heap  int    // bytes that the statements take on the heap, without the map
 }
@@ -30,7 +33,8 @@ const (
 )
 
 type preparedStatement struct {
-	id     uint32
+	id     uint32        // by which the client knows it
+	remote uint32        // by which the server does
 	plan   *sqlplan.Plan // where there is no text to make it anew from
 	digest sqldigest.Digest
 	text   []byte               // normalized; empty past maxPreparedBytes
@@ -43,6 +47,18 @@ type preparedStatement struct {
 
 	tagText []byte // as listTags takes them; empty past maxPreparedBytes
 	tagEnds []int
+
+	// What it takes to prepare it on another server, kept where there is one.
+	sql                 []byte
+	schema              string // the default one when it was prepared
+	mode                sqldigest.Mode
+	paramCount, columns uint16
+	cursor              bool // open: rows are still to be fetched
+	unread              bool // an execution was not read: the types of the parameters may be other ones
+
+	// moved: the command's id has to be changed. untyped: the server was not told the types
+	// of the parameters yet, and the client may think that it was.
+	moved, untyped bool
 }
 
 // add keeps a statement that was prepared with the given number of parameters. What view
@@ -52,20 +68,25 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 	if p.byID == nil {
 		p.byID = make(map[uint32]*preparedStatement)
 	}
-	if len(p.byID) >= maxPrepared {
+	if len(p.byID) >= maxPrepared && !p.moved { // the server has a bound of its own
+		p.lost = true
 		return
 	}
-	st := &preparedStatement{id: view.id, plan: view.plan, digest: view.digest, divergent: view.divergent}
-	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params)
+	st := &preparedStatement{
+		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent,
+		schema: view.schema, mode: view.mode, paramCount: params, columns: view.columns, moved: view.moved,
+	}
+	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params) + len(view.sql)
 	if p.bytes+kept <= maxPreparedBytes {
 		st.text, st.cut, st.kept = bytes.Clone(view.text), view.cut, kept
+		st.sql = bytes.Clone(view.sql)
 		if len(view.tagEnds) > 0 {
 			st.tagText, st.tagEnds = bytes.Clone(view.tagText), slices.Clone(view.tagEnds)
 		}
 		st.params.Reset(int(params))
 		p.bytes += kept
 	}
-	st.heap = int(heapsize.Object(unsafe.Sizeof(*st), true) + heapsize.Bytes(st.text) + heapsize.Bytes(st.tagText) +
+	st.heap = int(heapsize.Object(unsafe.Sizeof(*st), true) + heapsize.Bytes(st.text) + heapsize.Bytes(st.sql) + heapsize.Bytes(st.tagText) +
 		heapsize.Array(uintptr(cap(st.tagEnds)), tagEndBytes, false) +
 		heapsize.Array(uintptr(params), unsafe.Sizeof(mysqlwire.ValueType{}), false))
 	p.heap += st.heap
@@ -112,6 +133,7 @@ func (p *prepared) longData(body []byte) {
 func (p *prepared) reset(body []byte) {
 	if st := p.find(body); st != nil {
 		st.params.ClearLong()
+		st.cursor = false
 	}
 }
 

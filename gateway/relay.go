@@ -96,7 +96,7 @@ func (s *session) backendGone(err error) error {
 		reason = errors.New("it closed the connection")
 	}
 	e := &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
-		"Tare lost backend %s during %s: %v", s.srv.opts.Backend.Addr, s.msg.cmd, reason)}
+		"Tare lost backend %s during %s: %v", s.to.Addr, s.msg.cmd, reason)}
 	s.endWith(e)
 	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
@@ -104,7 +104,7 @@ func (s *session) backendGone(err error) error {
 // backendBroken tells the client that its backend does not keep the protocol.
 func (s *session) backendBroken(err error) error {
 	e := &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
-		"Tare got a malformed response from backend %s to %s: %v", s.srv.opts.Backend.Addr, s.msg.cmd, err)}
+		"Tare got a malformed response from backend %s to %s: %v", s.to.Addr, s.msg.cmd, err)}
 	s.endWith(e)
 	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
@@ -133,9 +133,9 @@ func (s *session) killStatement() {
 	if s.srv.opts.Kill == nil {
 		return
 	}
-	if err := s.srv.opts.Kill(s.connID); err != nil {
+	if err := s.srv.opts.Kill(s.to.Addr, s.connID); err != nil {
 		s.srv.opts.Diag.Warn("the statement of a client that left cannot be killed",
-			"backend", s.srv.opts.Backend.Addr, "connection", s.connID, "error", err)
+			"backend", s.to.Addr, "connection", s.connID, "error", err)
 		return
 	}
 	s.counters.kills.Add(1)

@@ -19,7 +19,9 @@ type Server struct {
 	opts         Options
 	started      time.Time
 	clientTLS    *tls.Config
-	backendTLS   *tls.Config
+	targets      [2]*target // by Side; the second is nil without a standby
+	gate         atomic.Uint32
+	route        route
 	keys         keyPair
 	watcher      *watcher
 	buffers      *bufferPool
@@ -58,15 +60,20 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	s := &Server{
-		opts:       o,
-		started:    time.Now(),
-		clientTLS:  &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*o.Certificate}},
-		backendTLS: o.Backend.tlsConfig(),
-		watcher:    w,
-		buffers:    newBufferPool(o.BufferBytes),
-		metrics:    newMetrics(),
-		users:      userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
-		sessions:   make(map[*session]struct{}),
+		opts:      o,
+		started:   time.Now(),
+		clientTLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*o.Certificate}},
+		watcher:   w,
+		buffers:   newBufferPool(o.BufferBytes),
+		metrics:   newMetrics(),
+		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
+		sessions:  make(map[*session]struct{}),
+	}
+	s.targets[SideBackend] = &target{Backend: o.Backend, tls: o.Backend.tlsConfig()}
+	if o.Standby != nil {
+		s.targets[SideStandby] = &target{Backend: *o.Standby, side: SideStandby, tls: o.Standby.tlsConfig()}
+		s.route.routing.active = o.Route
+		s.gate.Store(laneOf(o.Route))
 	}
 	s.live = newLive(s.started)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -152,6 +159,9 @@ func (s *Server) enroll(ses *session) *clientError {
 		s.mu.Lock()
 		delete(s.sessions, ses)
 		s.mu.Unlock()
+		if h := s.route.hold.Load(); h != nil {
+			h.tell(ses, nil)
+		}
 	})
 	return nil
 }
@@ -169,6 +179,7 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	if already {
 		return 0
 	}
+	s.event(func(r *routing) []act { return r.abandon(ErrDraining) })
 	if l != nil {
 		l.Close()
 	}
@@ -191,6 +202,7 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	s.cancel()
 	<-idle
 	s.sweeping.Wait()
+	s.route.running.Wait()
 	s.watcher.close()
 	return ended
 }

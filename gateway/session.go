@@ -31,14 +31,19 @@ type session struct {
 	backend      *mysqlconn.Conn
 	clientWatch  watch // for hang-ups
 	backendWatch watch
+	to           *target // the server that backend is connected to
+	lane         uint32  // what Server.gate shows while commands of this session may pass
 
 	// Agreed on at login.
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
 	connID  uint32               // the backend's own: what KILL takes
-	salt    []byte               // the challenge of the last login
-	user    []byte
-	entered bool // counted in Server.users
+
+	charset   uint8  // collation that the client logged in with
+	maxPacket uint32 // bytes; what the client announced
+	salt      []byte // the challenge of the last login
+	user      []byte
+	entered   bool // counted in Server.users
 
 	userName, schemaName string // user and schema, for records
 
@@ -51,6 +56,16 @@ type session struct {
 	statements  prepared
 	transaction uint64 // the open transaction's number; 0 outside one
 	rules       uint64 // the epoch of the rules that scope was computed under
+
+	// What has to be known to go to another server.
+	sets     settings // SET statements
+	longOpen bool     // a value was sent in pieces, and not executed with yet
+	nextOnly bool     // SET TRANSACTION was said of the next transaction alone
+	wasReset bool     // by COM_RESET_CONNECTION
+	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 when there was none
+	moved    bool     // from where it logged in to
+	next     *next    // the connection to go over to
+	remoteID uint32   // the server's number of the statement that is being prepared
 
 	// The command at hand.
 	msg      message
@@ -85,7 +100,26 @@ type session struct {
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
 	phase     atomic.Uint32
-	idleSince atomic.Int64 // when the session began to wait for a command, in nanoseconds since the server's start
+	pin       atomic.Pointer[pin] // why it cannot go to another server; written by the session
+	shown     shown
+	poke      atomic.Pointer[chan struct{}] // wakes a session that is held
+	idleSince atomic.Int64                  // when the session began to wait for a command, in nanoseconds since the server's start
+}
+
+// shown is what others may know of a session.
+type shown struct {
+	connection atomic.Uint32
+	user       atomic.Pointer[string]
+}
+
+// show writes down who the session is, where there is somebody to look.
+func (s *session) show() {
+	if s.srv.opts.Standby == nil {
+		return
+	}
+	user := string(s.user)
+	s.shown.connection.Store(s.connID)
+	s.shown.user.Store(&user)
 }
 
 // The phases of a session.
@@ -93,6 +127,9 @@ const (
 	phaseLogin uint32 = iota
 	phaseIdle
 	phaseBusy
+	phaseOpen // waits for a command that belongs to what has begun: see isOpen
+	phaseHeld // waits for the gate to open
+	phasePipe // passes a stream on, without looking
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
@@ -116,6 +153,7 @@ func (s *session) run(ctx context.Context) {
 		return
 	}
 	s.counters.logins.Add(1)
+	s.show()
 	if err := s.watch(); err != nil {
 		s.srv.opts.Diag.Error("session cannot be watched", "error", err)
 		return
@@ -144,6 +182,7 @@ func (s *session) close() {
 		s.backend.Discard(len(s.backend.Buffered()))
 	}
 	s.returnBuffers()
+	s.dropNext()
 	s.client.Close()
 	if s.backend != nil {
 		s.backend.Close()
@@ -160,6 +199,11 @@ func (s *session) turn() error {
 		return err
 	}
 	s.phase.Store(phaseBusy)
+	if s.srv.gate.Load() != s.lane {
+		if err := s.gated(); err != nil {
+			return err
+		}
+	}
 	err := s.command()
 	s.consume()
 	s.forget()
@@ -173,6 +217,10 @@ func (s *session) idle() {
 	s.weigh()
 	if s.srv.opts.IdleTimeout > 0 {
 		s.idleSince.Store(int64(time.Since(s.srv.started)))
+	}
+	if s.isOpen() {
+		s.phase.Store(phaseOpen)
+		return
 	}
 	s.phase.Store(phaseIdle)
 }

@@ -38,6 +38,9 @@ func (s *session) text() error {
 	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
 		s.rec.StatementName = preparedName(sql, s.mode)
 	}
+	if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
+		return s.prepareElsewhere()
+	}
 	return s.statement()
 }
 
@@ -159,6 +162,14 @@ func (s *session) refuseStatement(e *clientError) error {
 	return err
 }
 
+// answerError answers the command at hand with an error of the gateway's own.
+func (s *session) answerError(e *clientError) error {
+	s.failed = e
+	err := s.sendError(s.msg.seq+1, e, true)
+	s.record(nil)
+	return err
+}
+
 // longText serves a statement that is longer than the statement memory: it is digested as
 // it passes, and its last piece goes on when the rules let it.
 func (s *session) longText() error {
@@ -171,7 +182,13 @@ func (s *session) longText() error {
 	if err == nil {
 		s.sent = time.Now()
 		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if err = s.relay(); err == nil {
+		if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
+			err = s.renumber()
+		}
+		if err == nil {
+			err = s.relay()
+		}
+		if err == nil {
 			s.afterStatement()
 		}
 	}
@@ -225,12 +242,22 @@ func (s *session) execution() error {
 	if st == nil { // unknown to the backend too, or past the bound on what is kept
 		s.rec.StatementID = statementID(s.msg.body)
 		s.sent = time.Now()
+		if s.statements.moved {
+			err := s.unknownStatement()
+			s.record(err)
+			return err
+		}
 		err := s.exchange()
 		s.record(err)
 		return err
 	}
 	s.rec.Digest, s.rec.Normalized, s.rec.NormalizedCut = st.digest, st.text, st.cut
 	s.rec.StatementID = st.id
+	if st.moved {
+		if e := s.translate(st); e != nil {
+			return s.answerError(e)
+		}
+	}
 	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
 		s.findPlan(st.text, false, st.divergent)
@@ -241,12 +268,18 @@ func (s *session) execution() error {
 	switch {
 	case s.msg.cmd == mysqlwire.ComStmtFetch:
 		err := s.exchange()
+		st.cursor = err == nil && s.resp.Errno == 0 && !s.resp.Status.Has(mysqlwire.StatusLastRowSent)
 		s.record(err)
 		return err
 	case s.msg.cmd == mysqlwire.ComStmtExecute && s.msg.whole:
 		s.bind(st)
+	default:
+		st.unread = true
 	}
-	return s.statement()
+	err := s.statement()
+	st.cursor = s.resp.Status.Has(mysqlwire.StatusCursorExists)
+	s.longOpen = false
+	return err
 }
 
 // bind reads the values that the statement is executed with. They are a view of the
@@ -259,6 +292,8 @@ func (s *session) bind(st *preparedStatement) {
 	st.params.Values, st.params.Names = s.values, s.names // the room is the session's
 	if st.params.Decode(&e, s.caps) == nil {
 		s.rec.Binds, s.rec.BindNames = st.params.Values, st.params.Names
+	} else {
+		st.unread = true
 	}
 	s.values, s.names = st.params.Values[:0], st.params.Names[:0]
 	st.params.Values, st.params.Names = nil, nil
@@ -275,20 +310,36 @@ func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
 		// What stood before the failure may have had its effect.
 		s.unsure = s.unsure || s.resp.Results > 1 || s.plan.Effects().Has(sqlplan.EffectUnknown)
+		s.trackFailed()
 		return
 	}
 	if s.msg.cmd == mysqlwire.ComStmtPrepare {
-		s.rec.StatementID = s.resp.StatementID
-		s.statements.add(s.resp.Params, preparedStatement{
-			id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
-			text: s.rec.Normalized, cut: s.rec.NormalizedCut, tagText: s.tagText, tagEnds: s.tagEnds,
-		})
+		s.keepPrepared()
 		return
 	}
 	effects := s.plan.Effects()
-	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectSchema | sqlplan.EffectUnknown) {
+	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSchema | statefulEffects) {
 		s.follow(effects)
 	}
+}
+
+// keepPrepared keeps the statement that was prepared.
+func (s *session) keepPrepared() {
+	s.rec.StatementID = s.resp.StatementID
+	view := preparedStatement{
+		id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
+		text: s.rec.Normalized, cut: s.rec.NormalizedCut, tagText: s.tagText, tagEnds: s.tagEnds,
+	}
+	if s.srv.opts.Standby != nil {
+		view.schema, view.mode, view.columns = s.schemaName, s.mode, s.resp.Columns()
+		if s.msg.whole {
+			view.sql = s.rec.Text
+		}
+	}
+	if s.statements.moved {
+		view.remote, view.moved = s.remoteID, true
+	}
+	s.statements.add(s.resp.Params, view)
 }
 
 // follow applies the effects that change how later statements are read.
@@ -299,6 +350,9 @@ func (s *session) follow(effects sqlplan.Effect) {
 	}
 	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
 		s.srv.opts.Planner.Invalidate()
+	}
+	if effects.Any(statefulEffects) {
+		s.track(effects)
 	}
 	if effects.Has(sqlplan.EffectUnknown) {
 		s.unsure = true
@@ -344,7 +398,7 @@ func (s *session) beginRecord() {
 		Client:       s.remote,
 		User:         s.userName,
 		Schema:       s.schemaName,
-		Backend:      s.srv.opts.Backend.Addr,
+		Backend:      s.to.Addr,
 		Command:      s.msg.cmd,
 		BytesIn:      s.msg.bytes,
 	}
@@ -389,6 +443,7 @@ func (s *session) noteTransaction() {
 	open := s.status.Has(mysqlwire.StatusInTrans)
 	if open && s.transaction == 0 {
 		s.transaction = s.srv.transactions.Add(1)
+		s.nextOnly = false
 	}
 	s.rec.TransactionID = s.transaction
 	if !open {

@@ -42,6 +42,7 @@ func (s *session) buffersOf() int {
 	}
 	n += cap(s.tagText) + cap(s.tagEnds) + cap(s.tagList) + cap(s.values) + cap(s.names)
 	n += cap(s.errBuf) + cap(s.salt) + cap(s.user) + cap(s.schema)
+	n += cap(s.sets.text) + cap(s.sets.ends)
 	n += len(s.userName) + len(s.schemaName)
 	for _, long := range s.long {
 		if long {
@@ -78,7 +79,8 @@ func (s *session) weigh() {
 	bytes += int64(heapsize.Bytes(s.tagText) + heapsize.Array(uintptr(cap(s.tagEnds)), unsafe.Sizeof(int(0)), false) +
 		heapsize.Array(uintptr(cap(s.tagList)), unsafe.Sizeof(querylog.Tag{}), true) +
 		heapsize.Array(uintptr(cap(s.values)), unsafe.Sizeof(mysqlwire.BinaryValue{}), true) +
-		heapsize.Array(uintptr(cap(s.names)), unsafe.Sizeof([]byte(nil)), true))
+		heapsize.Array(uintptr(cap(s.names)), unsafe.Sizeof([]byte(nil)), true) +
+		heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
 	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.Bytes(s.user) + heapsize.Bytes(s.schema) +
 		heapsize.String(s.userName) + heapsize.String(s.schemaName))
 	bytes += s.statements.heapBytes()

@@ -20,10 +20,15 @@ type HTTPOptions struct {
 	// the engine's samples.
 	QueryBytes int64
 
+	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
+
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
 	Log        *slog.Logger          // required
 	Build      promapi.BuildInfo
 }
+
+// TextLabel is the label that has a statement's text.
+const TextLabel = labelText
 
 // sampleBytes is what the engine holds for a sample that it counts: a time and a float.
 const sampleBytes = 16
@@ -39,6 +44,7 @@ func (a *Archive) NewHTTPAPI(o HTTPOptions) (*promapi.API, error) {
 	hooks := &httpHooks{gateway: a.options.Gateway, sampleBytes: o.QueryBytes / 2, answerBytes: o.QueryBytes / 4}
 	return promapi.New(promapi.Options{
 		Queryable:     a.Queryable(),
+		Restrict:      o.Restrict,
 		MaxSamples:    max(1, int(hooks.sampleBytes/sampleBytes)),
 		ReadSamples:   max(1, int(hooks.answerBytes/sampleBytes)),
 		MaxAnswer:     hooks.answerBytes,

@@ -154,6 +154,22 @@ func (c *Conn) SwapBuffer(buf []byte) (old []byte) {
 	return old
 }
 
+// Insert makes room for n bytes before the byte at offset at of Buffered and answers them, for
+// the caller to fill. The buffer must have room: see Size.
+func (c *Conn) Insert(at, n int) []byte {
+	if at > c.w-c.r || c.w-c.r+n > len(c.buf) {
+		panic("BUG: Insert past the buffered bytes or the buffer")
+	}
+	if c.w+n > len(c.buf) {
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+	}
+	at += c.r
+	copy(c.buf[at+n:], c.buf[at:c.w])
+	c.w += n
+	return c.buf[at : at+n : at+n]
+}
+
 // Write writes b, whole packets or parts of them, as they are.
 func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
 

@@ -18,6 +18,7 @@ const (
 	ErrnoUnknownCommand         Errno = 1047
 	ErrnoUnknownDatabase        Errno = 1049
 	ErrnoServerShutdown         Errno = 1053
+	ErrnoSyntax                 Errno = 1064
 	ErrnoUnknown                Errno = 1105
 	ErrnoHostBlocked            Errno = 1129
 	ErrnoHostNotPrivileged      Errno = 1130
@@ -36,6 +37,7 @@ const (
 	ErrnoSpecificAccessDenied   Errno = 1227
 	ErrnoAuthNotSupported       Errno = 1251
 	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
+	ErrnoUnknownStatement       Errno = 1243 // no prepared statement has the number
 	ErrnoQueryInterrupted       Errno = 1317
 	ErrnoMalformedPacket        Errno = 1835
 	ErrnoConnectionKilled       Errno = 1927 // MariaDB

@@ -123,6 +123,9 @@ func (r *Response) AtBoundary() bool { return r.skip == 0 && !r.long }
 // NextSeq is the sequence number of the packet that follows what was scanned.
 func (r *Response) NextSeq() uint8 { return r.next }
 
+// Columns is how many columns the result of a prepared statement has, after PREPARE.
+func (r *Response) Columns() uint16 { return r.columns }
+
 // ResumeInfile goes on after the client's packets of a local file; next is the sequence
 // number that follows them.
 func (r *Response) ResumeInfile(next uint8) { r.next = next }

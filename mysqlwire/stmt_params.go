@@ -171,6 +171,22 @@ func (p *StmtParams) AppendTo(dst []byte, flags ExecuteFlags, caps Capability, w
 	return dst
 }
 
+// Typed reports whether an execution has sent types, which later ones need not repeat.
+func (p *StmtParams) Typed() bool { return len(p.types) > 0 }
+
+// AppendTypes appends the types that the last Decode went by, as they stand in an execution
+// after the flag that announces them; the names of query attributes are left empty.
+// It does not allocate when dst has room.
+func (p *StmtParams) AppendTypes(dst []byte, caps Capability) []byte {
+	for _, t := range p.types {
+		dst = t.AppendTo(dst)
+		if caps.Has(CapQueryAttributes) {
+			dst = AppendLenencString(dst, nil)
+		}
+	}
+	return dst
+}
+
 // AppendTo appends the two bytes by which a parameter's type is sent.
 func (t ValueType) AppendTo(dst []byte) []byte {
 	var flags uint16

@@ -40,7 +40,7 @@ func New(o Options) (*API, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	a := &API{o: o.withDefaults()}
+	a := &API{o: o.restricted().withDefaults()}
 	a.start = a.o.Now()
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}

@@ -29,6 +29,9 @@ type Options struct {
 	// ExemplarQueryable answers query_exemplars. Without it there are none.
 	ExemplarQueryable storage.ExemplarQueryable
 
+	// Restrict hides series from some requests; nil: from none. Exemplars are not restricted.
+	Restrict RestrictFunc
+
 	// Engine evaluates PromQL. Without it the API makes one of Timeout, MaxSamples,
 	// LookbackDelta, Registerer and Log, with the features of a Prometheus without flags.
 	Engine promql.QueryEngine

@@ -27,6 +27,8 @@ type HTTPOptions struct {
 	// bytes have room for. What they take is reserved before the query runs.
 	MaxSamples int
 
+	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
+
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
 	Queries    *querylog.Logger      // nil: requests are not logged
 	Log        *slog.Logger          // required
@@ -66,6 +68,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	return promapi.New(promapi.Options{
 		Queryable:      g.Queryable(tenant),
 		ChunkQueryable: g.ChunkQueryable(tenant),
+		Restrict:       o.Restrict,
 		Timeout:        o.Timeout,
 		MaxSamples:     o.MaxSamples,
 		LookbackDelta:  o.LookbackDelta,

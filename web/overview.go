@@ -1,21 +1,208 @@
 package web
 
-import "context"
+import (
+	"context"
+	"html/template"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/taredb/tare/history"
+)
+
+const (
+	// overviewRows is how many statements the first page shows, and drawnRows how many of them
+	// as lines.
+	overviewRows = 10
+	drawnRows    = 5
+
+	// newShare is the share of all time from which a new statement is worth a word.
+	newShare = 0.02
+
+	readyTimeout = 2 * time.Second
+)
 
 // An overview is the data of the first page.
 type overview struct {
+	Figures   []figure
+	Events    []event
+	Statement *queryTable // nil: statements are not known here
+	Load      template.HTML
+	More      string // where all statements are
+	Weight    []figure
 	Endpoints []endpoint
+	Notes     []string
+}
+
+// A figure is a number with its name.
+type figure struct {
+	Name, Value, Note string
+	Bad               bool
+}
+
+// An event is something to look at.
+type event struct {
+	Time  time.Time // zero: now
+	Name  string
+	Link  string // "" for none
+	Text  string
+	Grave bool
 }
 
 // An endpoint is a path for programs.
 type endpoint struct{ Path, What string }
 
 func (s *Server) overviewPage() page {
-	return page{path: "/", title: "Overview", template: "overview", key: "o", answer: s.overview}
+	return page{path: "/", title: "Overview", template: "overview", key: "o", fixed: s.opts.Statements == nil, answer: s.overview}
 }
 
-func (s *Server) overview(_ context.Context, v *view) (any, error) {
-	return &overview{Endpoints: s.endpoints(v.texts)}, nil
+func (s *Server) overview(ctx context.Context, v *view) (any, error) {
+	o := &overview{Endpoints: s.endpoints(v.texts)}
+	if s.opts.Ready != nil {
+		asked, cancel := context.WithTimeout(ctx, readyTimeout)
+		if err := s.opts.Ready(asked); err != nil {
+			o.Events = append(o.Events, event{Name: "Not ready", Text: sentence(err.Error()), Grave: true})
+		}
+		cancel()
+	}
+	var top *history.Top
+	if s.opts.Statements != nil {
+		var err error
+		q := history.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
+		if top, err = s.statements(v).Top(ctx, q); err != nil {
+			return nil, statementProblem(err)
+		}
+		s.overviewStatements(o, v, top)
+	}
+	o.Figures = s.overviewFigures(top)
+	o.Weight = s.ownWeight()
+	return o, nil
+}
+
+// overviewStatements fills in what the statements did.
+func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
+	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
+	o.More = v.link("/queries")
+	all := queryRowsOf(v, top)
+	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != history.SourceCounters}
+	for i := range all {
+		if all[i].New && all[i].Share >= newShare {
+			o.Events = append(o.Events, event{
+				Time: all[i].First, Name: "New statement", Link: all[i].Link,
+				Text: all[i].Name + " takes " + percent(all[i].Share) + " of all time, p99 " + duration(all[i].P99) + ".",
+			})
+		}
+	}
+	if top.Source == history.SourceCounters {
+		return
+	}
+	c := lineChart{ID: "load", Title: "Load by statement", Unit: unitLoad, PromQL: s.promTop(history.BySeconds, drawnRows, v.span.window(chartPoints))}
+	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
+		r := &top.Rows[i]
+		name := []rune(statementName(r.Text, r.TextCut, r.Digest))
+		if len(name) > maxLegend {
+			name = append(name[:maxLegend], '…')
+		}
+		c.Series = append(c.Series, series{Name: string(name), Values: r.Points})
+		c.Times = pointTimes(top.From, top.To, len(r.Points))
+	}
+	o.Load = c.HTML()
+}
+
+// maxLegend is how much of a text stands in the legend of a chart.
+const maxLegend = 44
+
+// pointTimes is when each of n points of a time begins.
+func pointTimes(from, to time.Time, n int) []time.Time {
+	times := make([]time.Time, n)
+	for i := range times {
+		times[i] = from.Add(to.Sub(from) * time.Duration(i) / time.Duration(n))
+	}
+	return times
+}
+
+// overviewFigures are the large numbers: of the last seconds where they are known, and of the time
+// that the page is about.
+func (s *Server) overviewFigures(top *history.Top) []figure {
+	var within history.Totals
+	var length float64
+	if top != nil {
+		within, length = top.Total, top.To.Sub(top.From).Seconds()
+	}
+	if s.opts.Latest == nil {
+		if top == nil || length <= 0 {
+			return nil
+		}
+		return []figure{
+			{Name: "Statements", Value: unitRate.write(float64(within.Calls) / length), Note: changeNote(top, func(t *history.Totals) float64 { return float64(t.Calls) })},
+			{Name: "p50", Value: duration(within.P50)}, {Name: "p99", Value: duration(within.P99)}, {Name: "p99.9", Value: duration(within.P999)},
+			{Name: "Errors", Value: count(within.Errors), Bad: within.Errors > 0},
+		}
+	}
+	l := s.opts.Latest()
+	figures := []figure{
+		{Name: "Statements", Value: unitRate.write(l.PerSecond)}, {Name: "p50", Value: duration(l.P50)}, {Name: "p99", Value: duration(l.P99)},
+		{Name: "p99.9", Value: duration(l.P999)}, {Name: "Errors", Value: unitRate.write(float64(l.Errors) / max(l.Seconds, 1)), Bad: l.Errors > 0},
+		{Name: "Connections", Value: count(uint64(max(l.Sessions, 0)))},
+	}
+	if top != nil && length > 0 {
+		figures[0].Note = "in this time " + unitRate.write(float64(within.Calls)/length)
+		if c := changeNote(top, func(t *history.Totals) float64 { return float64(t.Calls) }); c != "" {
+			figures[0].Note += ", " + c
+		}
+		for i, d := range []time.Duration{within.P50, within.P99, within.P999} {
+			figures[i+1].Note = "in this time " + duration(d)
+		}
+		figures[4].Note = "in this time " + count(within.Errors)
+	}
+	return figures
+}
+
+func changeNote(top *history.Top, of func(*history.Totals) float64) string {
+	return changeOf(of(&top.Total), of(&top.Before)).Text
+}
+
+// ownWeight is what this process takes, from its own metrics.
+func (s *Server) ownWeight() []figure {
+	families, err := s.opts.Gatherer.Gather()
+	if len(families) == 0 {
+		s.opts.Log.Debug("the process's own figures are not known", "error", err)
+		return nil
+	}
+	values := make(map[string]float64, len(families))
+	for _, f := range families {
+		for _, m := range f.Metric {
+			values[f.GetName()] += metricValue(f.GetType(), m)
+		}
+	}
+	var figures []figure
+	add := func(name, metric string, u unit, note string) {
+		if v, ok := values[metric]; ok {
+			figures = append(figures, figure{Name: name, Value: u.write(v), Note: note})
+		}
+	}
+	if cpu, ok := values["process_cpu_seconds_total"]; ok {
+		f := figure{Name: "CPU", Value: seconds(cpu), Note: "since the start"}
+		if n := values["tare_statements_total"]; n > 0 {
+			f = figure{Name: "CPU a statement", Value: seconds(cpu / n), Note: seconds(cpu) + " since the start"}
+		}
+		figures = append(figures, f)
+	}
+	add("Resident memory", "process_resident_memory_bytes", unitBytes, "")
+	add("Heap in use", "go_memstats_heap_alloc_bytes", unitBytes, "")
+	add("Goroutines", "go_goroutines", unitCount, "")
+	add("Open files", "process_open_fds", unitCount, "")
+	return figures
+}
+
+func metricValue(t dto.MetricType, m *dto.Metric) float64 {
+	switch t {
+	case dto.MetricType_COUNTER:
+		return m.GetCounter().GetValue()
+	case dto.MetricType_GAUGE:
+		return m.GetGauge().GetValue()
+	}
+	return 0
 }
 
 // endpoints are the paths for programs that the account may ask.

@@ -79,6 +79,9 @@ func withPairs(path string, q url.Values, pairs []string) string {
 // pages are the pages that there are, in the order of the navigation.
 func (s *Server) pages() []page {
 	all := []page{s.firstPage()}
+	if s.opts.Statements != nil {
+		all = append(all, s.queriesPage(), s.queryPage())
+	}
 	return append(all, s.partPages()...)
 }
 

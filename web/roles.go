@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,9 @@ import (
 func (s *Server) seesTexts(r *http.Request) bool {
 	if len(s.opts.NoTextUsers) == 0 {
 		return true
+	}
+	if !SeesTexts(r.Context()) {
+		return false
 	}
 	user, _, ok := r.BasicAuth()
 	return ok && !slices.Contains(s.opts.NoTextUsers, user)
@@ -31,9 +35,16 @@ func (s *Server) handle(mux *http.ServeMux, pattern string, full, textless http.
 			full.ServeHTTP(w, r)
 			return
 		}
-		textless.ServeHTTP(w, r)
+		textless.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), textlessKey{}, true)))
 	})
 }
+
+// textlessKey marks the requests of accounts that may not see statement texts.
+type textlessKey struct{}
+
+// SeesTexts reports whether a request that came through a Server may be answered with statement
+// texts. A Route whose Textless is its Handler asks it.
+func SeesTexts(ctx context.Context) bool { return ctx.Value(textlessKey{}) == nil }
 
 // open adds a route without statement texts.
 func (s *Server) open(mux *http.ServeMux, pattern string, h http.Handler) {

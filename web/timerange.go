@@ -140,18 +140,15 @@ func (s span) shifted(by int) span {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// Window is the range of a rate in PromQL that shows the span in some points points: what
-// Grafana calls its rate interval.
-func (s span) Window(points int) string {
-	step := s.Length() / time.Duration(max(points, 1))
-	w := max(2*step, time.Minute).Round(time.Second)
-	switch {
-	case w >= time.Hour:
+// window is the range of a rate in PromQL that shows the span in some points points. It is at
+// least five minutes: a statement that is not called has a sample once a minute.
+func (s span) window(points int) string {
+	switch w := max(2*s.step(points), 5*time.Minute); {
+	case w > 2*time.Hour:
 		return strconv.Itoa(int((w+time.Hour-1)/time.Hour)) + "h"
-	case w >= time.Minute:
+	default:
 		return strconv.Itoa(int((w+time.Minute-1)/time.Minute)) + "m"
 	}
-	return strconv.Itoa(int(w/time.Second)) + "s"
 }
 
 // step is the time between two of some points points.

@@ -31,6 +31,15 @@ type Options struct {
 	QueryLog http.Handler                // nil: no such page
 	Routes   []Route                     // what this server has besides
 
+	// Statements answers the pages about statements; nil: there are none.
+	Statements Statements
+
+	// SeriesLabels are on all series of the history. The PromQL on the pages asks for them.
+	SeriesLabels map[string]string
+
+	// Latest is what the last seconds were like; nil: not shown.
+	Latest func() Latest
+
 	LogColumns []LogColumn                    // of the page that shows QueryLog; nil: no such page
 	Series     SeriesSource                   // nil: no such page
 	Copies     func(context.Context) Copies   // nil: no such page

@@ -14,14 +14,19 @@ import (
 // killTimeout bounds one KILL, connecting included.
 const killTimeout = 5 * time.Second
 
-// newKiller makes the function that ends a backend connection through the control account.
-func newKiller(c config.ControlURL) func(connectionID uint32) error {
+// newKiller makes the function that ends a connection on a server through the control account:
+// at the account's address for the backend, at its own for another server.
+func newKiller(c config.ControlURL, backend config.Address) func(addr string, connectionID uint32) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = c.User, c.Password.Reveal()
-	cfg.Net, cfg.Addr = "tcp", string(c.Addr)
+	cfg.Net = "tcp"
 	cfg.TLSConfig = "preferred"
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = killTimeout, killTimeout, killTimeout
-	return func(id uint32) error {
+	return func(addr string, id uint32) error {
+		cfg := cfg.Clone()
+		if cfg.Addr = addr; addr == string(backend) {
+			cfg.Addr = string(c.Addr)
+		}
 		connector, err := mysql.NewConnector(cfg)
 		if err != nil {
 			return fmt.Errorf("control account: %w", err)

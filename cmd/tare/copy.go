@@ -31,13 +31,15 @@ func newCopyCommand() *cobra.Command {
 
 The rows of a run come from one consistent view of the source, on which nothing is changed.
 The target keeps what is copied in a schema of its own, in the transactions that write the
-rows: whatever is killed when, the same command goes on, and no row is lost or doubled. Rows
-that are written to the source while it runs are not copied. See docs/copy.md.
+rows: whatever is killed when, the same command goes on, and no row is lost or doubled. What is
+written to the source while it runs is copied with --follow alone, which applies the changes out
+of the source's binary log and goes on until it is told to finish. See docs/copy.md.
 
 Passwords in flags are seen by everybody who can list processes: TARE_FROM and TARE_TO take
 the same text.`,
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
+  tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -111,7 +113,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	o := copier.Options{
 		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Throttle: copyThrottle(c, authorities),
+		KeepIndexes: c.KeepIndexes, Follow: c.Follow, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Throttle: copyThrottle(c, authorities),
 	}
 	o.Control, err = copyControl(c)
 	return o, err
@@ -210,6 +212,11 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 		if _, err := fmt.Fprintf(w, "%s: %d rows in %d chunks are in %s%s\n", t.Source, t.Rows, t.Chunks, t.Target, before); err != nil {
 			return err
 		}
+	}
+	if f := r.Follow; f != nil {
+		_, err := fmt.Fprintf(w, "followed from %s: %d inserts, %d updates and %d deletes were applied; everything before %s is in the target\n",
+			f.From, f.Inserts, f.Updates, f.Deletes, f.Position)
+		return err
 	}
 	if r.Position == "" {
 		return nil

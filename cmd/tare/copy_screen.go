@@ -53,15 +53,35 @@ func eventText(e copier.Event) string {
 		}
 		return fmt.Sprintf("%s: about %d rows", e.Table, e.RowsEstimate)
 	case copier.EventRetry:
+		if e.Table == "" {
+			return "changes are applied again: " + e.Text
+		}
 		return fmt.Sprintf("%s: chunk %d is repeated: %s", e.Table, e.Chunk, e.Text)
 	case copier.EventIndexes:
 		return fmt.Sprintf("%s: building %s", e.Table, e.Text)
 	case copier.EventDone:
 		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
+	case copier.EventFollow:
+		return "the source's changes are applied from " + e.Text + " on"
+	case copier.EventCaughtUp, copier.EventOutrun:
+		return e.Text
 	case copier.EventThrottle:
 		return throttleText(e)
 	}
 	return ""
+}
+
+// lagText is how far the target is behind.
+func lagText(l *copier.Lag) string {
+	text := fmt.Sprintf("%d changes, %.0f/s; ", l.Changes, l.PerSecond)
+	if l.Bytes == 0 && l.Seconds == 0 {
+		return text + "nothing behind"
+	}
+	text += fmt.Sprintf("%.0f s and %s of log behind", l.Seconds, megabytes(l.Bytes))
+	if l.ETASeconds > 0 && !l.CaughtUp {
+		text += fmt.Sprintf(", caught up in about %v", time.Duration(l.ETASeconds*float64(time.Second)).Round(time.Second))
+	}
+	return text
 }
 
 // linePause is how often a plain line tells the progress.
@@ -83,6 +103,10 @@ func lineScreen(w io.Writer) copyScreen {
 		rows, bytes = rows+e.Rows, bytes+e.Bytes
 		if now := time.Now(); now.Sub(told) >= linePause {
 			told = now
+			if e.Kind == copier.EventLag {
+				fmt.Fprintln(w, lagText(e.Lag))
+				return
+			}
 			fmt.Fprintf(w, "%d rows, %.1f MB, %.1f MB/s\n", rows, float64(bytes)/1e6, float64(bytes)/1e6/now.Sub(started).Seconds())
 		}
 	}}
@@ -113,6 +137,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			mpb.AppendDecorators(decor.OnComplete(decor.Percentage(), "done"), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8}), "")))
 		bars[name] = t
 	}
+	var follow lagLine
 	observe := func(e copier.Event) {
 		mu.Lock()
 		t := bars[e.Table]
@@ -131,7 +156,9 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			t.rows, t.done = e.Rows, true
 			mu.Unlock()
 			t.bar.SetTotal(-1, true)
-		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle:
+		case copier.EventLag:
+			follow.show(progress, lagText(e.Lag))
+		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}
@@ -141,7 +168,35 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 				t.bar.Abort(false)
 			}
 		}
+		follow.end()
 		progress.Wait()
 	}
 	return copyScreen{observe: observe, close: end}
+}
+
+// A lagLine is the line below the bars that tells how far the target is behind.
+type lagLine struct {
+	bar *mpb.Bar // nil until there is something to tell; of the goroutine that tells, and afterwards of who ends it
+
+	mu   sync.Mutex
+	text string // under mu
+}
+
+func (l *lagLine) show(p *mpb.Progress, text string) {
+	l.mu.Lock()
+	l.text = text
+	l.mu.Unlock() // the line is drawn with the lock held
+	if l.bar == nil {
+		l.bar = p.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.text
+		})))
+	}
+}
+
+func (l *lagLine) end() {
+	if l.bar != nil {
+		l.bar.Abort(false)
+	}
 }

@@ -124,7 +124,7 @@ func (s *frontendService) build() (err error) {
 	}
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
-		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
+		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log,
 		LogColumns: web.FrontendColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
 		Weight: &web.WeightSource{
 			Heap:       func() []memory.Holding { return s.ledger.Holdings() },

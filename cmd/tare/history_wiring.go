@@ -166,6 +166,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		QueryBytes: int64(h.cfg.QueryBytes),
+		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
 		Log:        h.log,
 		Build:      promapi.BuildInfo{Version: version, Revision: commit},
@@ -173,11 +174,12 @@ func (h *historyService) routes() ([]web.Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
+	blocks := storegateway.StatusHandler(h.gateway)
 	return []web.Route{
 		statements,
-		{Pattern: "/api/v1/", Handler: api},
+		{Pattern: "/api/v1/", Handler: api, Textless: api},
 		{
-			Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(h.gateway),
+			Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
 			Path: "/api/v1/status/blocks", What: "blocks of the history in the bucket, and the budgets of queries",
 		},
 	}, nil

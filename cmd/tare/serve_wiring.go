@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,11 +39,13 @@ type service struct {
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
 	gateway *gateway.Server
-	active  *activeService  // nil without HTTP, or digests
-	history *historyService // nil when no digests are counted
-	web     *web.Server
-	idle    *memory.Returner // nil when the runtime alone returns memory
-	ledger  *memory.Ledger
+
+	accounts atomic.Pointer[config.Accounts] // for the standby
+	active   *activeService                  // nil without HTTP, or digests
+	history  *historyService                 // nil when no digests are counted
+	web      *web.Server
+	idle     *memory.Returner // nil when the runtime alone returns memory
+	ledger   *memory.Ledger
 
 	metrics    *registry   // without the history's
 	supervisor *supervisor // nil when nobody is to be told
@@ -140,16 +143,19 @@ func (s *service) build() error {
 		}
 	}
 	if s.cfg.Control.Addr != "" {
-		o.Kill = newKiller(s.cfg.Control)
+		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
 	}
 	switch {
-	case s.cfg.History.Enabled():
+	case s.cfg.History.Enabled() || s.cfg.Standby != "":
 		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv)
 	case s.cfg.Log.File != "":
 		s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log)
 	}
 	if err != nil {
 		return err
+	}
+	if err := s.setRoute(&o); err != nil {
+		return errors.Join(err, s.data.close())
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return errors.Join(err, s.data.close())
@@ -175,22 +181,27 @@ func (s *service) build() error {
 	if s.gateway, err = gateway.New(o); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
+	routes = append(routes, s.routeAPI()...)
 	s.metrics = s.registry()
 	s.web = web.New(web.Options{
-		Title:      "tare serve",
-		Gatherer:   s.gatherer(),
-		Ready:      s.ready,
-		Live:       func() any { return s.gateway.Live() },
-		Plans:      func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
-		QueryLog:   s.queries,
-		LogColumns: web.StatementColumns(),
-		Series:     s.active,
-		Copies:     copiesOf(s.cfg.Copies),
-		Store:      s.history.status(),
-		Weight:     &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command"},
-		Routes:     routes,
-		ConfigFile: s.cfg.WebConfigFile,
-		Log:        s.log,
+		Title:        "tare serve",
+		Gatherer:     s.gatherer(),
+		Ready:        s.ready,
+		Live:         func() any { return s.gateway.Live() },
+		Plans:        func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
+		QueryLog:     s.queries,
+		LogColumns:   web.StatementColumns(),
+		Series:       s.active,
+		Copies:       copiesOf(s.cfg.Copies),
+		Store:        s.history.status(),
+		Weight:       &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command"},
+		Routes:       routes,
+		Statements:   s.history.statements(),
+		SeriesLabels: s.history.seriesLabels(),
+		Latest:       s.latest,
+		ConfigFile:   s.cfg.WebConfigFile,
+		NoTextUsers:  s.cfg.NoTextUsers,
+		Log:          s.log,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)
@@ -272,6 +283,10 @@ func (s *service) listen() (err error) {
 
 func (s *service) announce() {
 	attrs := []any{"listen", s.mysql.Addr().String(), "backend", string(s.cfg.Backend)}
+	if s.cfg.Standby != "" {
+		side, addr := s.gateway.Active()
+		attrs = append(attrs, "standby", string(s.cfg.Standby), "active", side.String(), "route", addr)
+	}
 	if s.http != nil {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
@@ -296,12 +311,13 @@ func (s *service) shutdown() error {
 	return err
 }
 
-// ready reports whether the backend takes connections.
+// ready reports whether the server that sessions go to takes connections.
 func (s *service) ready(ctx context.Context) error {
 	d := net.Dialer{Timeout: s.cfg.ConnectTimeout}
-	nc, err := d.DialContext(ctx, "tcp", string(s.cfg.Backend))
+	_, addr := s.gateway.Active()
+	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("backend %s: %w", s.cfg.Backend, err)
+		return fmt.Errorf("backend %s: %w", addr, err)
 	}
 	return nc.Close()
 }
@@ -315,6 +331,7 @@ func (s *service) reopenLogs() {
 }
 
 func (s *service) reloadRules() {
+	s.reloadAccounts()
 	fresh, err := s.cfg.ReloadRules()
 	if err == nil {
 		var rules []sqlplan.Rule

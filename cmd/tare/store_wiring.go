@@ -234,6 +234,7 @@ func (s *storeService) buildHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
+		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,
 		Log:           s.log,
@@ -242,6 +243,7 @@ func (s *storeService) buildHTTP() error {
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
+	blocks := storegateway.StatusHandler(s.gateway)
 	s.web = web.New(web.Options{
 		Title:    "tare store",
 		Gatherer: s.metrics,
@@ -256,14 +258,15 @@ func (s *storeService) buildHTTP() error {
 		Store:      s.gateway.StatusPage,
 		Weight:     &web.WeightSource{Heap: func() []memory.Holding { return s.ledger.Holdings() }},
 		Routes: []web.Route{
-			{Pattern: "/api/v1/", Handler: api},
+			{Pattern: "/api/v1/", Handler: api, Textless: api},
 			{
-				Pattern: "GET /api/v1/status/blocks", Handler: storegateway.StatusHandler(s.gateway),
+				Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
 				Path: "/api/v1/status/blocks", What: "blocks that are served and that are not, and the budgets",
 			},
 		},
-		ConfigFile: s.cfg.WebConfigFile,
-		Log:        s.log,
+		ConfigFile:  s.cfg.WebConfigFile,
+		NoTextUsers: s.cfg.NoTextUsers,
+		Log:         s.log,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)

@@ -27,6 +27,8 @@ type Copy struct {
 	Patience    time.Duration
 	StateSchema string
 	KeepIndexes bool
+	Follow      bool
+	FollowUntil FollowUntil
 
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
@@ -61,6 +63,8 @@ func NewCopy() *Copy {
 	s.Duration(&c.Patience, "patience", "1m", "how long a target that went away is waited for")
 	s.String(&c.StateSchema, "state-schema", "schema", copier.DefaultStateSchema, "schema in the target that keeps what is copied, so that a copy can go on")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
+	s.Bool(&c.Follow, "follow", "apply what is written to the tables meanwhile, out of the source's binary log, and go on doing so")
+	Enum(s, &c.FollowUntil, "follow-until", "when following ends: when it is told to, by tare copy ctl finish or a signal; or once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
 	c.Throttle.declare(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
 	c.Diag.declare(s)
@@ -94,7 +98,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 
 // Validate reads the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
-	errs := append(c.validateWire(), c.Throttle.validate(c.From)...)
+	errs := append(append(c.validateWire(), c.Throttle.validate(c.From)...), c.validateFollow()...)
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
@@ -132,6 +136,26 @@ func (c *Copy) Ready() error {
 		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items"))
 	}
 	return errors.Join(errs...)
+}
+
+// A FollowUntil is when following ends.
+type FollowUntil string
+
+// The ends of following.
+const (
+	FollowUntilTold     FollowUntil = "told"
+	FollowUntilCaughtUp FollowUntil = "caught-up"
+)
+
+// validateFollow looks at what is about following alone.
+func (c *Copy) validateFollow() (errs []error) {
+	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
+		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
+	}
+	if c.Follow && c.From.Tare != "" {
+		errs = append(errs, errors.New("--follow needs --from mysql://: tare:// serves rows and no changes"))
+	}
+	return errs
 }
 
 // A CopyCompression is how rows come across a wire.

@@ -55,6 +55,7 @@ type Frontend struct {
 	DecoderCompare float64 // share of requests, 0 to 1
 
 	WebConfigFile string
+	NoTextUsers   []string // accounts that see no statement texts
 	Log           QueryLog
 	Diag          Diag
 
@@ -93,6 +94,7 @@ func NewFrontend() *Frontend {
 		Help: "share of requests, from 0 to 1, whose answers both decoders decode, to count and log where they differ; SIGHUP reads it from --config again",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: frontend.LogFields(),
 		example: "tenant=team-a total_ns>1s retries>0",
@@ -172,6 +174,7 @@ func (c *Frontend) Validate() error {
 	if c.DataDir != "" && c.Log.File == "" {
 		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
 	}
+	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	if !c.HTTP.Loopback() && c.WebConfigFile == "" {
 		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
 	}

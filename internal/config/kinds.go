@@ -237,5 +237,22 @@ func (s *Set) Backend(p *Address, name, def, help string) {
 		func(a Address) string { return mysqlScheme + string(a) })
 }
 
+// OptionalBackend declares a server that there may be, "" when there is none.
+func (s *Set) OptionalBackend(p *Address, name, help string) {
+	declare(s, p, Option{Name: name, Kind: "url", Help: help},
+		func(text string) (Address, error) {
+			if text == "" {
+				return "", nil
+			}
+			return parseBackend(text)
+		},
+		func(a Address) string {
+			if a == "" {
+				return ""
+			}
+			return mysqlScheme + string(a)
+		})
+}
+
 var errNoSocket = errors.New("a unix socket cannot be a pass-through backend: " +
 	"the server's unix_socket authentication would see the user that runs Tare, not the client; use host:port")

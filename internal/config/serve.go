@@ -26,12 +26,14 @@ const (
 type Serve struct {
 	ConfigFile string
 
-	Listen  Address
-	Backend Address
-	HTTP    Address    // "" when off
-	Control ControlURL // Addr is "" when not set
-	Copies  ControlURL // the same
-	DataDir string     // "" for the default: see cmd/tare
+	Listen          Address
+	Backend         Address
+	HTTP            Address    // "" when off
+	Control         ControlURL // Addr is "" when not set
+	Copies          ControlURL // the same
+	Standby         Address    // "" when there is none
+	StandbyAccounts string     // file
+	DataDir         string     // "" for the default: see cmd/tare
 
 	TLSCert, TLSKey string // files; "" for a certificate made at start
 	BackendTLS      TLSMode
@@ -49,6 +51,7 @@ type Serve struct {
 	ReturnIdleMemory   time.Duration // 0: never
 
 	WebConfigFile string
+	NoTextUsers   []string // accounts that see no statement texts
 	History       History
 	Log           QueryLog
 	Diag          Diag
@@ -66,7 +69,9 @@ func NewServe() *Serve {
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
 	s.Control(&c.Copies, "copies", "account on a server that tables are copied to: the page of copies shows what it remembers of them in its schema _tare; SELECT on that schema is enough")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, and the query log's sequence file; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket or --log-file")
+	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, which sessions can be switched to and back from while they are in use: see docs/cutover.md")
+	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts that sessions log in with when they are switched: YAML, a user and a password a line; nobody else may read the file (0600)")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, the query log's sequence file, and which server sessions were switched to; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket, --log-file or --standby")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
@@ -83,6 +88,7 @@ func NewServe() *Serve {
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to run on at the same time (GOMAXPROCS); 0 follows the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "give unused memory back to the system after this long without a command; 0 leaves that to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.noTextUsers(&c.NoTextUsers)
 	c.History.declare(s)
 	c.Log.declare(s)
 	c.Diag.declare(s)
@@ -120,6 +126,7 @@ func (c *Serve) Validate() error {
 	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
 	}
+	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
 	}
@@ -132,9 +139,10 @@ func (c *Serve) Validate() error {
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}
-	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() {
-		errs = append(errs, errors.New("--data-dir has no effect without --bucket or --log-file: only the history and the query log's files keep something there"))
+	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
+		errs = append(errs, errors.New("--data-dir has no effect without --bucket, --log-file or --standby: only the history, the query log's files and the route keep something there"))
 	}
+	errs = append(errs, c.validateStandby()...)
 	if c.Listen == c.Backend {
 		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
 	}
@@ -145,6 +153,22 @@ func (c *Serve) Validate() error {
 // CountsDigests says whether calls are counted by digest: for a history, or for whoever asks over HTTP.
 func (c *Serve) CountsDigests() bool {
 	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
+}
+
+func (c *Serve) validateStandby() (errs []error) {
+	if (c.Standby == "") != (c.StandbyAccounts == "") {
+		errs = append(errs, errors.New("--standby and --standby-accounts need each other: sessions log in again to be switched"))
+	}
+	if c.Standby == "" {
+		return errs
+	}
+	if c.Standby == c.Backend || c.Standby == c.Listen {
+		errs = append(errs, fmt.Errorf("--standby is %s, as --backend or --listen is: want another server", c.Standby))
+	}
+	if c.HTTP == "" {
+		errs = append(errs, errors.New("--standby has no effect with --http off: sessions are switched over HTTP"))
+	}
+	return errs
 }
 
 // ReloadRules reads the rules of the configuration file again; the other options stay as

@@ -41,6 +41,7 @@ type Store struct {
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 
 	WebConfigFile string
+	NoTextUsers   []string // accounts that see no statement texts
 	Log           QueryLog
 	Diag          Diag
 
@@ -86,6 +87,7 @@ func NewStore() *Store {
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
 	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "authorities of queriers' certificates (PEM): only those that have one are served")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: storegateway.LogFields(),
 		example: "endpoint=Series total_ns>10ms bytes_fetched>1000000",
@@ -153,6 +155,7 @@ func (c *Store) Validate() error {
 	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))
 	}
+	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	switch {
 	case c.HTTP == "" && c.WebConfigFile != "":
 		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))

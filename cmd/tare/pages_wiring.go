@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/web"
+)
+
+// textlessSeries hides the series with statement texts from accounts that may not see them.
+func textlessSeries(ctx context.Context) []*labels.Matcher {
+	if web.SeesTexts(ctx) {
+		return nil
+	}
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, history.TextLabel, "")}
+}
+
+// statements are what the pages ask about statements; nil when digests are not counted.
+func (h *historyService) statements() web.Statements {
+	if h == nil {
+		return nil
+	}
+	return h.table
+}
+
+// seriesLabels are on all series of the history.
+func (h *historyService) seriesLabels() map[string]string {
+	if h == nil {
+		return nil
+	}
+	return h.labels
+}
+
+// latest is what the gateway's last seconds were like.
+func (s *service) latest() web.Latest {
+	l := s.gateway.Live()
+	micros := func(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }
+	return web.Latest{
+		Seconds: l.Seconds, Statements: l.Statements, Errors: l.Errors, PerSecond: l.PerSecond,
+		P50: micros(l.P50), P99: micros(l.P99), P999: micros(l.P999), Sessions: s.gateway.Sessions(),
+	}
+}

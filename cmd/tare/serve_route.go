@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/web"
+)
+
+// routeName is the file in the data directory that says which server sessions were switched to.
+const routeName = "route.json"
+
+// A savedRoute is what the file holds.
+type savedRoute struct {
+	Version int       `json:"version"` // 1
+	Address string    `json:"address"` // of the server that sessions go to
+	At      time.Time `json:"at"`      // of the switch
+}
+
+// setRoute gives the gateway its second server, and the one that it begins with: where the last
+// switch went, whatever it is called now.
+func (s *service) setRoute(o *gateway.Options) error {
+	saved, err := readRoute(s.data.file(routeName))
+	if err != nil {
+		return err
+	}
+	known := saved.Address == "" || saved.Address == string(s.cfg.Backend) || s.cfg.Standby != "" && saved.Address == string(s.cfg.Standby)
+	if !known {
+		return fmt.Errorf("sessions were switched to %s on %s, which is neither --backend %s nor --standby: "+
+			"start with --backend mysql://%s, or remove %s if that server is not to be used any more",
+			saved.Address, saved.At.Format(time.RFC3339), s.cfg.Backend, saved.Address, s.data.file(routeName))
+	}
+	if s.cfg.Standby == "" {
+		return nil
+	}
+	accounts, err := config.LoadAccounts(s.cfg.StandbyAccounts)
+	if err != nil {
+		return fmt.Errorf("--standby-%w", err)
+	}
+	s.accounts.Store(&accounts)
+	o.Standby = &gateway.Backend{Addr: string(s.cfg.Standby), TLS: o.Backend.TLS, CAs: o.Backend.CAs}
+	o.Password = s.password
+	o.SaveRoute = s.saveRoute
+	if saved.Address == string(s.cfg.Standby) {
+		o.Route = gateway.SideStandby
+	}
+	return nil
+}
+
+// password is the password of an account on the standby.
+func (s *service) password(user string) (string, bool) {
+	p, ok := (*s.accounts.Load())[user]
+	return p.Reveal(), ok
+}
+
+// reloadAccounts reads the file of accounts again.
+func (s *service) reloadAccounts() {
+	if s.cfg.Standby == "" {
+		return
+	}
+	fresh, err := config.LoadAccounts(s.cfg.StandbyAccounts)
+	if err != nil {
+		s.log.Error("the accounts for the standby stay as they were", "error", err)
+		return
+	}
+	s.accounts.Store(&fresh)
+	s.log.Info("accounts for the standby reloaded", "accounts", len(fresh))
+}
+
+// routeAPI is the path that sessions are switched at.
+func (s *service) routeAPI() []web.Route {
+	if s.cfg.Standby == "" {
+		return nil
+	}
+	h := s.gateway.RouteHandler()
+	return []web.Route{
+		{Pattern: gateway.RoutePattern, Handler: h, Path: gateway.RoutePattern, What: "which server sessions go to, and what keeps them from being switched"},
+		{Pattern: gateway.RoutePattern + "/", Handler: h},
+	}
+}
+
+// readRoute is empty when nothing was switched yet.
+func readRoute(path string) (saved savedRoute, err error) {
+	if path == "" {
+		return saved, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return saved, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &saved)
+	}
+	if err == nil && (saved.Version != 1 || saved.Address == "") {
+		err = fmt.Errorf("version %d, address %q: want version 1 and an address", saved.Version, saved.Address)
+	}
+	if err != nil {
+		return savedRoute{}, fmt.Errorf("read where sessions were switched to: %s: %w; remove the file if they belong to --backend", path, err)
+	}
+	return saved, nil
+}
+
+// saveRoute writes the route so that a restart after a kill or a power cut finds the old one or
+// the new one.
+func (s *service) saveRoute(addr string) error {
+	path := s.data.file(routeName)
+	text, err := json.Marshal(savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), routeName+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

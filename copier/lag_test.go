@@ -1,0 +1,48 @@
+package copier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestLag plays testdata/lag: looks at a source and its target, and what is said of them.
+func TestLag(t *testing.T) {
+	var c chase
+	datadriven.RunTest(t, "testdata/lag", func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "new":
+			c = chase{}
+			return ""
+		case "looks":
+			var out strings.Builder
+			for line := range strings.Lines(d.Input) {
+				var seconds, written, applied, changes int64 // MB
+				if _, err := fmt.Sscanf(line, "%ds: written %d applied %d changes %d", &seconds, &written, &applied, &changes); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				c.note(look{at: time.Unix(1e9+seconds, 0), behind: (written - applied) * 1e6, applied: applied * 1e6, changes: changes})
+				fmt.Fprintf(&out, "%ds: %.0f changes/s", seconds, c.perSecond())
+				if eta := c.eta(); eta > 0 {
+					fmt.Fprintf(&out, ", caught up in %v", eta)
+				}
+				if text := c.outrun(); text != "" {
+					fmt.Fprintf(&out, "\n     %s", text)
+				}
+				out.WriteByte('\n')
+			}
+			return out.String()
+		}
+		return "unknown command " + d.Cmd
+	})
+	c = chase{}
+	for i := range 10_000 {
+		c.note(look{at: time.Unix(int64(i), 0)})
+	}
+	if len(c.looks) > 100 {
+		t.Errorf("%d looks are kept", len(c.looks))
+	}
+}

@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// gated is called when the gate does not show the session's own lane: there is a hold, or the
+// other side is active. It returns when the command at hand, if there is one, may go on.
+func (s *session) gated() error {
+	for {
+		g := s.srv.gate.Load()
+		switch {
+		case g == s.lane:
+			return nil
+		case g&gateHeld == 0:
+			if err := s.moveAlone(sideOf(g)); err != nil {
+				return err
+			}
+		case s.isOpen() || s.msg.cmd == mysqlwire.ComQuit:
+			return nil // it began before the hold, and is waited for
+		default:
+			s.phase.Store(phaseHeld)
+			err := s.waitHeld(s.srv.route.hold.Load())
+			s.phase.Store(phaseBusy)
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// isOpen reports whether the next command belongs to something that has begun: a transaction,
+// the pieces of a long value, or what SET TRANSACTION said of the next transaction.
+func (s *session) isOpen() bool {
+	return s.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
+}
+
+// waitHeld waits until the gate is open again; meanwhile it makes the session's connection to
+// the other side when that is asked for, and notices who hangs up.
+func (s *session) waitHeld(h *hold) error {
+	poke := make(chan struct{}, 1)
+	s.poke.Store(&poke)
+	defer s.poke.Store(nil)
+	moving := h.moving
+	for {
+		if err := s.interruptedHeld(); err != nil {
+			s.dropNext()
+			return err
+		}
+		select {
+		case <-h.done:
+			if !h.switched {
+				s.dropNext()
+				return nil
+			}
+			return s.goOver(h.to)
+		case <-moving:
+			moving = nil
+			s.causes.And(^causeMove)
+			failure := s.connectNext(h)
+			if err := s.interruptedHeld(); err != nil {
+				s.dropNext()
+				return err // who has left keeps nobody from moving
+			}
+			h.tell(s, failure)
+		case <-poke:
+		}
+	}
+}
+
+// interruptedHeld ends a held session whose client or backend hung up, or that has to end.
+func (s *session) interruptedHeld() error {
+	switch causes := s.causes.Load(); {
+	case causes&causeClientGone != 0:
+		return fmt.Errorf("%w: while it was held", errClientLeft)
+	case causes&causeDrainLimit != 0:
+		return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was held"}, errDrained)
+	case causes&causeBackendGone != 0 && s.next == nil:
+		return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
+			"Tare lost backend %s while the session was held", s.to.Addr)}, errBackendGone)
+	}
+	return nil
+}
+
+// endHeld tells the client why its session ends: as the answer to the command that was held, or
+// between commands.
+func (s *session) endHeld(e *clientError, end error) error {
+	seq := uint8(0)
+	if s.msg.size > 0 {
+		seq = s.msg.seq + 1
+	}
+	_ = s.sendError(seq, e, true)
+	if s.msg.size > 0 && !s.msg.whole {
+		s.drainClient()
+	}
+	return fmt.Errorf("%w: %w", end, e)
+}
+
+// joinHold is called when a session that waits for its client was woken to move with the
+// others.
+func (s *session) joinHold() error {
+	s.causes.And(^causeMove)
+	phase := s.phase.Load()
+	err := s.gated()
+	s.phase.Store(phase)
+	if err != nil {
+		return err
+	}
+	return s.clearDeadlines(causeClientGone)
+}
+
+// waitLogin keeps a new client waiting for as long as there is a hold, and answers the side
+// that it goes to.
+func (s *session) waitLogin() (*target, error) {
+	for {
+		g := s.srv.gate.Load()
+		if g&gateHeld == 0 {
+			s.lane = g
+			return s.srv.targets[sideOf(g)], nil
+		}
+		poke := make(chan struct{}, 1)
+		s.poke.Store(&poke)
+		if s.causes.Load()&(causeDrain|causeDrainLimit) == 0 {
+			select {
+			case <-s.srv.route.hold.Load().done:
+			case <-poke:
+			}
+		}
+		s.poke.Store(nil)
+		if s.causes.Load()&(causeDrain|causeDrainLimit) != 0 {
+			return nil, errDrained
+		}
+	}
+}

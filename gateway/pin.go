@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// A pin is why a session cannot be taken to another server: something of it lives in the
+// server alone. It lasts until the session is reset.
+type pin struct {
+	Reason string
+	Digest sqldigest.Digest // of the statement that did it; zero when there is none
+	Since  time.Time
+}
+
+func (p *pin) Error() string {
+	if p.Digest == (sqldigest.Digest{}) {
+		return p.Reason
+	}
+	return fmt.Sprintf("%s (statement with digest %s)", p.Reason, p.Digest)
+}
+
+// trackFailed pins the session where a statement that failed may have left something before.
+func (s *session) trackFailed() {
+	if s.srv.opts.Standby == nil || s.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && s.resp.Results == 1 {
+		return
+	}
+	effects := s.plan.Effects()
+	if s.resp.Results == 1 {
+		effects &^= replayedEffects // of one statement, nothing was set
+	}
+	if effects.Any(statefulEffects) {
+		s.track(effects)
+	}
+}
+
+const lockedTables = "locked tables"
+
+// effectPins are the effects that pin a session, with what they leave in the server.
+var effectPins = []struct {
+	effect sqlplan.Effect
+	reason string
+}{
+	{sqlplan.EffectTempTable, "a temporary table"},
+	{sqlplan.EffectTableLocks, lockedTables},
+	{sqlplan.EffectNamedLock, "a lock by name (GET_LOCK)"},
+	{sqlplan.EffectXA, "an XA transaction"},
+	{sqlplan.EffectPrepare, "a statement prepared by PREPARE … FROM"},
+	{sqlplan.EffectHandler, "an open HANDLER"},
+	{sqlplan.EffectFunction, "a stored function was called, which may have left something"},
+	{sqlplan.EffectUnknown, "a procedure was called, or a statement that is not understood: it may have left something"},
+}
+
+// statefulEffects are those that leave something in the session: what has to be replayed on
+// another server, or pins.
+const statefulEffects = sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sqlplan.EffectNamedLock | sqlplan.EffectXA |
+	sqlplan.EffectPrepare | sqlplan.EffectHandler | sqlplan.EffectFunction | sqlplan.EffectUnknown | replayedEffects
+
+// replayedEffects are those of SET, whose text is kept.
+const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectAutocommit |
+	sqlplan.EffectTxMode | sqlplan.EffectUserVarWrite | sqlplan.EffectRole
+
+// fix pins the session, for the first reason that there is.
+func (s *session) fix(reason string) {
+	s.rec.PinnedReason = reason
+	if s.pin.Load() == nil {
+		s.pin.Store(&pin{Reason: reason, Digest: s.rec.Digest, Since: time.Now()})
+	}
+}
+
+// track keeps what the statement at hand did to its session, where there is a server that the
+// session may have to be taken to. It does not allocate for a SET that is kept already.
+func (s *session) track(effects sqlplan.Effect) {
+	if s.srv.opts.Standby == nil {
+		return
+	}
+	if s.plan.Type() == sqlplan.TypeUnlock {
+		if p := s.pin.Load(); p != nil && p.Reason == lockedTables {
+			s.pin.Store(nil)
+		}
+		return
+	}
+	if s.plan.Type() == sqlplan.TypeSet && s.resp.Results == 1 && s.resp.Errno == 0 && s.keepSet(effects) {
+		return
+	}
+	for _, p := range effectPins {
+		if effects.Has(p.effect) {
+			s.fix(p.reason)
+			return
+		}
+	}
+	if effects.Any(replayedEffects) {
+		s.fix("session or user variables that were set otherwise than by a SET that can be said again")
+	}
+}
+
+// keepSet keeps the text of a SET and reports whether that says all about it.
+func (s *session) keepSet(effects sqlplan.Effect) bool {
+	if s.msg.cmd != mysqlwire.ComQuery || !s.msg.whole {
+		return false
+	}
+	switch s.sets.judge(s.rec.Text, s.mode, effects) {
+	case setNothing:
+		return true
+	case setNext:
+		s.nextOnly = true
+		return true
+	case setKept:
+		if s.sets.keep(s.rec.Text) {
+			return true
+		}
+		s.fix(fmt.Sprintf("more than %d bytes of SET statements", maxSets))
+		return true
+	}
+	return false
+}
+
+// A PinnedSession is one that a switch would have to close.
+type PinnedSession struct {
+	Connection uint32    `json:"connection"`
+	User       string    `json:"user"`
+	Client     string    `json:"client"`
+	Reason     string    `json:"reason"`
+	Digest     string    `json:"digest,omitempty"` // of the statement that did it
+	Since      time.Time `json:"since,omitzero"`
+}
+
+// Pinned are the sessions that cannot be switched, as far as that is known beforehand.
+func (s *Server) Pinned() (pins []PinnedSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ses := range s.sessions {
+		p := ses.pin.Load()
+		if ses.phase.Load() == phasePipe {
+			p = &pin{Reason: "it reads the binary log"}
+		}
+		if p == nil {
+			continue
+		}
+		found := PinnedSession{Connection: ses.shown.connection.Load(), Client: ses.remote.String(), Reason: p.Reason, Since: p.Since}
+		if user := ses.shown.user.Load(); user != nil {
+			found.User = *user
+		}
+		if p.Digest != (sqldigest.Digest{}) {
+			found.Digest = p.Digest.String()
+		}
+		pins = append(pins, found)
+	}
+	return pins
+}
+
+// A PinnedError says that sessions would have to be closed for a switch.
+type PinnedError struct {
+	Sessions []PinnedSession
+}
+
+func (e *PinnedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d sessions cannot be taken along", len(e.Sessions))
+	for i, p := range e.Sessions {
+		if i == 3 {
+			b.WriteString("; …")
+			break
+		}
+		fmt.Fprintf(&b, "; connection %d of user %q: %s", p.Connection, p.User, p.Reason)
+	}
+	b.WriteString(`: wait until they end, or let the switch close them ("pinned": "close")`)
+	return b.String()
+}

@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// A session that went to another server has its statements there under other numbers. The
+// client's numbers in its commands are changed to the server's, and the server's number in the
+// answer to a PREPARE to a new one of the client's. Only statements that were moved, and
+// sessions that did, come here.
+
+// What pins a session by its prepared statements.
+var (
+	errLostStatement  = errors.New("a prepared statement is too large, or there are too many, to be kept")
+	errOpenCursor     = errors.New("a cursor is open")
+	errUnread         = errors.New("a prepared statement was executed in bulk, or with values too large to be read")
+	errOtherModes     = errors.New("a statement was prepared under another sql_mode or character set than is set now")
+	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare took this session to another server, which has to be told the types of a long statement's parameters again: prepare it anew"}
+	errUnknownPrepare = &clientError{errno: mysqlwire.ErrnoUnknownStatement, msg: "Unknown prepared statement"}
+)
+
+// pinned is why the statements keep the session where it is, nil when they do not.
+func (p *prepared) pinned(mode sqldigest.Mode) *pin {
+	if p.lost {
+		return &pin{Reason: errLostStatement.Error()}
+	}
+	for _, st := range p.byID {
+		var why error
+		switch {
+		case st.sql == nil:
+			why = errLostStatement
+		case st.cursor:
+			why = errOpenCursor
+		case st.unread:
+			why = errUnread
+		case st.mode != mode:
+			why = errOtherModes
+		default:
+			continue
+		}
+		return &pin{Reason: why.Error(), Digest: st.digest}
+	}
+	return nil
+}
+
+// ordered are the statements in the order in which they were prepared.
+func (p *prepared) ordered() []*preparedStatement {
+	return slices.SortedFunc(maps.Values(p.byID), func(a, b *preparedStatement) int { return cmp.Compare(a.id, b.id) })
+}
+
+// moveTo takes over the numbers of another server.
+func (p *prepared) moveTo(ids map[uint32]uint32) {
+	p.moved = true
+	for id, st := range p.byID {
+		st.remote, st.moved = ids[id], true
+		st.untyped = st.paramCount > 0 && st.params.Typed()
+		p.top = max(p.top, id)
+	}
+	p.top = max(p.top, p.last)
+}
+
+// number is a number for a statement that the client prepares after the move.
+func (p *prepared) number() uint32 {
+	for {
+		p.top++
+		if _, taken := p.byID[p.top]; !taken && p.top != 0 && p.top != mysqlwire.LastPreparedID {
+			return p.top
+		}
+	}
+}
+
+// translate changes the number in the command at hand, and tells the server the types of the
+// parameters where it has not heard them.
+func (s *session) translate(st *preparedStatement) *clientError {
+	binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+	if !st.untyped {
+		return nil
+	}
+	switch s.msg.cmd {
+	case mysqlwire.ComStmtExecute:
+	case mysqlwire.ComStmtBulkExecute:
+		const sendsTypes = 128
+		if len(s.msg.body) >= 7 && binary.LittleEndian.Uint16(s.msg.body[5:])&sendsTypes != 0 {
+			st.untyped = false
+			return nil
+		}
+		return errUnknownTypes
+	default:
+		return nil
+	}
+	at, sent := st.typesAt(s.msg.body, s.caps)
+	if sent {
+		st.untyped = false
+		return nil
+	}
+	types := st.params.AppendTypes(nil, s.caps)
+	if at == 0 || !s.msg.whole || len(types) == 0 || len(s.msg.body)+len(types) >= mysqlwire.MaxPayload {
+		return errUnknownTypes
+	}
+	s.tell(at, types)
+	st.untyped = false
+	return nil
+}
+
+// tell puts the types of the parameters into the EXECUTE at hand, whose flag for them is at
+// offset at.
+func (s *session) tell(at int, types []byte) {
+	s.msg.body[at] = 1
+	if want := len(s.client.Buffered()) + len(types); want > s.client.Size() {
+		s.borrowClient(want)
+	}
+	copy(s.client.Insert(mysqlwire.HeaderLen+at+1, len(types)), types)
+	s.msg.size += len(types)
+	b := s.client.Buffered()
+	s.msg.body = b[mysqlwire.HeaderLen:s.msg.size:s.msg.size]
+	n := len(s.msg.body)
+	b[0], b[1], b[2] = byte(n), byte(n>>8), byte(n>>16)
+}
+
+// typesAt is the offset in an EXECUTE of the flag that says whether the types follow, and what
+// it says; 0 when it is not there.
+func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at int, sent bool) {
+	const fixed = 10 // command, number, flags, iterations
+	at, n := fixed, int(st.paramCount)
+	if caps.Has(mysqlwire.CapQueryAttributes) && len(body) > fixed {
+		count, size := mysqlwire.LenencInt(body[fixed:])
+		if size == 0 || count > 2*0xFFFF {
+			return 0, false
+		}
+		if int(count) != int(st.paramCount) {
+			return 0, false // attributes among them, whose names are not kept
+		}
+		at += size
+	}
+	at += (n + 7) / 8
+	if at >= len(body) {
+		return 0, false
+	}
+	return at, body[at] != 0
+}
+
+// prepareElsewhere serves a PREPARE of a session that has moved.
+func (s *session) prepareElsewhere() error {
+	if e := s.refusal(); e != nil {
+		return s.refuseStatement(e)
+	}
+	err := s.forward(nil)
+	if err == nil {
+		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+		if err = s.renumber(); err == nil {
+			err = s.relay()
+		}
+	}
+	if err == nil {
+		s.afterStatement()
+	}
+	s.record(err)
+	return err
+}
+
+// renumber changes the number in the answer to a PREPARE, which comes next.
+func (s *session) renumber() error {
+	const idAt = mysqlwire.HeaderLen + 1
+	for {
+		b := s.backend.Buffered()
+		if len(b) > mysqlwire.HeaderLen && b[mysqlwire.HeaderLen] != mysqlwire.MarkOK {
+			return nil
+		}
+		if len(b) >= idAt+4 {
+			s.remoteID = binary.LittleEndian.Uint32(b[idAt:])
+			binary.LittleEndian.PutUint32(b[idAt:], s.statements.number())
+			return nil
+		}
+		if err := s.fillBackend(); err != nil {
+			return err
+		}
+	}
+}
+
+// unknownStatement answers a command on a statement that the client does not have. On the server
+// that the session has moved to its number may be another's.
+func (s *session) unknownStatement() error {
+	switch s.msg.cmd {
+	case mysqlwire.ComStmtClose, mysqlwire.ComStmtSendLongData:
+		if s.msg.whole {
+			return nil
+		}
+	}
+	if !s.msg.whole {
+		return s.violation(s.msg.seq+1, errUnknownPrepare.errno, errUnknownPrepare.msg)
+	}
+	return s.sendError(s.msg.seq+1, errUnknownPrepare, true)
+}

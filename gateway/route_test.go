@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// pair is a gateway before two servers, each with the schema shop and a table of notes.
+type pair struct {
+	*rig
+	servers [2]*testmysql.Server
+	saved   atomic.Pointer[string]
+}
+
+const pairTables = "CREATE TABLE shop.note (id BIGINT PRIMARY KEY, client INT, body VARCHAR(100))"
+
+func startPair(t *testing.T, change func(*Options)) *pair {
+	t.Helper()
+	p := &pair{}
+	for i := range p.servers {
+		p.servers[i] = testmysql.Start(t)
+		must(t, p.servers[i].Exec("CREATE DATABASE shop", pairTables))
+	}
+	p.rig = startGateway(t, p.servers[0].Addr, func(o *Options) {
+		o.Standby = &Backend{Addr: p.servers[1].Addr}
+		o.Password = func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser }
+		o.SaveRoute = func(addr string) error { p.saved.Store(&addr); return nil }
+		if change != nil {
+			change(o)
+		}
+	})
+	return p
+}
+
+// open is a database handle that reaches the schema shop through the gateway.
+func (p *pair) open(t *testing.T, change func(*mysql.Config)) *sql.DB {
+	t.Helper()
+	cfg := p.servers[0].Config(testmysql.AppUser)
+	cfg.Addr, cfg.DBName = p.addr, "shop"
+	if change != nil {
+		change(cfg)
+	}
+	connector, err := mysql.NewConnector(cfg)
+	must(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// session is one connection through the gateway.
+func (p *pair) session(t *testing.T) *mysqlconn.Client {
+	t.Helper()
+	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
+		Addr: p.addr, User: testmysql.AppUser, Password: testmysql.Password, Database: "shop", TLSMode: mysqlconn.TLSDisabled,
+	})
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (p *pair) mustHold(t *testing.T, d time.Duration) string {
+	t.Helper()
+	token, _, err := p.Hold(t.Context(), d)
+	must(t, err)
+	return token
+}
+
+func (p *pair) mustSwitch(t *testing.T, to Side) {
+	t.Helper()
+	_, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), to, false)
+	must(t, err)
+}
+
+// port is the port of the server that the session is on.
+func port(t *testing.T, c *mysqlconn.Client) string {
+	t.Helper()
+	return value(t, c, "SELECT @@port")
+}
+
+// value is the one value of a query.
+func value(t *testing.T, c *mysqlconn.Client, query string) (v string) {
+	t.Helper()
+	_, err := c.Query(t.Context(), query, func(row mysqlwire.TextRow) error { v = string(row[0]); return nil })
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// TestSwitchUnderLoad has clients of several kinds write while the sessions go to the standby and
+// back, again and again. No client sees an error, and each write that was acknowledged is on
+// exactly one side.
+func TestSwitchUnderLoad(t *testing.T) {
+	p := startPair(t, nil)
+	var stop atomic.Bool
+	var acknowledged atomic.Int64
+	var wg sync.WaitGroup
+	errs := make(chan error, 64)
+	for client := range 8 {
+		db := p.open(t, func(c *mysql.Config) { c.InterpolateParams = client%2 == 0 })
+		db.SetMaxOpenConns(1)
+		wg.Go(func() {
+			if err := writeNotes(db, client, &stop, &acknowledged); err != nil {
+				errs <- fmt.Errorf("client %d: %w", client, err)
+			}
+		})
+	}
+	to, switches := SideStandby, 0
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
+		before := acknowledged.Load()
+		for acknowledged.Load() < before+50 && len(errs) == 0 {
+			time.Sleep(time.Millisecond) // polls: there is load between the switches
+		}
+		token, waited, err := p.Hold(t.Context(), 5*time.Second)
+		must(t, err)
+		start := time.Now()
+		moved, err := p.Switch(t.Context(), token, to, false)
+		must(t, err)
+		t.Logf("to the %s: quiet after %v, %d sessions moved in %v", to, waited, moved, time.Since(start))
+		to, switches = 1-to, switches+1
+	}
+	stop.Store(true)
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	var total int64
+	for _, s := range p.servers {
+		n := count(t, s)
+		if n == 0 {
+			t.Errorf("%s has no rows after %d switches", s.Addr, switches)
+		}
+		total += n
+	}
+	if total != acknowledged.Load() {
+		t.Errorf("%d rows on both sides, %d were acknowledged", total, acknowledged.Load())
+	}
+}
+
+// writeNotes writes rows of its own until stop: by a statement that is prepared once, by statements with
+// arguments, and two in a transaction.
+func writeNotes(db *sql.DB, client int, stop *atomic.Bool, acknowledged *atomic.Int64) error {
+	ctx := context.Background()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	const insert = "INSERT INTO note (id, client, body) VALUES (?, ?, ?)"
+	prepared, err := conn.PrepareContext(ctx, insert)
+	if err != nil {
+		return err
+	}
+	defer prepared.Close()
+	id := int64(client) << 32
+	for n := 0; !stop.Load(); n++ {
+		id++
+		switch n % 3 {
+		case 0:
+			_, err = prepared.ExecContext(ctx, id, client, "prepared")
+		case 1:
+			_, err = conn.ExecContext(ctx, insert, id, client, "with arguments")
+		case 2:
+			var tx *sql.Tx
+			if tx, err = conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}); err != nil {
+				return fmt.Errorf("begin: %w", err)
+			}
+			_, err = tx.Exec(insert, id, client, "first of two")
+			id++
+			if err == nil {
+				_, err = tx.Exec(insert, id, client, "second of two")
+			}
+			if err = errors.Join(err, tx.Commit()); err == nil {
+				acknowledged.Add(1)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("write %d: %w", n, err)
+		}
+		acknowledged.Add(1)
+	}
+	return nil
+}
+
+func count(t *testing.T, s *testmysql.Server) (n int64) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN(testmysql.RootUser))
+	must(t, err)
+	defer db.Close()
+	must(t, db.QueryRow("SELECT COUNT(*) FROM shop.note").Scan(&n))
+	return n
+}

@@ -1,0 +1,350 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A next is a session's connection to the other side, ready to be used.
+type next struct {
+	to   *target
+	conn *mysqlconn.Client
+	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's
+}
+
+// connectNext makes the session's connection to the other side within a hold. A nil error says
+// that the session is ready to move, or to be closed if that was asked for.
+func (s *session) connectNext(h *hold) error {
+	if s.pin.Load() != nil && h.closePinned {
+		return nil
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	case <-h.done:
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(s.srv.ctx, h.limit)
+	defer cancel()
+	err := s.connect(ctx, s.srv.targets[h.to])
+	var pinned *pin
+	if h.closePinned && errors.As(err, &pinned) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the session of user %q, connection %d: %w", s.user, s.connID, err)
+	}
+	return nil
+}
+
+// connect makes s.next: a connection to the other side in the state of the one that the session
+// has, proved by asking both servers.
+func (s *session) connect(ctx context.Context, to *target) error {
+	if p := s.pin.Load(); p != nil {
+		return p
+	}
+	if p := s.statements.pinned(s.mode); p != nil {
+		return p
+	}
+	limit, _ := ctx.Deadline()
+	if err := s.setDeadlines(limit, causeMove|causeDrain|causeIdle); err != nil {
+		return err
+	}
+	defer s.clearDeadlines(causeMove | causeDrain | causeIdle)
+	here, err := s.askState(s.srv.maria.Load())
+	if err != nil {
+		return err
+	}
+	n := &next{to: to}
+	if n.conn, err = s.logInNext(ctx, to); err != nil {
+		return err
+	}
+	maria := strings.Contains(n.conn.ServerVersion, "MariaDB")
+	err = s.replay(ctx, n, here)
+	var there sessionState
+	if err == nil {
+		there, err = stateOf(ctx, n.conn, maria)
+	}
+	if err == nil {
+		err = here.compare(there)
+	}
+	if err == nil {
+		err = n.conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		n.conn.Conn.Close()
+		var pinned *pin
+		if errors.As(err, &pinned) {
+			return err
+		}
+		return fmt.Errorf("standby %s: %w", to.Addr, err)
+	}
+	s.next = n
+	return nil
+}
+
+// logInNext connects to the other side as the session's user.
+func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client, error) {
+	password, ok := s.srv.opts.Password(string(s.user))
+	if !ok {
+		return nil, fmt.Errorf("user %q is not in the file of accounts (--standby-accounts)", s.user)
+	}
+	d := net.Dialer{Timeout: s.srv.opts.ConnectTimeout}
+	nc, err := d.DialContext(ctx, "tcp", to.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", to.Addr, dialReason(err))
+	}
+	login := mysqlconn.Login{
+		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket,
+	}
+	if to.TLS.required() || to.TLS == TLSMirror && s.client.IsTLS() {
+		login.TLS = to.tls
+	}
+	conn := mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
+	c, err := mysqlconn.LogIn(ctx, conn, login)
+	if err != nil {
+		nc.Close()
+		if missing, ok := errors.AsType[*mysqlconn.MissingCapabilitiesError](err); ok {
+			return nil, &pin{Reason: "standby " + to.Addr + ": " + missing.Error()}
+		}
+		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+			return nil, fmt.Errorf("connect to %s: TLS: %w", to.Addr, err)
+		}
+		return nil, fmt.Errorf("connect to %s: %w", to.Addr, err)
+	}
+	return c, nil
+}
+
+// replay brings the new connection to where the session is.
+func (s *session) replay(ctx context.Context, n *next, here sessionState) error {
+	c := n.conn
+	if s.wasReset {
+		if err := c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err != nil {
+			return err
+		}
+	}
+	if here.schema != "" {
+		if err := useSchema(ctx, c, here.schema); err != nil {
+			return err
+		}
+	}
+	for sql := range s.sets.all() {
+		if _, err := c.Exec(ctx, string(sql)); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	if s.multi != 0 {
+		option := mysqlwire.SetOption{Option: mysqlwire.Option(s.multi - 1)}
+		if err := c.Send(ctx, option.AppendTo(nil)); err != nil {
+			return err
+		}
+	}
+	if err := s.prepareNext(ctx, n, here.schema); err != nil {
+		return err
+	}
+	if here.insertID != "" && here.insertID != "0" {
+		if _, err := c.Exec(ctx, "SET last_insert_id = "+here.insertID); err != nil {
+			return fmt.Errorf("set LAST_INSERT_ID(): %w", err)
+		}
+	}
+	return nil
+}
+
+func useSchema(ctx context.Context, c *mysqlconn.Client, name string) error {
+	if err := c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, name...)); err != nil {
+		return fmt.Errorf("use schema %s: %w", name, err)
+	}
+	return nil
+}
+
+// prepareNext prepares the session's statements on the new connection, each in the schema that
+// it was prepared in.
+func (s *session) prepareNext(ctx context.Context, n *next, schema string) error {
+	at := schema
+	n.ids = make(map[uint32]uint32, len(s.statements.byID))
+	for _, st := range s.statements.ordered() {
+		if st.schema != at && st.schema != "" {
+			if err := useSchema(ctx, n.conn, st.schema); err != nil {
+				return err
+			}
+			at = st.schema
+		}
+		ok, err := n.conn.Prepare(ctx, st.sql)
+		if err != nil {
+			return fmt.Errorf("statement with digest %s: %w", st.digest, err)
+		}
+		if ok.Params != st.paramCount || ok.Columns != st.columns {
+			return fmt.Errorf("statement with digest %s has %d parameters and %d columns there, %d and %d here: are the tables the same?",
+				st.digest, ok.Params, ok.Columns, st.paramCount, st.columns)
+		}
+		n.ids[st.id] = ok.StatementID
+	}
+	if at != schema {
+		return useSchema(ctx, n.conn, schema)
+	}
+	return nil
+}
+
+// dropNext gives the new connection up.
+func (s *session) dropNext() {
+	if s.next != nil {
+		s.next.conn.Close()
+		s.next = nil
+	}
+}
+
+// goOver ends the session's old connection and goes on with the new one. A session that has
+// none, as it was pinned or came too late for the others, is moved or closed by gated.
+func (s *session) goOver(side Side) error {
+	n := s.next
+	if n == nil {
+		return nil
+	}
+	s.next = nil
+	s.srv.watcher.remove(s.backendWatch)
+	s.backendWatch = watch{}
+	_ = s.backend.SetWriteDeadline(time.Now().Add(lastWrite))
+	s.backend.Seq = 0
+	_ = s.backend.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
+	s.backend.Close()
+
+	s.backend = n.conn.Conn
+	s.peer.Store(s.backend)
+	s.causes.And(^causeBackendGone)
+	s.to, s.lane = n.to, laneOf(side)
+	s.connID = n.conn.ConnectionID
+	s.moved = true
+	s.show()
+	if maria := strings.Contains(n.conn.ServerVersion, "MariaDB"); maria != s.srv.maria.Load() {
+		s.srv.maria.Store(maria)
+	}
+	s.statements.moveTo(n.ids)
+	s.srv.route.moved.Add(1)
+	var err error
+	if s.backendWatch, err = s.srv.watcher.add(s, backendSide, s.backend.Socket()); err != nil {
+		return fmt.Errorf("%w: %w", errBackendGone, err)
+	}
+	return nil
+}
+
+// moveAlone moves a session that the others did not wait for: one that was logging in. One that
+// cannot be moved is closed.
+func (s *session) moveAlone(side Side) error {
+	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.HandshakeTimeout)
+	defer cancel()
+	err := s.connect(ctx, s.srv.targets[side])
+	if err == nil {
+		return s.goOver(side)
+	}
+	s.srv.route.closed.Add(1)
+	return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
+		"Tare goes to %s now, and this session cannot: %v", s.srv.targets[side].Addr, err)}, errNotMoved)
+}
+
+// sessionState is what two connections must have in common to be taken for each other.
+type sessionState struct {
+	values   []string // of stateNames
+	schema   string
+	insertID string
+	inTrans  bool
+}
+
+// stateNames are the session variables that change what statements do.
+var stateNames = [...]string{
+	"character_set_client", "character_set_connection", "character_set_results", "collation_connection",
+	"sql_mode", "autocommit", "foreign_key_checks", "unique_checks", "sql_auto_is_null", "sql_safe_updates",
+	"sql_select_limit", "group_concat_max_len", "auto_increment_increment", "auto_increment_offset",
+	"div_precision_increment", "lc_time_names", "default_week_format", "sql_log_bin", "time_zone", "transaction_isolation",
+}
+
+// stateQuery asks for them in one row of three columns.
+func stateQuery(maria bool) string {
+	var b strings.Builder
+	b.WriteString("SELECT CONCAT_WS('\\n'")
+	for _, name := range stateNames {
+		switch {
+		case name == "time_zone":
+			b.WriteString(", IF(@@session.time_zone='SYSTEM', @@system_time_zone, @@session.time_zone)")
+		case name == "transaction_isolation" && maria:
+			b.WriteString(", @@session.tx_isolation")
+		default:
+			b.WriteString(", IFNULL(@@session." + name + ", '')")
+		}
+	}
+	b.WriteString(") AS s, DATABASE() AS d, @@session.last_insert_id AS i")
+	return b.String()
+}
+
+func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
+	return sessionState{
+		values: strings.Split(string(row[0]), "\n"), schema: string(row[1]), insertID: string(row[2]),
+		inTrans: status.Has(mysqlwire.StatusInTrans),
+	}
+}
+
+// askState asks the session's own backend.
+func (s *session) askState(maria bool) (sessionState, error) {
+	err := s.ask3(stateQuery(maria))
+	var row mysqlwire.TextRow
+	var status mysqlwire.Status
+	if err == nil {
+		row, status, err = s.answer3(s.backend.Fill)
+	}
+	if err != nil {
+		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", s.to.Addr, err)
+	}
+	if row == nil {
+		return sessionState{}, errors.New("the backend gave no row about the session's state")
+	}
+	st := newState(row, status)
+	if st.inTrans {
+		return st, &pin{Reason: "a transaction is open that its statements did not show"}
+	}
+	return st, nil
+}
+
+// stateOf asks on a new connection.
+func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionState, err error) {
+	_, err = c.Query(ctx, stateQuery(maria), func(row mysqlwire.TextRow) error {
+		st = newState(row, c.Status)
+		return nil
+	})
+	return st, err
+}
+
+// compare says what is different on the other side.
+func (s sessionState) compare(there sessionState) error {
+	if len(s.values) != len(stateNames) || len(there.values) != len(stateNames) {
+		return errors.New("the answers about the session's state are not alike")
+	}
+	for i, name := range stateNames {
+		here, there := s.values[i], there.values[i]
+		if name == "sql_mode" && sameSet(here, there) {
+			continue
+		}
+		if here != there {
+			return fmt.Errorf("%s is %q here and %q there: give both servers the same default", name, here, there)
+		}
+	}
+	if s.schema != there.schema {
+		return fmt.Errorf("the default schema is %q here and %q there", s.schema, there.schema)
+	}
+	return nil
+}
+
+// sameSet compares lists with commas.
+func sameSet(a, b string) bool {
+	x, y := strings.Split(a, ","), strings.Split(b, ",")
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}

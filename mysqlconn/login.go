@@ -1,0 +1,161 @@
+package mysqlconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Login is one whose capabilities were agreed on with somebody else, as when a session is
+// taken from one server to another behind its client's back.
+type Login struct {
+	User, Password string
+	Capabilities   mysqlwire.Capability // all of them, but TLS and the database
+	Charset        uint8
+	MaxPacket      uint32 // bytes; what the client announced
+
+	// TLS puts the connection on TLS; nil leaves it plain.
+	TLS *tls.Config
+
+	Attributes map[string]string // connection attributes, added to Tare's own
+}
+
+// A MissingCapabilitiesError says that a server does not offer what the connection needs.
+type MissingCapabilitiesError struct {
+	Missing mysqlwire.Capability
+}
+
+func (e *MissingCapabilitiesError) Error() string {
+	return fmt.Sprintf("the server does not offer the capabilities %#x that the connection uses", uint64(e.Missing))
+}
+
+// LogIn logs in over conn, which is connected and from which nothing was read. When ctx ends
+// first, LogIn gives up; afterwards it has no effect on the connection. The caller closes
+// conn when there is an error.
+func LogIn(ctx context.Context, conn *Conn, l Login) (*Client, error) {
+	c := &Client{Conn: conn, maxPacket: DefaultMaxPacket}
+	err := c.during(ctx, func() error { return c.loginAs(ctx, &l) })
+	if err == nil && c.broken {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log in as %q: %w", l.User, err)
+	}
+	return c, nil
+}
+
+func (c *Client) loginAs(ctx context.Context, l *Login) error {
+	c.Seq = 0
+	payload, err := c.ReadMessage(maxLoginPacket)
+	if err != nil {
+		return fmt.Errorf("read the greeting: %w", err)
+	}
+	var h mysqlwire.Handshake
+	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
+		return decodeServerError(payload)
+	} else if err != nil {
+		return err
+	}
+	c.ServerVersion, c.ConnectionID = string(h.ServerVersion), h.ConnectionID
+	wanted := l.Capabilities &^ (mysqlwire.CapSSL | mysqlwire.CapConnectWithDB)
+	if l.TLS != nil {
+		wanted |= mysqlwire.CapSSL
+	}
+	if missing := wanted &^ (h.Capabilities | mysqlwire.CapLongPassword); missing != 0 {
+		return &MissingCapabilitiesError{missing}
+	}
+	r := mysqlwire.HandshakeResponse{
+		Capabilities: wanted, MaxPacket: l.MaxPacket, Charset: l.Charset, User: []byte(l.User),
+		Attrs: (&Config{Attributes: l.Attributes}).attributes(),
+	}
+	plugin, challenge := string(h.AuthPlugin), h.AuthData
+	if plugin == "" || !knowsPlugin(plugin) || !wanted.Has(mysqlwire.CapPluginAuth) {
+		plugin = PluginNative
+	}
+	x := &exchange{password: l.Password, secure: l.TLS != nil}
+	challenge = append([]byte(nil), challenge...) // the handshake of TLS reads over it
+	if l.TLS != nil {
+		request := mysqlwire.SSLRequest{Capabilities: wanted, MaxPacket: r.MaxPacket, Charset: r.Charset}
+		if err := c.StartTLS(ctx, request, l.TLS); err != nil {
+			return err
+		}
+	}
+	c.Capabilities = wanted
+	if r.AuthResponse, err = x.begin(plugin, challenge); err != nil {
+		return err
+	}
+	if len(r.AuthResponse) > 255 && !wanted.Has(mysqlwire.CapPluginAuthLenenc) {
+		return errors.New("the password is longer than the connection takes")
+	}
+	r.AuthPlugin = []byte(plugin)
+	if err := c.WriteMessage(r.AppendTo(nil)); err != nil {
+		return fmt.Errorf("send the login: %w", err)
+	}
+	return c.authenticate(x)
+}
+
+// Send sends a command that is answered by OK or ERR alone, such as COM_INIT_DB or
+// COM_RESET_CONNECTION, or by an EOF, as COM_SET_OPTION is.
+func (c *Client) Send(ctx context.Context, payload []byte) error {
+	err := c.exchange(ctx, payload, func(answer []byte) error {
+		if mysqlwire.IsEOF(answer) {
+			return nil
+		}
+		return c.noteOK(answer)
+	})
+	if err != nil {
+		return fmt.Errorf("send %s: %w", mysqlwire.Command(payload[0]), err)
+	}
+	return nil
+}
+
+// Prepare prepares a statement and reads past the definitions in the answer.
+func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareOK, err error) {
+	err = c.exchange(ctx, mysqlwire.StmtPrepare{SQL: sql}.AppendTo(nil), func(answer []byte) error {
+		if err := ok.Decode(answer, c.Capabilities); err != nil {
+			return err
+		}
+		for _, n := range []uint16{ok.Params, ok.Columns} {
+			if n == 0 {
+				continue
+			}
+			if err := c.skipDefinitions(int(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return ok, fmt.Errorf("prepare: %w", err)
+	}
+	return ok, nil
+}
+
+// exchange sends a command and hands the first packet of the answer, unless it is an error,
+// to then.
+func (c *Client) exchange(ctx context.Context, payload []byte, then func(answer []byte) error) error {
+	if c.broken {
+		return ErrBroken
+	}
+	err := c.during(ctx, func() error {
+		c.Seq = 0
+		if err := c.WriteMessage(payload); err != nil {
+			return err
+		}
+		answer, err := c.read()
+		if err != nil {
+			return err
+		}
+		if answer[0] == mysqlwire.MarkErr {
+			return decodeServerError(answer)
+		}
+		return then(answer)
+	})
+	if _, refused := errors.AsType[*ServerError](err); err != nil && !refused {
+		c.broken = true
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"strconv"
+	"time"
+
+	"github.com/taredb/tare/history"
+)
+
+const (
+	queryRows   = 50 // on a page of the table
+	sparkPoints = 60
+	chartPoints = 120
+	maxPage     = history.MaxTopOffset / queryRows
+)
+
+// A queryTable is the data of the page of queries.
+type queryTable struct {
+	Filter, FilterAction string
+	Keep                 []pair // what the filter's form keeps
+	Columns              []queryColumn
+	Rows                 []queryRow
+	Sparks               bool
+	Matching, First      int
+	Total                history.Totals
+	Previous, Next       string
+	Notes                []string
+	Allowed              string // what may be filtered by
+	PromQL               template.HTML
+}
+
+// A queryColumn is the head of a column, with the link that sorts by it.
+type queryColumn struct {
+	Name, Title, Link string
+	Sort              string // for aria-sort; "" when another column is sorted by
+}
+
+// A queryRow is one statement.
+type queryRow struct {
+	ID, Name, Key, Link string
+	New                 bool
+	Share, Load         float64
+	Spark               template.HTML
+	Change              change
+	Calls, Errors       uint64
+	PerSecond           float64
+	Mean, P99           time.Duration
+	Sent, Changed       uint64
+	First               time.Time
+}
+
+var queryColumns = []struct {
+	by          history.Measure
+	name, title string
+}{
+	{history.BySeconds, "Load", "Seconds of calls in each second, and their share of all"},
+	{history.ByCalls, "Calls", "Calls in each second"},
+	{history.ByMean, "Mean", "Time of a call on average"},
+	{history.ByP99, "p99", "Time that 99 of 100 calls took at most"},
+	{history.ByErrors, "Errors", "Calls that failed"},
+	{history.ByRowsSent, "Rows sent", "Rows sent to clients"},
+	{history.ByRowsAffected, "Rows changed", "Rows that calls changed"},
+	{history.ByFirstSeen, "First seen", "When the first call had ended (UTC)"},
+}
+
+func (s *Server) queriesPage() page {
+	return page{path: "/queries", title: "Queries", template: "queries", key: "q", answer: s.queries}
+}
+
+func (s *Server) queries(ctx context.Context, v *view) (any, error) {
+	q := history.TopQuery{
+		From: v.span.From, To: v.span.To, Filter: v.query.Get("filter"), Limit: queryRows, Points: sparkPoints, Compare: true,
+	}
+	var err error
+	if text := v.query.Get("sort"); text != "" {
+		if q.By, err = history.ParseMeasure(text); err != nil {
+			return nil, badRequest(err, "Click the head of a column.")
+		}
+	}
+	q.Ascending = v.query.Get("order") == "asc"
+	page := 1
+	if text := v.query.Get("page"); text != "" {
+		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > maxPage {
+			return nil, badRequest(fmt.Errorf("page is %.20q: want a number from 1 to %d", text, maxPage))
+		}
+	}
+	q.Offset = (page - 1) * queryRows
+	if err := q.Validate(); err != nil {
+		return nil, badRequest(err, "Filter by words of the text, or by digest=, schema=, user=, backend=; a - before one excludes.")
+	}
+	top, err := s.statements(v).Top(ctx, q)
+	if err != nil {
+		return nil, statementProblem(err)
+	}
+	t := &queryTable{
+		Filter: q.Filter, FilterAction: v.r.URL.Path, Rows: queryRowsOf(v, top), Matching: top.Matching, First: q.Offset + 1,
+		Total: top.Total, Notes: sourceNotes(v, top.Source, top.From, top.To, top.Notes),
+		Sparks: top.Source != history.SourceCounters, Allowed: "words, schema=…, user=…, -not this",
+	}
+	if !v.texts {
+		t.Allowed = "digest=…, schema=…, user=…"
+	}
+	if t.Sparks {
+		t.PromQL = promqlBox(s.promTop(q.By, queryRows, v.span.window(1)))
+	}
+	for _, name := range sortedNames(v.query) {
+		if name != "filter" && name != "page" {
+			t.Keep = append(t.Keep, pair{name, v.query.Get(name)})
+		}
+	}
+	for _, c := range queryColumns {
+		col := queryColumn{Name: c.name, Title: c.title}
+		order := ""
+		if c.by == q.By {
+			col.Sort = "descending"
+			if q.Ascending {
+				col.Sort = "ascending"
+			} else {
+				order = "asc"
+			}
+		}
+		col.Link = v.with("sort", c.by.String(), "order", order, "page", "")
+		t.Columns = append(t.Columns, col)
+	}
+	if page > 1 {
+		t.Previous = v.with("page", strconv.Itoa(page-1))
+	}
+	if q.Offset+len(top.Rows) < top.Matching {
+		t.Next = v.with("page", strconv.Itoa(page+1))
+	}
+	return t, nil
+}
+
+// queryRowsOf makes the rows of an answer.
+func queryRowsOf(v *view, top *history.Top) []queryRow {
+	length := top.To.Sub(top.From).Seconds()
+	news := someNew(top)
+	rows := make([]queryRow, 0, len(top.Rows))
+	for i := range top.Rows {
+		r := &top.Rows[i]
+		id := hex.EncodeToString(r.Digest[:])
+		row := queryRow{
+			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(&r.Key),
+			Link: v.link("/query/" + id), New: r.New && news,
+			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, First: r.First,
+			Change: changeOf(r.Seconds, r.Before.Seconds), Spark: spark("load", r.Points, unitLoad),
+		}
+		if length > 0 {
+			row.Load, row.PerSecond = r.Seconds/length, float64(r.Calls)/length
+		}
+		if top.Total.Seconds > 0 {
+			row.Share = r.Seconds / top.Total.Seconds
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// someNew reports whether new means anything: when all statements are, it is the history that began.
+func someNew(top *history.Top) bool {
+	for i := range top.Rows {
+		if !top.Rows[i].New {
+			return top.Source != history.SourceCounters
+		}
+	}
+	return false
+}

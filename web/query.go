@@ -1,0 +1,193 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"html/template"
+	"time"
+
+	"github.com/taredb/tare/history"
+)
+
+// A queryView is the data of the page of one statement.
+type queryView struct {
+	ID      string
+	Name    string
+	Text    template.HTML
+	Plain   string // what is copied
+	TextCut bool
+	Notes   []string
+
+	Totals  history.Totals
+	Mean    time.Duration
+	Load    float64
+	Rate    float64
+	Classes []classCount
+	First   time.Time
+	Last    time.Time
+
+	Charts []template.HTML
+	Heat   template.HTML
+	Parts  []barChart
+	Slow   []history.SlowCall
+	Texts  bool // whether some of Slow has a text
+	Info   template.HTML
+}
+
+type classCount struct {
+	Name  string
+	Count uint64
+}
+
+func (q *queryView) pageTitle() string { return q.Name }
+
+func (s *Server) queryPage() page {
+	return page{path: "/query/{digest}", title: "Query", template: "query", hidden: true, answer: s.query}
+}
+
+func (s *Server) query(ctx context.Context, v *view) (any, error) {
+	q := history.StatementQuery{Digest: v.r.PathValue("digest"), From: v.span.From, To: v.span.To, Points: chartPoints}
+	if err := q.Validate(); err != nil {
+		return nil, badRequest(err, "Open a statement from the table of queries.")
+	}
+	st, err := s.statements(v).Statement(ctx, q)
+	if err != nil {
+		return nil, statementProblem(err)
+	}
+	d := &queryView{
+		ID: hex.EncodeToString(st.Digest[:]), TextCut: st.TextCut, Totals: st.Totals, Mean: st.Mean(),
+		First: st.First, Last: st.Last, Slow: st.Slow,
+		Notes: sourceNotes(v, st.Source, st.From, st.To, st.Notes),
+	}
+	d.Name = statementName(st.Text, st.TextCut, st.Digest)
+	if st.Text != "" {
+		d.Plain, d.Text = st.Text, highlight(st.Text)
+	}
+	if length := st.To.Sub(st.From).Seconds(); length > 0 {
+		d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
+	}
+	for c, n := range st.Classes {
+		if n > 0 {
+			d.Classes = append(d.Classes, classCount{history.ErrorClass(c).String(), n})
+		}
+	}
+	for _, slow := range st.Slow {
+		d.Texts = d.Texts || slow.Text != ""
+	}
+	d.Parts = partsOf(v, st)
+	if st.Source != history.SourceCounters {
+		s.drawStatement(d, v, st)
+	}
+	return d, nil
+}
+
+// drawStatement makes the charts of what happened over time.
+func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
+	sel, window := s.ofDigest(d.ID), v.span.window(chartPoints)
+	points := &st.Series
+	step := points.Step.Seconds()
+	perSecond := func(values []float64) []float64 {
+		out := make([]float64, len(values))
+		for i, v := range values {
+			out[i] = v / step
+		}
+		return out
+	}
+	bounds := make([]float64, len(st.Heat.Bounds))
+	for i, b := range st.Heat.Bounds {
+		bounds[i] = b.Seconds()
+	}
+	end := st.To
+	if n := len(points.Times); n > 0 {
+		end = points.Times[n-1].Add(points.Step)
+	}
+	d.Heat = heatMap{
+		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
+		Unit: unitSeconds, PromQL: "sum(increase(tare_query_duration_seconds" + sel + "[" + window + "]))",
+	}.HTML()
+	chart := func(c lineChart) {
+		c.Times = points.Times
+		d.Charts = append(d.Charts, c.HTML())
+	}
+	chart(lineChart{
+		ID: "calls", Title: "Calls", Unit: unitRate, Area: true, Series: []series{{"calls", perSecond(points.Calls)}},
+		PromQL: promRate("tare_queries_total", sel, window),
+	})
+	chart(lineChart{
+		ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true,
+		Series: []series{{"p50", points.P50}, {"p99", points.P99}},
+		PromQL: promQuantile(0.99, sel, window),
+	})
+	chart(lineChart{
+		ID: "load", Title: "Load", Unit: unitLoad, Area: true, Series: []series{{"load", perSecond(points.Sum)}},
+		PromQL: promLoad(sel, window),
+	})
+	if st.RowsSent > 0 {
+		chart(lineChart{
+			ID: "sent", Title: "Rows sent", Unit: unitRate, Area: true, Series: []series{{"sent", perSecond(points.RowsSent)}},
+			PromQL: promRate("tare_query_rows_sent_total", sel, window),
+		})
+	}
+	if st.RowsAffected > 0 {
+		chart(lineChart{
+			ID: "changed", Title: "Rows changed", Unit: unitRate, Area: true, Series: []series{{"changed", perSecond(points.RowsAffected)}},
+			PromQL: promRate("tare_query_rows_affected_total", sel, window),
+		})
+	}
+	if st.Errors > 0 {
+		chart(lineChart{
+			ID: "errors", Title: "Errors", Unit: unitRate, Series: []series{{"errors", perSecond(points.Errors)}},
+			PromQL: promRate("tare_query_errors_total", sel, window),
+		})
+	}
+	if d.Plain != "" {
+		d.Info = promqlBox("tare_digest_info" + sel)
+	}
+}
+
+// partsOf says who called the statement, where.
+func partsOf(v *view, st *history.Statement) []barChart {
+	if len(st.Parts) == 0 {
+		return nil
+	}
+	var charts []barChart
+	for _, by := range []struct {
+		of, title string
+		name      func(*history.Key) string
+	}{
+		{"schema", "By schema", func(k *history.Key) string { return k.Schema }},
+		{"user", "By user", func(k *history.Key) string { return k.User }},
+		{"backend", "By backend", func(k *history.Key) string { return k.Backend }},
+	} {
+		c := barChart{Title: by.title, Of: by.of, Unit: unitSeconds, Whole: st.Seconds}
+		place := map[string]int{}
+		var calls []uint64
+		for i := range st.Parts {
+			p := &st.Parts[i]
+			name := by.name(&p.Key)
+			at, known := place[name]
+			if !known {
+				at = len(c.Bars)
+				place[name] = at
+				b := bar{Name: name}
+				if name == "" {
+					b.Name = "(none)"
+				} else {
+					b.Link = v.link("/queries", "filter", by.of+"="+name)
+				}
+				c.Bars, calls = append(c.Bars, b), append(calls, 0)
+			}
+			c.Bars[at].Value += p.Seconds
+			calls[at] += p.Calls
+		}
+		for i := range c.Bars {
+			c.Bars[i].Note = count(calls[i]) + " calls"
+		}
+		c.Bars = c.Bars[:min(len(c.Bars), maxBars)]
+		charts = append(charts, c)
+	}
+	return charts
+}
+
+// maxBars is how many users or schemas are told apart; the one with the most time stands first.
+const maxBars = 12

@@ -1,0 +1,166 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/history"
+)
+
+// Statements answers what statements did in some time. A history's Archive does, and a Table, which
+// knows no time but since its start.
+type Statements interface {
+	Top(context.Context, history.TopQuery) (*history.Top, error)
+	Statement(context.Context, history.StatementQuery) (*history.Statement, error)
+}
+
+var (
+	_ Statements = (*history.Table)(nil)
+	_ Statements = textless{}
+)
+
+// Latest is what the last seconds were like.
+type Latest struct {
+	Seconds            float64 // that the figures cover
+	Statements, Errors uint64
+	PerSecond          float64
+	P50, P99, P999     time.Duration
+	Sessions           int // clients that are connected
+}
+
+// statements are what the view's account may see of them.
+func (s *Server) statements(v *view) Statements {
+	if v.texts {
+		return s.opts.Statements
+	}
+	return textless{s.opts.Statements}
+}
+
+// textless shows no texts, and answers no question whose answer would tell of them.
+type textless struct{ all Statements }
+
+// Top implements Statements.
+func (t textless) Top(ctx context.Context, q history.TopQuery) (*history.Top, error) {
+	for word := range strings.FieldsSeq(q.Filter) {
+		name, _, pair := strings.Cut(strings.TrimPrefix(word, "-"), "=")
+		switch name {
+		case "digest", "schema", "user", "backend":
+			if pair {
+				continue
+			}
+		}
+		return nil, &problem{
+			Status: http.StatusForbidden,
+			What:   "This account sees no statement texts, so it cannot look for words in them.",
+			Try:    []string{"Filter by digest=…, schema=…, user=… or backend=…."},
+		}
+	}
+	top, err := t.all.Top(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for i := range top.Rows {
+		top.Rows[i].Text, top.Rows[i].TextCut = "", false
+	}
+	return top, nil
+}
+
+// Statement implements Statements.
+func (t textless) Statement(ctx context.Context, q history.StatementQuery) (*history.Statement, error) {
+	st, err := t.all.Statement(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	st.Text, st.TextCut = "", false
+	for i := range st.Slow {
+		st.Slow[i].Text = ""
+	}
+	return st, nil
+}
+
+// sourceNotes say where figures come from, where that is not plain.
+func sourceNotes(v *view, source string, from, to time.Time, notes []string) []string {
+	var all []string
+	switch source {
+	case history.SourceCounters:
+		all = append(all, "No history is kept: these are the figures since "+moment(from)+
+			" UTC, whatever the time range says. Start tare serve with --bucket to keep one.")
+	case history.SourceRollups:
+		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
+			all = append(all, "These are whole hours: "+moment(from)+" – "+moment(to)+" UTC.")
+		}
+	}
+	for _, n := range notes {
+		all = append(all, sentence(n))
+	}
+	return all
+}
+
+// A change is how a figure compares with the time before.
+type change struct {
+	Text string // "+12 %"; "" when there is nothing to compare with
+	Up   bool
+}
+
+// changeOf compares two figures of times of the same length.
+func changeOf(now, before float64) change {
+	if !(before > 0) || !isNumber(now) {
+		return change{}
+	}
+	f := now/before - 1
+	switch {
+	case f >= 9.5:
+		return change{Text: "× " + short(now/before), Up: true}
+	case f >= 0.005:
+		return change{Text: "+" + percent(f), Up: true}
+	case f <= -0.005:
+		return change{Text: "−" + percent(-f)}
+	}
+	return change{Text: "±0 %"}
+}
+
+// keyName is what a key has besides its digest.
+func keyName(k *history.Key) string {
+	var parts []string
+	for _, p := range []string{k.Schema, k.User, k.Backend} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// statementName is a statement in one line: its text, or its digest where that is not known or
+// not to be seen.
+func statementName(text string, cut bool, digest [16]byte) string {
+	if text == "" {
+		return "digest " + hex.EncodeToString(digest[:])
+	}
+	if len(text) > maxLine {
+		text, cut = text[:maxLine], true
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if cut {
+		text += " …"
+	}
+	return text
+}
+
+// maxLine is how much of a text stands in a row of a table.
+const maxLine = 300
+
+// statementProblem says what to try when statements cannot be told.
+func statementProblem(err error) error {
+	var p *problem
+	if errors.As(err, &p) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, history.ErrNoStatement) {
+		return notFound("No call of this digest is known in this time.", "Ask about a longer time.", "Look for it among the queries.")
+	}
+	return err
+}
