@@ -38,8 +38,10 @@ type follower struct {
 	boundary bool // the last batch ended where a transaction ends
 	commit   time.Time
 	changes  int64
-	lag      Lag // at the last look
-	caughtUp bool
+	lag      Lag           // at the last look
+	single   bool          // from the next batch on there is one writer
+	parts    bool          // several writers are at a batch
+	caughtUp bool          // and there is one writer
 	finish   bool          // it is to end as soon as nothing is behind
 	ended    error         // why it has ended
 	moved    chan struct{} // closed and made anew when one of the above changes
@@ -217,7 +219,7 @@ func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-
 func (f *follower) spread() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.caughtUp {
+	if f.single {
 		return 1
 	}
 	return len(f.writers)
@@ -254,11 +256,9 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 // alone, it notes the position after it.
 func (f *follower) apply(ctx context.Context, s *slot) error {
 	b := &s.batch
-	var busy []int
-	for w := range s.applier.writers {
-		if !s.applier.empty(w) {
-			busy = append(busy, w)
-		}
+	busy, err := f.begin(s)
+	if err != nil {
+		return err
 	}
 	switch {
 	case len(busy) == 0:
@@ -276,6 +276,7 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 		f.counts[b.Changes[i].Kind]++
 	}
 	f.change(func() {
+		f.parts = false
 		f.applied, f.boundary, f.changes = b.Upto, b.Boundary || len(b.Changes) == 0 && f.boundary, f.changes+int64(len(b.Changes))
 		if !b.Commit.IsZero() {
 			f.commit = b.Commit
@@ -285,6 +286,26 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 		return f.note(ctx)
 	}
 	return nil
+}
+
+// begin finds out which writers have a part of a batch. One that was planned for several when
+// the target has caught up meanwhile is planned anew.
+func (f *follower) begin(s *slot) (busy []int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.single && s.applier.writers > 1 {
+		s.applier.spread(1)
+		if err := s.applier.plan(&s.batch); err != nil {
+			return nil, err
+		}
+	}
+	for w := range s.applier.writers {
+		if !s.applier.empty(w) {
+			busy = append(busy, w)
+		}
+	}
+	f.parts = len(busy) > 1
+	return busy, nil
 }
 
 // applyParts has each writer write its part, all at once.
@@ -382,8 +403,13 @@ func (w *lagWatch) look(ctx context.Context) error {
 	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes})
 	there := applied.Compare(end) >= 0 || !w.goal.IsZero() && applied.Compare(w.goal) >= 0
 	w.goal = end
-	first := there && !w.caughtUp
-	w.caughtUp = w.caughtUp || there
+	first := false
+	f.change(func() {
+		f.single = f.single || there
+		first = f.single && !f.parts && !f.caughtUp
+		f.caughtUp = f.caughtUp || first
+		w.caughtUp = f.caughtUp
+	})
 	lag := Lag{
 		Bytes: max(0, behind), Position: applied.String(), Changes: changes,
 		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(),
@@ -394,7 +420,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 		}
 		lag.Seconds = max(0, now.Sub(commit).Seconds())
 	}
-	f.change(func() { f.lag, f.caughtUp = lag, w.caughtUp })
+	f.change(func() { f.lag = lag })
 	if first {
 		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", changes, applied)})
 	}
@@ -405,7 +431,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	if text := w.chase.outrun(); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
-	if there && (finish || f.o.UntilCaughtUp) {
+	if there && w.caughtUp && (finish || f.o.UntilCaughtUp) {
 		f.end()
 	}
 	return nil
