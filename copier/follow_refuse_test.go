@@ -1,0 +1,94 @@
+package copier
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestFollowRefuses has what cannot be followed, said before a row moves.
+func TestFollowRefuses(t *testing.T) {
+	p := newPair(t, "refused")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT, x INT, y VARCHAR(9) COLLATE utf8mb4_general_ci, PRIMARY KEY (id, x), UNIQUE KEY `odd``key` (y(3), x))")
+	sqlExec(t, p.target, "CREATE DATABASE refused")
+	table := func(columns, more string) string {
+		return "CREATE TABLE refused.a (" + columns + ", PRIMARY KEY (id, x)" + more + ")"
+	}
+	const all = "id INT, x INT, y VARCHAR(9) COLLATE utf8mb4_general_ci"
+	for _, tt := range []struct {
+		name, target string
+		change       func(*Options)
+		want         string // empty: it is followed
+	}{
+		{"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}} },
+			"column x of refused.a is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns"},
+		{"a unique key more", table(all, ", UNIQUE KEY y (y)"), nil, "the target's refused.a has a unique key (y), which the source has not"},
+		{"another prefix", table(all, ", UNIQUE KEY y (y(4), x)"), nil, "the target's refused.a has a unique key (y(4), x), which the source has not"},
+		{"a column's name", table("`k``1` INT, id INT, x INT", ", UNIQUE KEY (`k``1`)"), func(o *Options) {
+			o.Tables[0].Columns = []ColumnSpec{{"id", "id"}, {"x", "x"}, {"y", "k`1"}}
+		}, "is varchar(9) in the source and int(11) in the target"},
+		{"no key", "CREATE TABLE refused.a (id INT NOT NULL, x INT NOT NULL)", func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}, {"x", "x"}} },
+			"the target's refused.a has no unique key (id, x), by which the source tells its rows apart"},
+		{"a foreign key", table(all, ", KEY (x), FOREIGN KEY (x) REFERENCES refused.parent (id)"), nil, "has or is referred to by foreign keys (refused.a."},
+		{"a condition", table(all, ""), func(o *Options) { o.Tables[0].Where = "y = 'a'" }, "which letters are equal under utf8mb4_general_ci is the server's to say"},
+		{"another kind of source", table(all, ""), func(o *Options) {
+			from := o.From
+			o.From = func(ctx context.Context) (rowstream.Server, error) {
+				s, err := from(ctx)
+				return struct{ rowstream.Server }{s}, err
+			}
+		}, "the source serves rows and no changes: --follow needs --from mysql://"},
+		{"the same keys", table(all, ", UNIQUE KEY other (Y(3), x)"), nil, ""},
+		{"names that are not the source's", "CREATE TABLE refused.a (n INT, m INT, PRIMARY KEY (m, n))", func(o *Options) {
+			o.Tables[0].Columns = []ColumnSpec{{"x", "n"}, {"id", "m"}}
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sqlExec(t, p.target, "DROP TABLE IF EXISTS refused.a, refused.parent", "CREATE TABLE refused.parent (id INT PRIMARY KEY)", tt.target)
+			o := p.options("a")
+			o.Follow = true
+			if tt.change != nil {
+				tt.change(&o)
+			}
+			_, err := Plan(t.Context(), o)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestFollowLater follows a copy that was made without following, by a version that kept no
+// place in the log for that.
+func TestFollowLater(t *testing.T) {
+	p := newPair(t, "later")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, 'old' FROM seq_1_to_50")
+	if _, err := Run(t.Context(), p.options("a")); err != nil {
+		t.Fatal(err)
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 1, position = SUBSTRING_INDEX(position, ' gtid', 1)")
+	sqlExec(t, p.source, "UPDATE a SET c = 'new' WHERE id < 10", "DELETE FROM a WHERE id > 40", "INSERT INTO a VALUES (99, 'more')")
+	o := p.options("a")
+	o.Follow, o.UntilCaughtUp = true, true
+	for _, changes := range []int64{20, 0} { // what is noted is not applied again
+		report, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.same(t, "a")
+		if f := report.Follow; f.Inserts+f.Updates+f.Deletes != changes || !f.CaughtUp {
+			t.Errorf("%+v, want %d changes", f, changes)
+		}
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_follow SET version = 99")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "written by a later version of Tare (form 99, this one knows 2)") {
+		t.Errorf("a later form: got %v", err)
+	}
+	o.Restart = true
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Errorf("begun anew: %v", err)
+	}
+	p.same(t, "a")
+}
