@@ -19,6 +19,7 @@ type Statements interface {
 }
 
 var (
+	_ Statements = (*history.Archive)(nil)
 	_ Statements = (*history.Table)(nil)
 	_ Statements = textless{}
 )

@@ -20,8 +20,11 @@ func textlessSeries(ctx context.Context) []*labels.Matcher {
 
 // statements are what the pages ask about statements; nil when digests are not counted.
 func (h *historyService) statements() web.Statements {
-	if h == nil {
+	switch {
+	case h == nil:
 		return nil
+	case h.archive != nil:
+		return h.archive
 	}
 	return h.table
 }
