@@ -8,6 +8,8 @@
 //     copied. A chunk is noted in the transaction that writes its rows.
 //   - A worker has one connection of the source's snapshot and one to the target.
 //   - The machine is the pure core: it decides which worker does what next.
+//   - The applier is the pure core of following: it turns changes into statements.
+//   - A follower reads changes and has writers apply them, and knows how far behind it is.
 //   - The throttle is another: figures of how others fare go in, the share of full speed that
 //     the copy may use comes out. The pacer makes workers obey it.
 //   - A control socket tells the status of a copy that runs, and changes its limits.
@@ -20,10 +22,32 @@
 //	source ──> worker: rowstream.Batch ──> LOAD DATA text ──> target
 //	                                   one transaction: rows + copy_chunk.copied
 //
+//	source ──> rowstream.Changes ──> applier: REPLACE, DELETE ──> writers ──> target
+//	                                   one transaction: changes + copy_follow.position
+//
+// # Why following leaves the source's rows
+//
+// A table's changes are applied after its last chunk and its indexes, in the log's order, from a
+// position P at or before each snapshot that a chunk of it was read from. When the target has
+// reached Q, behind all of those snapshots, then for each key:
+//
+//   - Some change between P and Q has the key in an image. The last of them put the source's row
+//     there (REPLACE with its after image) or removed it (DELETE by its before image's key). No
+//     later change undoes that: a later REPLACE removes rows with its own key or with one of its
+//     unique values only, and the source, which held both rows at that moment, has no two such.
+//   - No change has it. Then the source's row was the same all the time from P to Q, and that is the one
+//     that its chunk brought. No REPLACE removes it, for the same reason.
+//
+// Nothing in this depends on what the target held at P, so changes may be applied again from an older
+// position: after a crash, and where several writers came differently far. It needs that the
+// target has no unique key that the source has not, and no foreign keys or triggers: both are
+// refused. A row of one chunk may push out a row of another that was read from an older snapshot: that
+// row has changed since, and its change is yet to be applied.
+//
 // # What it does not do
 //
-// It does not follow the source's changes: rows that are written there while it runs are not
-// copied. It copies no views, routines, triggers, users or privileges. It writes nothing to
+// Without Options.Follow it does not follow the source's changes: rows that are written there
+// while it runs are not copied. It copies no views, routines, triggers, users or privileges. It writes nothing to
 // the source and takes no lock there but for the moment of the snapshot (package rowstream).
 //
 // # Specification
