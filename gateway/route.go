@@ -59,7 +59,7 @@ type hold struct {
 	// Written before done is closed.
 	switched bool
 	why      error           // of a hold that did not end in a switch
-	inside   []InsideSession // those it waited for in vain
+	inside   []InsideSession // within a statement or transaction at that moment
 
 	mu      sync.Mutex
 	waiting map[*session]struct{} // have not said how they fared
@@ -169,7 +169,6 @@ func (s *Server) watchHold(h *hold) {
 			return
 		case <-look.C:
 		case <-limit.C:
-			h.inside = s.insideList()
 			s.event(func(r *routing) []act { return r.tick(time.Now()) })
 			limit.Reset(lookEvery) // a timer may be early by a little
 		}
@@ -215,6 +214,7 @@ func (s *Server) perform(acts []act) {
 			s.open(h)
 		case actRelease:
 			h.why = r.routing.why
+			h.inside = s.insideList()
 			r.abandoned.Add(1)
 			s.open(h)
 		}
@@ -269,7 +269,7 @@ func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned 
 		<-h.done
 		return 0, fmt.Errorf("nothing was switched: %w", h.why)
 	}
-	if err = s.decide(err); err != nil {
+	if err = s.decide(h, err); err != nil {
 		return 0, fmt.Errorf("nothing was switched: %w", err)
 	}
 	s.opts.Diag.Info("sessions were switched", "to", s.targets[to].Addr, "side", to.String(), "sessions", moved, "pause", time.Since(h.began))
@@ -278,18 +278,21 @@ func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned 
 }
 
 // decide ends the switch once it is known how the sessions fared.
-func (s *Server) decide(failure error) error {
+func (s *Server) decide(h *hold, failure error) error {
 	r := &s.route
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	acts := r.routing.connected(time.Now(), failure)
-	s.perform(acts)
-	if !slices.Contains(acts, actSave) {
-		return r.routing.why
+	if r.hold.Load() == h { // and not a later one, when the time was over meanwhile
+		acts := r.routing.connected(time.Now(), failure)
+		s.perform(acts)
+		if slices.Contains(acts, actSave) { // the gate is closed, and nobody can open it but the next line
+			s.perform(r.routing.saved(s.saveRoute(r.routing.to)))
+		}
 	}
-	// The gate is closed and nobody can open it but the next lines.
-	s.perform(r.routing.saved(s.saveRoute(r.routing.to)))
-	return r.routing.why
+	if h.switched {
+		return nil
+	}
+	return h.why
 }
 
 // Release ends a hold with everything where it was.

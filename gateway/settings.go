@@ -113,8 +113,6 @@ func (s *settings) judge(sql []byte, m sqldigest.Mode, effects sqlplan.Effect) s
 			switch {
 			case n == 1 && isAny(word, "TRANSACTION"):
 				return setNext
-			case n == 1 && isAny(word, "STATEMENT"):
-				return setNothing // SET STATEMENT … FOR: for that statement alone
 			case isAny(word, "INSERT_ID", "GTID_NEXT", "GTID_SEQ_NO"):
 				return setPins // used up by a statement
 			case user && value && !isAny(word, "TRUE", "FALSE", "NULL", "DEFAULT", "ON", "OFF"):

@@ -266,10 +266,13 @@ var stateNames = [...]string{
 	"div_precision_increment", "lc_time_names", "default_week_format", "sql_log_bin", "time_zone", "transaction_isolation",
 }
 
+// stateBetween separates their values; it has nothing that an sql_mode reads in another way.
+const stateBetween = "|~|"
+
 // stateQuery asks for them in one row of three columns.
 func stateQuery(maria bool) string {
 	var b strings.Builder
-	b.WriteString("SELECT CONCAT_WS('\\n'")
+	b.WriteString("SELECT CONCAT_WS('" + stateBetween + "'")
 	for _, name := range stateNames {
 		switch {
 		case name == "time_zone":
@@ -286,7 +289,7 @@ func stateQuery(maria bool) string {
 
 func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
 	return sessionState{
-		values: strings.Split(string(row[0]), "\n"), schema: string(row[1]), insertID: string(row[2]),
+		values: strings.Split(string(row[0]), stateBetween), schema: string(row[1]), insertID: string(row[2]),
 		inTrans: status.Has(mysqlwire.StatusInTrans),
 	}
 }
