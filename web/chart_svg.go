@@ -143,14 +143,15 @@ func (s scale) at(v float64) float64 {
 // extent is the least and the greatest number among values that are any.
 func extent(low, high float64, values []float64) (float64, float64) {
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if isNumber(v) {
 			low, high = min(low, v), max(high, v)
 		}
 	}
 	return low, high
 }
 
-func isNumber(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// isNumber reports whether a value can be drawn. Beyond 1e200 arithmetic on a scale would overflow.
+func isNumber(v float64) bool { return math.Abs(v) <= 1e200 }
 
 // timeMarks are evenly spaced labels from the first to the last of times.
 func timeMarks(from, to time.Time, n int) []string {

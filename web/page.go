@@ -204,7 +204,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 func newRangeForm(v *view) *rangeForm {
 	f := &rangeForm{
 		Path: v.r.URL.Path, FromText: v.span.FromText, ToText: v.span.ToText, Relative: v.span.Relative(),
-		Says: moment(v.span.From) + " – " + moment(v.span.To) + " UTC, " + seconds(v.span.Length().Seconds()),
+		Says: spanText(v.span),
 	}
 	for _, p := range presets {
 		here := v.span.FromText == p.From && v.span.Relative()

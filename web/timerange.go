@@ -160,3 +160,12 @@ type preset struct{ Name, From string }
 var presets = []preset{
 	{"5 m", "now-5m"}, {"15 m", "now-15m"}, {"1 h", "now-1h"}, {"6 h", "now-6h"}, {"24 h", "now-24h"}, {"7 d", "now-7d"}, {"30 d", "now-30d"},
 }
+
+// spanText is the time in full, the day once where both ends lie in it.
+func spanText(s span) string {
+	to := moment(s.To)
+	if s.From.UTC().Format(time.DateOnly) == s.To.UTC().Format(time.DateOnly) {
+		to = s.To.UTC().Format(time.TimeOnly)
+	}
+	return moment(s.From) + " – " + to + " UTC"
+}

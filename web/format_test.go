@@ -1,0 +1,110 @@
+package web
+
+import (
+	"math"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestUnits writes numbers with three digits or so, always with their unit.
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		u    unit
+		v    float64
+		want string
+	}{
+		{unitCount, 0, "0"}, {unitCount, 7, "7"}, {unitCount, 1234, "1,234"}, {unitCount, 9999, "9,999"}, {unitCount, 10_000, "10 k"},
+		{unitCount, 45_600, "45.6 k"}, {unitCount, 7_890_000, "7.89 M"}, {unitCount, -1234, "-1,234"}, {unitCount, 1e300, "1e+300"},
+		{unitRate, 0.25, "0.25 /s"}, {unitRate, 99.96, "100 /s"}, {unitRate, 1234.4, "1,234 /s"},
+		{unitSeconds, 0, "0 s"}, {unitSeconds, 1e-9, "1 ns"}, {unitSeconds, 0.00095, "950 µs"}, {unitSeconds, 0.0123, "12.3 ms"},
+		{unitSeconds, 0.99951, "1 s"}, {unitSeconds, 90, "90 s"}, {unitSeconds, 3600, "60 min"}, {unitSeconds, 86400, "24 h"}, {unitSeconds, 864000, "10 d"},
+		{unitBytes, 0, "0 B"}, {unitBytes, 1023, "1 KiB"}, {unitBytes, 1536, "1.5 KiB"}, {unitBytes, 3 << 30, "3 GiB"}, {unitByteRate, 2 << 20, "2 MiB/s"},
+		{unitPercent, 0, "0 %"}, {unitPercent, 0.0001, "< 0.1 %"}, {unitPercent, 0.0123, "1.2 %"}, {unitPercent, 0.5, "50 %"}, {unitPercent, 12, "1,200 %"},
+		{unitLoad, 0.333, "0.333 s/s"},
+		{unitSeconds, math.NaN(), "–"}, {unitBytes, math.Inf(1), "–"}, {unitPercent, math.Inf(-1), "–"}, {unitCount, math.NaN(), "–"},
+	} {
+		if got := c.u.write(c.v); got != c.want {
+			t.Errorf("%v as %s: %q, want %q", c.v, c.u.name(), got, c.want)
+		}
+	}
+	if got := count(math.MaxUint64); got != "18,446,744,073,709,551,615" {
+		t.Errorf("the largest count is %s", got)
+	}
+}
+
+// TestChange compares with the time before.
+func TestChange(t *testing.T) {
+	for _, c := range []struct {
+		now, before float64
+		want        string
+	}{{1, 0, ""}, {0, 2, "−100 %"}, {2, 2, "±0 %"}, {3, 2, "+50 %"}, {40, 2, "× 20"}, {math.NaN(), 1, ""}, {1, math.NaN(), ""}} {
+		if got := changeOf(c.now, c.before); got.Text != c.want {
+			t.Errorf("%v after %v: %q, want %q", c.now, c.before, got.Text, c.want)
+		}
+	}
+}
+
+// TestTimeRange reads what a URL says.
+func TestTimeRange(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	at := func(h, m int) time.Time { return time.Date(2026, 1, 31, h, m, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		query    string
+		from, to time.Time
+		err      string
+	}{
+		{"", at(11, 0), now, ""},
+		{"from=now-90m", at(10, 30), now, ""},
+		{"from=now-1h30m&to=now-30m", at(10, 30), at(11, 30), ""},
+		{"from=now-1d&to=now", now.AddDate(0, 0, -1), now, ""},
+		{"from=now-2w", now.AddDate(0, 0, -14), now, ""},
+		{"from=2026-01-31T10:00:00Z&to=2026-01-31T13:00:00%2B01:00", at(10, 0), at(12, 0), ""},
+		{"from=2026-01-31+10:00&to=2026-01-31T11:00", at(10, 0), at(11, 0), ""},
+		{"from=2026-01-31", at(0, 0), now, ""},
+		{"from=1769853600&to=1769857200.5", at(10, 0), at(11, 0).Add(500 * time.Millisecond), ""},
+		{"from=now&to=now-1h", now, now, "is not before"},
+		{"from=now-400d", now, now, "more than 366 days"},
+		{"from=yesterday", now, now, `from: "yesterday" is no time`},
+		{"to=now%2B1h", now, now, "to: "},
+		{"from=now--1h", now, now, "is no time"},
+		{"from=now-1y", now, now, "is no time"},
+		{"from=NaN", now, now, "is no time"},
+		{"from=-5", now, now, "is no time"},
+		{"from=1e300", now, now, "is no time"},
+		{"from=0001-01-01", now, now, "is no time"},
+		{"from=now-99999w", now, now, "is no time"},
+		{"from=" + strings.Repeat("9", 5000), now, now, "is no time"},
+	} {
+		q, err := url.ParseQuery(c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := parseSpan(q, now)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || len(err.Error()) > 300 {
+				t.Errorf("%.60s: %v, want an error with %q", c.query, err, c.err)
+			}
+			continue
+		}
+		if err != nil || !s.From.Equal(c.from) || !s.To.Equal(c.to) {
+			t.Errorf("%s: %v to %v, %v; want %v to %v", c.query, s.From, s.To, err, c.from, c.to)
+			continue
+		}
+		again, err := parseSpan(s.absolute().Query(), now.Add(time.Hour))
+		if err != nil || !again.From.Equal(s.From.Truncate(time.Second)) || !again.To.Equal(s.To.Truncate(time.Second)) {
+			t.Errorf("%s: the link to it is %v to %v, %v", c.query, again.From, again.To, err)
+		}
+	}
+}
+
+// TestWindow: a rate has at least two samples of a statement that is not called.
+func TestWindow(t *testing.T) {
+	for length, want := range map[time.Duration]string{time.Minute: "5m", time.Hour: "5m", 24 * time.Hour: "24m", 30 * 24 * time.Hour: "12h"} {
+		s := spanOf(chartStart, chartStart.Add(length))
+		if got := s.window(chartPoints); got != want {
+			t.Errorf("%v: %s, want %s", length, got, want)
+		}
+	}
+}

@@ -1,0 +1,351 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/taredb/tare/history"
+)
+
+// secretText is what an account without texts must not see, in no form.
+const secretText = `SELECT '</title><script>alert("secret")</script>' FROM t -- " onload=x`
+
+// A fakeStatements has as many statements as it is told, all with hostile texts.
+type fakeStatements struct {
+	rows  int
+	asked atomic.Int64
+	last  atomic.Pointer[history.TopQuery]
+}
+
+func (f *fakeStatements) Top(_ context.Context, q history.TopQuery) (*history.Top, error) {
+	f.asked.Add(1)
+	f.last.Store(&q)
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	totals := history.Totals{Calls: 1000, Errors: 3, RowsSent: 5, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
+	top := &history.Top{From: q.From, To: q.To, Source: history.SourceRollups, Total: totals, Before: totals, Matching: f.rows}
+	for i := q.Offset; i < min(f.rows, q.Offset+q.Limit); i++ {
+		r := history.TopRow{Text: secretText, Totals: totals, Before: totals, First: q.From, Last: q.To, New: i%2 == 0}
+		r.Digest[0], r.Digest[15], r.Schema, r.User = byte(i>>8), byte(i), `sh"op<`, "app"
+		for p := range q.Points {
+			r.Points = append(r.Points, float64(p%7))
+		}
+		top.Rows = append(top.Rows, r)
+	}
+	return top, nil
+}
+
+func (f *fakeStatements) Statement(_ context.Context, q history.StatementQuery) (*history.Statement, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(q.Digest, "ff") {
+		return nil, fmt.Errorf("read: %w", history.ErrNoStatement)
+	}
+	st := &history.Statement{Text: secretText, From: q.From, To: q.To, Source: history.SourceSamples, First: q.From, Last: q.To}
+	st.Totals = history.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
+	st.Parts = []history.StatementPart{{Key: history.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
+	st.Slow = []history.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
+	s := &st.Series
+	s.Step = q.To.Sub(q.From) / time.Duration(q.Points)
+	st.Heat.Bounds = []time.Duration{time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}
+	for i := range q.Points {
+		s.Times = append(s.Times, q.From.Add(time.Duration(i)*s.Step))
+		for _, values := range []*[]float64{&s.Calls, &s.Errors, &s.RowsSent, &s.RowsAffected, &s.Sum} {
+			*values = append(*values, float64(i))
+		}
+		s.P50, s.P99 = append(s.P50, math.NaN()), append(s.P99, 0.5)
+		st.Heat.Counts = append(st.Heat.Counts, []uint64{uint64(i), 1, 0})
+	}
+	return st, nil
+}
+
+func pageOptions() (Options, *fakeStatements) {
+	o := testOptions()
+	f := &fakeStatements{rows: 120}
+	o.Statements = f
+	o.SeriesLabels = map[string]string{"instance": `a"b\c`}
+	o.Latest = func() Latest {
+		return Latest{Seconds: 10, Statements: 50, PerSecond: 5, P50: time.Millisecond, Sessions: 3}
+	}
+	return o, f
+}
+
+const someDigest = "00010203040506070809aabbccddeeff"
+
+func browse(t *testing.T, h http.Handler, path, user string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("Accept", "text/html")
+	if user != "" {
+		r.SetBasicAuth(user, "weight")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// TestPagesKeepToThePolicy: no page has a script, a style or a handler of its own, whatever the
+// statements say, and each asset it names is there.
+func TestPagesKeepToThePolicy(t *testing.T) {
+	o, _ := pageOptions()
+	h := New(o).Handler()
+	inline := regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+="|javascript:`)
+	for _, path := range []string{"/", "/queries", "/queries?filter=%3Cscript%3E&page=2", "/query/" + someDigest, "/queries?from=never", "/query/x"} {
+		_, body := browse(t, h, path, "")
+		if bad := inline.FindString(body); bad != "" {
+			t.Errorf("%s has %q, which the policy forbids", path, bad)
+		}
+		if !strings.Contains(body, "<!DOCTYPE html>") || strings.Count(body, "<main") != 1 || !strings.Contains(body, `lang="en"`) {
+			t.Errorf("%s is no page: %.200s", path, body)
+		}
+		for _, part := range strings.Split(body, `"/assets/`)[1:] {
+			name, _, _ := strings.Cut(part, `"`)
+			code, _, header := request(t, h, "GET", "/assets/"+name)
+			if code != 200 || !strings.Contains(header.Get("Cache-Control"), "immutable") {
+				t.Errorf("%s names /assets/%s: %d, %v", path, name, code, header)
+			}
+		}
+	}
+	_, _, header := request(t, h, "GET", "/")
+	if csp := header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.Contains(csp, "script-src 'self'") {
+		t.Errorf("the policy is %s", csp)
+	}
+	if code, _, _ := request(t, h, "GET", "/assets/app-000000000000.css"); code != 404 {
+		t.Errorf("an asset of another release: %d, want 404", code)
+	}
+}
+
+// TestTextsAreEscaped: a text stands on the pages as it is, and as nothing but text.
+func TestTextsAreEscaped(t *testing.T) {
+	o, _ := pageOptions()
+	h := New(o).Handler()
+	for _, path := range []string{"/", "/queries", "/query/" + someDigest} {
+		_, body := browse(t, h, path, "")
+		if !strings.Contains(body, "&lt;script&gt;alert(&#34;secret&#34;)") {
+			t.Errorf("%s does not show the statement", path)
+		}
+	}
+}
+
+// TestRoles asks each route with an account that sees texts, one that does not, and none.
+func TestRoles(t *testing.T) {
+	o, f := pageOptions()
+	o.NoTextUsers = []string{"guest"}
+	o.Plans = nil
+	told := func(w http.ResponseWriter, r *http.Request) {
+		if SeesTexts(r.Context()) {
+			_, _ = io.WriteString(w, secretText)
+		}
+	}
+	o.QueryLog = http.HandlerFunc(told)
+	o.Routes = []Route{
+		{Pattern: "/api/v1/", Handler: http.HandlerFunc(told), Textless: http.HandlerFunc(told), Path: "/api/v1/query", What: "PromQL"},
+		{Pattern: "/api/v1/texts", Handler: http.HandlerFunc(told), Path: "/api/v1/texts", What: "only for some"},
+	}
+	h := New(o).Handler()
+	for _, c := range []struct {
+		path        string
+		dba, others int
+	}{
+		{"/", 200, 200}, {"/queries", 200, 200}, {"/query/" + someDigest, 200, 200},
+		{"/queries?filter=user%3Dapp+-schema%3Dx", 200, 200}, {"/queries?filter=secret", 200, 403}, {"/queries?filter=-secret", 200, 403}, {"/queries?filter=text%3Da", 200, 403},
+		{"/debug/querylog", 200, 403}, {"/debug/pprof/cmdline", 200, 403}, {"/debug/pprof/", 200, 200},
+		{"/api/v1/query", 200, 200}, {"/api/v1/texts", 200, 403}, {"/api/v1/live", 200, 200},
+		{"/metrics", 200, 200}, {"/-/healthy", 200, 200}, {"/-/ready", 200, 200},
+	} {
+		if code, _ := browse(t, h, c.path, "dba"); code != c.dba {
+			t.Errorf("%s: %d, want %d", c.path, code, c.dba)
+		}
+		for _, user := range []string{"guest", ""} {
+			code, body := browse(t, h, c.path, user)
+			if code != c.others {
+				t.Errorf("%s as %q: %d, want %d", c.path, user, code, c.others)
+			}
+			if strings.Contains(body, "alert(") || strings.Contains(body, "only for some") {
+				t.Errorf("%s tells %q what it must not", c.path, user)
+			}
+			if code == 403 && !strings.Contains(body, "What to try") {
+				t.Errorf("%s as %q does not say what to try: %s", c.path, user, body)
+			}
+		}
+	}
+	if f.asked.Load() == 0 {
+		t.Fatal("nobody asked for statements")
+	}
+	_, body := browse(t, h, "/queries", "dba")
+	if !strings.Contains(body, "alert(") {
+		t.Error("the page of one account was kept for another")
+	}
+}
+
+// TestNoTextUsersHaveAccounts: a name that is misspelled would see texts.
+func TestNoTextUsersHaveAccounts(t *testing.T) {
+	o := testOptions()
+	o.NoTextUsers = []string{"guest"}
+	if err := New(o).checkNoTextUsers(); err == nil || !strings.Contains(err.Error(), "--web-config-file") {
+		t.Errorf("without accounts: %v", err)
+	}
+	o.ConfigFile = filepath.Join(t.TempDir(), "web.yaml")
+	for text, want := range map[string]string{"basic_auth_users:\n  guest: x\n": "", "basic_auth_users:\n  gest: x\n": `no account "guest"`, "- [": "read accounts"} {
+		if err := os.WriteFile(o.ConfigFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := New(o).checkNoTextUsers()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestQueriesAsk turns parameters into a question, and wrong ones into an answer that helps.
+func TestQueriesAsk(t *testing.T) {
+	o, f := pageOptions()
+	h := New(o).Handler()
+	code, body := browse(t, h, "/queries?sort=p99&order=asc&page=2&filter=user%3Dapp&from=now-6h", "")
+	q := f.last.Load()
+	if code != 200 || q.By != history.ByP99 || !q.Ascending || q.Offset != queryRows || q.Filter != "user=app" || !q.Compare || q.To.Sub(q.From) != 6*time.Hour {
+		t.Errorf("%d, asked %+v", code, q)
+	}
+	if !strings.Contains(body, `aria-sort="ascending"`) || !strings.Contains(body, `rel="prev"`) || !strings.Contains(body, `rel="next"`) {
+		t.Error("the page does not say how it is sorted, or has no next one")
+	}
+	for path, want := range map[string]int{
+		"/queries?sort=weight": 400, "/queries?page=0": 400, "/queries?page=999999999": 400, "/queries?from=now-2y": 400,
+		"/queries?filter=" + strings.Repeat("x", 2000): 400, "/query/zz": 400, "/query/ff010203040506070809aabbccddeeff": 404,
+	} {
+		code, body := browse(t, h, path, "")
+		if code != want || !strings.Contains(body, `<section class="problem">`) {
+			t.Errorf("%.40s: %d, want a page with %d", path, code, want)
+		}
+	}
+}
+
+// TestPromQLIsRight reads each query on the pages as Prometheus does, and knows its series.
+func TestPromQLIsRight(t *testing.T) {
+	o, _ := pageOptions()
+	h := New(o).Handler()
+	known := map[string]bool{}
+	for _, s := range history.Series() {
+		known[s.Name] = true
+	}
+	promql := regexp.MustCompile(`(?s)<details class="promql">.*?<code>(.*?)</code>`)
+	unescape := strings.NewReplacer("&#34;", `"`, "&lt;", "<", "&gt;", ">", "&#39;", "'", "&amp;", "&")
+	seen := 0
+	paths := []string{"/", "/query/" + someDigest}
+	for _, c := range queryColumns {
+		paths = append(paths, "/queries?from=now-7d&sort="+c.by.String())
+	}
+	for _, path := range paths {
+		_, body := browse(t, h, path, "")
+		for _, m := range promql.FindAllStringSubmatch(body, -1) {
+			query := unescape.Replace(m[1])
+			e, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+			if err != nil {
+				t.Errorf("%s: %s: %v", path, query, err)
+				continue
+			}
+			seen++
+			parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+				if s, ok := n.(*parser.VectorSelector); ok {
+					instance := ""
+					for _, lm := range s.LabelMatchers {
+						if lm.Name == "instance" {
+							instance = lm.Value
+						}
+					}
+					if !known[s.Name] || instance != `a"b\c` {
+						t.Errorf("%s asks for %s", query, s)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if seen < 14 {
+		t.Errorf("%d queries on the pages", seen)
+	}
+}
+
+// TestManyLookersCostLikeOne: within a second the same page is made once.
+func TestManyLookersCostLikeOne(t *testing.T) {
+	o, f := pageOptions()
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	o.Now = func() time.Time { return now }
+	s := New(o)
+	h := s.Handler()
+	for range 100 {
+		browse(t, h, "/queries", "")
+	}
+	if n := f.asked.Load(); n != 1 {
+		t.Errorf("100 requests asked %d times", n)
+	}
+	now = now.Add(cacheFor)
+	browse(t, h, "/queries", "")
+	if n := f.asked.Load(); n != 2 {
+		t.Errorf("a second later: asked %d times", n)
+	}
+	for i := range 2 * cacheEntries {
+		browse(t, h, fmt.Sprintf("/queries?filter=user%%3D%d", i), "")
+	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	if len(s.cache.entries) > cacheEntries || s.cache.bytes > cacheBytes {
+		t.Errorf("%d pages of %d bytes are kept", len(s.cache.entries), s.cache.bytes)
+	}
+}
+
+// TestPagesDoNotGrowWithTheStatements: of 20,000 statements a page costs what it costs of 200.
+func TestPagesDoNotGrowWithTheStatements(t *testing.T) {
+	cost := func(rows int, path string) (bytes, size uint64) {
+		o, f := pageOptions()
+		f.rows = rows
+		h := New(o).Handler()
+		browse(t, h, path+"&sort=calls", "") // templates are parsed
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		code, body := browse(t, h, path, "")
+		runtime.ReadMemStats(&after)
+		if code != 200 {
+			t.Fatalf("%s: %d", path, code)
+		}
+		return after.TotalAlloc - before.TotalAlloc, uint64(len(body))
+	}
+	for _, path := range []string{"/?from=now-7d", "/queries?from=now-7d"} {
+		few, _ := cost(200, path)
+		many, size := cost(20_000, path)
+		if many > few+few/2+(1<<20) || many > 16<<20 || size > 1<<20 {
+			t.Errorf("%s: %d bytes allocated of 20,000 statements, %d of 200; %d bytes of page", path, many, few, size)
+		}
+	}
+}
+
+// TestNames are what statements are called in one line.
+func TestNames(t *testing.T) {
+	var d [16]byte
+	if got := statementName("", false, d); got != "digest "+hex.EncodeToString(d[:]) {
+		t.Errorf("without a text: %s", got)
+	}
+	if got := statementName(strings.Repeat("é", 400), false, d); len(got) > maxLine+8 || !strings.HasSuffix(got, " …") {
+		t.Errorf("a long text: %s", got)
+	}
+	if got := string(highlight("select \xff '<b>' ...")); strings.Contains(got, "<b>") || strings.Contains(got, "\xff") {
+		t.Errorf("a text that is no UTF-8: %s", got)
+	}
+}
