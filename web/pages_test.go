@@ -336,6 +336,14 @@ func TestPagesDoNotGrowWithTheStatements(t *testing.T) {
 	}
 }
 
+// TestNoCallIsNoLatency: where nothing was called the line of its latency has a gap.
+func TestNoCallIsNoLatency(t *testing.T) {
+	got := called([]float64{0, 0.5, 0}, []float64{0, 2, 1})
+	if !math.IsNaN(got[0]) || got[1] != 0.5 || got[2] != 0 {
+		t.Errorf("got %v, want no value, 0.5 and 0", got)
+	}
+}
+
 // TestNames are what statements are called in one line.
 func TestNames(t *testing.T) {
 	var d [16]byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"html/template"
+	"math"
 	"time"
 
 	"github.com/taredb/tare/history"
@@ -115,7 +116,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	})
 	chart(lineChart{
 		ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true,
-		Series: []series{{"p50", points.P50}, {"p99", points.P99}},
+		Series: []series{{"p50", called(points.P50, points.Calls)}, {"p99", called(points.P99, points.Calls)}},
 		PromQL: promQuantile(0.99, sel, window),
 	})
 	chart(lineChart{
@@ -143,6 +144,17 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	if d.Plain != "" {
 		d.Info = promqlBox("tare_digest_info" + sel)
 	}
+}
+
+// called are the values of points in which there was a call: of none no call took 0 s.
+func called(values, calls []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if out[i] = v; i < len(calls) && calls[i] == 0 {
+			out[i] = math.NaN()
+		}
+	}
+	return out
 }
 
 // partsOf says who called the statement, where.
