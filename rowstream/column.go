@@ -74,7 +74,7 @@ func (c *Column) ReadExpr() string {
 func (c *Column) writeWrap() Wrap {
 	switch c.kind() {
 	case kindOrdinal:
-		return Wrap{After: "+0"}
+		return Wrap{Before: "CAST(", After: " AS SIGNED)"} // + 0 would make a double of it, of 53 bits
 	case kindJSON:
 		return Wrap{Before: "CONVERT(", After: " USING utf8mb4)"}
 	case kindName:

@@ -22,15 +22,34 @@
 //	Batch ──> AppendLoad ──> LOAD DATA LOCAL      (each value escaped once)
 //	      └─> AppendInsert ──> multi-row INSERT
 //
+//	event in the connection's buffer ──> logReader: groups, table maps, images ──Filter──> ChangeBatch
+//
 // Nothing that a row touches outlives its batch.
+//
+// # The binary log
+//
+// A logReader is the log's meaning without I/O: groups of events (transactions and lone
+// statements), positions, what stops the reading; event….go are the events' bytes. Images are
+// rows in the text that Column.ReadExpr gives, decoded by what the log says of a column's form and
+// the table's description of the rest: MariaDB's log knows neither names nor signs. Whatever is
+// not rows with full images, or changes the table, stops the reading with a StopError, before
+// the transaction that it is in. What a foreign key's CASCADE does to rows no log says:
+// CheckFollow refuses such tables.
+//
+// Nothing is queued: events are decoded out of the connection's buffer when Next asks for
+// them, and who does not ask makes the server wait, or hang up, after which the reading goes on
+// at the very row, by counting the rows of the group.
 //
 // # What it does not do
 //
-// It writes to no server (package copier does), keeps no log of its own, and
-// evaluates no SQL: what a Plan cannot say is pushed into the statement that reads.
+// It writes to no server (package copier does), keeps no log of its own, follows over no wire
+// (a Remote is no Follower), and evaluates no SQL: what a Plan cannot say is pushed into the
+// statement that reads. It does not read XA transactions, values of COMPRESSED columns, or
+// GTIDs with tags out of the log.
 //
 // # Specification
 //
-// MySQL "Text Resultset Row", "LOAD DATA Statement", "CRC32()"; package mysqlwire for the
-// packets; rowpb/rows.proto for the wire; RFC 6750 for the token.
+// MySQL "Text Resultset Row", "LOAD DATA Statement", "CRC32()"; MySQL "Binlog Event" and MariaDB
+// "Replication Protocol" for the log; package mysqlwire for the packets; rowpb/rows.proto for
+// the wire; RFC 6750 for the token.
 package rowstream

@@ -120,7 +120,7 @@ func plainLiteral(v []byte) bool {
 // the statement, where the next row starts, and how many rows it took: none when the first
 // does not fit. It does not allocate when dst has room.
 //
-// values wraps the value of each column, such as "(?+0)" with the place marked; a nil entry
+// values wraps the value of each column, such as CAST(? AS SIGNED); a nil entry
 // stands for the bare value. It may be nil.
 func AppendInsert(dst []byte, head string, b *Batch, at, limit int, values []Wrap) (_ []byte, next, rows int, err error) {
 	start := len(dst)

@@ -226,6 +226,9 @@ func (r *logReader) gtid(e *event) error {
 		r.pending.mode = mysqlGTIDs
 		copy(r.pending.source.uuid[:], b[1:])
 		r.pending.number = binary.LittleEndian.Uint64(b[17:])
+		if r.pending.number == 0 || r.pending.number >= 1<<63-1 {
+			return r.unknown("a GTID", errMySQLGTID)
+		}
 		r.single = true // until BEGIN
 	case eventAnonymousGTID:
 		r.single = true

@@ -110,7 +110,7 @@ func TestReadTable(t *testing.T) {
 		t.Errorf("%+v", table)
 	}
 	list, set := LoadColumns(table.Columns)
-	if want := "(@v0, `p`, @v2, `h`) SET `id` = @v0, `e` = @v2+0"; list+set != want {
+	if want := "(@v0, `p`, @v2, `h`) SET `id` = @v0, `e` = CAST(@v2 AS SIGNED)"; list+set != want {
 		t.Errorf("%s, want %s", list+set, want)
 	}
 	if parent, err := ReadTable(t.Context(), c, "described", "parent"); err != nil || len(parent.References) != 1 {
