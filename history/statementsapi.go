@@ -19,7 +19,10 @@ type Ranker interface {
 	Top(ctx context.Context, q TopQuery) (*Top, error)
 }
 
-var _ Ranker = (*Table)(nil)
+var (
+	_ Ranker = (*Table)(nil)
+	_ Ranker = (*Archive)(nil)
+)
 
 // StatementsOptions say how GET /api/v1/statements answers.
 type StatementsOptions struct {

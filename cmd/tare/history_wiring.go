@@ -149,20 +149,32 @@ func (h *historyService) observed() (*history.Table, map[string]string) {
 	return h.table, h.labels
 }
 
+// ranker answers which statements had the most: over time, where a history is written.
+func (h *historyService) ranker() history.Ranker {
+	if h.archive != nil {
+		return h.archive
+	}
+	return h.table
+}
+
 // routes are the pages of the history.
 func (h *historyService) routes() ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
-	ranked := history.StatementsOptions{Ranker: h.table, Counters: h.table, Log: h.log}
+	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: h.table, Log: h.log}
 	statements := web.Route{
 		Pattern: "GET /api/v1/statements", Path: "/api/v1/statements?by=seconds&limit=20", What: "statements that took the most time",
 		Handler: history.NewStatementsHandler(ranked),
 	}
 	ranked.NoTexts = true
 	statements.Textless = history.NewStatementsHandler(ranked)
+	digests := web.Route{
+		Pattern: "GET /metrics/digests", Path: "/metrics/digests", What: "counters and native histograms of the statements that took the most time, for who scrapes",
+		Handler: history.NewDigestsHandler(h.table, false, h.log), Textless: history.NewDigestsHandler(h.table, true, h.log),
+	}
 	if h.archive == nil {
-		return []web.Route{statements}, nil
+		return []web.Route{statements, digests}, nil
 	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		QueryBytes: int64(h.cfg.QueryBytes),
@@ -176,7 +188,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 	}
 	blocks := storegateway.StatusHandler(h.gateway)
 	return []web.Route{
-		statements,
+		statements, digests,
 		{Pattern: "/api/v1/", Handler: api, Textless: api},
 		{
 			Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,

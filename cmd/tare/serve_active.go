@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )
 
@@ -38,19 +40,27 @@ type activeService struct {
 
 // newActiveService answers from the table that counts digests, nil if none does. Where a history is
 // written it has the history's labels.
-func newActiveService(table *history.Table, labels map[string]string, log *slog.Logger) (*activeService, error) {
+func newActiveService(table *history.Table, labels map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
 	if table == nil {
 		return nil, nil
 	}
 	a := &activeService{table: table, labels: labels}
 	var err error
 	a.front, err = frontend.NewLocal(a, frontend.Options{
-		MaxShards: activeShards, MaxRequests: activeRequests, MergeBytes: activeMergeBytes, Timeout: activeTimeout, Diag: log,
+		MaxShards: activeShards, MaxRequests: activeRequests, MergeBytes: activeMergeBytes, Timeout: activeTimeout, Log: queries, Diag: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("active series: %w", err)
 	}
 	return a, nil
+}
+
+// collectors are the metrics of its requests.
+func (a *activeService) collectors() []prometheus.Collector {
+	if a == nil {
+		return nil
+	}
+	return a.front.Collectors()
 }
 
 // begin begins to answer for a gateway that listens.

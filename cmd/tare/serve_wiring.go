@@ -173,7 +173,7 @@ func (s *service) build() error {
 	}
 	if s.cfg.HTTP != "" {
 		table, labels := s.history.observed()
-		if s.active, err = newActiveService(table, labels, s.log); err != nil {
+		if s.active, err = newActiveService(table, labels, s.queries, s.log); err != nil {
 			return errors.Join(err, s.close(context.Background()))
 		}
 		routes = append(routes, s.active.routes()...)
@@ -355,6 +355,9 @@ func (s *service) registry() *registry {
 	if s.cfg.ReturnIdleMemory > 0 {
 		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)
 		r.MustRegister(s.idle)
+	}
+	for _, c := range s.active.collectors() {
+		r.MustRegister(c)
 	}
 	return r
 }
