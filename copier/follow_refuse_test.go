@@ -2,7 +2,9 @@ package copier
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/taredb/tare/rowstream"
@@ -91,4 +93,47 @@ func TestFollowLater(t *testing.T) {
 		t.Errorf("begun anew: %v", err)
 	}
 	p.same(t, "a")
+}
+
+// TestFollowFinish follows until it is told to finish: what was written before that is there,
+// in whole transactions, also one that is larger than a batch.
+func TestFollowFinish(t *testing.T) {
+	p := newPair(t, "finish")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(500))", "INSERT INTO a VALUES (0, 'first')")
+	o := p.options("a")
+	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
+	caughtUp := make(chan struct{})
+	o.Observe = func(e Event) {
+		if e.Kind == EventCaughtUp {
+			close(caughtUp)
+		}
+	}
+	var running sync.WaitGroup
+	var report *Report
+	var err error
+	ended := make(chan struct{})
+	running.Go(func() {
+		defer close(ended)
+		report, err = Run(t.Context(), o)
+	})
+	select {
+	case <-caughtUp:
+	case <-ended:
+		t.Fatal(err)
+	}
+	sqlExec(t, p.source, "INSERT INTO a SELECT seq, REPEAT('x', 500) FROM seq_1_to_30000", "UPDATE a SET c = 'y' WHERE id % 2 = 0", "DELETE FROM a WHERE id % 3 = 0")
+	control := NewControl(o.Control)
+	defer control.Close()
+	status, controlErr := control.Finish(t.Context())
+	running.Wait()
+	if err != nil || controlErr != nil {
+		t.Fatal(err, controlErr)
+	}
+	p.same(t, "a")
+	if status.Follow == nil || !status.Follow.CaughtUp {
+		t.Errorf("status: %+v", status.Follow)
+	}
+	if f := report.Follow; f.Inserts != 30000 || f.Updates != 15001 || f.Deletes != 10001 {
+		t.Errorf("%+v", f)
+	}
 }
