@@ -7,7 +7,8 @@
 // A session is one client connection on one backend connection of its own, served by one
 // goroutine. A turn is one command with its response. A record is what is told of one
 // statement, to the query log and to observers. A cause is why a waiting session was woken
-// from outside.
+// from outside. A hold stops new commands until nothing is under way; a switch takes all
+// sessions to the other of two servers within one. A pin is what keeps a session from that.
 //
 // # Data flow
 //
@@ -27,6 +28,12 @@
 // the process notices peers that hang up on whoever is not reading from them (watcher); one
 // sweeper looks for idle sessions; Shutdown interrupts. They all do the same: set a cause
 // and a deadline in the past, which wakes the session's read (hangup.go).
+//
+// A hold closes the gate: one word that each session compares with its lane between reading a
+// command and passing it on, after it has marked itself busy. So either the session sees the
+// gate closed, or who closed it sees the session busy, and no lock is needed. For a switch
+// every session makes its own next connection (standby.go); when all have, the gate opens with the new lane and each
+// goes over to it. What decides is in routing.go, without sockets and clocks.
 //
 // # Cost
 //
