@@ -24,6 +24,7 @@ type liveData struct {
 	Columns []LogColumn
 	Filter  string
 	Slow    string
+	Query   string // where the page of a statement is, before its digest; "" when there is none
 	Text    string // the latest lines as text, for who has no scripts
 }
 
@@ -32,6 +33,7 @@ const defaultSlow = "100ms"
 
 func (s *Server) liveLog(_ context.Context, v *view) (any, error) {
 	d := liveData{Columns: s.opts.LogColumns, Filter: cutText(strings.TrimSpace(v.query.Get("filter")), maxSelector), Slow: strings.TrimSpace(v.query.Get("slow"))}
+	d.Query = s.queryPath()
 	if d.Slow == "" {
 		d.Slow = defaultSlow
 	}

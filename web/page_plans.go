@@ -41,6 +41,7 @@ type limitLink struct {
 type planRow struct {
 	memory.Plan
 	Digest string
+	Link   string  // to the page of the statement; "" when there is none
 	Share  float64 // of all entries
 	Tables string
 }
@@ -80,6 +81,9 @@ func (s *Server) plansAnswer(_ context.Context, v *view) (any, error) {
 
 func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
 	r := planRow{Plan: p, Digest: p.Digest.String()}
+	if path := s.queryPath(); path != "" {
+		r.Link = v.link(path + r.Digest)
+	}
 	if all > 0 {
 		r.Share = float64(p.Bytes) / float64(all)
 	}

@@ -38,5 +38,15 @@ func (s *Server) firstPage() page {
 	return s.overviewPage()
 }
 
+// queryPath is where a statement's page is, before its digest; "" when there are none.
+func (s *Server) queryPath() string {
+	for _, p := range s.nav {
+		if p.path == "/queries" {
+			return "/query/"
+		}
+	}
+	return ""
+}
+
 // storeFirst reports whether blocks are all that the server has to show.
 func (s *Server) storeFirst() bool { return s.opts.Store != nil && s.opts.Plans == nil }

@@ -141,6 +141,18 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestQueryLinks has a server with pages of statements: digests lead there.
+func TestQueryLinks(t *testing.T) {
+	s := New(partOptions(true))
+	h := s.Handler()
+	s.nav = append(s.nav, page{path: "/queries", title: "Queries"})
+	for path, want := range map[string]string{"/plans": `href="/query/01000000000000000000000000000000"`, "/live": `data-query="/query/"`} {
+		if _, body, _ := request(t, h, "GET", path); !strings.Contains(body, want) {
+			t.Errorf("%s has no %s:\n%s", path, want, body)
+		}
+	}
+}
+
 // TestFirstPages looks at / of servers that see no statements.
 func TestFirstPages(t *testing.T) {
 	asked := frontend.Overview{

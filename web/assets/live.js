@@ -59,6 +59,14 @@
     s.textContent = word;
     return s;
   }
+  function linked(digest) {
+    const path = one("live-table").dataset.query;
+    if (!path) return digest;
+    const a = document.createElement("a");
+    a.href = path + encodeURIComponent(digest);
+    a.textContent = digest;
+    return a;
+  }
   function marksOf(line) {
     const marks = [];
     if (line.kind === "dropped") marks.push(tag("missed " + number(line.records), "warn"));
@@ -90,7 +98,7 @@
     for (const c of columns) {
       const td = tr.insertCell();
       const v = valueOf(line, c.value);
-      if (v !== undefined) td.textContent = formats[c.dataset.kind](v);
+      if (v !== undefined) td.append(c.value === "digest" ? linked(v) : formats[c.dataset.kind](v));
       if (right.has(c.dataset.kind)) td.className = "n";
       else if (c === columns.at(-1)) td.className = "long";
     }
@@ -113,7 +121,7 @@
       const dt = document.createElement("dt");
       const dd = document.createElement("dd");
       dt.textContent = name;
-      dd.textContent = typeof value === "string" ? value : JSON.stringify(value);
+      dd.append(name === "digest" ? linked(value) : typeof value === "string" ? value : JSON.stringify(value));
       list.append(dt, dd);
     }
     td.append(list);
