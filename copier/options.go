@@ -51,6 +51,9 @@ type Options struct {
 	Follow        bool
 	UntilCaughtUp bool
 
+	// Verify compares all rows on both sides once they are copied.
+	Verify bool
+
 	// Throttle slows the copy down for the sake of others.
 	Throttle ThrottleOptions
 
@@ -149,6 +152,8 @@ const (
 	EventCaughtUp EventKind = "caught-up" // the target has what the source has; Text says so
 	EventOutrun   EventKind = "outrun"    // the source writes faster than the target takes it; Text says how fast
 	EventThrottle EventKind = "throttle"  // the copy is slowed down, stopped or let go again, to Share; Text says why
+	EventVerified EventKind = "verified"  // a chunk is equal on both sides: its Rows
+	EventDiffers  EventKind = "differs"   // a chunk is not; Text says how
 )
 
 // An Event is something that people or programs who watch a copy want to know.

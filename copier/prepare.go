@@ -42,6 +42,11 @@ func describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 	if t.plan, t.target.columns, err = spec.plan(source); err != nil {
 		return nil, err
 	}
+	if o.Verify {
+		if err := t.comparable(); err != nil {
+			return nil, err
+		}
+	}
 	there, err := rowstream.ReadTable(ctx, to, spec.ToSchema, spec.ToName)
 	switch {
 	case errors.Is(err, rowstream.ErrNoTable):

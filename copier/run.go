@@ -30,6 +30,18 @@ type TableReport struct {
 	Chunks  int      `json:"chunks"` // likewise
 	Before  int      `json:"before"` // chunks that runs before this one had copied
 	Indexes []string `json:"indexes"`
+
+	Verify *VerifyReport `json:"verify,omitempty"` // when rows were compared
+}
+
+// Mismatches are how many rows are known to differ, of all tables.
+func (r *Report) Mismatches() (n int64) {
+	for i := range r.Tables {
+		if v := r.Tables[i].Verify; v != nil {
+			n += v.Mismatches()
+		}
+	}
+	return n
 }
 
 // Run copies tables. When it fails or is stopped, running it again with the same options goes
@@ -81,7 +93,18 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 			return nil, err
 		}
 	}
-	return r.report(), nil
+	report := r.report()
+	if r.o.Verify && !r.o.Follow {
+		r.enter(RunVerifying)
+		verified, err := r.verify(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range verified {
+			report.Tables[i].Verify = v
+		}
+	}
+	return report, nil
 }
 
 // A run is one go at a copy.

@@ -18,17 +18,19 @@ const StateVersion = 2
 
 // A state is what the target knows of a copy, in tables of a schema of their own:
 //
-//	copy_table  one row a target table: where its rows come from, how far it is, which
-//	            indexes are still to be built
-//	copy_chunk  one row a chunk that was cut: its key range, its rows, whether it is copied
-//	copy_follow one row a copy that follows its source: how far it has come (follow_state.go)
+//	copy_table     one row a target table: where its rows come from, how far it is, which
+//	               indexes are still to be built
+//	copy_chunk     one row a chunk that was cut: its key range, its rows, whether it is copied
+//	copy_verified  one row a chunk that a verification has found equal, until it is through
+//	copy_follow    one row a copy that follows its source: how far it has come (follow_state.go)
 //
 // A chunk is noted as copied in the transaction that writes its rows, so state and rows
 // cannot differ, whatever is killed when. Chunks may be copied in any order.
 type state struct{ schema string }
 
-func (s state) tables() string { return rowstream.Ident(s.schema) + ".copy_table" }
-func (s state) chunks() string { return rowstream.Ident(s.schema) + ".copy_chunk" }
+func (s state) tables() string    { return rowstream.Ident(s.schema) + ".copy_table" }
+func (s state) chunks() string    { return rowstream.Ident(s.schema) + ".copy_chunk" }
+func (s state) verifieds() string { return rowstream.Ident(s.schema) + ".copy_verified" }
 
 // create makes the state's tables if they are missing.
 func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
@@ -57,6 +59,12 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   row_count     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (target_schema, target_table, chunk)
 ) ENGINE=InnoDB COMMENT='chunks of the tables in copy_table'`,
+		"CREATE TABLE IF NOT EXISTS " + s.verifieds() + ` (
+  target_schema varbinary(256) NOT NULL,
+  target_table  varbinary(256) NOT NULL,
+  chunk         bigint NOT NULL,
+  PRIMARY KEY (target_schema, target_table, chunk)
+) ENGINE=InnoDB COMMENT='chunks that a verification which is not through has found equal'`,
 	} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
@@ -192,7 +200,7 @@ func (s state) enter(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, 
 
 // forget drops what is known of a table.
 func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
-	for _, table := range []string{s.chunks(), s.tables()} {
+	for _, table := range []string{s.verifieds(), s.chunks(), s.tables()} {
 		if _, err := c.Exec(ctx, "DELETE FROM "+table+spec.where()); err != nil {
 			return s.noted(spec, err)
 		}

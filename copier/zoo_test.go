@@ -127,6 +127,7 @@ func TestZoo(t *testing.T) {
 		zooTable(t, p.source, name, from, min(from+zooColumns, len(zoo)))
 		o.Tables = append(o.Tables, TableSpec{Schema: "zoo", Name: name})
 	}
+	o.Verify = true                         // which must find nothing
 	sqlExec(t, p.source, rowstream.Session) // times are compared in UTC
 	for _, way := range []struct{ how, localInfile string }{{"load", "1"}, {"insert", "0"}, {"wire", "1"}, {"follow", "1"}} {
 		t.Run(way.how, func(t *testing.T) {
@@ -135,10 +136,17 @@ func TestZoo(t *testing.T) {
 			if way.how == "wire" {
 				o.From = overTheWire(t, root(p.from), rowstream.Zstd)
 			}
-			if _, err := Run(t.Context(), o); err != nil {
+			report, err := Run(t.Context(), o)
+			if err != nil {
 				t.Fatal(err)
 			}
+			for _, table := range report.Tables {
+				if v := table.Verify; v.Mismatches() != 0 || v.Rows != table.Rows || v.Chunks == 0 {
+					t.Errorf("%s is verified as %+v", table.Source, v)
+				}
+			}
 			if way.how == "follow" {
+				o.Verify = false
 				p.followZoo(t, o)
 			}
 			for _, spec := range o.Tables {

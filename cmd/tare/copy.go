@@ -86,7 +86,13 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr
 	if err != nil {
 		return copyError(ctx, err)
 	}
-	return printCopyReport(stdout, report, once.json)
+	if err := printCopyReport(stdout, report, once.json); err != nil {
+		return err
+	}
+	if n := report.Mismatches(); n > 0 {
+		return &partialError{fmt.Errorf("%d rows differ between the two sides", n)}
+	}
+	return nil
 }
 
 // copyError says how to go on.
@@ -113,7 +119,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	o := copier.Options{
 		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Follow: c.Follow, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Throttle: copyThrottle(c, authorities),
+		KeepIndexes: c.KeepIndexes, Follow: c.Follow, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
 	o.Control, err = copyControl(c)
 	return o, err
@@ -210,6 +216,9 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 			before = fmt.Sprintf(", %d of them before this run", t.Before)
 		}
 		if _, err := fmt.Fprintf(w, "%s: %d rows in %d chunks are in %s%s\n", t.Source, t.Rows, t.Chunks, t.Target, before); err != nil {
+			return err
+		}
+		if err := printVerified(w, t); err != nil {
 			return err
 		}
 	}

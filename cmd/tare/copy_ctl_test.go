@@ -88,3 +88,29 @@ func TestCopyCtl(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestCopyVerify verifies a copy that is finished, before and after its target was spoiled.
+func TestCopyVerify(t *testing.T) {
+	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
+	must(t, from.Exec("CREATE OR REPLACE DATABASE verify", "CREATE TABLE verify.t (id INT PRIMARY KEY)", "INSERT INTO verify.t SELECT seq FROM test.seq_1_to_100"))
+	account := func(s *testmysql.Server) string {
+		return "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + s.Addr
+	}
+	verify := func(want int, texts ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args := []string{"copy", "--from", account(from), "--to", account(to), "--tables", "verify.t", "--control-socket", "off", "--verify"}
+		if code := run(t.Context(), args, &out, &errs); code != want {
+			t.Errorf("exit %d, want %d: %s", code, want, &errs)
+		}
+		for _, text := range texts {
+			if all := out.String() + errs.String(); !strings.Contains(all, text) {
+				t.Errorf("no %q in\n%s", text, all)
+			}
+		}
+	}
+	verify(exitOK, "verify.t: verified: 100 rows in 1 chunks are equal, checksum ")
+	must(t, to.Exec("DELETE FROM verify.t WHERE id = 50", "INSERT INTO verify.t VALUES (-7)"))
+	verify(exitPartial, "NOT EQUAL: 1 rows are missing in the target, 1 are only there, 0 have other values", "  missing 50\n", "  extra -7\n",
+		"copied by an earlier run", "tare copy: 2 rows differ between the two sides")
+}

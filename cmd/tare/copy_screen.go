@@ -67,6 +67,8 @@ func eventText(e copier.Event) string {
 		return e.Text
 	case copier.EventThrottle:
 		return throttleText(e)
+	case copier.EventDiffers:
+		return fmt.Sprintf("%s: chunk %d is not equal: %s", e.Table, e.Chunk, e.Text)
 	}
 	return ""
 }
@@ -90,7 +92,7 @@ const linePause = 10 * time.Second
 // lineScreen writes a line an event, and one with the progress now and then.
 func lineScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
-	var rows, bytes int64
+	var rows, bytes, verified int64
 	started := time.Now()
 	told := started
 	return copyScreen{close: func() {}, observe: func(e copier.Event) {
@@ -100,11 +102,19 @@ func lineScreen(w io.Writer) copyScreen {
 			fmt.Fprintln(w, text)
 			return
 		}
-		rows, bytes = rows+e.Rows, bytes+e.Bytes
+		if e.Kind == copier.EventVerified {
+			verified += e.Rows
+		} else {
+			rows, bytes = rows+e.Rows, bytes+e.Bytes
+		}
 		if now := time.Now(); now.Sub(told) >= linePause {
 			told = now
 			if e.Kind == copier.EventLag {
 				fmt.Fprintln(w, lagText(e.Lag))
+				return
+			}
+			if verified > 0 {
+				fmt.Fprintf(w, "%d rows are compared\n", verified)
 				return
 			}
 			fmt.Fprintf(w, "%d rows, %.1f MB, %.1f MB/s\n", rows, float64(bytes)/1e6, float64(bytes)/1e6/now.Sub(started).Seconds())
@@ -141,7 +151,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 	observe := func(e copier.Event) {
 		mu.Lock()
 		t := bars[e.Table]
-		if t != nil {
+		if t != nil && e.Kind == copier.EventChunk {
 			t.rows, t.bytes = t.rows+e.Rows, t.bytes+e.Bytes
 		}
 		mu.Unlock()
@@ -158,7 +168,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			t.bar.SetTotal(-1, true)
 		case copier.EventLag:
 			follow.show(progress, lagText(e.Lag))
-		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun:
+		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventDiffers:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}

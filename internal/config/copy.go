@@ -30,6 +30,8 @@ type Copy struct {
 	Follow      bool
 	FollowUntil FollowUntil
 
+	Verify bool
+
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
 
@@ -65,6 +67,7 @@ func NewCopy() *Copy {
 	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply what is written to the tables meanwhile, out of the source's binary log, and go on doing so")
 	Enum(s, &c.FollowUntil, "follow-until", "when following ends: when it is told to, by tare copy ctl finish or a signal; or once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
+	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a copy that is finished, do only that; exit code 3 when rows differ")
 	c.Throttle.declare(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
 	c.Diag.declare(s)

@@ -1,0 +1,372 @@
+package copier
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// maxMismatches is how many rows that differ are named, a table. All are counted.
+const maxMismatches = 1000
+
+// A VerifyReport is what comparing a table's rows on both sides has shown.
+type VerifyReport struct {
+	Chunks   int    `json:"chunks"`          // compared by this run
+	Before   int    `json:"verified_before"` // found equal by a run that did not come to its end
+	Rows     int64  `json:"rows"`            // in the source, in the chunks that were compared
+	Checksum string `json:"checksum"`        // over these rows, in the source
+	Position string `json:"position"`        // of the source's binary log, as of which they were read
+
+	Missing   int64           `json:"missing"` // rows that only the source has
+	Extra     int64           `json:"extra"`   // rows that only the target has
+	Changed   int64           `json:"changed"` // rows that both have, with other values
+	Different []ChunkMismatch `json:"different"`
+	Truncated bool            `json:"truncated"` // more rows differ than Different names
+}
+
+// Mismatches are how many rows differ.
+func (v *VerifyReport) Mismatches() int64 { return v.Missing + v.Extra + v.Changed }
+
+// A ChunkMismatch is a chunk that is not equal on both sides.
+type ChunkMismatch struct {
+	Chunk   int           `json:"chunk"`
+	After   []string      `json:"after"`   // its key range; null: the start
+	Upto    []string      `json:"upto"`    // null: the end
+	Earlier bool          `json:"earlier"` // an earlier run copied it: the source may have changed since
+	Source  SumReport     `json:"source"`
+	Target  SumReport     `json:"target"`
+	Rows    []RowMismatch `json:"rows"`
+}
+
+// A SumReport is a checksum.
+type SumReport struct {
+	Rows     int64  `json:"rows"`
+	Checksum string `json:"checksum"`
+}
+
+// A RowMismatch is a row that differs. Its key is data.
+type RowMismatch struct {
+	Key  []string     `json:"key"` // values that are no UTF-8 as 0x…
+	Kind MismatchKind `json:"kind"`
+}
+
+// A MismatchKind is how a row differs.
+type MismatchKind string
+
+// The kinds of mismatches.
+const (
+	RowMissing MismatchKind = "missing" // from the target
+	RowExtra   MismatchKind = "extra"   // in the target
+	RowChanged MismatchKind = "changed" // other values
+)
+
+func sumReport(c rowstream.Checksum) SumReport { return SumReport{c.Rows, sumText(c.Sum)} }
+
+func sumText(sum uint64) string { return fmt.Sprintf("%016x", sum) }
+
+// keyText is a key for people and JSON.
+func keyText(key mysqlwire.TextRow) []string {
+	if key == nil {
+		return nil
+	}
+	text := make([]string, len(key))
+	for i, v := range key {
+		if utf8.Valid(v) {
+			text[i] = string(v)
+		} else {
+			text[i] = "0x" + hex.EncodeToString(v)
+		}
+	}
+	return text
+}
+
+// A comparison is how a table's rows are compared: the same values, in the same order, by the
+// names that each side has for them.
+type comparison struct {
+	t      *table
+	target *rowstream.Table // with the key of the source, under the target's names
+	source rowstream.SumOptions
+	there  rowstream.SumOptions
+}
+
+// comparison prepares comparing the table.
+func (t *table) comparison(there *rowstream.Table) (*comparison, error) {
+	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.spec.Where, Plan: t.plan}}
+	target := *there
+	target.Key, c.target = nil, &target
+	for i := range t.target.columns {
+		from := i
+		if t.plan != nil && t.plan.Output != nil {
+			from = t.plan.Output[i].Column
+		}
+		n := columnNumber(there, t.target.columns[i].Name)
+		if n < 0 {
+			return nil, fmt.Errorf("verify table %s: the target's %s has no column %s any more", t.spec.source(), t.spec.target(), t.target.columns[i].Name)
+		}
+		c.source.Columns = append(c.source.Columns, from)
+		c.there.Columns = append(c.there.Columns, n)
+	}
+	if err := t.comparable(); err != nil {
+		return nil, err
+	}
+	own := len(there.Key) == len(t.source.Key) // the target's key has the same columns
+	for i, k := range t.source.Key {
+		n := -1
+		for j, from := range c.source.Columns {
+			if from == k {
+				n = c.there.Columns[j]
+			}
+		}
+		own = own && there.Key[i] == n
+		target.Key = append(target.Key, n)
+	}
+	if !own {
+		target.KeyName = "" // the server finds an index for ranges of the source's key, or none
+	}
+	return c, nil
+}
+
+// comparable refuses a table whose ranges of the key cannot be found in the target.
+func (t *table) comparable() error {
+	if t.plan == nil || t.plan.Output == nil {
+		return nil
+	}
+	for _, k := range t.source.Key {
+		if !slices.ContainsFunc(t.plan.Output, func(o rowstream.Output) bool { return o.Column == k }) {
+			return fmt.Errorf("verify table %s: the column %s of its key is not among --columns, so ranges of the key cannot be compared: add it, or leave --verify out", t.spec.source(), t.source.Columns[k].Name)
+		}
+	}
+	return nil
+}
+
+func columnNumber(t *rowstream.Table, name string) int {
+	for i := range t.Columns {
+		if strings.EqualFold(t.Columns[i].Name, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// A verifier compares the chunks of all tables.
+type verifier struct {
+	run         *run
+	comparisons []*comparison
+
+	mu      sync.Mutex
+	queue   []verifyChunk // not yet taken
+	reports []*VerifyReport
+	sums    []uint64
+	status  VerifyStatus
+	err     error // the first
+}
+
+// A verifyChunk is a chunk to be compared.
+type verifyChunk struct {
+	table   int
+	chunk   rowstream.Chunk
+	earlier bool // copied by an earlier run
+}
+
+// verify compares all rows on both sides, each table's in the view that this run has copied
+// from. What an interrupted verification has found equal is not compared again.
+func (r *run) verify(ctx context.Context) ([]*VerifyReport, error) {
+	v := &verifier{run: r, sums: make([]uint64, len(r.tables))}
+	if err := rowstream.CheckSums(ctx, r.to); err != nil {
+		return nil, fmt.Errorf("verify at the target: %w", err)
+	}
+	for i, t := range r.tables {
+		if err := v.prepare(ctx, i, t); err != nil {
+			return nil, err
+		}
+	}
+	v.status.Chunks = len(v.queue)
+	r.mu.Lock()
+	r.verifying = v.progress
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range r.o.Workers {
+		workers.Go(func() {
+			w := newWorker(r, i)
+			defer w.close()
+			if err := v.work(ctx, w); err != nil {
+				v.fail(err)
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	if v.err != nil {
+		return nil, v.err
+	}
+	for i, t := range r.tables {
+		v.reports[i].Checksum = sumText(v.sums[i])
+		if err := r.state.forgetVerified(ctx, r.to, t.spec); err != nil {
+			return nil, err
+		}
+	}
+	return v.reports, nil
+}
+
+// prepare finds out what of a table is to be compared.
+func (v *verifier) prepare(ctx context.Context, number int, t *table) error {
+	there, err := rowstream.ReadTable(ctx, v.run.to, t.spec.ToSchema, t.spec.ToName)
+	if err != nil {
+		return err
+	}
+	c, err := t.comparison(there)
+	if err != nil {
+		return err
+	}
+	now, err := v.run.state.load(ctx, v.run.to, t.spec, len(t.source.Key))
+	if err != nil {
+		return err
+	}
+	verified, err := v.run.state.loadVerified(ctx, v.run.to, t.spec)
+	if err != nil {
+		return err
+	}
+	report := &VerifyReport{Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
+	for i, k := range now.chunks {
+		if verified[k.Number] {
+			report.Before++
+			continue
+		}
+		earlier := i < len(t.state.chunks) && t.state.chunks[i].copied
+		v.queue = append(v.queue, verifyChunk{table: number, chunk: k.Chunk, earlier: earlier})
+	}
+	v.comparisons, v.reports = append(v.comparisons, c), append(v.reports, report)
+	return nil
+}
+
+func (v *verifier) progress() *VerifyStatus {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.status
+	for _, r := range v.reports {
+		s.Mismatches += int(r.Mismatches())
+	}
+	return &s
+}
+
+func (v *verifier) fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil || errors.Is(v.err, context.Canceled) {
+		v.err = err
+	}
+	v.queue = nil
+}
+
+func (v *verifier) next() (verifyChunk, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.queue) == 0 {
+		return verifyChunk{}, false
+	}
+	k := v.queue[0]
+	v.queue = v.queue[1:]
+	return k, true
+}
+
+// work compares chunks until there are none.
+func (v *verifier) work(ctx context.Context, w *worker) error {
+	for {
+		k, ok := v.next()
+		if !ok {
+			return nil
+		}
+		if err := v.compare(ctx, w, k); err != nil {
+			return err
+		}
+	}
+}
+
+// compare compares a chunk, once the throttle lets it.
+func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error {
+	w.pace.begin()
+	defer w.pace.end()
+	if err := w.throttle.Wait(ctx); err != nil {
+		return err
+	}
+	c := v.comparisons[k.table]
+	source, target, err := w.sums(ctx, c, k.chunk)
+	if err != nil {
+		return err
+	}
+	found := ChunkMismatch{
+		Chunk: k.chunk.Number, After: keyText(k.chunk.After), Upto: keyText(k.chunk.Upto), Earlier: k.earlier,
+		Source: sumReport(source), Target: sumReport(target), Rows: []RowMismatch{},
+	}
+	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: source.Rows}
+	var counts VerifyReport
+	if source != target {
+		if err := w.narrow(ctx, c, k.chunk, &found, &counts); err != nil {
+			return err
+		}
+		if counts.Mismatches() == 0 {
+			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.spec.source(), source, target)
+		}
+		event.Kind, event.Text = EventDiffers, fmt.Sprintf("%d rows are missing in the target, %d are only there, %d have other values", counts.Missing, counts.Extra, counts.Changed)
+	} else if err := w.writer.again(ctx, func() error { return v.run.state.verified(ctx, w.writer.c, c.t.spec, k.chunk) }); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	v.reports[k.table].add(&found, &counts, source, target)
+	v.sums[k.table] ^= source.Sum
+	v.status.Compared++
+	v.mu.Unlock()
+	v.run.o.Observe(event)
+	return w.pace.rest(ctx)
+}
+
+// add adds a chunk that was compared.
+func (v *VerifyReport) add(found *ChunkMismatch, counts *VerifyReport, source, target rowstream.Checksum) {
+	v.Chunks++
+	v.Rows += source.Rows
+	v.Missing, v.Extra, v.Changed = v.Missing+counts.Missing, v.Extra+counts.Extra, v.Changed+counts.Changed
+	if source == target {
+		return
+	}
+	named := 0
+	for i := range v.Different {
+		named += len(v.Different[i].Rows)
+	}
+	if room := maxMismatches - named; len(found.Rows) > room {
+		found.Rows = found.Rows[:room]
+		v.Truncated = true
+	}
+	v.Truncated = v.Truncated || int64(len(found.Rows)) < counts.Mismatches()
+	if len(v.Different) < maxMismatches {
+		v.Different = append(v.Different, *found)
+	} else {
+		v.Truncated = true
+	}
+}
+
+// sums sums up a chunk on both sides, at the same time.
+func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (source, target rowstream.Checksum, err error) {
+	var sourceErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.reader, c.t.source, k, c.source) })
+	w.tellRetries(c.t, k.Number)
+	err = w.writer.again(ctx, func() (err error) {
+		target, err = rowstream.SumChunkOf(ctx, w.writer.c, c.target, k, c.there)
+		return err
+	})
+	reading.Wait()
+	if err != nil {
+		err = fmt.Errorf("verify at the target: %w", err)
+	}
+	return source, target, errors.Join(sourceErr, err)
+}

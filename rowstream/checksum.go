@@ -1,0 +1,215 @@
+package rowstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Checksum sums up rows in any order. Equal rows have equal sums; different ones have equal
+// sums once in 2^64.
+//
+// A row's sum is the first 8 bytes of the MD5 of its values' text, with lengths and a list of the
+// NULLs, so that no two rows have the same text. Sums are joined by XOR. A CRC-32 would not do:
+// XOR over a linear code does not see that two rows have exchanged their values.
+type Checksum struct {
+	Rows int64
+	Sum  uint64
+}
+
+func (c Checksum) String() string { return fmt.Sprintf("%d rows, %016x", c.Rows, c.Sum) }
+
+// SumOptions say which rows of a chunk are summed up, and which of their values.
+type SumOptions struct {
+	Where   string // SQL over the table's columns; empty: all rows
+	Plan    *Plan  // whose conditions must hold; its output does not matter; nil: all rows
+	Columns []int  // of the table, in the order in which they are summed up
+}
+
+// A Summer is a Reader that has the server sum up rows, so that they do not travel.
+type Summer interface {
+	// SumChunk sums up the rows of a chunk.
+	SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error)
+
+	// SumRows tells key and sum of each row of a chunk, in the order of the key. The key is
+	// valid until the function returns.
+	SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error
+}
+
+var _ Summer = (*reader)(nil)
+
+// SumChunk sums up the rows of a chunk by r: in the server if r can do that, otherwise by
+// reading the rows.
+func SumChunk(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) (Checksum, error) {
+	if s, ok := r.(Summer); ok && o.inSQL() {
+		return s.SumChunk(ctx, t, c, o)
+	}
+	var sum Checksum
+	err := sumRead(ctx, r, t, c, o, func(_ mysqlwire.TextRow, s uint64) error {
+		sum.Rows++
+		sum.Sum ^= s
+		return nil
+	})
+	return sum, err
+}
+
+// SumRows tells key and sum of each row of a chunk, like Summer's.
+func SumRows(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
+	if s, ok := r.(Summer); ok && o.inSQL() {
+		return s.SumRows(ctx, t, c, o, each)
+	}
+	return sumRead(ctx, r, t, c, o, each)
+}
+
+// inSQL reports whether SQL can say all of the conditions.
+func (o *SumOptions) inSQL() bool {
+	if o.Plan == nil {
+		return true
+	}
+	for i := range o.Plan.Where {
+		if o.Plan.Where[i].Shard.Count == 0 {
+			return false
+		}
+	}
+	return o.Plan.Match == nil
+}
+
+// where is the condition on a table's rows, in SQL. The caller has asked inSQL.
+func (o *SumOptions) where(t *Table) string {
+	var all []string
+	if o.Where != "" {
+		all = append(all, "("+o.Where+")")
+	}
+	if o.Plan != nil {
+		for _, c := range o.Plan.Where {
+			all = append(all, fmt.Sprintf("COALESCE(CRC32(%s), 0) %% %d = %d", t.Columns[c.Column].ReadExpr(), c.Shard.Count, c.Shard.Index-1))
+		}
+	}
+	return strings.Join(all, " AND ")
+}
+
+// SumChunk implements Summer over the reader's connection, within its view.
+func (r *reader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error) {
+	return SumChunkOf(ctx, r.s.clients[r.worker], t, c, o)
+}
+
+// SumRows implements Summer over the reader's connection, within its view.
+func (r *reader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
+	return SumRowsOf(ctx, r.s.clients[r.worker], t, c, o, each)
+}
+
+// SumChunkOf is Summer's SumChunk over a connection with the Session settings.
+func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions) (sum Checksum, err error) {
+	conditions, err := t.conditions(chunk, o.where(t))
+	if err != nil {
+		return Checksum{}, err
+	}
+	sql := "SELECT COUNT(*), COALESCE(BIT_XOR(CAST(" + t.sumExpr(o.Columns) + " AS UNSIGNED)), 0) FROM " + t.SQLName() + t.forceIndex() + conditions
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) (err error) {
+		if sum.Rows, err = strconv.ParseInt(string(row[0]), 10, 64); err == nil {
+			sum.Sum, err = strconv.ParseUint(string(row[1]), 10, 64)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("sum up chunk %d of %s: %w", chunk.Number, t.FullName(), err)
+	}
+	return sum, err
+}
+
+// SumRowsOf is Summer's SumRows over a connection with the Session settings.
+func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
+	conditions, err := t.conditions(chunk, o.where(t))
+	if err != nil {
+		return err
+	}
+	sql := "SELECT " + t.sumExpr(o.Columns) + ", " + t.keyExprs() + " FROM " + t.SQLName() + t.forceIndex() + conditions + " ORDER BY " + t.keyOrder()
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		sum, err := strconv.ParseUint(string(row[0]), 10, 64)
+		if err != nil {
+			return err
+		}
+		return each(row[1:], sum)
+	})
+	if err != nil {
+		err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", chunk.Number, t.FullName(), err)
+	}
+	return err
+}
+
+// CheckSums finds out whether a server can sum up rows: in a mode for approved cryptography
+// alone, MD5 is none.
+func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
+	got := ""
+	_, err := c.Query(ctx, "SELECT MD5('')", func(row mysqlwire.TextRow) error {
+		got = string(row[0])
+		return nil
+	})
+	if err == nil && got != "d41d8cd98f00b204e9800998ecf8427e" {
+		err = fmt.Errorf("it says that the MD5 of nothing is %q", got)
+	}
+	if err != nil {
+		return fmt.Errorf("find out whether the server can sum up rows: %w", err)
+	}
+	return nil
+}
+
+// sumExpr is a row's sum as decimal text.
+func (t *Table) sumExpr(columns []int) string {
+	var nulls, parts []string
+	for _, i := range columns {
+		c := &t.Columns[i]
+		if c.Nullable {
+			nulls = append(nulls, "ISNULL("+Ident(c.Name)+")")
+		}
+		switch c.sumForm() {
+		case sumDigest:
+			parts = append(parts, "MD5("+Ident(c.Name)+")")
+		case sumMeasured:
+			parts = append(parts, "LENGTH("+Ident(c.Name)+")", "CAST("+Ident(c.Name)+" AS BINARY)")
+		case sumSigned:
+			parts = append(parts, Ident(c.Name)+" = 0 AND ATAN2(0e0, "+Ident(c.Name)+") > 1", c.ReadExpr())
+		default:
+			parts = append(parts, c.keyExpr())
+		}
+	}
+	if len(nulls) > 0 {
+		parts = append([]string{"CONCAT(" + strings.Join(nulls, ", ") + ")"}, parts...)
+	}
+	return "CONV(LEFT(MD5(CONCAT_WS(',', " + strings.Join(parts, ", ") + ")), 16), 16, 10)"
+}
+
+// A sumForm is how a value comes into the text that a row's sum is made of. NULL does not: the
+// list of the NULLs tells.
+type sumForm uint8
+
+const (
+	sumText     sumForm = iota // its text, which never holds a comma
+	sumSigned                  // its text, and whether it is -0, whose sign MariaDB writes into no text
+	sumMeasured                // its length and its bytes
+	sumDigest                  // the MD5 of its bytes: with them, the row's text could pass max_allowed_packet
+)
+
+func (c *Column) sumForm() sumForm {
+	switch c.kind() {
+	case kindText, kindBinary:
+		switch c.Type {
+		case "char", "varchar", "binary", "varbinary":
+			return sumMeasured
+		}
+		return sumDigest
+	case kindJSON:
+		return sumDigest
+	case kindFloat:
+		return sumSigned
+	case kindNumber:
+		if c.Type == "double" {
+			return sumSigned
+		}
+	}
+	return sumText
+}

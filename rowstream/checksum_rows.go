@@ -1,0 +1,139 @@
+package rowstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"strconv"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// sumRead sums up rows by reading them, where no server can be asked to.
+func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
+	ro := ReadOptions{Where: o.Where}
+	if o.Plan != nil {
+		ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
+	}
+	s := newRowSummer(t, o.Columns)
+	_, err := r.Read(ctx, t, c, ro, func(b *Batch) error {
+		for at := 0; at < len(b.Bytes); {
+			var err error
+			if at, err = b.Row(at, &s.row); err != nil {
+				return err
+			}
+			key, err := s.keyOf(s.row)
+			if err != nil {
+				return err
+			}
+			if err := each(key, s.sum(s.row)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// A rowSummer computes what sumExpr says, of rows as ReadExpr gives them. It is for one
+// goroutine and uses its storage again.
+type rowSummer struct {
+	t       *Table
+	columns []int
+	md5     hash.Hash
+
+	row    mysqlwire.TextRow
+	key    mysqlwire.TextRow
+	bits   [][]byte // numbers of key columns that are BIT
+	text   []byte
+	digest []byte
+}
+
+func newRowSummer(t *Table, columns []int) *rowSummer {
+	return &rowSummer{t: t, columns: columns, md5: md5.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
+}
+
+// sum is a row's sum. It does not allocate when the summer has seen rows as wide.
+func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
+	text := s.text[:0]
+	for _, i := range s.columns {
+		if s.t.Columns[i].Nullable {
+			null := byte('0')
+			if row[i] == nil {
+				null = '1'
+			}
+			text = append(text, null)
+		}
+	}
+	begun := len(text) > 0
+	for _, i := range s.columns {
+		v := row[i]
+		if v == nil {
+			continue
+		}
+		if begun {
+			text = append(text, ',')
+		}
+		begun = true
+		c := &s.t.Columns[i]
+		switch form := c.sumForm(); {
+		case form == sumDigest:
+			text = hex.AppendEncode(text, s.sumOf(v))
+		case form == sumMeasured:
+			text = strconv.AppendInt(text, int64(len(v)), 10)
+			text = append(text, ',')
+			text = append(text, v...)
+		case form == sumSigned:
+			sign := byte('0')
+			if minusZero(v) {
+				sign = '1'
+			}
+			text = append(append(text, sign, ','), v...)
+		case c.kind() == kindBit:
+			text = appendBits(text, v)
+		default:
+			text = append(text, v...)
+		}
+	}
+	s.text = text
+	return binary.BigEndian.Uint64(s.sumOf(text))
+}
+
+func (s *rowSummer) sumOf(b []byte) []byte {
+	s.md5.Reset()
+	s.md5.Write(b)
+	s.digest = s.md5.Sum(s.digest[:0])
+	return s.digest
+}
+
+// keyOf is the row's key as keyExpr gives it.
+func (s *rowSummer) keyOf(row mysqlwire.TextRow) (mysqlwire.TextRow, error) {
+	for i, k := range s.t.Key {
+		v := row[k]
+		if v == nil {
+			return nil, fmt.Errorf("table %s: %w", s.t.FullName(), errNullKey)
+		}
+		if s.t.Columns[k].kind() == kindBit {
+			s.bits[i] = appendBits(s.bits[i][:0], v)
+			v = s.bits[i]
+		}
+		s.key[i] = v
+	}
+	return s.key, nil
+}
+
+// minusZero reports whether a number's text is that of -0.
+func minusZero(v []byte) bool { return len(v) > 1 && v[0] == '-' && len(bytes.Trim(v[1:], "0.")) == 0 }
+
+// appendBits appends a BIT value, which is at most 8 bytes, as a number.
+func appendBits(dst, v []byte) []byte {
+	var n uint64
+	for _, b := range v {
+		n = n<<8 | uint64(b)
+	}
+	return strconv.AppendUint(dst, n, 10)
+}
