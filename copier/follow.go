@@ -30,6 +30,7 @@ type follower struct {
 	writers []*writer
 	now     func() time.Time
 
+	mayEnd   func() bool   // asked before it ends by itself
 	stop     chan struct{} // closed when it is to end at the next boundary
 	stopOnce sync.Once
 
@@ -78,7 +79,8 @@ var errEnded = errors.New("following has ended")
 func newFollower(o *Options, source rowstream.Follower, tables []*table, state *followState, p rowstream.Position) (*follower, error) {
 	f := &follower{
 		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience},
-		stop: make(chan struct{}), moved: make(chan struct{}), applied: p, noted: p, start: p,
+		mayEnd: func() bool { return true },
+		stop:   make(chan struct{}), moved: make(chan struct{}), applied: p, noted: p, start: p,
 	}
 	for _, t := range tables {
 		sql, err := rowstream.NewRowSQL(t.spec.targetSQL(), t.target.columns, t.key)
@@ -431,7 +433,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	if text := w.chase.outrun(); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
-	if there && w.caughtUp && (finish || f.o.UntilCaughtUp) {
+	if there && w.caughtUp && (finish || f.o.UntilCaughtUp && f.mayEnd()) {
 		f.end()
 	}
 	return nil

@@ -211,7 +211,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	r.mu.Lock()
 	r.follower, r.finish, r.following = f, f.Finish, f.status
 	r.mu.Unlock()
-	return f.run(ctx)
+	return r.followVerified(ctx, f)
 }
 
 // retentionPause is how often it is looked, while rows are copied, whether the source still has

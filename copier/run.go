@@ -93,18 +93,13 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 			return nil, err
 		}
 	}
-	report := r.report()
 	if r.o.Verify && !r.o.Follow {
 		r.enter(RunVerifying)
-		verified, err := r.verify(ctx)
-		if err != nil {
+		if err := r.verify(ctx); err != nil {
 			return nil, err
 		}
-		for i, v := range verified {
-			report.Tables[i].Verify = v
-		}
 	}
-	return report, nil
+	return r.report(), nil
 }
 
 // A run is one go at a copy.
@@ -119,6 +114,8 @@ type run struct {
 
 	started time.Time
 	pacer   *pacer
+
+	verified []*VerifyReport // by table, once they are compared
 
 	follow *followState       // nil unless changes are followed
 	goOn   rowstream.Position // where that begins; zero before the first snapshot
@@ -328,6 +325,9 @@ func (r *run) report() *Report {
 		}
 		for _, x := range t.state.indexes {
 			tr.Indexes = append(tr.Indexes, string(x))
+		}
+		if r.verified != nil {
+			tr.Verify = r.verified[i]
 		}
 		report.Tables = append(report.Tables, tr)
 	}

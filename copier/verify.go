@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -25,6 +26,9 @@ type VerifyReport struct {
 	Checksum string `json:"checksum"`        // over these rows, in the source
 	Position string `json:"position"`        // of the source's binary log, as of which they were read
 
+	Passes    int `json:"passes,omitempty"`    // while following: how often all chunks were compared
+	Undecided int `json:"undecided,omitempty"` // chunks whose rows were written too often to tell
+
 	Missing   int64           `json:"missing"` // rows that only the source has
 	Extra     int64           `json:"extra"`   // rows that only the target has
 	Changed   int64           `json:"changed"` // rows that both have, with other values
@@ -37,13 +41,14 @@ func (v *VerifyReport) Mismatches() int64 { return v.Missing + v.Extra + v.Chang
 
 // A ChunkMismatch is a chunk that is not equal on both sides.
 type ChunkMismatch struct {
-	Chunk   int           `json:"chunk"`
-	After   []string      `json:"after"`   // its key range; null: the start
-	Upto    []string      `json:"upto"`    // null: the end
-	Earlier bool          `json:"earlier"` // an earlier run copied it: the source may have changed since
-	Source  SumReport     `json:"source"`
-	Target  SumReport     `json:"target"`
-	Rows    []RowMismatch `json:"rows"`
+	Chunk    int           `json:"chunk"`
+	After    []string      `json:"after"`              // its key range; null: the start
+	Upto     []string      `json:"upto"`               // null: the end
+	Earlier  bool          `json:"earlier"`            // an earlier run copied it: the source may have changed since
+	Position string        `json:"position,omitempty"` // while following: what the target had reached
+	Source   SumReport     `json:"source"`
+	Target   SumReport     `json:"target"`
+	Rows     []RowMismatch `json:"rows"`
 }
 
 // A SumReport is a checksum.
@@ -56,6 +61,8 @@ type SumReport struct {
 type RowMismatch struct {
 	Key  []string     `json:"key"` // values that are no UTF-8 as 0x…
 	Kind MismatchKind `json:"kind"`
+
+	sum uint64 // of the source's row
 }
 
 // A MismatchKind is how a row differs.
@@ -178,14 +185,14 @@ type verifyChunk struct {
 
 // verify compares all rows on both sides, each table's in the view that this run has copied
 // from. What an interrupted verification has found equal is not compared again.
-func (r *run) verify(ctx context.Context) ([]*VerifyReport, error) {
+func (r *run) verify(ctx context.Context) error {
 	v := &verifier{run: r, sums: make([]uint64, len(r.tables))}
 	if err := rowstream.CheckSums(ctx, r.to); err != nil {
-		return nil, fmt.Errorf("verify at the target: %w", err)
+		return fmt.Errorf("verify at the target: %w", err)
 	}
 	for i, t := range r.tables {
-		if err := v.prepare(ctx, i, t); err != nil {
-			return nil, err
+		if err := v.prepare(ctx, r.to, i, t, false); err != nil {
+			return err
 		}
 	}
 	v.status.Chunks = len(v.queue)
@@ -207,20 +214,22 @@ func (r *run) verify(ctx context.Context) ([]*VerifyReport, error) {
 	}
 	workers.Wait()
 	if v.err != nil {
-		return nil, v.err
+		return v.err
 	}
 	for i, t := range r.tables {
 		v.reports[i].Checksum = sumText(v.sums[i])
 		if err := r.state.forgetVerified(ctx, r.to, t.spec); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return v.reports, nil
+	r.verified = v.reports
+	return nil
 }
 
-// prepare finds out what of a table is to be compared.
-func (v *verifier) prepare(ctx context.Context, number int, t *table) error {
-	there, err := rowstream.ReadTable(ctx, v.run.to, t.spec.ToSchema, t.spec.ToName)
+// prepare finds out what of a table is to be compared: in each pass all, otherwise what an
+// interrupted verification has left.
+func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int, t *table, all bool) error {
+	there, err := rowstream.ReadTable(ctx, to, t.spec.ToSchema, t.spec.ToName)
 	if err != nil {
 		return err
 	}
@@ -228,15 +237,19 @@ func (v *verifier) prepare(ctx context.Context, number int, t *table) error {
 	if err != nil {
 		return err
 	}
-	now, err := v.run.state.load(ctx, v.run.to, t.spec, len(t.source.Key))
+	now, err := v.run.state.load(ctx, to, t.spec, len(t.source.Key))
 	if err != nil {
 		return err
 	}
-	verified, err := v.run.state.loadVerified(ctx, v.run.to, t.spec)
-	if err != nil {
-		return err
+	verified := make(map[int]bool)
+	if !all {
+		if verified, err = v.run.state.loadVerified(ctx, to, t.spec); err != nil {
+			return err
+		}
 	}
 	report := &VerifyReport{Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for i, k := range now.chunks {
 		if verified[k.Number] {
 			report.Before++
@@ -317,7 +330,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 		if counts.Mismatches() == 0 {
 			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.spec.source(), source, target)
 		}
-		event.Kind, event.Text = EventDiffers, fmt.Sprintf("%d rows are missing in the target, %d are only there, %d have other values", counts.Missing, counts.Extra, counts.Changed)
+		event.Kind, event.Text = EventDiffers, counts.text()
 	} else if err := w.writer.again(ctx, func() error { return v.run.state.verified(ctx, w.writer.c, c.t.spec, k.chunk) }); err != nil {
 		return err
 	}

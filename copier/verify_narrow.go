@@ -115,5 +115,5 @@ func (n *narrowing) add(text string, kind MismatchKind) {
 	if err != nil {
 		panic("BUG: a key that was encoded cannot be decoded: " + err.Error())
 	}
-	n.found.Rows = append(n.found.Rows, RowMismatch{Key: keyText(key), Kind: kind})
+	n.found.Rows = append(n.found.Rows, RowMismatch{Key: keyText(key), Kind: kind, sum: n.group[text]})
 }

@@ -1,0 +1,307 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// A followVerifier compares both sides while the target follows the source, again and again,
+// by one goroutine: a chunk after the other, each as of a view of its own.
+//
+// Both sides move while they are looked at. A row is a mismatch when, in three looks one after
+// the other, the source had the same row in its view and the target, read after it had reached that
+// view's position, did not have it. If the row was not written between two looks, the target had all
+// that the source knew of it; if it was, the source's row is another one and the row is not
+// counted. (Only a row that is changed and changed back between all of the looks could deceive.)
+type followVerifier struct {
+	verifier
+	f      *follower
+	again  chan struct{} // closed after the first pass
+	passes int           // that are complete
+	whole  []*VerifyReport
+}
+
+const (
+	sameLooks = 3  // looks in which a row must differ in the same way
+	mostLooks = 10 // looks at a chunk whose rows are written all the time
+
+	// passPause is how long the servers are left alone after a pass, at least; otherwise as
+	// long as the pass took.
+	passPause = time.Minute
+
+	verifyRetry = 2 * time.Second // after an error that may pass
+)
+
+// work makes pass after pass. It fails when comparing does, for longer than the patience.
+func (v *followVerifier) work(ctx context.Context) error {
+	if err := v.f.WaitCaughtUp(ctx); err != nil {
+		return endedQuietly(ctx, err)
+	}
+	w := newWorker(v.run, 0)
+	defer w.close()
+	v.run.mu.Lock()
+	v.run.verifying = v.progress
+	v.run.mu.Unlock()
+	for {
+		begun := time.Now()
+		if err := v.pass(ctx, w); err != nil {
+			return endedQuietly(ctx, err)
+		}
+		v.mu.Lock()
+		v.whole = v.reports
+		if v.passes++; v.passes == 1 {
+			close(v.again)
+		}
+		v.mu.Unlock()
+		if !sleep(ctx, max(passPause, time.Since(begun))) {
+			return nil
+		}
+	}
+}
+
+// endedQuietly is err, unless following has ended and comparing with it.
+func endedQuietly(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// pass compares every chunk once.
+func (v *followVerifier) pass(ctx context.Context, w *worker) error {
+	v.mu.Lock()
+	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, VerifyStatus{}
+	v.sums = make([]uint64, len(v.run.tables))
+	v.mu.Unlock()
+	if err := w.writer.connect(ctx); err != nil {
+		return err
+	}
+	for i, t := range v.run.tables {
+		if err := w.writer.again(ctx, func() error { return v.prepare(ctx, w.writer.c, i, t, true) }); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	v.status.Chunks = len(v.queue)
+	v.mu.Unlock()
+	for {
+		k, ok := v.next()
+		if !ok {
+			return nil
+		}
+		failing := time.Now()
+		for {
+			err := v.settle(ctx, w, k)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil || errors.Is(err, errEnded) || time.Since(failing) > v.run.o.Patience {
+				return err
+			}
+			w.tellRetries(v.run.tables[k.table], k.chunk.Number)
+			w.writer.retry(err)
+			w.writer.close()
+			if !sleep(ctx, verifyRetry) {
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// settle looks at a chunk until it is known to be equal or not.
+func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) error {
+	w.pace.begin()
+	defer w.pace.end()
+	c := v.comparisons[k.table]
+	var steady []RowMismatch // that have differed in the same way in all of the looks of late
+	for look, same := 1, 0; ; look++ {
+		if err := w.throttle.Wait(ctx); err != nil {
+			return err
+		}
+		found, counts, source, target, err := v.look(ctx, w, c, k)
+		if err != nil {
+			return err
+		}
+		if look > 1 {
+			found.Rows = inBoth(steady, found.Rows)
+		}
+		if same++; len(found.Rows) == 0 {
+			same = 0
+		}
+		steady = found.Rows
+		if counts.Mismatches() == 0 || same >= sameLooks || look == mostLooks {
+			if same < sameLooks {
+				found.Rows = nil
+			}
+			v.settled(k, c, found, source, target, counts)
+			return w.pace.rest(ctx)
+		}
+		v.mu.Lock()
+		v.status.Waiting = 1
+		v.mu.Unlock()
+	}
+}
+
+// inBoth are the rows of now that were so before, with the same row in the source.
+func inBoth(before, now []RowMismatch) []RowMismatch {
+	if len(before) == 0 {
+		return now
+	}
+	had := make(map[string]uint64, len(before))
+	for _, row := range before {
+		had[row.name()] = row.sum
+	}
+	return slices.DeleteFunc(now, func(row RowMismatch) bool {
+		sum, ok := had[row.name()]
+		return !ok || sum != row.sum
+	})
+}
+
+func (m *RowMismatch) name() string { return string(m.Kind) + "\x00" + strings.Join(m.Key, "\x00") }
+
+// look compares a chunk in a view of the source with the target, once that has reached the view.
+func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k verifyChunk) (_ *ChunkMismatch, _ *VerifyReport, source, target rowstream.Checksum, err error) {
+	fail := func(err error) (*ChunkMismatch, *VerifyReport, rowstream.Checksum, rowstream.Checksum, error) {
+		return nil, nil, source, target, err
+	}
+	view, err := v.run.from.Snapshot(ctx, 1, []*rowstream.Table{c.t.source})
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, view.Close()) }()
+	p, err := v.f.source.NowPosition(ctx) // all that the view sees is before it
+	if err != nil {
+		return fail(err)
+	}
+	if err := v.f.WaitFor(ctx, p); err != nil {
+		return fail(err)
+	}
+	w.reader = view.Reader(0)
+	if source, target, err = w.sums(ctx, c, k.chunk); err != nil {
+		return fail(err)
+	}
+	found := &ChunkMismatch{
+		Chunk: k.chunk.Number, After: keyText(k.chunk.After), Upto: keyText(k.chunk.Upto), Position: p.String(),
+		Source: sumReport(source), Target: sumReport(target), Rows: []RowMismatch{},
+	}
+	var counts VerifyReport
+	if source != target {
+		if err := w.narrow(ctx, c, k.chunk, found, &counts); err != nil {
+			return fail(err)
+		}
+	}
+	return found, &counts, source, target, nil
+}
+
+// settled notes what is known of a chunk: rows that differ for sure, and whether others were
+// written too often to tell.
+func (v *followVerifier) settled(k verifyChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *VerifyReport) {
+	var counts VerifyReport
+	for i := range found.Rows {
+		switch found.Rows[i].Kind {
+		case RowMissing:
+			counts.Missing++
+		case RowExtra:
+			counts.Extra++
+		case RowChanged:
+			counts.Changed++
+		}
+	}
+	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: source.Rows}
+	if counts.Mismatches() > 0 {
+		event.Kind, event.Text = EventDiffers, counts.text()
+	} else {
+		target = source
+	}
+	v.mu.Lock()
+	report := v.reports[k.table]
+	report.add(found, &counts, source, target)
+	report.Truncated = report.Truncated || counts.Mismatches() == maxMismatches && last.Mismatches() > maxMismatches
+	if last.Mismatches() > 0 && counts.Mismatches() == 0 {
+		report.Undecided++
+	}
+	report.Position = found.Position
+	v.sums[k.table] ^= source.Sum
+	report.Checksum = sumText(v.sums[k.table])
+	v.status.Compared++
+	v.status.Waiting = 0
+	v.mu.Unlock()
+	v.run.o.Observe(event)
+}
+
+func (v *VerifyReport) text() string {
+	return fmt.Sprintf("%d rows are missing in the target, %d are only there, %d have other values", v.Missing, v.Extra, v.Changed)
+}
+
+// passed reports whether every chunk was compared once.
+func (v *followVerifier) passed() bool {
+	select {
+	case <-v.again:
+		return true
+	default:
+		return false
+	}
+}
+
+// result is the pass that is under way if it has found anything, otherwise the last whole one.
+func (v *followVerifier) result() []*VerifyReport {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	result := v.whole
+	worse := slices.ContainsFunc(v.reports, func(r *VerifyReport) bool { return r.Mismatches() > 0 })
+	if result == nil || worse {
+		result = v.reports
+	}
+	for _, r := range result {
+		r.Passes = v.passes
+	}
+	return result
+}
+
+// followVerified follows, and compares meanwhile.
+func (r *run) followVerified(ctx context.Context, f *follower) error {
+	if !r.o.Verify {
+		return f.run(ctx)
+	}
+	if err := rowstream.CheckSums(ctx, r.to); err != nil {
+		return fmt.Errorf("verify at the target: %w", err)
+	}
+	v := &followVerifier{verifier: verifier{run: r}, f: f, again: make(chan struct{})}
+	f.mayEnd = v.passed
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var comparing sync.WaitGroup
+	verifying, stop := context.WithCancel(following)
+	comparing.Go(func() {
+		if err := v.work(verifying); err != nil {
+			cancel(endError{fmt.Errorf("verify while following: %w", err)})
+		}
+	})
+	err := f.run(following)
+	stop()
+	comparing.Wait()
+	var told endError
+	if err != nil && errors.As(context.Cause(following), &told) {
+		err = told.error
+	}
+	r.verified = v.result()
+	return err
+}

@@ -1,0 +1,75 @@
+package copier
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestVerifyFollowed compares both sides while the source is written to all the time: rows that
+// change under the comparison are no mismatch, and those that differ in the target are found.
+func TestVerifyFollowed(t *testing.T) {
+	p := newPair(t, "verifyfollowed")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL, c VARCHAR(100))",
+		"INSERT INTO a SELECT seq, 0, REPEAT('x', 100) FROM seq_1_to_3000", "ANALYZE TABLE a")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer stop()
+	writing.Go(func() { // writes all rows but those whose number is a multiple of ten
+		c, err := rowstream.Connect(ctx, root(p.from))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		rnd := newRand(3)
+		for ctx.Err() == nil {
+			id := rnd.IntN(300)*10 + 1 + rnd.IntN(9)
+			sql := fmt.Sprintf("UPDATE verifyfollowed.a SET n = n + 1 WHERE id = %d", id)
+			if rnd.IntN(3) == 0 {
+				sql = fmt.Sprintf("REPLACE INTO verifyfollowed.a VALUES (%d, 0, 'again')", id)
+			} else if rnd.IntN(3) == 0 {
+				sql = fmt.Sprintf("DELETE FROM verifyfollowed.a WHERE id = %d", id)
+			}
+			if _, err := c.Exec(ctx, sql); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	o := p.options("a")
+	o.ChunkBytes, o.Workers, o.Follow, o.UntilCaughtUp, o.Verify = 50_000, 2, true, true, true
+	o.Observe = func(e Event) {
+		if e.Kind == EventDiffers || e.Kind == EventRetry {
+			t.Logf("%s chunk %d: %s", e.Kind, e.Chunk, e.Text)
+		}
+	}
+	report, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := report.Tables[0].Verify
+	if v == nil || v.Passes < 1 || v.Chunks != report.Tables[0].Chunks || v.Mismatches() != 0 {
+		t.Fatalf("while it is written to: %+v", v)
+	}
+
+	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 7 WHERE id IN (10, 1500)", "DELETE FROM verifyfollowed.a WHERE id = 2990", "INSERT INTO verifyfollowed.a VALUES (0, 0, '')")
+	if report, err = Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	v = report.Tables[0].Verify
+	names := found(v)
+	if diff := cmp.Diff([]string{"changed 10", "changed 1500", "extra 0", "missing 2990"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if v.Changed != 2 || v.Extra != 1 || v.Missing != 1 || v.Different[0].Position == "" {
+		t.Errorf("%+v", v)
+	}
+}
