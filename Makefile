@@ -19,7 +19,7 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
-.PHONY: help build run test race lint fuzz e2e bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run test race lint fuzz e2e screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,6 +53,9 @@ fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run
+
+screenshots: ## make the pictures of docs/images anew, from the demo in a Chromium
+	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'
 
 bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 	.ci/packages mariadbd

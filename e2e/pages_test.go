@@ -6,12 +6,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testblock"
 )
 
 // A gatewayUnderLoad is a gateway with a history, and clients that work through it.
@@ -272,5 +276,71 @@ func TestWithoutScripts(t *testing.T) {
 	tb.visit(t, link)
 	if !eval[bool](t, tb, `document.querySelector("th[aria-sort=descending]").textContent.includes("p99")`) {
 		t.Errorf("%s is not sorted", link)
+	}
+}
+
+// TestOtherPages looks at every page of a store and of a frontend.
+func TestOtherPages(t *testing.T) {
+	b := startBrowser(t)
+	bucket := t.TempDir()
+	_, err := testblock.Shape{Count: 100, Samples: 50}.Write(bucket, testblock.Options{External: map[string]string{"cluster": "eu"}})
+	must(t, err)
+	downstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":[{"__name__":"up","job":"a"}]}`)
+	}))
+	t.Cleanup(downstream.Close)
+	for name, args := range map[string][]string{
+		"store":    {"--bucket", "file://" + bucket, "--grpc", "off", "--data-dir", t.TempDir()},
+		"frontend": {"--downstream", downstream.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, append([]string{name, "--http", "127.0.0.1:0", "--diag-format", "json"}, args...))
+			eventually(t, "ready", func() bool {
+				code, _ := get(t, p.http+"/-/ready")
+				return code == http.StatusOK
+			})
+			get(t, p.http+"/api/v1/cardinality/active_series?selector=up")
+			tb := b.open(t, p.http)
+			tb.visit(t, "/")
+			for _, path := range navigation(t, tb) {
+				t.Run(strings.Trim(path, "/")+"/", func(t *testing.T) { look(t, b, p.http, path, `document.querySelector("main h1") !== null`) })
+			}
+		})
+	}
+}
+
+// TestLivePage: the log streams into the page, can be filtered, and stops while it is paused.
+func TestLivePage(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.visit(t, "/live")
+	rows := `document.querySelectorAll("main tbody tr").length`
+	tb.until(t, "streaming", rows+" >= 5")
+	tb.accessible(t, b, "the live page")
+
+	// Paused, the lines stay.
+	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
+	tb.until(t, "paused", `document.querySelector("#live-pause").getAttribute("aria-pressed") === "true"`)
+	first := eval[string](t, tb, `document.querySelector("#live-table tbody").innerText`)
+	passed := func() float64 {
+		v, _ := promValue(t, p, `sum(tare_queries_total)`)
+		return v
+	}
+	before := passed()
+	eventually(t, "a hundred statements on", func() bool { return passed() > before+100 })
+	if now := eval[string](t, tb, `document.querySelector("#live-table tbody").innerText`); now != first {
+		t.Errorf("while paused the lines changed from\n%.300s\nto\n%.300s", first, now)
+	}
+	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
+
+	// Filtered, each line that comes is one that was asked for.
+	tb.visit(t, "/live?filter="+url.QueryEscape("normalized~SLEEP"))
+	tb.until(t, "filtered", rows+" >= 3")
+	if other := eval[[]string](t, tb, `Array.from(document.querySelectorAll("#live-table tbody tr"), (r) => r.innerText).filter((l) => !l.toUpperCase().includes("SLEEP"))`); len(other) > 0 {
+		t.Errorf("with a filter there are lines such as %s", other[0])
+	}
+	for _, f := range htmlFaults(tb.source(t)) {
+		t.Error(f)
 	}
 }
