@@ -202,7 +202,17 @@ func eval[T any](t *testing.T, tb *tab, expression string) (value T) {
 // until waits for an expression in the page to become true.
 func (tb *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
-	if err := chromedp.Run(tb.ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(30*time.Second), chromedp.WithPollingInterval(50*time.Millisecond))); err != nil {
+	until := time.Now().Add(30 * time.Second)
+	for {
+		var yes bool
+		err := chromedp.Run(tb.ctx, chromedp.Evaluate("Boolean("+expression+")", &yes)) // fails while a new page comes
+		if yes && err == nil {
+			return
+		}
+		if time.Now().Before(until) && tb.ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond) // polls: the browser, which tells nobody
+			continue
+		}
 		text := ""
 		_ = chromedp.Run(tb.ctx, chromedp.Text("body", &text, chromedp.ByQuery)) // for the message
 		t.Fatalf("not %s: %s: %v\n%.2000s", what, expression, err, text)

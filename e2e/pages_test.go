@@ -122,6 +122,7 @@ func look(t *testing.T, b *browser, base, path string, shows ...string) {
 		if over := eval[float64](t, tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s: the page is %v pixels wider than the window", where, over)
 		}
+		tb.run(t, evalTask(`document.querySelector("#live-pause")?.click()`)) // a page that stands still is looked at
 		tb.accessible(t, b, where)
 	}
 	for _, f := range htmlFaults(tb.source(t)) {
@@ -240,7 +241,9 @@ func TestColours(t *testing.T) {
 	tb := b.open(t, p.http)
 	tb.prefers(t, "light")
 	tb.visit(t, "/")
-	background := func() string { return eval[string](t, tb, `getComputedStyle(document.body).backgroundColor`) }
+	background := func() string {
+		return eval[string](t, tb, `getComputedStyle(document.documentElement).backgroundColor`)
+	}
 	light := background()
 	for range 2 {
 		tb.run(t, evalTask(`document.querySelector("#theme").click()`))
@@ -256,7 +259,7 @@ func TestColours(t *testing.T) {
 	}
 	tb.run(t, evalTask(`document.querySelector("#theme").click()`))
 	tb.prefers(t, "dark")
-	tb.until(t, "as the system has it", fmt.Sprintf(`getComputedStyle(document.body).backgroundColor === %q`, dark))
+	tb.until(t, "as the system has it", fmt.Sprintf(`getComputedStyle(document.documentElement).backgroundColor === %q`, dark))
 }
 
 // TestWithoutScripts: tables, sorting and filters need none.
