@@ -311,39 +311,3 @@ func TestOtherPages(t *testing.T) {
 		})
 	}
 }
-
-// TestLivePage: the log streams into the page, can be filtered, and stops while it is paused.
-func TestLivePage(t *testing.T) {
-	b := startBrowser(t)
-	p := gatewayUnderLoad(t)
-	tb := b.open(t, p.http)
-	tb.visit(t, "/live")
-	rows := `document.querySelectorAll("main tbody tr").length`
-	tb.until(t, "streaming", rows+" >= 5")
-	tb.accessible(t, b, "the live page")
-
-	// Paused, the lines stay.
-	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
-	tb.until(t, "paused", `document.querySelector("#live-pause").getAttribute("aria-pressed") === "true"`)
-	first := eval[string](t, tb, `document.querySelector("#live-table tbody").innerText`)
-	passed := func() float64 {
-		v, _ := promValue(t, p, `sum(tare_queries_total)`)
-		return v
-	}
-	before := passed()
-	eventually(t, "a hundred statements on", func() bool { return passed() > before+100 })
-	if now := eval[string](t, tb, `document.querySelector("#live-table tbody").innerText`); now != first {
-		t.Errorf("while paused the lines changed from\n%.300s\nto\n%.300s", first, now)
-	}
-	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
-
-	// Filtered, each line that comes is one that was asked for.
-	tb.visit(t, "/live?filter="+url.QueryEscape("normalized~SLEEP"))
-	tb.until(t, "filtered", rows+" >= 3")
-	if other := eval[[]string](t, tb, `Array.from(document.querySelectorAll("#live-table tbody tr"), (r) => r.innerText).filter((l) => !l.toUpperCase().includes("SLEEP"))`); len(other) > 0 {
-		t.Errorf("with a filter there are lines such as %s", other[0])
-	}
-	for _, f := range htmlFaults(tb.source(t)) {
-		t.Error(f)
-	}
-}
