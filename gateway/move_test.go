@@ -166,7 +166,12 @@ func TestPins(t *testing.T) {
 				Addr: p.addr, User: "app", Password: "tare-test", Database: "shop", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
 			})
 			must(t, err)
-			defer c.Close()
+			defer func() { // the next case's sessions are its own
+				c.Close()
+				for p.Sessions() > 0 {
+					time.Sleep(time.Millisecond) // polls: the session ends
+				}
+			}()
 			for _, sql := range k.sql {
 				_, _ = exec(t, c, sql)
 			}

@@ -78,7 +78,12 @@ func metricSections(t *testing.T) []metricSection {
 	}
 
 	o := config.NewServe()
-	options(o, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m"})
+	accounts := filepath.Join(dir, "accounts")
+	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
+	options(o, map[string]string{
+		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m",
+		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts,
+	})
 	serve := &service{cfg: *o, log: log}
 	must(t, serve.build())
 	defer func() { must(t, serve.close(context.Background())) }()
@@ -237,8 +242,8 @@ func TestMetricNames(t *testing.T) {
 			text, err := os.ReadFile(f)
 			must(t, err)
 			for _, m := range whole.FindAllStringSubmatch(string(text), -1) {
-				if strings.HasSuffix(m[1], "_") {
-					continue // a prefix of names
+				if strings.HasSuffix(m[1], "_") || m[1] == "tare_asks_anew" {
+					continue // a prefix of names, and a method that no server has
 				}
 				n++
 				if !bytes.Contains(page, []byte("`"+m[1]+"`")) {
