@@ -11,4 +11,13 @@
 // beside rows copied a second, after sysbench has changed the table while nobody followed.
 //
 //	cd bench && go run ./copy -changes 2000000 -workers 1,4
+//
+// With -live it tells what live traffic feels: queries a second and p99 of sysbench's
+// oltp_read_only on the source, directly alone and beside a copy, then through tare serve alone,
+// beside a copy, and beside a copy with --max-p99 twice the p99 that the gateway told of the
+// traffic alone. In each phase the copy begins anew as often as it ends. -trace and -svg take
+// the last phase second by second: what the traffic felt, what share the throttle allowed and why,
+// and how fast rows were copied.
+//
+//	cd bench && go run ./copy -live 30s -live-rate 150 -rows 1000000 -trace throttle.csv -svg ../docs/images/throttle.svg
 package main

@@ -34,6 +34,11 @@ type options struct {
 	workers      []int
 	changes      int    // to catch up with; 0: nothing is followed
 	tare         string // path of the binary; empty: built from the tree
+
+	live        time.Duration // of each phase of live traffic; 0: there is none
+	liveThreads int
+	liveRate    int // transactions a second; 0: as many as it can
+	trace, svg  string
 }
 
 func main() {
@@ -60,8 +65,16 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&workers, "workers", "4", "tare copy --workers, by comma: a way each")
 	f.IntVar(&o.changes, "changes", 0, "instead of comparing ways, how fast tare copy --follow catches up with about so many changes")
 	f.StringVar(&o.tare, "tare", "", "a tare binary; built from the tree when empty")
+	f.DurationVar(&o.live, "live", 0, "instead of comparing ways, what live traffic feels of a copy, in five phases of this length")
+	f.IntVar(&o.liveThreads, "live-threads", 4, "with -live: threads of sysbench oltp_read_only")
+	f.IntVar(&o.liveRate, "live-rate", 0, "with -live: transactions a second; 0: as many as it can")
+	f.StringVar(&o.trace, "trace", "", "with -live: a CSV file for the throttled phase, second by second")
+	f.StringVar(&o.svg, "svg", "", "with -live: an SVG file for the same, drawn")
 	if err := f.Parse(args); err != nil {
 		return nil, err
+	}
+	if o.live != 0 && (o.live < 5*time.Second || o.live%time.Second != 0) {
+		return nil, fmt.Errorf("-live %v: use whole seconds, five or more", o.live)
 	}
 	o.ways = strings.Split(ways, ",")
 	for w := range strings.SplitSeq(workers, ",") {
@@ -100,6 +113,9 @@ func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	}
 	if o.changes > 0 {
 		return l.catchUps(ctx, o, out, log)
+	}
+	if o.live > 0 {
+		return l.live(ctx, o, out, log)
 	}
 	ways, err := l.ways(ctx, o)
 	if err != nil {
