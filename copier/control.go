@@ -42,6 +42,7 @@ const (
 	RunCopying   RunPhase = "copying"
 	RunVerifying RunPhase = "verifying"
 	RunFollowing RunPhase = "following"
+	RunReversing RunPhase = "reversing" // clients are at the target: its changes go back
 )
 
 // A TableStatus is how far a table is.

@@ -47,6 +47,9 @@ type follower struct {
 	ended    error         // why it has ended
 	moved    chan struct{} // closed and made anew when one of the above changes
 
+	still  chan struct{} // has room while a batch may be applied
+	sealed bool          // nothing is applied any more; of who has still's room
+
 	noted  rowstream.Position // in the target; of the goroutine that applies
 	flush  time.Time          // when it was noted; of the goroutine that applies
 	begun  time.Time
@@ -80,7 +83,7 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 	f := &follower{
 		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience},
 		mayEnd: func() bool { return true },
-		stop:   make(chan struct{}), moved: make(chan struct{}), applied: p, noted: p, start: p,
+		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: p, noted: p, start: p,
 	}
 	for _, t := range tables {
 		sql, err := rowstream.NewRowSQL(t.spec.targetSQL(), t.target.columns, t.key)
@@ -138,6 +141,13 @@ func (f *follower) await(ctx context.Context, done func() bool) error {
 	}
 }
 
+// over is why it has ended, nil while it has not.
+func (f *follower) over() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended
+}
+
 // Finish makes it end as soon as nothing is behind.
 func (f *follower) Finish() { f.change(func() { f.finish = true }) }
 
@@ -152,6 +162,26 @@ func (f *follower) change(what func()) {
 
 // end makes it stop at the next boundary.
 func (f *follower) end() { f.stopOnce.Do(func() { close(f.stop) }) }
+
+// freeze waits until no batch is being applied, and keeps the next one from it.
+func (f *follower) freeze(ctx context.Context) error {
+	select {
+	case f.still <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// thaw has it go on after freeze.
+func (f *follower) thaw() { <-f.still }
+
+// seal ends it after freeze: no batch is applied any more.
+func (f *follower) seal() {
+	f.sealed = true
+	f.end()
+	<-f.still
+}
 
 // run follows until it is told to end or ctx is done.
 func (f *follower) run(ctx context.Context) (err error) {
@@ -242,7 +272,16 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case s := <-full:
-			if err := f.apply(ctx, s); err != nil {
+			if err := f.freeze(ctx); err != nil {
+				return err
+			}
+			if f.sealed {
+				f.thaw()
+				return nil
+			}
+			err := f.apply(ctx, s)
+			f.thaw()
+			if err != nil {
 				return err
 			}
 			empty <- s

@@ -211,7 +211,12 @@ func (r *run) followChanges(ctx context.Context) error {
 	r.mu.Lock()
 	r.follower, r.finish, r.following = f, f.Finish, f.status
 	r.mu.Unlock()
-	return r.followVerified(ctx, f)
+	if r.o.Cutover != nil && r.cut == nil {
+		var telling sync.WaitGroup
+		defer telling.Wait()
+		telling.Go(func() { r.tellSteps(ctx, f) })
+	}
+	return r.followAndCut(ctx, f)
 }
 
 // retentionPause is how often it is looked, while rows are copied, whether the source still has

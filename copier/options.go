@@ -51,6 +51,9 @@ type Options struct {
 	Follow        bool
 	UntilCaughtUp bool
 
+	// Cutover brings clients over once the target has caught up; nil: nobody does, or others do.
+	Cutover *CutoverOptions
+
 	// Verify compares all rows on both sides once they are copied.
 	Verify bool
 
@@ -90,6 +93,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d workers: use 1 to 256", o.Workers)
 	case o.UntilCaughtUp && !o.Follow:
 		return errors.New("until the target has caught up has no meaning when changes are not followed")
+	case o.Cutover != nil && (!o.Follow || o.UntilCaughtUp):
+		return errors.New("a cutover needs changes to be followed until clients are at the target")
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
 		return fmt.Errorf("chunks of %d bytes: use 1 KiB to 1 GiB", o.ChunkBytes)
 	}
@@ -104,7 +109,50 @@ func (o *Options) Validate() error {
 	if err := o.Throttle.Validate(); err != nil {
 		return err
 	}
+	if o.Cutover != nil {
+		if err := o.Cutover.Validate(); err != nil {
+			return err
+		}
+	}
 	return o.To.Validate()
+}
+
+// CutoverOptions say how a gateway's clients are brought from the source to the target.
+type CutoverOptions struct {
+	// Gateway is where a tare serve has its pages, http://user:password@host:port. Empty: once the
+	// target has caught up, it is told what to do by hand.
+	Gateway string
+
+	// Back is the source as a server that is written to, for what goes back there.
+	Back mysqlconn.Config
+
+	Lag    time.Duration // how far the target may be behind when clients are held
+	Hold   time.Duration // how long clients wait at most; 0: DefaultCutoverHold
+	Tries  int           // 0: DefaultCutoverTries
+	Window time.Duration // how long the target's changes go back to the source; 0: not at all
+}
+
+// The defaults of a cutover.
+const (
+	DefaultCutoverLag   = time.Second
+	DefaultCutoverHold  = time.Second
+	DefaultCutoverTries = 10
+)
+
+// Validate fills in defaults and says what is wrong with o, if anything.
+func (o *CutoverOptions) Validate() error {
+	setDefault(&o.Hold, DefaultCutoverHold)
+	setDefault(&o.Tries, DefaultCutoverTries)
+	const longest = 30 * time.Second // that a gateway holds
+	switch {
+	case o.Gateway == "":
+		return nil
+	case o.Lag < 0 || o.Window < 0 || o.Tries < 0:
+		return errors.New("a cutover's times and tries are 0 or more")
+	case o.Hold < 0 || o.Hold > longest:
+		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.Hold, longest)
+	}
+	return o.Back.Validate()
 }
 
 // FromServer reads over connections to the server itself.
@@ -152,6 +200,7 @@ const (
 	EventCaughtUp EventKind = "caught-up" // the target has what the source has; Text says so
 	EventOutrun   EventKind = "outrun"    // the source writes faster than the target takes it; Text says how fast
 	EventThrottle EventKind = "throttle"  // the copy is slowed down, stopped or let go again, to Share; Text says why
+	EventCutover  EventKind = "cutover"   // of bringing clients over; Text says what
 	EventVerified EventKind = "verified"  // a chunk is equal on both sides: its Rows
 	EventDiffers  EventKind = "differs"   // a chunk is not; Text says how
 )

@@ -20,6 +20,7 @@ type Report struct {
 
 	Throttle *ThrottleStatus `json:"throttle,omitempty"` // when there were limits
 	Follow   *FollowReport   `json:"follow,omitempty"`   // when changes were followed
+	Cutover  *CutoverReport  `json:"cutover,omitempty"`  // when clients were to be switched
 }
 
 // A TableReport is what was done for one table.
@@ -83,6 +84,12 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	if r.cut.past() {
+		if err := r.cut.finish(ctx); err != nil {
+			return nil, err
+		}
+		return r.report(), nil
+	}
 	r.enter(RunCopying)
 	if err := r.copyKept(ctx, fail); err != nil {
 		return nil, err
@@ -119,6 +126,7 @@ type run struct {
 
 	follow *followState       // nil unless changes are followed
 	goOn   rowstream.Position // where that begins; zero before the first snapshot
+	cut    *cutover           // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
 	phase   RunPhase  // under mu
@@ -137,6 +145,7 @@ type run struct {
 }
 
 func (r *run) close() {
+	r.cut.close()
 	if r.snapshot != nil {
 		_ = r.snapshot.Close() // its transactions read only
 	}
@@ -154,6 +163,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := r.state.create(ctx, r.to); err != nil {
+		return err
+	}
+	if err := r.prepareCutover(ctx); err != nil || r.cut.past() {
 		return err
 	}
 	for _, t := range r.tables {
@@ -311,7 +323,15 @@ func (r *run) tell(event func(*machine)) {
 }
 
 func (r *run) report() *Report {
-	report := &Report{Snapshot: r.snapshot.How(), Position: r.snapshot.Position()}
+	report := &Report{Tables: []TableReport{}}
+	if r.cut != nil {
+		report.Cutover = &r.cut.report
+		report.Cutover.Phase = string(r.cut.m.phase)
+	}
+	if r.snapshot == nil { // clients had been switched before
+		return report
+	}
+	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
 	if s := r.pacer.status(); len(s.Limits) > 0 {
 		report.Throttle = &s
 	}

@@ -40,6 +40,7 @@ the same text.`,
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
+  tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow --cutover --gateway http://gw:8316
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -120,6 +121,11 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
 		KeepIndexes: c.KeepIndexes, Follow: c.Follow, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
+	}
+	if c.Cutover.On {
+		cutover := c.Cutover.Options(c.Throttle.Gateway)
+		cutover.Back = mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+		o.Cutover = &cutover
 	}
 	o.Control, err = copyControl(c)
 	return o, err
@@ -222,6 +228,9 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 			return err
 		}
 	}
+	if err := printCutover(w, r.Cutover); err != nil {
+		return err
+	}
 	if f := r.Follow; f != nil {
 		_, err := fmt.Fprintf(w, "followed from %s: %d inserts, %d updates and %d deletes were applied; everything before %s is in the target\n",
 			f.From, f.Inserts, f.Updates, f.Deletes, f.Position)
@@ -231,6 +240,25 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(w, "the source's binary log stood at %s\n", r.Position)
+	return err
+}
+
+// printCutover says where clients are.
+func printCutover(w io.Writer, c *copier.CutoverReport) error {
+	if c == nil {
+		return nil
+	}
+	text := "clients are at the source: it was told to finish before they were switched\n"
+	if c.Phase != "" {
+		text = "clients are at the target\n"
+	}
+	if c.PauseSeconds > 0 {
+		text = fmt.Sprintf("clients are at the target: %d sessions were switched, and commands waited for at most %.0f ms\n", c.Moved, c.PauseSeconds*1000)
+	}
+	if f := c.Reverse; f != nil {
+		text += fmt.Sprintf("%d inserts, %d updates and %d deletes went back to the source: everything before %s of the target's log is there\n", f.Inserts, f.Updates, f.Deletes, f.Position)
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 

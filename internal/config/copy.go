@@ -29,6 +29,7 @@ type Copy struct {
 	KeepIndexes bool
 	Follow      bool
 	FollowUntil FollowUntil
+	Cutover     CopyCutover
 
 	Verify bool
 
@@ -67,6 +68,7 @@ func NewCopy() *Copy {
 	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply what is written to the tables meanwhile, out of the source's binary log, and go on doing so")
 	Enum(s, &c.FollowUntil, "follow-until", "when following ends: when it is told to, by tare copy ctl finish or a signal; or once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
+	c.Cutover.declare(s)
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a copy that is finished, do only that; exit code 3 when rows differ")
 	c.Throttle.declare(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
@@ -101,7 +103,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 
 // Validate reads the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
-	errs := append(append(c.validateWire(), c.Throttle.validate(c.From)...), c.validateFollow()...)
+	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
@@ -158,7 +160,7 @@ func (c *Copy) validateFollow() (errs []error) {
 	if c.Follow && c.From.Tare != "" {
 		errs = append(errs, errors.New("--follow needs --from mysql://: tare:// serves rows and no changes"))
 	}
-	return errs
+	return append(errs, c.Cutover.validate(c)...)
 }
 
 // A CopyCompression is how rows come across a wire.

@@ -35,12 +35,12 @@ func (t *CopyThrottle) declare(s *Set) {
 	declare(s, &t.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
 	s.Control(&t.Server, "throttle-server", "account on the server that is asked for Threads_running and --throttle-query; that of --from mysql://… when empty")
 	s.Duration(&t.MaxP99, "max-p99", "0", "slow down to keep the p99 of the statements of live traffic, as --gateway knows it, below this; 0: no limit")
-	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "pages of the tare serve that live traffic goes through: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "pages of the tare serve that live traffic goes through, for --max-p99 and --cutover: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy stands still when a limit's figure cannot be had, before it fails")
 }
 
 // validate reports limits without a figure and figures without a limit.
-func (t *CopyThrottle) validate(from CopySource) []error {
+func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
 	var errs []error
 	pair := func(have, need bool, text string) {
 		if have && !need {
@@ -50,7 +50,7 @@ func (t *CopyThrottle) validate(from CopySource) []error {
 	pair(t.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
 	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
 	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
-	pair(t.Gateway.set(), t.MaxP99 > 0, "--gateway has no effect without --max-p99")
+	pair(t.Gateway.set(), t.MaxP99 > 0 || cutover, "--gateway has no effect without --max-p99 or --cutover")
 	pair(t.Above != 0, t.Query != "", "--throttle-above has no effect without --throttle-query")
 	asked := t.MaxThreadsRunning > 0 || t.Query != ""
 	pair(asked && from.Tare != "", t.Server.Addr != "", "--max-threads-running and --throttle-query with --from tare://… need to know which server to ask: --throttle-server mysql://user:password@host:port")

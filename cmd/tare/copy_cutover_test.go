@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// A cutoverDrill is two servers behind a gateway, and clients that write through it.
+type cutoverDrill struct {
+	servers  [2]*testmysql.Server
+	gateway  *gateway.Server
+	addr     string // of the gateway
+	api      *httptest.Server
+	switches atomic.Int32                         // that were asked for
+	around   func(http.Handler, int) http.Handler // what happens to a switch, by number from 1; nil: nothing
+	silent   atomic.Bool                          // the API hangs up on everybody
+	acked    [4]atomic.Int64                      // rows that each client knows to be written
+	control  string
+}
+
+func newCutoverDrill(t *testing.T) *cutoverDrill {
+	t.Helper()
+	d := &cutoverDrill{control: filepath.Join(t.TempDir(), "control.sock")}
+	for i := range d.servers {
+		d.servers[i] = testmysql.Start(t, testmysql.WithBinlog())
+		must(t, d.servers[i].Exec("CREATE DATABASE shop"))
+	}
+	must(t, d.servers[0].Exec(
+		"CREATE TABLE shop.log (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT NOT NULL, n INT NOT NULL, KEY client (client, n))",
+		"CREATE TABLE shop.counter (client INT PRIMARY KEY, n INT NOT NULL)",
+		"INSERT INTO shop.counter VALUES (0, 0), (1, 0), (2, 0), (3, 0)",
+		"INSERT INTO shop.log (client, n) SELECT 99, seq FROM seq_1_to_2000"))
+	planner, err := sqlplan.New(sqlplan.Options{CacheBytes: 4 << 20})
+	must(t, err)
+	log, err := querylog.New(querylog.Options{RingBytes: -1})
+	must(t, err)
+	d.gateway, err = gateway.New(gateway.Options{
+		Backend: gateway.Backend{Addr: d.servers[0].Addr}, Standby: &gateway.Backend{Addr: d.servers[1].Addr},
+		Password:  func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser },
+		SaveRoute: func(string) error { return nil },
+		Planner:   planner, Log: log, Diag: slog.New(slog.DiscardHandler),
+	})
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	d.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- d.gateway.Serve(l) }()
+	d.api = httptest.NewServer(http.HandlerFunc(d.serveAPI))
+	t.Cleanup(func() {
+		d.api.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		d.gateway.Shutdown(ctx)
+		must(t, <-served)
+		must(t, log.Close(ctx))
+	})
+	return d
+}
+
+// serveAPI is the gateway's API with what goes wrong before and after it.
+func (d *cutoverDrill) serveAPI(w http.ResponseWriter, r *http.Request) {
+	if d.silent.Load() {
+		hangUp(w)
+		return
+	}
+	h := d.gateway.RouteHandler()
+	if strings.HasSuffix(r.URL.Path, "/switch") && d.around != nil {
+		h = d.around(h, int(d.switches.Add(1)))
+	}
+	h.ServeHTTP(w, r)
+}
+
+// hangUp has a client get no answer.
+func hangUp(w http.ResponseWriter) {
+	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = c.Close()
+	}
+}
+
+// write has clients write until ctx is done: a row and an update in a transaction each, every third
+// one prepared. What a client knows to be committed is counted; an error ends the test.
+func (d *cutoverDrill) write(ctx context.Context, t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	var writing sync.WaitGroup
+	for client := range d.acked {
+		cfg := d.servers[0].Config(testmysql.AppUser)
+		cfg.Addr, cfg.DBName, cfg.InterpolateParams = d.addr, "shop", client%2 == 0
+		connector, err := mysql.NewConnector(cfg)
+		must(t, err)
+		writing.Go(func() {
+			db := sql.OpenDB(connector)
+			defer db.Close()
+			for ctx.Err() == nil {
+				n := d.acked[client].Load() + 1
+				if err := d.writeOne(db, client, n); err != nil {
+					t.Errorf("client %d, transaction %d: %v", client, n, err)
+					return
+				}
+				d.acked[client].Store(n)
+			}
+		})
+	}
+	return func() { cancel(); writing.Wait() }
+}
+
+func (d *cutoverDrill) writeOne(db *sql.DB, client int, n int64) error {
+	if n%3 == 0 { // without a transaction of its own
+		if _, err := db.Exec("INSERT INTO log (client, n) VALUES (?, ?)", client, n); err != nil {
+			return err
+		}
+		_, err := db.Exec("UPDATE counter SET n = ? WHERE client = ?", n, client)
+		return err
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec("INSERT INTO log (client, n) VALUES (?, ?)", client, n); err != nil {
+		return err
+	}
+	if _, err := tx.Exec("UPDATE counter SET n = n + 1 WHERE client = ?", client); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// more waits until each client has written n more transactions.
+func (d *cutoverDrill) more(t *testing.T, n int64) {
+	t.Helper()
+	for client := range d.acked {
+		for goal := d.acked[client].Load() + n; d.acked[client].Load() < goal && !t.Failed(); {
+			time.Sleep(time.Millisecond) // polls: the client is at work
+		}
+	}
+}
+
+func (d *cutoverDrill) account(server int) mysqlconn.Config {
+	return mysqlconn.Config{Addr: d.servers[server].Addr, User: testmysql.RootUser, Password: testmysql.Password}
+}
+
+func (d *cutoverDrill) options(observe func(copier.Event)) copier.Options {
+	return copier.Options{
+		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
+		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}}, Patience: 2 * time.Second,
+		Cutover: &copier.CutoverOptions{
+			Gateway: d.api.URL, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
+		},
+	}
+}
+
+// sums says of a server which rows it has, as far as clients wrote them.
+func (d *cutoverDrill) sums(t *testing.T, server int) (all string) {
+	t.Helper()
+	db, err := sql.Open("mysql", d.servers[server].DSN(testmysql.RootUser))
+	must(t, err)
+	defer db.Close()
+	for client := range d.acked {
+		var rows, different, most, counter int64
+		must(t, db.QueryRow("SELECT COUNT(*), COUNT(DISTINCT n), COALESCE(MAX(n), 0) FROM shop.log WHERE client = ?", client).Scan(&rows, &different, &most))
+		must(t, db.QueryRow("SELECT n FROM shop.counter WHERE client = ?", client).Scan(&counter))
+		all += fmt.Sprintf("client %d: %d rows, %d different, up to %d, counter %d\n", client, rows, different, most, counter)
+	}
+	return all
+}
+
+// wanted is what sums says when all that clients know to be written is there once.
+func (d *cutoverDrill) wanted() (all string) {
+	for client := range d.acked {
+		n := d.acked[client].Load()
+		all += fmt.Sprintf("client %d: %d rows, %d different, up to %d, counter %d\n", client, n, n, n, n)
+	}
+	return all
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCutover brings clients that write over from one server to the other while a copy follows. The
+// first switch is refused, and the answer to the second, which is done, is lost. In the third drill
+// nobody answers after that, so that the copy ends without knowing, and a second run goes on.
+// No client sees an error; what was acknowledged is on both servers, once.
+func TestCutover(t *testing.T) {
+	lost := func(h http.Handler, w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		hangUp(w)
+	}
+	for name, around := range map[string]func(d *cutoverDrill) func(http.Handler, int) http.Handler{
+		"plain": nil,
+		"lost": func(*cutoverDrill) func(http.Handler, int) http.Handler {
+			return func(h http.Handler, n int) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if n > 1 {
+						lost(h, w, r)
+						return
+					}
+					w.WriteHeader(http.StatusConflict)
+					_, _ = w.Write([]byte(`{"error": "sessions are pinned"}`))
+				})
+			}
+		},
+		"unknown": func(d *cutoverDrill) func(http.Handler, int) http.Handler {
+			return func(h http.Handler, _ int) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					d.silent.Store(true)
+					lost(h, w, r)
+				})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newCutoverDrill(t)
+			if around != nil {
+				d.around = around(d)
+			}
+			d.drill(t, name == "unknown", name == "lost")
+		})
+	}
+}
+
+func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
+	stop := d.write(t.Context(), t)
+	defer stop()
+	back := make(chan struct{}, 1) // the reverse stream has caught up
+	refusals := atomic.Int32{}
+	observe := func(e copier.Event) {
+		if e.Kind == copier.EventCutover {
+			t.Log(e.Text)
+			if strings.Contains(e.Text, "sessions are pinned") {
+				refusals.Add(1)
+			}
+		}
+		if e.Kind == copier.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
+			back <- struct{}{}
+		}
+	}
+	if ends {
+		if _, err := copier.Run(t.Context(), d.options(observe)); err == nil || !strings.Contains(err.Error(), "cannot be told where") {
+			t.Fatalf("a run whose switch is not answered: %v", err)
+		}
+		d.more(t, 20) // at the target, with nobody to bring them back
+		o := d.options(nil)
+		o.Cutover = nil
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clients may be at the target already") {
+			t.Errorf("a run that would follow the source again: %v", err)
+		}
+		d.silent.Store(false)
+		o = d.options(nil)
+		o.Restart = true
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--restart would empty the tables") {
+			t.Errorf("a restart: %v", err)
+		}
+	}
+	type result struct {
+		report *copier.Report
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		report, err := copier.Run(t.Context(), d.options(observe))
+		done <- result{report, err}
+	}()
+	select {
+	case <-back:
+	case r := <-done:
+		t.Fatalf("it ended: %+v, %v", r.report, r.err)
+	}
+	d.more(t, 50)
+	stop()
+	control := copier.NewControl(d.control)
+	defer control.Close()
+	status, err := control.Finish(t.Context())
+	must(t, err)
+	if status.Phase != copier.RunReversing {
+		t.Errorf("the phase is %s", status.Phase)
+	}
+	r := <-done
+	must(t, r.err)
+	if c := r.report.Cutover; c == nil || c.Phase != "done" || c.Reverse == nil || c.Reverse.Inserts < 200 {
+		t.Errorf("report: %+v", c)
+	}
+	if refused != (refusals.Load() > 0) {
+		t.Errorf("%d tries were refused", refusals.Load())
+	}
+	if route := d.gateway.Route(); route.Address != d.servers[1].Addr {
+		t.Errorf("clients are at %s", route.Address)
+	}
+	for server := range d.servers {
+		if got, want := d.sums(t, server), d.wanted(); got != want {
+			t.Errorf("server %d has\n%swant\n%s", server, got, want)
+		}
+	}
+	again, err := copier.Run(t.Context(), d.options(nil)) // nothing is left to do
+	if err != nil || again.Cutover.Phase != "done" {
+		t.Errorf("a run after the last: %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,457 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A cutover does what its machine says: it brings the clients of a gateway from the source to the
+// target, and has changes go back from there.
+type cutover struct {
+	r       *run
+	o       *CutoverOptions
+	m       *cutMachine
+	state   *cutState
+	gateway *gatewayRoute
+	side    string // the gateway's name of the target
+	notes   *writer
+
+	back     *rowstream.Direct // the target as a source; nil without a reverse stream
+	reversed []*table          // the tables the other way round; nil until they are described
+
+	f      *follower // of the source
+	target rowstream.Position
+	source rowstream.Position
+	since  time.Duration // since the switch, at the start of the run
+
+	// Of the try that is under way.
+	token  string
+	began  time.Time
+	limit  time.Time
+	frozen bool
+
+	report CutoverReport
+}
+
+// A CutoverReport is what a cutover has done.
+type CutoverReport struct {
+	Phase          string        `json:"phase"` // what the target has noted: cut, reversing or done; empty: clients are at the source
+	Tries          int           `json:"tries"` // in this run
+	Moved          int           `json:"moved"` // sessions, by this run
+	PauseSeconds   float64       `json:"pause_seconds"`
+	SourcePosition string        `json:"source_position,omitempty"` // all before it was in the target at the switch
+	TargetPosition string        `json:"target_position,omitempty"` // what clients wrote there comes after it
+	Reverse        *FollowReport `json:"reverse,omitempty"`         // from the target back to the source
+}
+
+// How often a gateway is asked where its clients are, and whether the target is hardly behind.
+const (
+	routePause = time.Second
+	askPause   = 50 * time.Millisecond
+)
+
+// prepareCutover finds out, before anything is written to the target tables, where an earlier
+// cutover has come to. It refuses what would write over what clients have written.
+func (r *run) prepareCutover(ctx context.Context) error {
+	if err := r.state.createCutover(ctx, r.to); err != nil {
+		return err
+	}
+	state := &cutState{r.state.followed(r.from.Addr(), r.o.Tables)}
+	noted, others, err := state.load(ctx, r.to)
+	if err != nil {
+		return err
+	}
+	byGateway := r.o.Cutover != nil && r.o.Cutover.Gateway != ""
+	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", state.cutovers())
+	switch {
+	case len(others) > 0 && (r.o.Follow || r.o.Restart):
+		return fmt.Errorf("a cutover that was begun with other tables has %s: clients may be at the target already; repeat its command%s", strings.Join(others, ", "), byHand)
+	case noted.phase != cutNone && !byGateway && (r.o.Follow || r.o.Restart):
+		return fmt.Errorf("a cutover of these tables is noted as %s: clients may be at the target already, whose rows would be written over; "+
+			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
+	case !byGateway:
+		return nil
+	}
+	c := &cutover{
+		r: r, o: r.o.Cutover, state: state, gateway: newGatewayRoute(r.o.Cutover.Gateway), target: noted.target, since: noted.since,
+		m: newCutMachine(noted.phase, r.o.Cutover.Tries, r.o.Cutover.Window > 0),
+		notes: &writer{
+			cfg: r.o.To, state: r.state, patience: r.o.Patience,
+			retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
+		},
+	}
+	r.cut = c
+	return c.begin(ctx)
+}
+
+// begin finds out where clients are, and whether changes could go back.
+func (c *cutover) begin(ctx context.Context) (err error) {
+	if c.r.o.Restart && c.m.phase != cutNone {
+		c.m = newCutMachine(cutCutting, c.o.Tries, false) // only the gateway's word counts
+		if err := c.known(ctx); err != nil {
+			return err
+		}
+		if c.m.step == cutCommit {
+			return errors.New("--restart would empty the tables that the gateway's clients write to: they are at the target; switch them back first")
+		}
+		c.m.reverse = c.o.Window > 0
+	}
+	if c.o.Window > 0 && c.m.phase != cutDone {
+		if err := c.mayReverse(ctx); err != nil {
+			return err
+		}
+	}
+	for c.m.step != cutWait && c.m.step != cutReverse && c.m.step != cutEnd {
+		if c.m.step == cutCheck {
+			err = c.known(ctx)
+		} else {
+			err = c.do(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.m.err
+}
+
+// mayReverse refuses at the start what would have no way back.
+func (c *cutover) mayReverse(ctx context.Context) error {
+	const without = "; or do without the way back: --reverse-window 0"
+	for _, t := range c.r.tables {
+		switch {
+		case t.spec.Where != "" || t.spec.ShardColumn != "" || len(t.spec.Columns) > 0:
+			return fmt.Errorf("only a part of %s is copied, so that what is written to the target cannot go back as it is: copy whole tables%s", t.spec.source(), without)
+		case len(t.source.Triggers) > 0:
+			return fmt.Errorf("the source's %s has triggers (%s), which would act once more on rows that come back from the target: drop them%s",
+				t.spec.source(), strings.Join(t.source.Triggers, ", "), without)
+		}
+	}
+	var err error
+	if c.back, err = rowstream.OpenDirect(ctx, c.r.o.To); err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	now, err := c.back.NowPosition(ctx)
+	if err == nil {
+		err = c.back.CheckFollow(ctx, nil, now)
+	}
+	if err != nil {
+		return fmt.Errorf("the target's changes could not go back to the source: %w%s", err, without)
+	}
+	return nil
+}
+
+// known asks the gateway until it is known where clients are, for as long as is patient.
+func (c *cutover) known(ctx context.Context) error {
+	step := c.m.step
+	for began := time.Now(); ; {
+		a, err := c.gateway.route(ctx)
+		if err == nil {
+			if c.side, err = a.sideOf(c.r.from.Addr(), c.r.o.To.Addr); err != nil {
+				return err
+			}
+			c.m.route(a.at(c.r.from.Addr(), c.r.o.To.Addr))
+			if c.m.step != step {
+				return nil
+			}
+			err = errors.New("somebody holds the sessions")
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var refused refusedError
+		if time.Since(began) > c.r.o.Patience || errors.As(err, &refused) {
+			return fmt.Errorf("it cannot be told where the gateway's clients are: %w; run the same command again, it goes on from here", err)
+		}
+		if !sleep(ctx, askPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// past reports whether the source is not followed any more.
+func (c *cutover) past() bool { return c != nil && !c.m.followable() }
+
+func (c *cutover) close() {
+	if c == nil {
+		return
+	}
+	c.notes.close()
+	c.gateway.close()
+	if c.back != nil {
+		_ = c.back.Close()
+	}
+}
+
+// tell tells people how it goes.
+func (c *cutover) tell(format string, a ...any) {
+	c.r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(format, a...)})
+}
+
+// followAndCut follows the source until clients are at the target, and what comes then.
+func (r *run) followAndCut(ctx context.Context, f *follower) error {
+	c := r.cut
+	if c == nil {
+		return r.followVerified(ctx, f)
+	}
+	c.f = f
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var cutting sync.WaitGroup
+	var failed error
+	cutting.Go(func() {
+		failed = c.cut(following)
+		if failed != nil && !c.past() && !errors.Is(failed, errEnded) && !errors.Is(failed, errUnequal) {
+			cancel(endError{failed})
+		}
+		f.end()
+	})
+	err := r.followVerified(following, f)
+	cancel(errEnded) // it may wait for the target still
+	cutting.Wait()
+	switch {
+	case c.past() && failed != nil:
+		return failed
+	case c.past():
+		return c.finish(ctx)
+	case failed == nil, errors.Is(failed, errEnded): // it was told to finish before
+		return err
+	case errors.Is(failed, errUnequal) && err == nil: // the report says which
+		c.tell("%v", failed)
+		return nil
+	}
+	return failed
+}
+
+// errUnequal keeps clients from being switched.
+var errUnequal = errors.New("clients are not switched: rows differ between the two sides; begin anew with --restart")
+
+// cut tries until clients are at the target.
+func (c *cutover) cut(ctx context.Context) error {
+	defer c.seal()
+	for c.m.step != cutReverse && c.m.step != cutFinish && c.m.step != cutEnd {
+		if err := c.do(ctx); err != nil {
+			return err
+		}
+		if c.m.followable() && c.m.step != cutNote {
+			c.thaw()
+		}
+	}
+	return c.m.err
+}
+
+// do does the next step. It fails when the machine is not to know: ctx is done.
+func (c *cutover) do(ctx context.Context) error {
+	var err error
+	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
+	switch step := c.m.step; step {
+	case cutCheck, cutAsk:
+		if step == cutAsk {
+			ctx = whole
+		}
+		return c.known(ctx)
+	case cutWait:
+		err = c.wait(ctx)
+	case cutHold:
+		err = c.hold(ctx)
+	case cutReach:
+		held, cancel := context.WithDeadline(ctx, c.limit)
+		defer cancel()
+		err = c.reach(held)
+	case cutNote:
+		held, cancel := context.WithDeadline(ctx, c.limit)
+		defer cancel()
+		err = c.notes.again(held, func() error { return c.state.note(held, c.notes.c, c.source, c.target) })
+	case cutSwitch:
+		err = c.change(whole)
+	case cutRelease:
+		err = c.gateway.release(whole, c.token)
+	case cutForget:
+		err = c.notes.again(whole, func() error { return c.state.forget(whole, c.notes.c) })
+	case cutPause:
+		if !sleep(ctx, c.m.pause()) {
+			err = context.Cause(ctx)
+		}
+	case cutCommit:
+		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutCut) })
+	case cutFinish:
+		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutDone) })
+	case cutReverse, cutEnd:
+		panic("BUG: a cutover was to do " + step.String())
+	}
+	if err == nil {
+		c.m.ok()
+		return nil
+	}
+	tried := c.m.tried
+	c.m.failed(err)
+	if c.m.tried > tried {
+		c.report.Tries = c.m.tried
+		c.tell("try %d of %d: clients were not switched: %v", c.m.tried, c.m.tries, err)
+	}
+	return nil
+}
+
+// wait waits until the target has caught up and is hardly behind, and, when rows are compared, until all
+// were, and are equal.
+func (c *cutover) wait(ctx context.Context) error {
+	if err := c.f.WaitCaughtUp(ctx); err != nil {
+		return err
+	}
+	if err := c.describeReversed(ctx); err != nil {
+		return err
+	}
+	asked := time.Now()
+	for {
+		status := c.f.status()
+		if c.r.unequal() > 0 {
+			return errUnequal
+		}
+		if c.f.mayEnd() && status.LagSeconds <= c.o.Lag.Seconds() {
+			return c.notes.connect(ctx)
+		}
+		if time.Since(asked) > routePause {
+			asked = time.Now()
+			if a, err := c.gateway.route(ctx); err == nil && a.at(c.r.from.Addr(), c.r.o.To.Addr) == routeTarget {
+				return errElsewhere
+			}
+		}
+		if !sleep(ctx, askPause) {
+			return context.Cause(ctx)
+		}
+		if err := c.f.over(); err != nil {
+			return err
+		}
+	}
+}
+
+// unequal is how many rows are known to differ.
+func (r *run) unequal() int {
+	r.mu.Lock()
+	verifying := r.verifying
+	r.mu.Unlock()
+	if verifying == nil {
+		return 0
+	}
+	return verifying().Mismatches
+}
+
+// hold has the gateway hold all commands.
+func (c *cutover) hold(ctx context.Context) (err error) {
+	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
+	c.began = time.Now()
+	c.limit = c.began.Add(c.o.Hold)
+	c.token, err = c.gateway.hold(ctx, c.o.Hold)
+	return err
+}
+
+// reach waits until the target has all that the source has, and stops following for the time being.
+// Since nobody is within a statement, what the source has now is all there will be.
+func (c *cutover) reach(ctx context.Context) (err error) {
+	if c.source, err = c.f.source.NowPosition(ctx); err != nil {
+		return err
+	}
+	if err := c.f.WaitFor(ctx, c.source); err != nil {
+		return c.late(ctx, err, "the target had not reached the source's position")
+	}
+	if err := c.f.freeze(ctx); err != nil {
+		return c.late(ctx, err, "changes were still being applied")
+	}
+	c.frozen = true
+	c.f.mu.Lock()
+	boundary := c.f.boundary
+	c.f.mu.Unlock()
+	if !boundary {
+		return errors.New("a transaction is written to the source past the gateway: have all writers go through it")
+	}
+	c.target = rowstream.Position{}
+	if c.back != nil {
+		c.target, err = c.back.NowPosition(ctx)
+	}
+	return err
+}
+
+// late says what was not done when the hold's time was over.
+func (c *cutover) late(ctx context.Context, err error, what string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.Hold)
+	}
+	return err
+}
+
+// change has the gateway switch, and tells how long clients had to wait.
+func (c *cutover) change(ctx context.Context) error {
+	moved, err := c.gateway.change(ctx, c.token, c.side)
+	if err != nil {
+		return err
+	}
+	pause := time.Since(c.began)
+	c.report.Moved, c.report.PauseSeconds = moved, pause.Seconds()
+	c.report.SourcePosition = c.source.String()
+	c.tell("%d sessions are at the target; commands waited for at most %v; it has all of the source before %s", moved, pause.Round(100*time.Microsecond), c.source)
+	return nil
+}
+
+// seal ends following the source for good when clients may be at the target.
+func (c *cutover) seal() {
+	if c.frozen && c.past() {
+		c.f.seal()
+		c.frozen = false
+	}
+	c.thaw()
+}
+
+func (c *cutover) thaw() {
+	if c.frozen {
+		c.f.thaw()
+		c.frozen = false
+	}
+}
+
+// finish does what comes after the switch, also in a run that begins there.
+func (c *cutover) finish(ctx context.Context) error {
+	c.report.TargetPosition = c.target.String()
+	for c.m.step != cutEnd {
+		if c.m.step != cutReverse {
+			if err := c.do(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.reverse(ctx); err != nil {
+			c.m.failed(err)
+		} else {
+			c.m.ok()
+		}
+	}
+	return c.m.err
+}
+
+// A backSide is the source as a target: the one place where a cutover writes to it.
+type backSide struct {
+	c     *mysqlconn.Client
+	state *followState
+}
+
+// openBack connects to the source for writing, and makes the state there.
+func (c *cutover) openBack(ctx context.Context, specs []TableSpec) (*backSide, error) {
+	conn, err := rowstream.Connect(ctx, c.o.Back)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the source: %w", err)
+	}
+	s := state{schema: c.r.o.StateSchema}
+	if _, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(s.schema)); err == nil {
+		err = s.createFollow(ctx, conn)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
+	}
+	return &backSide{c: conn, state: s.followed(c.r.o.To.Addr, specs)}, nil
+}

@@ -1,0 +1,152 @@
+package copier
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// gatewayTimeout bounds a request to a gateway, besides the time that a hold may take.
+const gatewayTimeout = 5 * time.Second
+
+// A gatewayRoute speaks to the API of a gateway that says where its clients go.
+type gatewayRoute struct {
+	url    string // of the API; it may hold a password
+	client *http.Client
+}
+
+func newGatewayRoute(gateway string) *gatewayRoute {
+	return &gatewayRoute{url: strings.TrimRight(gateway, "/") + "/api/v1/route", client: &http.Client{Transport: &http.Transport{}}}
+}
+
+func (g *gatewayRoute) close() { g.client.CloseIdleConnections() }
+
+// A routeAnswer is what GET answers, as far as it is needed.
+type routeAnswer struct {
+	Active  string `json:"active"`
+	Address string `json:"address"`
+	Backend string `json:"backend"`
+	Standby string `json:"standby"`
+	Stage   string `json:"stage"`
+}
+
+// A refusedError is a gateway's word, as opposed to its silence.
+type refusedError struct{ error }
+
+// route asks where clients are.
+func (g *gatewayRoute) route(ctx context.Context) (a routeAnswer, err error) {
+	return a, g.ask(ctx, gatewayTimeout, http.MethodGet, "", nil, &a)
+}
+
+// hold holds all commands for at most d, and answers when nothing is under way.
+func (g *gatewayRoute) hold(ctx context.Context, d time.Duration) (token string, err error) {
+	var a struct {
+		Token string `json:"token"`
+	}
+	err = g.ask(ctx, d+gatewayTimeout, http.MethodPost, "/hold", map[string]string{"for": d.String()}, &a)
+	return a.Token, err
+}
+
+// change switches all sessions to a side, and answers how many there were.
+func (g *gatewayRoute) change(ctx context.Context, token, side string) (moved int, err error) {
+	var a struct {
+		Moved int `json:"moved"`
+	}
+	err = g.ask(ctx, gatewayTimeout, http.MethodPost, "/switch", map[string]string{"token": token, "to": side}, &a)
+	return a.Moved, err
+}
+
+// release ends a hold.
+func (g *gatewayRoute) release(ctx context.Context, token string) error {
+	var a routeAnswer
+	return g.ask(ctx, gatewayTimeout, http.MethodPost, "/release", map[string]string{"token": token}, &a)
+}
+
+// ask sends a request and reads its answer. Its errors show no password.
+func (g *gatewayRoute) ask(ctx context.Context, limit time.Duration, method, path string, request any, answer any) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if request == nil {
+		body = nil
+	}
+	req, err := http.NewRequestWithContext(ctx, method, g.url+path, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("the gateway's address is no URL") // which may hold a password
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := g.client.Do(req)
+	var at *url.Error
+	if errors.As(err, &at) {
+		return fmt.Errorf("ask %s: %w", req.URL.Redacted(), at.Err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	const most = 1 << 20
+	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", req.URL.Redacted(), err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(text, answer); err != nil {
+			return fmt.Errorf("%s answers no JSON: is it a tare serve?", req.URL.Redacted())
+		}
+		return nil
+	}
+	var refused struct {
+		Error string `json:"error"`
+	}
+	switch {
+	case json.Unmarshal(text, &refused) == nil && refused.Error != "":
+		err = fmt.Errorf("the gateway says: %s", refused.Error)
+	case resp.StatusCode == http.StatusUnauthorized:
+		err = fmt.Errorf("%s wants an account: --gateway http://user:password@host:port", req.URL.Redacted())
+	case resp.StatusCode == http.StatusNotFound:
+		err = fmt.Errorf("%s is not there: start tare serve with --standby and --standby-accounts", req.URL.Redacted())
+	default:
+		err = fmt.Errorf("%s answers %s", req.URL.Redacted(), resp.Status)
+	}
+	return refusedError{err}
+}
+
+// sideOf is the gateway's name of the side that an address is, as long as the two sides are
+// the copy's.
+func (a *routeAnswer) sideOf(from, to string) (string, error) {
+	switch {
+	case a.Backend == from && a.Standby == to:
+		return "standby", nil
+	case a.Backend == to && a.Standby == from:
+		return "backend", nil
+	}
+	standby := a.Standby
+	if standby == "" {
+		standby = "nothing"
+	}
+	return "", fmt.Errorf("the gateway switches between %s (backend) and %s (standby), and the copy goes from %s to %s: "+
+		"they must be the same two servers, under the same addresses; change --from and --to, or the gateway's --backend and --standby", a.Backend, standby, from, to)
+}
+
+// at is where clients are: known only when no hold is left by which that could change.
+func (a *routeAnswer) at(from, to string) cutRoute {
+	switch {
+	case a.Stage != "open":
+		return routeUnknown
+	case a.Address == to:
+		return routeTarget
+	case a.Address == from:
+		return routeSource
+	}
+	return routeUnknown
+}

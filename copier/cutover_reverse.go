@@ -1,0 +1,176 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// backOptions are those of the stream from the target back to the source.
+func (c *cutover) backOptions() Options {
+	o := *c.r.o
+	o.To, o.Tables, o.UntilCaughtUp, o.Verify, o.Cutover = c.o.Back, nil, false, false, nil
+	for i := range c.r.o.Tables {
+		s := &c.r.o.Tables[i]
+		o.Tables = append(o.Tables, TableSpec{Schema: s.ToSchema, Name: s.ToName, ToSchema: s.Schema, ToName: s.Name})
+	}
+	o.Observe = func(e Event) {
+		if e.Text != "" {
+			e.Text = "back to the source: " + e.Text
+		}
+		c.r.o.Observe(e)
+	}
+	return o
+}
+
+// describeReversed reads the tables the other way round and refuses, before any client is held, what could
+// not go back.
+func (c *cutover) describeReversed(ctx context.Context) error {
+	if c.back == nil || c.reversed != nil {
+		return nil
+	}
+	to, err := rowstream.Connect(ctx, c.o.Back)
+	if err != nil {
+		return fmt.Errorf("connect to the source: %w", err)
+	}
+	defer func() { _ = to.Close() }() // nothing is under way
+	o := c.backOptions()
+	var tables []*table
+	for i := range o.Tables {
+		t, err := c.describeBack(ctx, to, &o, &o.Tables[i])
+		if err != nil {
+			return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: --reverse-window 0", err)
+		}
+		tables = append(tables, t)
+	}
+	c.reversed = tables
+	return nil
+}
+
+func (c *cutover) describeBack(ctx context.Context, to *mysqlconn.Client, o *Options, spec *TableSpec) (*table, error) {
+	t, err := describe(ctx, c.back, to, o, spec)
+	if err != nil {
+		return nil, err
+	}
+	if t.create != "" {
+		return nil, fmt.Errorf("the source has no table %s any more", spec.target())
+	}
+	// It deletes nothing, and is refused where the account may not write.
+	if _, err := to.Exec(ctx, "DELETE FROM "+spec.targetSQL()+" WHERE FALSE"); err != nil {
+		return nil, fmt.Errorf("write to %s: %w", spec.target(), err)
+	}
+	return t, nil
+}
+
+// reverse has the target's changes go back to the source until the window is over.
+func (c *cutover) reverse(ctx context.Context) error {
+	if err := c.describeReversed(ctx); err != nil {
+		return err
+	}
+	o := c.backOptions()
+	there, err := c.openBack(ctx, o.Tables)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = there.c.Close() }() // what it wrote is committed
+	from, err := c.reverseFrom(ctx, there)
+	if err != nil {
+		return err
+	}
+	if err := c.back.CheckFollow(ctx, c.sources(), from); err != nil {
+		return err
+	}
+	f, err := newFollower(&o, c.back, c.reversed, there.state, from)
+	if err != nil {
+		return err
+	}
+	left := max(0, c.o.Window-c.since)
+	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
+	c.r.enter(RunReversing)
+	c.r.mu.Lock()
+	c.r.finish, c.r.following = f.Finish, f.status
+	c.r.mu.Unlock()
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	watching.Go(func() { c.watchBack(following, f, left, cancel) })
+	err = f.run(following)
+	if errors.Is(context.Cause(following), errSwitchedBack) {
+		err = errSwitchedBack
+	}
+	cancel(nil)
+	watching.Wait()
+	c.report.Reverse = f.report()
+	return err
+}
+
+// watchBack ends the reverse stream when its window is over, or clients are at the source again.
+func (c *cutover) watchBack(ctx context.Context, f *follower, left time.Duration, end context.CancelCauseFunc) {
+	over := time.NewTimer(left)
+	defer over.Stop()
+	look := time.NewTicker(routePause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-over.C:
+			f.Finish()
+		case <-look.C:
+			if a, err := c.gateway.route(ctx); err == nil && a.at(c.r.from.Addr(), c.r.o.To.Addr) == routeSource {
+				end(errSwitchedBack)
+			}
+		}
+	}
+}
+
+// reverseFrom is where the reverse stream goes on. The first time, the source may have a note
+// of an older cutover: the one that counts is written over it, before the target notes that the
+// source's is the one to go on from.
+func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (rowstream.Position, error) {
+	if c.m.phase == cutReversing {
+		p, err := there.state.position(ctx, there.c)
+		if err != nil || !p.IsZero() {
+			return p, err
+		}
+	}
+	if c.target.IsZero() {
+		return c.target, errors.New("no position of the target's log was noted at the switch, which was made with --reverse-window 0: nothing goes back; go on with that")
+	}
+	if err := there.state.note(ctx, there.c, c.target); err != nil {
+		return c.target, err
+	}
+	err := c.notes.again(ctx, func() error { return c.state.enter(ctx, c.notes.c, cutReversing) })
+	if err == nil {
+		c.m.phase = cutReversing
+	}
+	return c.target, err
+}
+
+// sources are the reversed tables as the target describes them.
+func (c *cutover) sources() []*rowstream.Table {
+	all := make([]*rowstream.Table, len(c.reversed))
+	for i, t := range c.reversed {
+		all[i] = t.source
+	}
+	return all
+}
+
+// tellSteps tells, once the target has caught up, what to do where there is no gateway that
+// could do it.
+func (r *run) tellSteps(ctx context.Context, f *follower) {
+	if f.WaitCaughtUp(ctx) != nil {
+		return
+	}
+	r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(`the target has all of the source before %s. To switch without a gateway:
+  1. stop all writers, or on %s: SET GLOBAL read_only = 1; KILL the sessions that may write nevertheless
+  2. tare copy ctl finish     it applies what is left, and this command ends with 0; otherwise: SET GLOBAL read_only = 0
+  3. have clients connect to %s
+Nothing flows back to %s then. With tare serve before both, --gateway http://host:8316 does all of it.`,
+		f.Applied(), r.from.Addr(), r.o.To.Addr, r.from.Addr())})
+}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"github.com/taredb/tare/copier"
+)
+
+// CopyCutover holds the options that bring clients over once the target has caught up.
+type CopyCutover struct {
+	On            bool
+	Lag           time.Duration
+	Hold          time.Duration
+	Tries         int
+	ReverseWindow time.Duration
+}
+
+func (o *CopyCutover) declare(s *Set) {
+	s.Bool(&o.On, "cutover", "once the target has caught up, have --gateway switch its clients there, and what they write go back to the source for --reverse-window; without --gateway, print what to do")
+	s.Duration(&o.Lag, "cutover-lag", copier.DefaultCutoverLag.String(), "how far the target may be behind when clients are held")
+	s.Duration(&o.Hold, "cutover-hold", copier.DefaultCutoverHold.String(), "how long clients are held at most; when it is over everything is as before, and tried again")
+	s.Int(&o.Tries, "cutover-tries", "10", 1, "how often it is tried before the copy fails")
+	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch the target's changes go back to the source; 0: not at all")
+}
+
+func (o *CopyCutover) validate(c *Copy) (errs []error) {
+	const longest = 30 * time.Second // that a gateway holds
+	if o.On && !c.Follow {
+		errs = append(errs, errors.New("--cutover needs --follow"))
+	}
+	if o.On && c.FollowUntil == FollowUntilCaughtUp {
+		errs = append(errs, errors.New("--cutover goes on after the target has caught up: leave out --follow-until caught-up"))
+	}
+	if o.On && (o.Hold <= 0 || o.Hold > longest) {
+		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
+	}
+	return errs
+}
+
+// Options are those for the copier, without the source as a server that is written to.
+func (o *CopyCutover) Options(gateway GatewayURL) copier.CutoverOptions {
+	return copier.CutoverOptions{Gateway: gateway.Reveal(), Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow}
+}
