@@ -250,12 +250,11 @@ func (c *cutover) cut(ctx context.Context) error {
 func (c *cutover) do(ctx context.Context) error {
 	var err error
 	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
-	switch step := c.m.step; step {
-	case cutCheck, cutAsk:
-		if step == cutAsk {
-			ctx = whole
-		}
+	switch c.m.step {
+	case cutCheck:
 		return c.known(ctx)
+	case cutAsk:
+		return c.known(whole)
 	case cutWait:
 		err = c.wait(ctx)
 	case cutHold:
@@ -279,21 +278,24 @@ func (c *cutover) do(ctx context.Context) error {
 			err = context.Cause(ctx)
 		}
 	case cutCommit:
+		if c.report.PauseSeconds == 0 {
+			c.tell("the gateway says that its clients are at the target")
+		}
 		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutCut) })
 	case cutFinish:
 		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutDone) })
 	case cutReverse, cutEnd:
-		panic("BUG: a cutover was to do " + step.String())
+		panic("BUG: a cutover was to do " + c.m.step.String())
 	}
 	if err == nil {
 		c.m.ok()
 		return nil
 	}
-	tried := c.m.tried
+	step, tried := c.m.step, c.m.tried
 	c.m.failed(err)
 	if c.m.tried > tried {
 		c.report.Tries = c.m.tried
-		c.tell("try %d of %d: clients were not switched: %v", c.m.tried, c.m.tries, err)
+		c.tell("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
 	}
 	return nil
 }
@@ -393,7 +395,6 @@ func (c *cutover) change(ctx context.Context) error {
 	}
 	pause := time.Since(c.began)
 	c.report.Moved, c.report.PauseSeconds = moved, pause.Seconds()
-	c.report.SourcePosition = c.source.String()
 	c.tell("%d sessions are at the target; commands waited for at most %v; it has all of the source before %s", moved, pause.Round(100*time.Microsecond), c.source)
 	return nil
 }
@@ -416,7 +417,7 @@ func (c *cutover) thaw() {
 
 // finish does what comes after the switch, also in a run that begins there.
 func (c *cutover) finish(ctx context.Context) error {
-	c.report.TargetPosition = c.target.String()
+	c.report.SourcePosition, c.report.TargetPosition = c.source.String(), c.target.String()
 	for c.m.step != cutEnd {
 		if c.m.step != cutReverse {
 			if err := c.do(ctx); err != nil {

@@ -194,13 +194,6 @@ func (d *cutoverDrill) wanted() (all string) {
 	return all
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestCutover brings clients that write over from one server to the other while a copy follows. The
 // first switch is refused, and the answer to the second, which is done, is lost. In the third drill
 // nobody answers after that, so that the copy ends without knowing, and a second run goes on.
