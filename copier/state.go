@@ -23,6 +23,7 @@ const StateVersion = 2
 //	copy_chunk     one row a chunk that was cut: its key range, its rows, whether it is copied
 //	copy_verified  one row a chunk that a verification has found equal, until it is through
 //	copy_follow    one row a copy that follows its source: how far it has come (follow_state.go)
+//	copy_cutover   one row a cutover: how far it is (cutover_state.go)
 //
 // A chunk is noted as copied in the transaction that writes its rows, so state and rows
 // cannot differ, whatever is killed when. Chunks may be copied in any order.
