@@ -23,6 +23,15 @@ type Local interface {
 	ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels]
 }
 
+// A ShardedLocal is a Local that knows the hashes of its series, so that a shard need not look at those
+// of the others.
+type ShardedLocal interface {
+	Local
+
+	// ActiveShard is ActiveSeries of those series whose labels.StableHash is in the shard.
+	ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels]
+}
+
 // NewLocal makes a Frontend whose one system is this process: it answers for the series that l knows
 // with all that a request to a frontend can ask for, so that other frontends can have it as a member.
 // The options need neither Downstreams nor Members nor a Transport, and Shards only if a
@@ -62,14 +71,24 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 				return false
 			}
 		}
-		return shard.All() || labels.StableHash(ls)%shard.Count == shard.Index
+		return true
 	}
 	body := &localBody{rest: []byte(`{"data":[`)}
-	body.next, body.stop = iter.Pull(t.local.ActiveSeries(keep))
+	body.next, body.stop = iter.Pull(t.shard(shard, keep))
 	return &http.Response{
 		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: -1,
 		Header: http.Header{"Content-Type": {jsonType}}, Body: body,
 	}, nil
+}
+
+// shard is the series of one shard.
+func (t localTransport) shard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
+	if sharded, ok := t.local.(ShardedLocal); ok {
+		return sharded.ActiveShard(shard, keep)
+	}
+	return t.local.ActiveSeries(func(ls labels.Labels) bool {
+		return keep(ls) && (shard.All() || labels.StableHash(ls)%shard.Count == shard.Index)
+	})
 }
 
 // refusal is an answer that says no.

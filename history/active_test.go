@@ -1,12 +1,19 @@
 package history
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/tsblock"
 )
 
 // activeSeries are the series that keep wants, as text, sorted.
@@ -65,7 +72,7 @@ func TestActive(t *testing.T) {
 	// Shards are together all of them, each in one.
 	var together []string
 	for i := range uint64(3) {
-		together = append(together, activeSeries(a, func(ls labels.Labels) bool { return labels.StableHash(ls)%3 == i })...)
+		together = append(together, shardSeries(a, tsblock.Shard{Index: i, Count: 3}, anySeries)...)
 	}
 	slices.Sort(together)
 	if d := cmp.Diff(want, together); d != "" {
@@ -82,7 +89,7 @@ func TestActive(t *testing.T) {
 		}
 		break
 	}
-	now = now.Add(20 * time.Minute)
+	now = now.Add(20*time.Minute + time.Second)
 	if got := activeSeries(a, anySeries); len(got) != 0 {
 		t.Errorf("later: %v", got)
 	}
@@ -105,28 +112,294 @@ func TestNewActiveRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkActiveSeries asks a full table for one shard of 16.
-func BenchmarkActiveSeries(b *testing.B) {
+// slowActive is the oracle, as text, sorted.
+func slowActive(table *Table, given map[string]string, idle time.Duration, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
+	var all []string
+	visitSlowly(table, given, idle, shard, func(ls labels.Labels) bool {
+		if keep(ls) {
+			all = append(all, ls.String())
+		}
+		return keep(ls)
+	})
+	slices.Sort(all)
+	return all
+}
+
+// visitSlowly reads all of the table, and hashes the labels of each series.
+func visitSlowly(table *Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
+	l := newLabeller(given)
+	told := make(map[[16]byte]bool)
+	oldest := table.opts.Now().Add(-idle)
+	var ls labels.Labels
+	add := func() bool {
+		l.overwrite(&ls)
+		return (shard.All() || labels.StableHash(ls)%shard.Count == shard.Index) && visit(ls)
+	}
+	err := table.Each(func(s *Sample) error {
+		if s.Calls == 0 || s.Last.Before(oldest) {
+			return nil
+		}
+		counted := [seriesPerKey]uint64{
+			seriesQueries: 1, seriesDuration: 1,
+			seriesRowsSent: s.RowsSent, seriesRowsAffected: s.RowsAffected, seriesBytesSent: s.BytesSent,
+		}
+		copy(counted[seriesErrors:], s.Errors[:])
+		for series := range seriesPerKey {
+			if counted[series] > 0 {
+				l.addSeries(s.Kind, &s.Key, series)
+				add()
+			}
+		}
+		if s.Kind == Tracked && s.Text != "" && !told[s.Digest] {
+			l.addInfo(s.Digest, s.Text)
+			told[s.Digest] = add()
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+// shardSeries is activeSeries of one shard.
+func shardSeries(a *Active, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
+	var all []string
+	for ls := range a.ActiveShard(shard, keep) {
+		all = append(all, ls.String())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestActiveLikeSlow has a table that is too small for its statements, with calls, collections, hours
+// that pass, restarts and a new Active now and then, and compares what an Active answers with what all
+// of the table says.
+func TestActiveLikeSlow(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			idle := 20 * time.Minute
+			dir := t.TempDir()
+			open := func() *Table {
+				return mustOpen(t, Options{
+					MaxDigests: 80, Dir: dir, Now: func() time.Time { return now },
+					MinIdle: 2 * time.Minute, Turnover: 10 * time.Minute,
+				})
+			}
+			table := open()
+			defer func() { _ = table.Close() }()
+			given := map[string]string{"instance": "gw1"}
+			begin := func() *Active {
+				a, err := NewActive(table, given, idle)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a
+			}
+			a := begin()
+			evicted, most := uint64(0), 0
+			for step := range 400 {
+				switch rng.IntN(20) {
+				case 0:
+					now = now.Add(time.Duration(rng.IntN(30)) * time.Minute)
+				case 1, 2, 3:
+					if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+						t.Fatal(err)
+					}
+				case 4:
+					if step%3 == 0 {
+						evicted += table.Stats().Evictions
+						if err := table.Close(); err != nil {
+							t.Fatal(err)
+						}
+						table = open()
+						a = begin()
+					}
+				default:
+					for range rng.IntN(40) {
+						r := record(rng.IntN(300), time.Duration(rng.IntN(1e9)))
+						r.Start = now.Add(-r.Total)
+						if rng.IntN(3) == 0 {
+							r.RowsReturned, r.RowsAffected, r.BytesOut, r.Normalized = 0, 0, 0, nil
+						}
+						if rng.IntN(4) == 0 {
+							r.User = "batch"
+						}
+						if rng.IntN(10) == 0 {
+							r.ErrorNumber = []uint16{1062, 1213, 1064}[rng.IntN(3)]
+						}
+						table.Observe(r)
+					}
+					now = now.Add(time.Duration(rng.IntN(50)) * time.Second)
+				}
+				if rng.IntN(3) == 0 {
+					continue // what happens between two questions is more than one thing
+				}
+				keep := anySeries
+				if rng.IntN(4) == 0 {
+					keep = func(ls labels.Labels) bool { return ls.Get(labelUser) != "app" }
+				}
+				var together []string
+				count := []uint64{0, 1, 3, 16}[rng.IntN(4)]
+				for i := range max(count, 1) {
+					shard := tsblock.Shard{Index: i, Count: count}
+					got := shardSeries(a, shard, keep)
+					if d := cmp.Diff(slowActive(table, given, idle, shard, keep), got); d != "" {
+						t.Fatalf("step %d, shard %v: -want +got\n%s", step, shard, d)
+					}
+					together = append(together, got...)
+				}
+				most = max(most, len(together))
+				if n, bound := a.HeapBytes(), activeBound(81, a); n > bound {
+					t.Fatalf("step %d: %d bytes, want at most %d", step, n, bound)
+				}
+			}
+			if evicted += table.Stats().Evictions; evicted == 0 || most < 100 {
+				t.Errorf("%d evictions and at most %d series: the table was not full", evicted, most)
+			}
+		})
+	}
+}
+
+// activeBound is what an Active may keep by what HeapBytes says of it, with some for what is small.
+func activeBound(entries int, a *Active) int64 {
+	return int64(entries)*112 + int64(entries*seriesPerKey*24) + updateEntries*int64(unsafe.Sizeof(readKey{})) + 8<<10
+}
+
+// TestActiveWhileCounted asks while statements are counted and digests make room, and after.
+func TestActiveWhileCounted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	table := mustOpen(b, Options{Now: func() time.Time { return now }})
+	table := mustOpen(t, Options{MaxDigests: 200, Now: func() time.Time { return now }, MinIdle: time.Nanosecond, Turnover: time.Nanosecond})
 	defer func() { _ = table.Close() }()
+	given := map[string]string{"instance": "gw1"}
+	a, err := NewActive(table, given, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			for i := range 3000 {
+				r := record((i*(w+1))%500, time.Duration(i)*time.Microsecond)
+				r.Start = now.Add(-time.Duration(i) * time.Millisecond)
+				table.Observe(r)
+				if i%100 == 0 {
+					if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for i := range uint64(100) {
+		seen := make(map[string]bool)
+		for ls := range a.ActiveShard(tsblock.Shard{Index: i % 4, Count: 4}, anySeries) {
+			if labels.StableHash(ls)%4 != i%4 {
+				t.Errorf("%v is not in shard %d", ls, i%4)
+			}
+			seen[ls.String()] = true
+		}
+	}
+	writers.Wait()
+	if d := cmp.Diff(slowActive(table, given, time.Hour, tsblock.Shard{}, anySeries), activeSeries(a, anySeries)); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// TestActiveAfterClose has nothing to say of a table whose memory is gone.
+func TestActiveAfterClose(t *testing.T) {
+	table := mustOpen(t, Options{})
+	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record(1, time.Millisecond)
+	r.Start = time.Now()
+	table.Observe(r)
+	if n := len(activeSeries(a, anySeries)); n != 6 {
+		t.Errorf("%d series, want 6", n)
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := activeSeries(a, anySeries); len(got) != 0 {
+		t.Errorf("after Close: %v", got)
+	}
+}
+
+// TestActiveBytes is the bound of docs/frontend.md at the defaults.
+func TestActiveBytes(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	table := mustOpen(t, Options{Now: func() time.Time { return now }})
+	defer func() { _ = table.Close() }()
+	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := a.HeapBytes(); n != 0 {
+		t.Errorf("%d bytes before the first question", n)
+	}
 	for i := range DefaultMaxDigests {
 		table.Observe(record(i, time.Millisecond))
 	}
-	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
-	if err != nil {
-		b.Fatal(err)
+	series := len(activeSeries(a, anySeries))
+	n := a.HeapBytes()
+	t.Logf("%d series: %d bytes", series, n)
+	if most := int64(series)*24 + DefaultMaxDigests*112; n < int64(series)*12 || n > most {
+		t.Errorf("%d bytes for %d series, want at most %d", n, series, most)
 	}
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		n = 0
-		for range a.ActiveSeries(func(ls labels.Labels) bool { return labels.StableHash(ls)%16 == 3 }) {
-			n++
+}
+
+// BenchmarkActiveSeries asks for all 16 shards of a full table, one after the other.
+func BenchmarkActiveSeries(b *testing.B) {
+	const shards = 16
+	for _, calls := range []string{"idle", "busy"} { // in between, each digest is called
+		for _, way := range []string{"known", "slow"} {
+			b.Run(calls+"/"+way, func(b *testing.B) {
+				now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+				table := mustOpen(b, Options{Now: func() time.Time { return now }})
+				defer func() { _ = table.Close() }()
+				records := make([]*querylog.Record, DefaultMaxDigests)
+				for i := range records {
+					records[i] = record(i, time.Millisecond)
+					table.Observe(records[i])
+				}
+				given := map[string]string{"instance": "gw1"}
+				a, err := NewActive(table, given, time.Hour)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range a.ActiveSeries(anySeries) { // the first question
+				}
+				b.ReportAllocs()
+				n := 0
+				for b.Loop() {
+					if calls == "busy" {
+						b.StopTimer()
+						for _, r := range records {
+							table.Observe(r)
+						}
+						b.StartTimer()
+					}
+					n = 0
+					for i := range uint64(shards) {
+						shard := tsblock.Shard{Index: i, Count: shards}
+						if way == "slow" {
+							visitSlowly(table, given, time.Hour, shard, func(labels.Labels) bool { n++; return true })
+							continue
+						}
+						for range a.ActiveShard(shard, anySeries) {
+							n++
+						}
+					}
+				}
+				b.ReportMetric(float64(n), "series")
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "µs/shard")
+				if n < 4*DefaultMaxDigests {
+					b.Errorf("%d series", n)
+				}
+			})
 		}
-	}
-	b.ReportMetric(float64(n), "series")
-	if n < DefaultMaxDigests/4 {
-		b.Errorf("%d series", n)
 	}
 }

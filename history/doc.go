@@ -59,6 +59,13 @@
 // Blocks lie in the bucket as Thanos has them, and meta.json is written when all else was read
 // back and is the same. Local blocks go when they are old and the bucket has them.
 //
+// # Active series
+//
+// Which series got samples lately is answered by a catalog of the hashes of their labels and an
+// activeseries.Tracker of when each entry was called last. Both follow the table when a question is asked: an entry
+// whose gate is the same as before was not written to, and is passed over for a line of the cache. Nothing is done while
+// nobody asks, nor in Observe. To follow at Collect instead would hide statements for up to an interval.
+//
 // # Rollups
 //
 // When an hour is over and no sample can be added to it, its samples are added up by Key to a file, and the files

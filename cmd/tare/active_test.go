@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -147,5 +148,51 @@ func TestFleetOfGateways(t *testing.T) {
 		if n := c["__count__"]; n != fmt.Sprint(len(want[c["instance"]])) {
 			t.Errorf("%s has %s series, listed %d", c["instance"], n, len(want[c["instance"]]))
 		}
+	}
+}
+
+// TestActiveSeriesLogged has a gateway's query log tell of the questions for its active series: what was asked, without
+// the values, how much came, and what was refused.
+func TestActiveSeriesLogged(t *testing.T) {
+	server := testmysql.Start(t)
+	dir := t.TempDir()
+	l := startLogged(t, server, dir, filepath.Join(dir, "query.log"))
+	const statements = 3
+	l.load(t.Context(), 1, statements, plain)
+	form := url.Values{"selector": {`tare_queries_total{user="` + testmysql.AppUser + `"}`}}
+	series, _ := activeSeries(t, l.http, "", form)
+	if len(series) == 0 {
+		t.Fatal("no series of a user who has sent statements")
+	}
+	resp, err := http.PostForm(l.http+"/prometheus/api/v1/cardinality/active_series", url.Values{"selector": {`tare_queries_total offset 5m`}})
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a selector with an offset: %s", resp.Status)
+	}
+	l.stop()
+	text, err := os.ReadFile(l.file)
+	must(t, err)
+	var lines []map[string]any
+	for line := range strings.Lines(string(text)) {
+		var fields map[string]any
+		must(t, json.Unmarshal([]byte(line), &fields))
+		if fields["kind"] == "frontend" {
+			lines = append(lines, fields)
+		}
+	}
+	if len(lines) != 2 {
+		t.Fatalf("%d lines of two questions:\n%s", len(lines), text)
+	}
+	for name, want := range map[string]any{
+		"endpoint": "active_series", "selector": `{user="?",__name__="tare_queries_total"}`, "status": 200.0,
+		"shards": 1.0, "items_in": float64(len(series)), "items_out": float64(len(series)),
+	} {
+		if got := lines[0][name]; got != want {
+			t.Errorf("%s is %v, want %v: %v", name, got, want, lines[0])
+		}
+	}
+	if got := lines[1]["status"]; got != 400.0 {
+		t.Errorf("of the refused question the status is %v: %v", got, lines[1])
 	}
 }

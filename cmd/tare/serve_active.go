@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
 )
 
@@ -87,12 +88,27 @@ func (a *activeService) begin(listens net.Addr) error {
 	return nil
 }
 
+var _ frontend.ShardedLocal = (*activeService)(nil)
+
 // ActiveSeries implements frontend.Local.
 func (a *activeService) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
+	return a.ActiveShard(tsblock.Shard{}, keep)
+}
+
+// ActiveShard implements frontend.ShardedLocal.
+func (a *activeService) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
 	if active := a.active.Load(); active != nil {
-		return active.ActiveSeries(keep)
+		return active.ActiveShard(shard, keep)
 	}
 	return func(func(labels.Labels) bool) {} // not listening yet: nothing was called
+}
+
+// heapBytes is what is kept to answer.
+func (a *activeService) heapBytes() int64 {
+	if a == nil || a.active.Load() == nil {
+		return 0
+	}
+	return a.active.Load().HeapBytes()
 }
 
 // routes are the paths of the API.

@@ -371,6 +371,7 @@ func (s *service) heapOwners() []memory.Owner {
 		{Name: "plan_cache", Bytes: s.planner.Bytes},
 		{Name: "query_log", Bytes: s.queries.HeapBytes},
 		{Name: "sessions", Bytes: s.gateway.SessionBytes},
+		{Name: "active_series", Bytes: s.active.heapBytes},
 		{Name: "relay_buffers", Bytes: func() int64 {
 			kept, lent := s.gateway.BufferBytes()
 			return kept + lent

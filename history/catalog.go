@@ -1,0 +1,332 @@
+package history
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/tsblock"
+)
+
+// seriesInfo is the number of the series that has a digest's text, behind those of an entry.
+const seriesInfo = seriesPerKey
+
+// A place says which series of which entry: its number shifted by placeBits, and the series' below. The
+// number behind the last entry's is that of the evicted ones' totals.
+type place uint32
+
+const placeBits = 5
+
+func (p place) split() (number, series int) { return int(p >> placeBits), int(p & (1<<placeBits - 1)) }
+
+// Numbers of entries and of series fit.
+const (
+	_ = uint(1<<(32-placeBits) - (maxDigests + 2))
+	_ = uint(1<<placeBits - (seriesInfo + 1))
+)
+
+// A knownKey is what a catalog knows of an entry.
+type knownKey struct {
+	id       uint64           // of the Key that has the entry
+	gate     uint64           // of the entry when it was read, if nobody was writing: the same one says that nobody has written since
+	track    activeseries.Key // 0: nothing is known of the entry
+	series   uint32           // a bit for each series in the catalog
+	textless bool             // of the entry when it was read
+	gone     bool             // during update: what is at its places is no more
+}
+
+// A catalog is the series of a table's entries by the hash of their labels, which is computed
+// once in the life of a series, and when each entry was called last.
+type catalog struct {
+	table *Table
+	idle  time.Duration
+
+	mu       sync.Mutex // never taken with the table's held
+	labeller *labeller
+	keys     []knownKey // by number; nil before the first question
+	hashes   []uint64   // of the series at places
+	places   []place
+	tracker  *activeseries.Tracker
+	swept    activeseries.Moment
+	read     []readKey // of one lock, reused
+	scratch  labels.Labels
+}
+
+// A readKey is what was read of an entry that somebody has written to.
+type readKey struct {
+	number int
+	series uint32 // that are new
+	last   time.Time
+	key    Key    // where series are new
+	text   string // where seriesInfo is new
+}
+
+// A notedSeries is an active one.
+type notedSeries struct {
+	id    uint64 // of the entry
+	place place
+}
+
+func newCatalog(t *Table, labels map[string]string, idle time.Duration) catalog {
+	return catalog{table: t, idle: idle, labeller: newLabeller(labels)}
+}
+
+// kind is what an entry's number says of it.
+func (c *catalog) kind(number int) Kind {
+	switch number {
+	case 0:
+		return Other
+	case len(c.table.mem.entries):
+		return Evicted
+	}
+	return Tracked
+}
+
+// noted brings the catalog up to date and returns the active series of a shard.
+func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.table.opts.Now()
+	if c.keys == nil {
+		c.keys = make([]knownKey, len(c.table.mem.entries)+1)
+		c.track(now)
+	}
+	if !c.update() {
+		return nil // the table was closed
+	}
+	moment := c.tracker.Moment(now)
+	c.sweep(moment, now)
+	count := max(shard.Count, 1)
+	out := make([]notedSeries, 0, uint64(len(c.places))/count*9/8)
+	last, live := -1, false
+	for i, hash := range c.hashes {
+		if count > 1 && hash%count != shard.Index {
+			continue
+		}
+		number, _ := c.places[i].split()
+		k := &c.keys[number]
+		if number != last {
+			last, live = number, c.tracker.Live(k.track, moment)
+		}
+		if live {
+			out = append(out, notedSeries{id: k.id, place: c.places[i]})
+		}
+	}
+	return out
+}
+
+// track begins with a new Tracker, whose time begins before all calls that can be active. Every entry is read
+// again.
+func (c *catalog) track(now time.Time) {
+	step := max(c.idle/1200, 1)
+	tracker, err := activeseries.NewTracker(now.Add(-2*c.idle), activeseries.TrackerOptions{Idle: c.idle.Truncate(step), Step: step, Stripes: 1})
+	if err != nil {
+		panic("BUG: history: " + err.Error())
+	}
+	c.tracker, c.swept = tracker, 0
+	for i := range c.keys {
+		c.keys[i].gate = 0
+	}
+}
+
+// sweepMoments is after how many the tracker is swept.
+const sweepMoments = 60
+
+// sweep lets go of Keys that are idle. Those that were evicted remain until then, unless there are half as many as
+// entries: then the tracker is made anew.
+func (c *catalog) sweep(moment activeseries.Moment, now time.Time) {
+	if c.tracker.Counts(nil) > int64(len(c.keys))*3/2 {
+		c.track(now)
+		c.update()
+		return
+	}
+	if moment-c.swept > sweepMoments {
+		c.tracker.Sweep(moment)
+		c.swept = moment
+	}
+}
+
+const (
+	// updateEntries is how many entries are looked at under one lock of the table, for which who
+	// brings a new digest waits.
+	updateEntries = 64
+
+	// updatePasses is how often evicted Keys are looked for in one update: with the last, who has
+	// their entries now is left for the next question.
+	updatePasses = 3
+)
+
+// update reads what was written since the last one. It reports false if the table was closed.
+func (c *catalog) update() bool {
+	for range updatePasses {
+		evicted := false
+		for from := 0; from < len(c.keys); from += updateEntries {
+			gone, ok := c.look(from, min(from+updateEntries, len(c.keys)))
+			if !ok {
+				return false
+			}
+			evicted = evicted || gone
+			for i := range c.read {
+				c.learn(&c.read[i])
+			}
+			clear(c.read)
+		}
+		if !evicted {
+			break
+		}
+		c.compact()
+	}
+	return true
+}
+
+// look reads what was written of the entries in [from, to) to c.read. Keys that are no more are only
+// marked: what has their entries now is read when nothing is left of them.
+func (c *catalog) look(from, to int) (gone, ok bool) {
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.read = c.read[:0]
+	if t.closed.Load() {
+		return false, false
+	}
+	for number := from; number < to; number++ {
+		k := &c.keys[number]
+		if number == len(t.mem.entries) {
+			sums := &t.mem.sets[t.mem.header.set()]
+			c.note(number, seriesOf(func(counter int) uint64 { return sums.counters[counter] }), sums.last, nil)
+			continue
+		}
+		e := &t.mem.entries[number]
+		gate, textless := e.gate.Load(), e.textless.Load() != 0
+		if gate == k.gate && textless == k.textless {
+			continue // for a line of the processor's cache
+		}
+		live := gate&gateStates == gateLive
+		if k.track != 0 && (!live || e.id != k.id) {
+			*k = knownKey{gone: true}
+			gone = true
+		}
+		if !live || k.gone {
+			continue
+		}
+		series := seriesOf(func(counter int) uint64 { return e.counters[counter].Load() })
+		if e.text.bytes > 0 && c.kind(number) == Tracked {
+			series |= 1 << seriesInfo
+		}
+		k.id, k.gate, k.textless = e.id, gate, textless
+		if gate&gateInside != 0 {
+			k.gate = 0
+		}
+		c.note(number, series, e.last.Load(), e)
+	}
+	return gone, true
+}
+
+// note appends to c.read, with the table's lock held. e is nil for the evicted ones' totals.
+func (c *catalog) note(number int, series uint32, last int64, e *entry) {
+	if last == 0 {
+		return // nothing was counted
+	}
+	r := readKey{number: number, series: series &^ c.keys[number].series, last: at(last)}
+	if r.series != 0 && e != nil {
+		r.key = c.table.names.key(e, c.table.mem.pages)
+		if r.series&(1<<seriesInfo) != 0 {
+			r.text, _ = c.table.textOf(e)
+		}
+	}
+	c.read = append(c.read, r)
+}
+
+// learn takes what was read into the catalog.
+func (c *catalog) learn(r *readKey) {
+	k, kind := &c.keys[r.number], c.kind(r.number)
+	for fresh := r.series; fresh != 0; fresh &= fresh - 1 {
+		series := bits.TrailingZeros32(fresh)
+		if series == seriesInfo {
+			c.labeller.addInfo(r.key.Digest, r.text)
+		} else {
+			c.labeller.addSeries(kind, &r.key, series)
+		}
+		c.labeller.overwrite(&c.scratch)
+		hash := labels.StableHash(c.scratch)
+		if k.track == 0 {
+			k.track = activeseries.Key(max(hash, 1)) // seriesQueries is the first and always there
+		}
+		c.hashes = append(c.hashes, hash)
+		c.places = append(c.places, place(r.number<<placeBits|series))
+	}
+	k.series |= r.series
+	moment := c.tracker.Moment(r.last)
+	if !c.tracker.Update(k.track, moment) {
+		if err := c.tracker.Add(k.track, moment, nil); err != nil {
+			panic("BUG: history: no matchers, and yet: " + err.Error())
+		}
+	}
+}
+
+// compact leaves out what belongs to Keys that are gone.
+func (c *catalog) compact() {
+	kept := 0
+	for i, p := range c.places {
+		if number, _ := p.split(); !c.keys[number].gone {
+			c.hashes[kept], c.places[kept] = c.hashes[i], p
+			kept++
+		}
+	}
+	c.hashes, c.places = c.hashes[:kept], c.places[:kept]
+	for i := range c.keys {
+		c.keys[i].gone = false
+	}
+}
+
+// bytes is what the catalog takes.
+func (c *catalog) bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keys == nil {
+		return 0
+	}
+	return c.tracker.Bytes() + int64(heapsize.Array(uintptr(cap(c.keys)), unsafe.Sizeof(knownKey{}), false)+
+		heapsize.Array(uintptr(cap(c.hashes)), 8, false)+heapsize.Array(uintptr(cap(c.places)), 4, false)+
+		heapsize.Array(uintptr(cap(c.read)), unsafe.Sizeof(readKey{}), true))
+}
+
+// seriesOf are the series of an entry that was called, by its counters: those that were 0 all the time are not
+// written.
+func seriesOf(counter func(int) uint64) uint32 {
+	series := uint32(1<<seriesQueries | 1<<seriesDuration)
+	set := func(s, n int) {
+		if counter(n) > 0 {
+			series |= 1 << s
+		}
+	}
+	set(seriesRowsSent, counterRowsSent)
+	set(seriesRowsAffected, counterRowsAffected)
+	set(seriesBytesSent, counterBytesSent)
+	for class := range int(ErrorClasses) {
+		set(seriesErrors+class, counterErrors+class)
+	}
+	return series
+}
+
+// keyOfNumber is the Key of the entry with a number, if it still has the ID.
+func (t *Table) keyOfNumber(number int, id uint64) (Key, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed.Load() {
+		return Key{}, false
+	}
+	if number == 0 || number == len(t.mem.entries) {
+		return Key{}, true
+	}
+	e := &t.mem.entries[number]
+	if e.state() != gateLive || e.id != id {
+		return Key{}, false
+	}
+	return t.names.key(e, t.mem.pages), true
+}
