@@ -41,7 +41,7 @@ func image(text string) mysqlwire.TextRow {
 		return nil
 	}
 	var row mysqlwire.TextRow
-	for _, v := range strings.Fields(text) {
+	for v := range strings.FieldsSeq(text) {
 		if v == "NULL" {
 			row = append(row, nil)
 		} else {

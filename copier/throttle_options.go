@@ -46,7 +46,7 @@ func (o *ThrottleOptions) Validate() error {
 	case o.MaxP99 == 0 && o.Gateway != "":
 		return errors.New("a gateway is named and the p99 not limited")
 	case (o.MaxThreadsRunning > 0 || o.Query != "") && o.Server.Addr == "":
-		return errors.New("Threads_running or a query is limited and no server is named that is asked for it")
+		return errors.New("a limit on Threads_running or a query is set and no server is named that is asked for it")
 	}
 	for i := range o.Replicas {
 		if err := o.Replicas[i].Validate(); err != nil {

@@ -46,7 +46,7 @@ func TestThrottle(t *testing.T) {
 			for line := range strings.Lines(d.Input) {
 				now += time.Second
 				var readings []reading
-				for _, word := range strings.Fields(line) {
+				for word := range strings.FieldsSeq(line) {
 					var r reading
 					if _, err := fmt.Sscan(word, &r.value); err != nil {
 						r.err = errors.New(word)

@@ -94,13 +94,14 @@ const zooColumns = 8
 // zooTable fills a table of some types, a column each: NULL, then their values in turn.
 func zooTable(t *testing.T, c *mysqlconn.Client, name string, from, to int) {
 	t.Helper()
-	create := "CREATE TABLE " + name + " (id INT AUTO_INCREMENT PRIMARY KEY"
+	var create strings.Builder
+	create.WriteString("CREATE TABLE " + name + " (id INT AUTO_INCREMENT PRIMARY KEY")
 	rows := 1
 	for _, z := range zoo[from:to] {
-		create += ", `" + z.name + "` " + z.column
+		create.WriteString(", `" + z.name + "` " + z.column)
 		rows = max(rows, 1+len(z.values))
 	}
-	sqlExec(t, c, create+", hidden INT INVISIBLE DEFAULT 7, g INT AS (hidden * 2) STORED, last CHAR(4)) CHARACTER SET utf8mb4")
+	sqlExec(t, c, create.String()+", hidden INT INVISIBLE DEFAULT 7, g INT AS (hidden * 2) STORED, last CHAR(4)) CHARACTER SET utf8mb4")
 	for i := range rows {
 		names, values := "id", fmt.Sprint(i)
 		for _, z := range zoo[from:to] {

@@ -59,7 +59,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 	if err := s.setDeadlines(limit, causeMove|causeDrain|causeIdle); err != nil {
 		return err
 	}
-	defer s.clearDeadlines(causeMove | causeDrain | causeIdle)
+	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // a socket that refuses is found out by its next use
 	here, err := s.askState(s.srv.maria.Load())
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	page := q.page(r.rows())
 	details := make([]*detail, len(page))
 	for i, row := range page {
-		details[i] = &detail{print: r.prints[row.number]} // its Key and text are asked for
+		details[i] = &detail{print: r.prints[row.number]} //nolint:forbidigo // a field; its Key and text are asked for
 	}
 	if err := p.each(ctx, func(file *rollupFile, _ *planned) error { return file.details(details) }); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (top *Top) details() []*detail {
 	details := make([]*detail, len(top.Rows))
 	for i := range top.Rows {
 		k := &top.Rows[i].Key
-		details[i] = &detail{print: printOf(k), key: *k, known: true}
+		details[i] = &detail{print: printOf(k), key: *k, known: true} //nolint:forbidigo // a field
 	}
 	return details
 }

@@ -146,7 +146,7 @@ func TestArchiveTop(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, failed, seconds := calls.of(3, st.From, st.To)
-			if st.Totals.Calls != n || st.Totals.Errors != failed || !near(st.Totals.Seconds, seconds) || len(st.Parts) != 1 || st.Parts[0].Key != k || st.Text == "" {
+			if st.Calls != n || st.Errors != failed || !near(st.Seconds, seconds) || len(st.Parts) != 1 || st.Parts[0].Key != k || st.Text == "" {
 				t.Errorf("statement from %v: %+v, want %d calls, %d errors, %v s", from, st, n, failed, seconds)
 			}
 			var sum, heat uint64

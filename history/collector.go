@@ -14,8 +14,8 @@ type tableCollector struct {
 	digests, tableBytes, freePages, admitted, evicted, untracked *prometheus.Desc
 }
 
-func metricDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("tare_history_"+name, help, labels, nil)
+func metricDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("tare_history_"+name, help, nil, nil)
 }
 
 // NewTableCollector returns the metrics of a table.

@@ -41,7 +41,7 @@ func scrape(t *testing.T, h http.Handler, target string) map[string]*dto.MetricF
 // TestScrapeDigests scrapes the digests that took the most time: counts, native histograms and texts.
 func TestScrapeDigests(t *testing.T) {
 	table := mustOpen(t, Options{})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	for n := range 5 {
 		for range n + 1 {
 			r := record(n, time.Duration(n+1)*time.Second)

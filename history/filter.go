@@ -28,7 +28,7 @@ func parseFilter(text string) (filter, error) {
 	if len(text) > maxFilter {
 		return f, fmt.Errorf("a filter of %d bytes: want at most %d", len(text), maxFilter)
 	}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		var t filterTerm
 		if rest, ok := strings.CutPrefix(word, "-"); ok && rest != "" {
 			t.not, word = true, rest

@@ -133,7 +133,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 			}
 		}
 		if p := keyPrint(prints[16*row:]); !p.isSum() {
-			details = append(details, &detail{print: p})
+			details = append(details, &detail{print: p}) //nolint:forbidigo // a field
 		}
 	}
 	if len(details) == 0 {

@@ -125,9 +125,7 @@ func (a *Archive) plan(ctx context.Context, from, to time.Time, all, hours bool)
 	}
 	local := a.rollups.list(func(n rollupName) bool { return !n.begin().Before(p.from) && !n.end().After(p.to) })
 	p.files = append(p.files, choose(local, hours, a.localFile)...)
-	if err := a.planRemote(ctx, p, all, hours); err != nil {
-		return nil, err
-	}
+	a.planRemote(ctx, p, all, hours)
 	slices.SortStableFunc(p.files, func(a, b *planned) int { return b.begin.Compare(a.begin) })
 	return p, nil
 }
@@ -249,10 +247,10 @@ func (a *Archive) localFile(n rollupName) *planned {
 
 // planRemote adds what only the bucket has: other gateways, and what this one has no longer, or had in a
 // directory that is lost.
-func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) error {
+func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 	local := a.rollups.list(func(rollupName) bool { return true })
 	if !all && len(local) > 0 && !local[0].begin().After(p.from) {
-		return nil
+		return
 	}
 	own := labelsHash(a.options.Labels)
 	instance := own
@@ -262,7 +260,7 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) erro
 	remote, err := listRollups(ctx, a.options.Bucket, instance)
 	if err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("rollups in the bucket are left out: %v", err))
-		return nil
+		return
 	}
 	for _, r := range remote {
 		dir := path.Join(rollupPrefix, r.instance, r.epoch)
@@ -278,7 +276,6 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) erro
 			}}
 		})...)
 	}
-	return nil
 }
 
 // choose takes days that are there, and hours of the others; with hours it takes hours, and days of which there are none.

@@ -130,9 +130,6 @@ const (
 	rollupDay  = 24 * time.Hour
 )
 
-// end is when the time is over.
-func (r *rollup) end() time.Time { return r.start.Add(r.span) }
-
 // A rollupError says what is wrong with a file.
 type rollupError struct{ what string }
 

@@ -190,8 +190,8 @@ func (f *rollupFile) whole(column int, dst []byte) ([]byte, error) {
 	return f.part(column, 0, f.columns[column].bytes, dst)
 }
 
-// numbers are the values of a numeric column, in dst's memory if it has room.
-func (f *rollupFile) numbers(column int, dst []uint64) ([]uint64, error) {
+// numbers are the values of a numeric column.
+func (f *rollupFile) numbers(column int) ([]uint64, error) {
 	c := &f.columns[column]
 	b, err := f.whole(column, f.scratch)
 	if err != nil {
@@ -210,14 +210,10 @@ func (f *rollupFile) numbers(column int, dst []uint64) ([]uint64, error) {
 	if len(b) != n*c.width {
 		return nil, badRollup("column %d has %d bytes", column, len(b))
 	}
-	if cap(dst) < n {
-		dst = make([]uint64, n)
-	}
-	dst = dst[:n]
+	dst := make([]uint64, n)
 	le := binary.LittleEndian
 	switch c.width {
-	case 0:
-		clear(dst)
+	case 0: // all are 0
 	case 1:
 		for i := range dst {
 			dst[i] = uint64(b[i])
@@ -326,7 +322,7 @@ func (f *rollupFile) names() (*rollupNames, error) {
 		b = b[width+int(size):]
 	}
 	for i, c := range [...]int{colSchemas, colUsers, colBackends} {
-		if n.numbers[i], err = f.numbers(c, nil); err != nil {
+		if n.numbers[i], err = f.numbers(c); err != nil {
 			return nil, err
 		}
 		for _, number := range n.numbers[i] {
@@ -359,13 +355,13 @@ type rollupTexts struct {
 func (f *rollupFile) openTexts() (*rollupTexts, error) {
 	t := &rollupTexts{file: f, number: -1}
 	var err error
-	if t.refs, err = f.numbers(colTexts, nil); err != nil {
+	if t.refs, err = f.numbers(colTexts); err != nil {
 		return nil, err
 	}
-	if t.places, err = f.numbers(colTextPlaces, nil); err != nil {
+	if t.places, err = f.numbers(colTextPlaces); err != nil {
 		return nil, err
 	}
-	if t.ends, err = f.numbers(colTextEnds, nil); err != nil {
+	if t.ends, err = f.numbers(colTextEnds); err != nil {
 		return nil, err
 	}
 	t.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(textPage), zstd.WithDecoderLowmem(true))
@@ -424,7 +420,7 @@ type rollupSpreads struct {
 }
 
 func (f *rollupFile) openSpreads() (*rollupSpreads, error) {
-	ends, err := f.numbers(colSpreadEnds, nil)
+	ends, err := f.numbers(colSpreadEnds)
 	return &rollupSpreads{file: f, ends: ends, scratch: make([]byte, 0, 2*rollupPage)}, err
 }
 
@@ -460,7 +456,7 @@ func (f *rollupFile) read() (*rollup, error) {
 		return nil, err
 	}
 	defer texts.close()
-	ends, err := f.numbers(colSpreadEnds, nil)
+	ends, err := f.numbers(colSpreadEnds)
 	if err != nil {
 		return nil, err
 	}
@@ -470,15 +466,15 @@ func (f *rollupFile) read() (*rollup, error) {
 	}
 	var columns [numCounts][]uint64
 	for c := range columns {
-		if columns[c], err = f.numbers(colCalls+c, nil); err != nil {
+		if columns[c], err = f.numbers(colCalls + c); err != nil {
 			return nil, err
 		}
 	}
-	firsts, err := f.numbers(colFirsts, nil)
+	firsts, err := f.numbers(colFirsts)
 	if err != nil {
 		return nil, err
 	}
-	lasts, err := f.numbers(colLasts, nil)
+	lasts, err := f.numbers(colLasts)
 	if err != nil {
 		return nil, err
 	}

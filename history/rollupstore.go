@@ -133,7 +133,7 @@ func openRollups(dir string, labels map[string]string, age time.Duration, s *shi
 
 // resume goes on after the newest file. Where it cannot be read, more samples are.
 func (r *rollupStore) resume(newest rollupName) {
-	hours := r.list(func(n rollupName) bool { return n.span == rollupHour && n.end() == newest.end() })
+	hours := r.list(func(n rollupName) bool { return n.span == rollupHour && n.end().Equal(newest.end()) })
 	f, err := r.open(append(hours, newest)[0])
 	if err != nil {
 		return

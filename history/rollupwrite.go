@@ -157,7 +157,7 @@ func (w *rollupWriter) addTexts(r *rollup) error {
 	if err != nil {
 		return fmt.Errorf("compress texts: %w", err)
 	}
-	defer z.Close()
+	defer func() { _ = z.Close() }() // it has no stream
 	var page []byte
 	var ends, places []uint64
 	flush := func() {

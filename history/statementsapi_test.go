@@ -109,7 +109,7 @@ func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 // TestStatementsAnswer answers from a table, for accounts that see texts and those that do not.
 func TestStatementsAnswer(t *testing.T) {
 	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	for n := range 5 {
 		for range n + 1 {
 			r := record(n, time.Duration(n+1)*time.Millisecond)
@@ -119,9 +119,12 @@ func TestStatementsAnswer(t *testing.T) {
 	}
 	o := statementsOptions(table, table)
 	type answer struct {
-		Source     string
-		Matching   int
-		Total      struct{ Calls, Rows_sent uint64 } //nolint:revive // as the JSON has it
+		Source   string
+		Matching int
+		Total    struct {
+			Calls    uint64
+			RowsSent uint64 `json:"rows_sent"`
+		}
 		Before     *struct{}
 		Statements []struct {
 			Digest, User, Text string
@@ -143,7 +146,7 @@ func TestStatementsAnswer(t *testing.T) {
 		return a, body
 	}
 	a, body := ask("by=calls&limit=2")
-	if a.Source != SourceCounters || a.Matching != 5 || a.Total.Calls != 15 || a.Total.Rows_sent != 30 || a.Before != nil || len(a.Statements) != 2 {
+	if a.Source != SourceCounters || a.Matching != 5 || a.Total.Calls != 15 || a.Total.RowsSent != 30 || a.Before != nil || len(a.Statements) != 2 {
 		t.Fatalf("answer: %s", body)
 	}
 	s := a.Statements[0]
@@ -173,7 +176,7 @@ func TestStatementsAnswer(t *testing.T) {
 // TestStatementsEmpty: before the first statement the answer is of no time at all.
 func TestStatementsEmpty(t *testing.T) {
 	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	code, body := askStatements(statementsOptions(table, table), "")
 	var a struct {
 		From, To   time.Time

@@ -114,7 +114,7 @@ func newTwin(t *testing.T, seed uint64) *twin {
 	}
 	w.opts = Options{
 		Dir: t.TempDir(), Turnover: time.Minute, MinIdle: 2 * time.Second, Redaction: querylog.RedactLiterals,
-		Now: func() time.Time { return w.now }, Slog: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: func() time.Time { return w.now }, Slog: slog.New(slog.DiscardHandler),
 	}
 	w.resize()
 	w.open()

@@ -30,7 +30,7 @@ func TestEviction(t *testing.T) {
 		if err := table.Collect(func(s *Sample) error {
 			switch s.Kind {
 			case Gone:
-				gone = append(gone, fmt.Sprint(s.Key.Digest[3]))
+				gone = append(gone, fmt.Sprint(s.Digest[3]))
 			case Other:
 				other = s.Calls
 			case Evicted:

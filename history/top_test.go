@@ -157,7 +157,7 @@ func TestTableStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Totals.Calls != 12 || st.Totals.Seconds != 78 || st.Errors != 1 || st.Classes[ClassDeadlock] != 1 || st.Text != "select ?" {
+	if st.Calls != 12 || st.Seconds != 78 || st.Errors != 1 || st.Classes[ClassDeadlock] != 1 || st.Text != "select ?" {
 		t.Errorf("got %+v", st)
 	}
 	if len(st.Parts) != 3 || st.Parts[0].User != "root" || st.Parts[0].Calls != 4 || st.Parts[2].User != "app" {

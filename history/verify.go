@@ -40,10 +40,10 @@ func (t *Table) check() error {
 	}
 	live, gone := 0, 0
 	for i := 1; i < len(t.mem.entries); i++ {
-		switch state := t.mem.entries[i].state(); {
-		case state == gateLive:
+		switch t.mem.entries[i].state() {
+		case gateLive:
 			live++
-		case state == gateGone:
+		case gateGone:
 			gone++
 		}
 	}

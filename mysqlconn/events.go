@@ -47,7 +47,7 @@ func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterRepli
 
 // Buffered reports whether a whole event lies in the buffer, so that Next need not wait.
 func (e *Events) Buffered() bool {
-	b := e.c.Conn.Buffered()
+	b := e.c.Buffered()
 	return len(b) > mysqlwire.HeaderLen && len(b) >= mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len
 }
 
@@ -87,7 +87,7 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	}
 	e.narrowed()
 	defer context.AfterFunc(ctx, e.c.interrupt)()
-	if len(e.c.Conn.Buffered()) == 0 {
+	if len(e.c.Buffered()) == 0 {
 		e.c.Discard(0) // the whole buffer is free
 		err := e.during(ctx, wait, e.c.Fill)
 		switch {
@@ -142,7 +142,7 @@ func (e *Events) narrowed() {
 	if e.c.Size() <= streamBuffer {
 		return
 	}
-	if e.narrow++; e.narrow >= narrowReads && len(e.c.Conn.Buffered()) <= streamBuffer {
+	if e.narrow++; e.narrow >= narrowReads && len(e.c.Buffered()) <= streamBuffer {
 		e.c.SwapBuffer(make([]byte, streamBuffer))
 		e.narrow = 0
 	}

@@ -54,9 +54,6 @@ const (
 
 	// eventArtificial is the flag of events that the server made up: they are in no file.
 	eventArtificial = 0x20
-
-	// eventIgnorable is the flag of events that need not be understood.
-	eventIgnorable = 0x80
 )
 
 // An event is one of the binary log, cut into header and body: views of its bytes.

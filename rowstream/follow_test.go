@@ -346,7 +346,9 @@ func TestFollowTypes(t *testing.T) {
 			}
 			for _, s := range got {
 				id := 0
-				fmt.Sscan(string(s.before[0]), &id)
+				if _, err := fmt.Sscan(string(s.before[0]), &id); err != nil {
+					t.Fatal(err)
+				}
 				compareImages(t, table, want[id-1:id], []seen{s}, func(s seen) mysqlwire.TextRow { return s.before })
 				compareImages(t, table, updated[id-1:id], []seen{s}, func(s seen) mysqlwire.TextRow { return s.after })
 			}

@@ -24,7 +24,7 @@ type asset struct {
 }
 
 // assets are all by the names of their files.
-var assets = sync.OnceValue(func() map[string]asset {
+var assets = sync.OnceValue(func() map[string]asset { //nolint:gochecknoglobals // made once, never changed
 	entries, err := fs.ReadDir(assetFiles, "assets")
 	if err != nil {
 		panic("BUG: " + err.Error())

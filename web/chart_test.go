@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/xml"
+	"errors"
 	"html/template"
 	"io"
 	"math"
@@ -29,7 +30,7 @@ func wellFormed(t *testing.T, markup template.HTML) map[string]int {
 	d.Entity = xml.HTMLEntity
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return elements
 		}
 		if err != nil {

@@ -176,9 +176,9 @@ func (s *Server) ownWeight() []figure {
 		}
 	}
 	var figures []figure
-	add := func(name, metric string, u unit, note string) {
+	add := func(name, metric string, u unit) {
 		if v, ok := values[metric]; ok {
-			figures = append(figures, figure{Name: name, Value: u.write(v), Note: note})
+			figures = append(figures, figure{Name: name, Value: u.write(v)})
 		}
 	}
 	if cpu, ok := values["process_cpu_seconds_total"]; ok {
@@ -188,10 +188,10 @@ func (s *Server) ownWeight() []figure {
 		}
 		figures = append(figures, f)
 	}
-	add("Resident memory", "process_resident_memory_bytes", unitBytes, "")
-	add("Heap in use", "go_memstats_heap_alloc_bytes", unitBytes, "")
-	add("Goroutines", "go_goroutines", unitCount, "")
-	add("Open files", "process_open_fds", unitCount, "")
+	add("Resident memory", "process_resident_memory_bytes", unitBytes)
+	add("Heap in use", "go_memstats_heap_alloc_bytes", unitBytes)
+	add("Goroutines", "go_goroutines", unitCount)
+	add("Open files", "process_open_fds", unitCount)
 	return figures
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"embed"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"embed"
 )
 
 //go:embed templates
@@ -236,7 +235,7 @@ func sortedNames(q url.Values) []string {
 }
 
 // templates are the layout with each page's own template, by its name.
-var templates = sync.OnceValue(func() map[string]*template.Template {
+var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:gochecknoglobals // made once, never changed
 	funcs := template.FuncMap{
 		"asset": assetPath, "count": count, "short": short, "seconds": seconds, "duration": duration,
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -100,14 +101,14 @@ func (s *Server) labelView(v *view, matchers []*labels.Matcher, l labelCount) la
 func seriesText(ls []labels.Label) string {
 	var b strings.Builder
 	for _, l := range ls {
-		if l.Name == labels.MetricName {
+		if l.Name == model.MetricNameLabel {
 			b.WriteString(l.Value)
 		}
 	}
 	b.WriteByte('{')
 	first := true
 	for _, l := range ls {
-		if l.Name == labels.MetricName {
+		if l.Name == model.MetricNameLabel {
 			continue
 		}
 		if !first {

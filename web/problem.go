@@ -63,11 +63,11 @@ func problemOf(err error) *problem {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		text := p.What
+		text := []string{p.What}
 		for _, t := range p.Try {
-			text += "\nTry: " + t
+			text = append(text, "Try: "+t)
 		}
-		plain(w, p.Status, text)
+		plain(w, p.Status, strings.Join(text, "\n"))
 		return
 	}
 	s.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, &view{texts: s.seesTexts(r), now: s.opts.Now()}, p, p.Status)

@@ -21,7 +21,6 @@ type script struct {
 	history History
 	began   time.Time
 	at      time.Time
-	rows    []Row
 }
 
 // TestScreens plays the transcripts of testdata: frames and keys in, the screen out.

@@ -22,10 +22,10 @@ func (m *Model) room() int { return max(1, m.height-headLines-footLines) }
 // View is the screen: as many lines as it has, none longer than it is wide.
 func (m *Model) View() string {
 	var lines []string
-	switch {
-	case m.shows == showHelp:
+	switch m.shows {
+	case showHelp:
 		lines = m.text(helpLines(), "esc back  q back")
-	case m.shows == showStatement:
+	case showStatement:
 		lines = m.statement()
 	default:
 		lines = m.table()
