@@ -4,6 +4,7 @@
 //
 //	go run ./relay -rounds 5 -seconds 10 -json relay.json -bench relay.txt
 //	go run ./relay -count
+//	go run ./relay -history -rounds 10 -threads 8
 //
 // # Terms
 //
@@ -44,6 +45,9 @@
 // With -count it measures no time: it counts system calls by name (strace -c -f, which slows
 // the proxy down), and in runs of their own and undisturbed all system calls, context
 // switches and instructions (perf stat, where there is one that is allowed to).
+//
+// With -history the ways are tare alone: bare, with a log, with a history in a bucket, and with both; ratios
+// are to bare.
 //
 // # What it does not do
 //

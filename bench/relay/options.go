@@ -22,6 +22,9 @@ type Options struct {
 	CPUs int    `json:"cpus"` // of tare, by --cpus
 	HTTP bool   `json:"http"` // of tare: its pages and metrics on
 
+	// History compares tare with itself: bare, with its log, with its history, and with both.
+	History bool `json:"history"`
+
 	JSON  string `json:"-"` // file for all rounds; none when empty
 	Bench string `json:"-"` // file for benchmark lines; none when empty
 	Count bool   `json:"-"`
@@ -41,6 +44,7 @@ func parseOptions(args []string) (*Options, error) {
 	fs.StringVar(&o.Tare, "tare", "", "tare `binary`; built from the tree when empty")
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
+	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
 	fs.StringVar(&o.JSON, "json", "", "write all rounds to `file`")
 	fs.StringVar(&o.Bench, "bench", "", "write benchmark lines for benchstat to `file`")
 	fs.BoolVar(&o.Count, "count", false, "count system calls, context switches and instructions instead of measuring time")
@@ -69,6 +73,8 @@ func parseOptions(args []string) (*Options, error) {
 		return nil, fmt.Errorf("-rounds, -seconds and -rows: want 1 at least")
 	case warmUp < 0 || o.CPUs < 0:
 		return nil, fmt.Errorf("-warm-up and -cpus: want 0 at least")
+	case o.Count && o.History:
+		return nil, fmt.Errorf("-count and -history: want one of them")
 	case o.Count && (o.JSON != "" || o.Bench != ""):
 		return nil, fmt.Errorf("-count writes no -json and no -bench")
 	}

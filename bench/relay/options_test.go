@@ -8,13 +8,13 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	got, err := parseOptions([]string{"-rounds", "3", "-seconds", "2", "-threads", "1,64", "-workloads", "oltp_read_write", "-cpus", "1", "-http", "-warm-up", "0"})
+	got, err := parseOptions([]string{"-rounds", "3", "-seconds", "2", "-threads", "1,64", "-workloads", "oltp_read_write", "-cpus", "1", "-http", "-history", "-warm-up", "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Options{
 		Workloads: []string{"oltp_read_write"}, Threads: []int{1, 64}, Rounds: 3, Measured: 2 * time.Second,
-		Rows: 100_000, CPUs: 1, HTTP: true,
+		Rows: 100_000, CPUs: 1, HTTP: true, History: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -34,6 +34,7 @@ func TestOptionsRefused(t *testing.T) {
 		{"-workloads", "oltp_read_only,"},
 		{"-count", "-json", "relay.json"},
 		{"-count", "-bench", "relay.txt"},
+		{"-count", "-history"},
 		{"fast"},
 	} {
 		if _, err := parseOptions(args); err == nil {

@@ -61,6 +61,9 @@ func newReport(ctx context.Context, o *Options, p programs, server int) (*Report
 		"tare":     {p.tare, "version"},
 		"mariadbd": {mariadbd, "--no-defaults", "--version"},
 	} {
+		if command[0] == "" {
+			continue // it does not take part
+		}
 		out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
 		if err != nil {
 			return nil, fmt.Errorf("ask %s for its version: %w", name, err)
@@ -104,28 +107,69 @@ func writeBench(w io.Writer, r *Report) error {
 func writeTable(w io.Writer, r *Report) error {
 	var b strings.Builder
 	v := r.Versions
-	fmt.Fprintf(&b, "%s, %d CPUs (%s), Linux %s. mariadbd %s; HAProxy %s; sysbench %s; tare %s.\n", r.Time.Format(time.DateOnly), r.Machine.CPUs, r.Machine.CPU,
-		r.Machine.Kernel, v["mariadbd"], v["haproxy"], v["sysbench"], v["tare"])
+	names, base := r.Options.ways()
+	fmt.Fprintf(&b, "%s, %d CPUs (%s), Linux %s. mariadbd %s; ", r.Time.Format(time.DateOnly), r.Machine.CPUs, r.Machine.CPU, r.Machine.Kernel, v["mariadbd"])
+	if !r.Options.History {
+		fmt.Fprintf(&b, "HAProxy %s; ", v["haproxy"])
+	}
+	fmt.Fprintf(&b, "sysbench %s; tare %s.\n", v["sysbench"], v["tare"])
 	fmt.Fprintf(&b, "Medians over %d × %v. %s\n\n", r.Options.Rounds, r.Options.Measured, r.disturbance())
 
 	t := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintf(t, "| %s\t|\n", strings.Join(cells, "\t| ")) }
-	row("workload", "threads", "by", "qps", "× HAProxy", "p95 ms", "p99 ms", "CPU µs/query", "× HAProxy",
+	times := "× HAProxy"
+	if base != byHAProxy {
+		times = "× " + base
+	}
+	row("workload", "threads", "by", "qps", times, "p95 ms", "p99 ms", "CPU µs/query", times,
 		"user", "system", "switches/query", "of them forced", "peak RSS MiB", "others' CPU")
 	row(slices.Concat(slices.Repeat([]string{"---"}, 3), slices.Repeat([]string{"---:"}, 12))...)
 	for _, workload := range r.Options.Workloads {
 		for _, threads := range r.Options.Threads {
-			base := r.cell(workload, threads, byHAProxy)
-			for _, by := range []string{byDirect, byHAProxy, byForwarder, byTare} {
-				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), base))...)
+			of := r.cell(workload, threads, base)
+			for _, by := range names {
+				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), of))...)
 			}
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if r.Options.History {
+		r.appendCost(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// maxCost is how many times the CPU time of a statement log and history together may take.
+const maxCost = 1.05
+
+// appendCost says what log and history cost a statement, by the rounds' own ratios.
+func (r *Report) appendCost(b *strings.Builder) {
+	b.WriteByte('\n')
+	for _, workload := range r.Options.Workloads {
+		for _, threads := range r.Options.Threads {
+			all := ratios(r.cell(workload, threads, byBoth), r.cell(workload, threads, byBare), func(r *Run) float64 { return r.perQuery(r.CPU) })
+			slices.Sort(all)
+			n := len(all) - 1
+			fmt.Fprintf(b, "%s, %d threads: with log and history a statement takes %.3f times the CPU time (quartiles of the rounds %.3f and %.3f; goal %.2f).\n",
+				workload, threads, median(all), all[n/4], all[n-n/4], maxCost)
+		}
+	}
+}
+
+// ratios are a figure of runs over that of base, by round.
+func ratios(runs, base []Run, f func(*Run) float64) []float64 {
+	of := make(map[int]float64)
+	for i := range base {
+		of[base[i].Round] = f(&base[i])
+	}
+	var out []float64
+	for i := range runs {
+		out = append(out, f(&runs[i])/of[runs[i].Round])
+	}
+	return out
 }
 
 // disturbance says how much of the machine others used meanwhile.
@@ -137,7 +181,7 @@ func (r *Report) disturbance() string {
 	return fmt.Sprintf("Other processes used %.0f %% of the CPUs (median; most in one run %.0f %%).", 100*median(shares), 100*slices.Max(shares))
 }
 
-// figures are a row's cells after the names; base are HAProxy's runs of the same rounds.
+// figures are a row's cells after the names; base are the runs of the same rounds that ratios are to.
 func figures(runs, base []Run) []string {
 	of := func(f func(*Run) float64) float64 {
 		var values []float64
@@ -146,17 +190,7 @@ func figures(runs, base []Run) []string {
 		}
 		return median(values)
 	}
-	ratio := func(f func(*Run) float64) string {
-		of := make(map[int]float64)
-		for i := range base {
-			of[base[i].Round] = f(&base[i])
-		}
-		var ratios []float64
-		for i := range runs {
-			ratios = append(ratios, f(&runs[i])/of[runs[i].Round])
-		}
-		return fmt.Sprintf("%.2f", median(ratios))
-	}
+	ratio := func(f func(*Run) float64) string { return fmt.Sprintf("%.2f", median(ratios(runs, base, f))) }
 	cpu := func(r *Run) float64 { return r.perQuery(r.CPU) / 1e3 }
 	qps := func(r *Run) float64 { return r.QPS }
 	cells := []string{

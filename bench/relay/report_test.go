@@ -68,6 +68,31 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// TestCost has a machine that is twice as slow in the second round: the ratios are of the same round.
+func TestCost(t *testing.T) {
+	r := report()
+	r.Options.History = true
+	r.Runs = nil
+	for round, slow := range []int64{1, 2, 1, 1} {
+		for i, by := range []string{byBare, byLog, byHistory, byBoth} {
+			cpu := slow * (40_000_000 + int64(i)*500_000)
+			if by == byBoth && round == 3 {
+				cpu *= 3 // a disturbed run
+			}
+			r.Runs = append(r.Runs, Run{Workload: "oltp_point_select", Threads: 8, Round: round + 1, By: by, Queries: 1000, QPS: 1000, CPU: cpu})
+		}
+	}
+	got := written(t, writeTable, r)
+	for _, want := range []string{
+		"| × bare |", "| both    |", "mariadbd 10.11; sysbench 1.0; tare v1.",
+		"\noltp_point_select, 8 threads: with log and history a statement takes 1.038 times the CPU time (quartiles of the rounds 1.038 and 3.112; goal 1.05).\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the table lacks %q:\n%s", want, got)
+		}
+	}
+}
+
 func TestBenchLines(t *testing.T) {
 	r := report()
 	r.Runs = r.Runs[:2]

@@ -11,13 +11,26 @@ import (
 	"strings"
 )
 
-// The ways, in the order of the tables. Ratios are to byHAProxy.
+// The ways. Ratios are to byHAProxy, with -history to byBare.
 const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
 	byForwarder = "forwarder"
 	byTare      = "tare"
+
+	byBare    = "bare"    // tare that neither logs nor counts digests
+	byLog     = "log"     // tare with a line in its log for each statement
+	byHistory = "history" // tare with a history in a bucket
+	byBoth    = "both"
 )
+
+// ways are those that are measured, in the order of the tables, and the one that ratios are to.
+func (o *Options) ways() (all []string, base string) {
+	if o.History {
+		return []string{byBare, byLog, byHistory, byBoth}, byBare
+	}
+	return []string{byDirect, byHAProxy, byForwarder, byTare}, byHAProxy
+}
 
 // A way leads to the server.
 type way struct {
@@ -25,6 +38,7 @@ type way struct {
 	addr    string
 	process *process // nil for byDirect
 	log     string   // the file that grows with each statement; empty for none
+	dir     string   // what the process writes to; empty for none
 }
 
 // programs are the paths of what is run.
@@ -35,12 +49,16 @@ func findPrograms(ctx context.Context, dir string, o *Options) (programs, error)
 	p := programs{tare: o.Tare, forwarder: filepath.Join(dir, "forwarder")}
 	var errs [2]error
 	p.sysbench, errs[0] = lookProgram("sysbench")
-	p.haproxy, errs[1] = lookProgram("haproxy")
+	if !o.History {
+		p.haproxy, errs[1] = lookProgram("haproxy")
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return programs{}, err
 	}
-	if err := build(ctx, p.forwarder, ".", "github.com/taredb/tare/bench/baseline/forwarder"); err != nil {
-		return programs{}, err
+	if !o.History {
+		if err := build(ctx, p.forwarder, ".", "github.com/taredb/tare/bench/baseline/forwarder"); err != nil {
+			return programs{}, err
+		}
 	}
 	if p.tare == "" {
 		p.tare = filepath.Join(dir, "tare")
@@ -67,13 +85,17 @@ func build(ctx context.Context, binary, dir, pkg string) error {
 
 // openWays starts the proxies. The caller closes the ways also after an error.
 func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
-	ways = []*way{{by: byDirect, addr: l.server.Addr}}
-	for _, start := range []func(context.Context, string) (*way, error){l.startHAProxy, l.startForwarder, l.startTare} {
+	names, _ := l.options.ways()
+	for _, by := range names {
+		if by == byDirect {
+			ways = append(ways, &way{by: byDirect, addr: l.server.Addr})
+			continue
+		}
 		addr, err := freeAddress()
 		if err != nil {
 			return ways, err
 		}
-		w, err := start(ctx, addr)
+		w, err := l.start(ctx, by, addr)
 		if err != nil {
 			return ways, err
 		}
@@ -83,14 +105,24 @@ func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 	return ways, nil
 }
 
+func (l *lab) start(ctx context.Context, by, addr string) (*way, error) {
+	switch by {
+	case byHAProxy:
+		return l.startHAProxy(ctx, addr)
+	case byForwarder:
+		return l.startForwarder(ctx, addr)
+	}
+	return l.startTare(ctx, by, addr)
+}
+
 func closeWays(ways []*way) error {
 	var errs []error
 	for _, w := range ways {
 		if w.process != nil {
 			errs = append(errs, w.process.stop())
 		}
-		if w.log != "" {
-			errs = append(errs, os.Remove(w.log))
+		if w.dir != "" {
+			errs = append(errs, os.RemoveAll(w.dir))
 		}
 	}
 	return errors.Join(errs...)
@@ -124,8 +156,9 @@ func (l *lab) startForwarder(ctx context.Context, addr string) (*way, error) {
 	return &way{by: byForwarder, process: p}, err
 }
 
-// startTare starts the gateway as an operator would who wants a log of all statements.
-func (l *lab) startTare(ctx context.Context, addr string) (*way, error) {
+// startTare starts the gateway: as an operator would who wants a log of all statements, unless the name says
+// otherwise.
+func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	pages := "off"
 	if l.options.HTTP {
 		var err error
@@ -133,8 +166,34 @@ func (l *lab) startTare(ctx context.Context, addr string) (*way, error) {
 			return nil, err
 		}
 	}
-	file := filepath.Join(l.dir, "query.log")
-	p, err := startProcess(ctx, byTare, addr, l.programs.tare, "serve", "--listen", addr, "--backend", "mysql://"+l.server.Addr,
-		"--http", pages, "--log-file", file, "--data-dir", filepath.Dir(file), "--cpus", strconv.Itoa(l.options.CPUs))
-	return &way{by: byTare, process: p, log: file}, err
+	dir, err := os.MkdirTemp(l.dir, by+"-")
+	if err != nil {
+		return nil, err
+	}
+	w := &way{by: by, dir: dir}
+	args := []string{
+		"serve", "--listen", addr, "--backend", "mysql://" + l.server.Addr,
+		"--http", pages, "--cpus", strconv.Itoa(l.options.CPUs),
+	}
+	if by != byBare {
+		args = append(args, "--data-dir", filepath.Join(dir, "data"))
+	}
+	if by == byTare || by == byLog || by == byBoth {
+		w.log = filepath.Join(dir, "query.log")
+		args = append(args, "--log-file", w.log)
+	}
+	if by == byHistory || by == byBoth {
+		bucket := filepath.Join(dir, "bucket")
+		if err := os.Mkdir(bucket, 0o700); err != nil {
+			return nil, err
+		}
+		args = append(args, "--bucket", "file://"+bucket)
+	}
+	if by == byBare || by == byLog {
+		args = append(args, "--history-max-digests", "0")
+	}
+	if w.process, err = startProcess(ctx, by, addr, l.programs.tare, args...); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
