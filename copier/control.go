@@ -83,6 +83,9 @@ type FollowStatus struct {
 	LagSeconds float64 `json:"lag_seconds"`
 	LagBytes   int64   `json:"lag_bytes"`
 	CaughtUp   bool    `json:"caught_up"`
+
+	HeldSeconds float64 `json:"held_seconds"`   // how long changes have waited for the throttle
+	Held        string  `json:"held,omitempty"` // why they are not applied at full speed; empty when they are
 }
 
 // A VerifyStatus is how far the verification is.

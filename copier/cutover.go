@@ -359,6 +359,9 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 	if c.source, err = c.f.source.NowPosition(ctx); err != nil {
 		return err
 	}
+	if c.f.pace != nil { // nobody is to be spared who waits for just this
+		defer c.f.pace.lift()()
+	}
 	if err := c.f.WaitFor(ctx, c.source); err != nil {
 		return c.late(ctx, err, "the target had not reached the source's position")
 	}

@@ -30,6 +30,7 @@ type follower struct {
 	writers []*writer
 	now     func() time.Time
 
+	pace     *followPace   // nil: it obeys no throttle
 	mayEnd   func() bool   // asked before it ends by itself
 	stop     chan struct{} // closed when it is to end at the next boundary
 	stopOnce sync.Once
@@ -272,16 +273,8 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case s := <-full:
-			if err := f.freeze(ctx); err != nil {
-				return err
-			}
-			if f.sealed {
-				f.thaw()
-				return nil
-			}
-			err := f.apply(ctx, s)
-			f.thaw()
-			if err != nil {
+			ended, err := f.obey(ctx, s)
+			if ended || err != nil {
 				return err
 			}
 			empty <- s
@@ -290,6 +283,30 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 			stop = f.stop
 		}
 	}
+}
+
+// obey applies a batch once the throttle allows it, unless the follower is sealed: then it has
+// ended. A batch that changes nothing costs others nothing.
+func (f *follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
+	paced := f.pace != nil && len(s.batch.Changes) > 0
+	if paced {
+		if err := f.pace.begin(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err := f.freeze(ctx); err != nil {
+		return false, err
+	}
+	if f.sealed {
+		f.thaw()
+		return true, nil
+	}
+	err = f.apply(ctx, s)
+	f.thaw()
+	if err != nil || !paced {
+		return false, err
+	}
+	return false, f.pace.end(ctx)
 }
 
 // apply applies a batch. Where several writers have a part of it, the first one's transaction
@@ -441,7 +458,11 @@ func (w *lagWatch) look(ctx context.Context) error {
 		return err
 	}
 	now := f.now()
-	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes})
+	held, reason := time.Duration(0), ""
+	if f.pace != nil {
+		held, reason = f.pace.hold()
+	}
+	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes, held: held})
 	there := applied.Compare(end) >= 0 || !w.goal.IsZero() && applied.Compare(w.goal) >= 0
 	w.goal = end
 	first := false
@@ -469,7 +490,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 		w.told = now
 		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
 	}
-	if text := w.chase.outrun(); text != "" {
+	if text := w.chase.outrun(reason); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
 	if there && w.caughtUp && (finish || f.o.UntilCaughtUp && f.mayEnd()) {
@@ -499,5 +520,10 @@ func (f *follower) report() *FollowReport {
 func (f *follower) status() *FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp}
+	s := &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp}
+	if f.pace != nil {
+		held, reason := f.pace.hold()
+		s.HeldSeconds, s.Held = held.Seconds(), reason
+	}
+	return s
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/tick"
 )
 
 // followable says what keeps a table from being followed, and makes the plan for its events.
@@ -207,6 +208,8 @@ func (r *run) followChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.pace = newFollowPace(r.pacer, tick.Process())
+	defer f.pace.close()
 	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
 	r.mu.Lock()
 	r.follower, r.finish, r.following = f, f.Finish, f.status

@@ -35,6 +35,8 @@ type look struct {
 	behind  int64 // bytes of the log that are not applied
 	applied int64 // bytes of the log that are, in all
 	changes int64 // of rows that are applied, in all
+
+	held time.Duration // that changes have waited for the throttle, in all
 }
 
 // note takes a look.
@@ -57,8 +59,9 @@ func (p *chase) perSecond() float64 {
 }
 
 // outrun says that the source writes faster than the target can take, when that was so for a
-// window, and says it again after ten windows; otherwise it is empty.
-func (p *chase) outrun() string {
+// window, and says it again after ten windows; otherwise it is empty. Where the throttle, for
+// the reason that is given, had changes wait for a good part of the window, it says so.
+func (p *chase) outrun(reason string) string {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	window := last.at.Sub(first.at)
 	if window < outrunWindow || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
@@ -71,9 +74,17 @@ func (p *chase) outrun() string {
 	}
 	p.told = last.at
 	rate := func(n int64) float64 { return float64(n) / 1e6 / window.Seconds() }
-	return fmt.Sprintf("it will not catch up: over %.0f s the source wrote %.2f MB/s of binary log and the target applied %.2f MB/s, so the lag grows; "+
-		"write less to the source, use more --workers while it catches up, or give the target faster disks", window.Seconds(), rate(written), rate(applied))
+	advice := "write less to the source, use more --workers while it catches up, or give the target faster disks"
+	if held := last.held - first.held; reason != "" && held >= window/heldPart {
+		advice = fmt.Sprintf("the throttle is the reason, which had changes wait for %.0f s of them: %s; raise the limit (tare copy ctl throttle), or write less to the source", held.Seconds(), reason)
+	}
+	return fmt.Sprintf("it will not catch up: over %.0f s the source wrote %.2f MB/s of binary log and the target applied %.2f MB/s, so the lag grows; %s",
+		window.Seconds(), rate(written), rate(applied), advice)
 }
+
+// heldPart is the part of a window, a quarter, for which the throttle must have held changes back
+// to be named as the reason.
+const heldPart = 4
 
 // outrunBytes is a lag that is nothing to speak of: it is there whenever somebody writes.
 const outrunBytes = 16 << 20

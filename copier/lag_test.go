@@ -17,19 +17,27 @@ func TestLag(t *testing.T) {
 		case "new":
 			c = chase{}
 			return ""
-		case "looks":
+		case "looks": // those of a throttle have a reason, and changes waited for half of the time
 			var out strings.Builder
+			var reason string
+			var held time.Duration
+			if d.HasArg("throttled") {
+				reason = "the p99 is 30 ms, over 20 ms"
+			}
 			for line := range strings.Lines(d.Input) {
 				var seconds, written, applied, changes int64 // MB
 				if _, err := fmt.Sscanf(line, "%ds: written %d applied %d changes %d", &seconds, &written, &applied, &changes); err != nil {
 					t.Fatalf("%q: %v", line, err)
 				}
-				c.note(look{at: time.Unix(1e9+seconds, 0), behind: (written - applied) * 1e6, applied: applied * 1e6, changes: changes})
+				if reason != "" {
+					held = time.Duration(seconds) * time.Second / 2
+				}
+				c.note(look{at: time.Unix(1e9+seconds, 0), behind: (written - applied) * 1e6, applied: applied * 1e6, changes: changes, held: held})
 				fmt.Fprintf(&out, "%ds: %.0f changes/s", seconds, c.perSecond())
 				if eta := c.eta(); eta > 0 {
 					fmt.Fprintf(&out, ", caught up in %v", eta)
 				}
-				if text := c.outrun(); text != "" {
+				if text := c.outrun(reason); text != "" {
 					fmt.Fprintf(&out, "\n     %s", text)
 				}
 				out.WriteByte('\n')

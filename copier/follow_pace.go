@@ -1,0 +1,158 @@
+package copier
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/tick"
+)
+
+// A followPace makes the changes that a follower applies obey the throttle: a batch waits until
+// it may be applied, and after it comes a pause as the share asks. Its pace has no place
+// among the workers: one that verifies waits for changes while it keeps its own, so that each
+// of them would wait for the other.
+//
+// A limit that is crossed whatever the copy does must not keep the changes back until the
+// source has removed its log: then a batch is applied every longestHold. Nothing is when
+// a person has stopped the copy, or when a figure is not known, which ends it after a while.
+// While the clients themselves wait for the changes, at a cutover, nothing holds these back.
+type followPace struct {
+	pace     *pace
+	throttle *tick.Throttle
+
+	mu    sync.Mutex
+	held  time.Duration // that changes have waited for the throttle, without the present wait
+	since time.Time     // of the present wait; zero when there is none
+	told  time.Time     // when it was last said that they wait
+
+	lifted    bool               // nothing waits
+	interrupt context.CancelFunc // ends the present wait; nil when there is none
+}
+
+const (
+	longestHold = 10 * time.Second
+	tellHold    = time.Second // of a wait, before it is told
+)
+
+func newFollowPace(p *pacer, clock *tick.Clock) *followPace {
+	f := &followPace{pace: p.join()}
+	f.throttle = tick.NewThrottle(clock, f.pace.mayGoOn)
+	return f
+}
+
+func (f *followPace) close() { f.throttle.Close() }
+
+// begin waits until a batch may be applied.
+func (f *followPace) begin(ctx context.Context) error {
+	if !f.throttle.OK() {
+		if err := f.wait(ctx, f.await); err != nil {
+			return err
+		}
+	}
+	f.pace.resumed = time.Now()
+	return nil
+}
+
+// end pauses after a batch.
+func (f *followPace) end(ctx context.Context) error {
+	if f.pace.p.allowed() == 1 {
+		return nil
+	}
+	return f.wait(ctx, f.pace.rest)
+}
+
+// wait waits in a way that lift ends.
+func (f *followPace) wait(ctx context.Context, how func(context.Context) error) error {
+	waiting, end := context.WithCancel(ctx)
+	defer end()
+	f.mu.Lock()
+	f.since, f.interrupt = time.Now(), end
+	if f.lifted {
+		end()
+	}
+	f.mu.Unlock()
+	err := how(waiting)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held += time.Since(f.since)
+	f.since, f.interrupt = time.Time{}, nil
+	if f.lifted && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// lift has nothing wait until the returned function is called.
+func (f *followPace) lift() (lower func()) {
+	set := func(lifted bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.lifted = lifted; lifted && f.interrupt != nil {
+			f.interrupt()
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (f *followPace) await(ctx context.Context) error {
+	begun := time.Now()
+	again := time.NewTicker(tick.Interval)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+		waited := time.Since(begun)
+		if f.throttle.OK() || waited >= longestHold && f.pace.p.crossed() {
+			return nil
+		}
+		if waited >= tellHold {
+			f.tell()
+		}
+	}
+}
+
+// hold is how long changes have waited for the throttle in all, and why it is not at full speed.
+func (f *followPace) hold() (held time.Duration, reason string) {
+	f.mu.Lock()
+	held = f.held
+	if !f.since.IsZero() {
+		held += time.Since(f.since)
+	}
+	f.mu.Unlock()
+	return held, f.pace.p.reason()
+}
+
+// tell says that changes wait, once in a while.
+func (f *followPace) tell() {
+	f.mu.Lock()
+	now := time.Now()
+	due := f.told.IsZero() || now.Sub(f.told) >= outrunWindow
+	if due {
+		f.told = now
+	}
+	f.mu.Unlock()
+	if due {
+		share := f.pace.p.allowed()
+		f.pace.p.observe(Event{Kind: EventThrottle, Share: &share, Text: fmt.Sprintf("changes wait to be applied: %s", f.pace.p.reason())})
+	}
+}
+
+// crossed reports whether a limit, by a figure that is known, has stopped the copy.
+func (p *pacer) crossed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.core
+	return t.stopped && t.most > 0 && t.holding >= 0 && p.values[t.holding].err == nil && (p.mayGoOn == nil || p.mayGoOn())
+}
+
+func (p *pacer) reason() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.core.reason()
+}
