@@ -51,8 +51,10 @@
 // Let A be the source and B the target. Clients reach both through one gateway, which has its own proof
 // that it is switched as a whole or not at all, and that no command is sent twice.
 //
-//	lag is small ─> hold ─> A's position p ─> B has reached p ─> freeze ─> B's position q
-//	  ─> note "cutting", q in B ─> switch ─> note "cut" ─> from q: B's log ─> A
+//	lag is small ──> hold ──> A's position p ──> B has reached p ──> freeze ──> B's position q
+//	──> note "cutting", q in B ──> switch ──> note "cut" ──> from q: B's log ──> A
+//
+// The four parts of it:
 //
 //   - All that clients have written to A is in B when they are switched. While commands are held nobody is
 //     within a statement or a transaction, so that p, asked for after the hold was granted, is behind all
@@ -61,18 +63,18 @@
 //   - All that clients write to B goes back to A. The follower is frozen before q is asked for, and does not go
 //     on before the gateway has said that clients are at A: between q and the first client's write, nothing
 //     is written to the tables in B.
-//   - A's log is not applied over what clients wrote to B. From the note on, A is followed again only after the gateway
-//     has said, with no hold left, that they are at A: the token is dead then, and a switch that was under way
-//     did not come, nor will. A process that dies leaves the note, which is committed before the switch is
-//     asked for, and the next one asks the gateway before it applies anything. The gateway's word survives its own
-//     end, since it writes its route down before the first command goes to B. Without a note the clients are at
-//     A, or were brought to B by somebody else, which is looked for and refused.
-//   - B's log is not applied twice from a wrong place. A's note of how far B's log has come back is set to q
-//     before B notes "reversing", and only then A's note counts. From q or any later place of B's log,
-//     following leaves B's rows, for the reason above.
+//   - A's log is not applied over what clients wrote to B. From the note on, A is followed again only after the
+//     gateway has said, with no hold left, that they are at A: the token is dead then, and a switch that was
+//     under way did not come, nor will. A process that dies leaves the note, which is committed before the
+//     switch is asked for, and the next one asks the gateway before it applies anything. The gateway's word
+//     survives its own end, since it writes its route down before the first command goes to B. Without a note
+//     the clients are at A, or were brought to B by somebody else, which is looked for and refused.
+//   - B's log is not applied from a wrong place. A's note of how far B's log has come back is set to q before B
+//     notes "reversing", and only then A's note counts. From q or any later place of B's log, following leaves
+//     B's rows, for the reason above.
 //
-// What it takes for granted: all writers go through the gateway; and whoever switches back by hand ends the reverse
-// stream first. It looks at the route once a second and stops when that was forgotten.
+// What it takes for granted: all writers go through the gateway; and whoever switches back by hand ends the
+// reverse stream first. It looks at the route once a second and stops when that was forgotten.
 //
 // # What it does not do
 //
