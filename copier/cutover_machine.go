@@ -119,7 +119,8 @@ func (m *cutMachine) failed(err error) {
 	switch m.step {
 	case cutHold: // nobody is held
 		m.tried++
-		m.why, m.step = err, m.again()
+		m.why = err
+		m.step = m.again()
 	case cutReach:
 		m.tried++
 		m.why, m.step = err, cutRelease
@@ -179,7 +180,7 @@ func (m *cutMachine) afterRelease() cutStep {
 // again is another try, if there is one left.
 func (m *cutMachine) again() cutStep {
 	if m.tried >= m.tries {
-		m.err = fmt.Errorf("clients were not switched in %d tries, and are where they were; the last one: %w; "+
+		m.err = fmt.Errorf("clients are where they were after as many tries as are allowed (%d); the last one: %w; "+
 			"see docs/cutover.md on what holds and switches wait for, and run the same command again: it goes on from here", m.tried, m.why)
 		return cutEnd
 	}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"database/sql"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// refused runs a cutover that must not switch anybody.
+func (d *cutoverDrill) refused(t *testing.T, o copier.Options, want string) {
+	t.Helper()
+	_, err := copier.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("it ended with %v, want %q", err, want)
+	}
+	if at := d.gateway.Route().Address; at != d.servers[0].Addr {
+		t.Fatalf("clients were switched to %s", at)
+	}
+}
+
+// TestCutoverRefusals has cutovers that cannot be: each says why, and clients stay where they are.
+func TestCutoverRefusals(t *testing.T) {
+	d := newCutoverDrill(t)
+	third := testmysql.Start(t) // without a binary log
+	part := d.options(nil)
+	part.Tables = []copier.TableSpec{{Schema: "shop", Name: "log", Where: "client = 1"}}
+	d.refused(t, part, "only a part of shop.log is copied")
+
+	around := d.options(nil)
+	around.From, around.To, around.Cutover.Back = copier.FromServer(d.account(1)), d.account(0), d.account(1)
+	must(t, d.servers[1].Exec("CREATE TABLE shop.log (id INT PRIMARY KEY)"))
+	around.Tables = []copier.TableSpec{{Schema: "shop", Name: "log", ToName: "other"}}
+	d.refused(t, around, "clients are at the target already, and no cutover of this copy has brought them there")
+	must(t, d.servers[1].Exec("DROP TABLE shop.log"))
+
+	other := d.options(nil)
+	other.To.Addr = third.Addr
+	d.refused(t, other, "the target's changes could not go back to the source: where the binary log of "+third.Addr)
+	other.Cutover.Window = 0
+	d.refused(t, other, "they must be the same two servers, under the same addresses")
+
+	must(t, d.servers[0].Exec("CREATE TRIGGER shop.tr BEFORE INSERT ON shop.counter FOR EACH ROW SET NEW.n = NEW.n"))
+	d.refused(t, d.options(nil), "shop.counter has triggers (tr)")
+	must(t, d.servers[0].Exec("DROP TRIGGER shop.tr"))
+}
+
+// through is a session through the gateway that stays.
+func (d *cutoverDrill) through(t *testing.T, statements ...string) *sql.Conn {
+	t.Helper()
+	cfg := d.servers[0].Config(testmysql.AppUser)
+	cfg.Addr = d.addr
+	db, err := sql.Open("mysql", cfg.FormatDSN())
+	must(t, err)
+	db.SetMaxIdleConns(-1) // what is closed is gone
+	t.Cleanup(func() { db.Close() })
+	c, err := db.Conn(t.Context())
+	must(t, err)
+	for _, sql := range statements {
+		_, err := c.ExecContext(t.Context(), sql)
+		must(t, err)
+	}
+	return c
+}
+
+// TestCutoverWaits meets sessions that cannot be switched, transactions that do not end and rows
+// that differ; with the time for it over, clients are where they were and following goes on.
+func TestCutoverWaits(t *testing.T) {
+	d := newCutoverDrill(t)
+	o := d.options(nil)
+	o.Cutover.Tries = 1
+	pinned := d.through(t, "DO GET_LOCK('mine', 1)")
+	d.refused(t, o, "where they were after as many tries as are allowed (1); the last one: the gateway says: ")
+	must(t, pinned.Close())
+
+	open := d.through(t, "BEGIN", "INSERT INTO shop.counter VALUES (7, 7)")
+	o.Cutover.Hold = 100 * time.Millisecond
+	d.refused(t, o, "were still within a statement or transaction")
+	_, err := open.ExecContext(t.Context(), "COMMIT")
+	must(t, err)
+	must(t, open.Close())
+
+	byHand := d.options(nil)
+	byHand.Cutover.Gateway = ""
+	var steps strings.Builder
+	var mu sync.Mutex
+	byHand.Observe = func(e copier.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind != copier.EventCutover {
+			return
+		}
+		steps.WriteString(e.Text)
+		control := copier.NewControl(d.control)
+		defer control.Close()
+		if _, err := control.Finish(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	report, err := copier.Run(t.Context(), byHand)
+	must(t, err)
+	if report.Cutover != nil || report.Follow.Position == "" || !strings.Contains(steps.String(), "have clients connect to "+d.servers[1].Addr) {
+		t.Errorf("without a gateway: %+v\n%s", report, &steps)
+	}
+
+	must(t, d.servers[1].Exec("UPDATE shop.counter SET n = 8 WHERE client = 7"))
+	compared := d.options(nil)
+	compared.Verify = true
+	report, err = copier.Run(t.Context(), compared)
+	must(t, err)
+	if report.Mismatches() != 1 || report.Cutover.Phase != "" || d.gateway.Route().Address != d.servers[0].Addr {
+		t.Errorf("with a row that differs: %d mismatches, %+v", report.Mismatches(), report.Cutover)
+	}
+
+	// What is compared and equal goes over; without a window nothing is written to the source.
+	fresh := d.options(nil)
+	fresh.Restart, fresh.Verify, fresh.Cutover.Window = true, true, 0
+	report, err = copier.Run(t.Context(), fresh)
+	must(t, err)
+	if report.Mismatches() != 0 || report.Cutover.Phase != "done" || report.Cutover.Reverse != nil || d.gateway.Route().Address != d.servers[1].Addr {
+		t.Errorf("equal: %+v", report.Cutover)
+	}
+	db, err := sql.Open("mysql", d.servers[0].DSN(testmysql.RootUser))
+	must(t, err)
+	defer db.Close()
+	var schemas int
+	must(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '_tare'").Scan(&schemas))
+	if schemas != 0 {
+		t.Error("the source has a schema _tare")
+	}
+}
+
+// TestCutoverSwitchedBack switches clients back while changes flow back: they are not written over.
+func TestCutoverSwitchedBack(t *testing.T) {
+	d := newCutoverDrill(t)
+	o := d.options(func(e copier.Event) {
+		if e.Kind == copier.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
+			go d.switchTo(t, "backend")
+		}
+	})
+	_, err := copier.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "clients are at the source again") {
+		t.Fatalf("it ended with %v", err)
+	}
+	if _, err := copier.Run(t.Context(), d.options(nil)); err == nil || !strings.Contains(err.Error(), "clients are at the source again") {
+		t.Errorf("a second run ended with %v", err)
+	}
+	fresh := d.options(nil)
+	fresh.Restart, fresh.Cutover.Window = true, time.Second
+	report, err := copier.Run(t.Context(), fresh)
+	if err != nil || report.Cutover.Phase != "done" || report.Cutover.Reverse == nil {
+		t.Errorf("begun anew: %+v, %v", report, err)
+	}
+}
+
+// switchTo switches as somebody with curl would.
+func (d *cutoverDrill) switchTo(t *testing.T, side string) {
+	token, _, err := d.gateway.Hold(t.Context(), time.Second)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	resp, err := http.Post(d.api.URL+"/api/v1/route/switch", "application/json", strings.NewReader(`{"token": "`+token+`", "to": "`+side+`"}`))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("switch: %v, %v", resp, err)
+	}
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+}
