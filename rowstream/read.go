@@ -150,10 +150,19 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 	return rows, hand()
 }
 
+// roomKept is how much room is kept from one batch to the next: that of a batch and one row of its
+// size.
+func roomKept(batchBytes int) int {
+	if batchBytes == 0 {
+		batchBytes = DefaultBatchBytes
+	}
+	return 2 * batchBytes
+}
+
 // empty empties the batch, and gives back the room that a wide row took.
 func (r *reader) empty(columns, limit int) {
 	r.batch.Reset(columns)
-	r.batch.Shrink(2 * limit)
+	r.batch.Shrink(roomKept(limit))
 }
 
 // filtered appends what the filter makes of a row.

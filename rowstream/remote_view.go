@@ -112,8 +112,10 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 		return 0, errorOf(call, r.v.r.Addr(), err)
 	}
 	var handed int64
+	keep := roomKept(o.BatchBytes)
+	defer func() { r.reset(keep) }()
 	for {
-		r.reset()
+		r.reset(keep)
 		if err := stream.RecvMsg(&r.message); err != nil {
 			if errors.Is(err, io.EOF) {
 				return rows, nil
@@ -143,8 +145,7 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 }
 
 // reset empties the message and keeps its room, unless a wide row took it.
-func (r *remoteReader) reset() {
-	const keep = 2 * maxBatchBytes
+func (r *remoteReader) reset(keep int) {
 	m := &r.message
 	m.Columns, m.Rows, m.Read, m.Unpacked, m.Bytes = 0, 0, 0, 0, m.Bytes[:0]
 	if cap(m.Bytes) > keep {
@@ -153,6 +154,7 @@ func (r *remoteReader) reset() {
 	if cap(r.room) > keep {
 		r.room = nil
 	}
+	r.batch.Bytes = nil // it was one of both
 }
 
 // open makes a batch of the message. It comes from elsewhere and is looked through.

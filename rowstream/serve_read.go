@@ -55,7 +55,7 @@ func (s *Service) serveRead(m *rowpb.ReadRequest, stream rowpb.Rows_ReadServer, 
 		return err
 	}
 	defer w.release()
-	out := sender{stream: stream, w: w, stats: &s.stats, entry: e}
+	out := sender{stream: stream, w: w, keep: roomKept(options.BatchBytes), stats: &s.stats, entry: e}
 	if m.GetCompression() == rowpb.Compression_COMPRESSION_ZSTD {
 		out.zstd = s.zstd
 	}
@@ -89,6 +89,7 @@ func readOptionsOf(m *rowpb.ReadRequest, columns int) (ReadOptions, error) {
 type sender struct {
 	stream rowpb.Rows_ReadServer
 	w      *servedWorker
+	keep   int           // bytes of room for packed batches that are kept
 	zstd   *zstd.Encoder // nil: batches go as they are
 	stats  *serviceStats
 	entry  *LogEntry
@@ -105,7 +106,7 @@ func (s *sender) send(b *Batch) error {
 	sent := len(m.Bytes)
 	err := s.stream.Send(m)
 	m.Bytes = nil // it is the batch's, or room for the next
-	if cap(s.w.packed) > 2*maxBatchBytes {
+	if cap(s.w.packed) > s.keep {
 		s.w.packed = nil
 	}
 	if err != nil {

@@ -1,0 +1,6 @@
+//go:build e2e
+
+package copier
+
+// A thousand rows of a MiB and a million of a hundred bytes.
+const wideRows, thinRows = 1000, 1_000_000

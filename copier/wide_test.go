@@ -1,0 +1,79 @@
+package copier
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestWideRows writes rows of a MiB and then many of a hundred bytes over one connection, as files
+// and as statements: afterwards the writer keeps no more room than for four batches.
+func TestWideRows(t *testing.T) {
+	p := newPair(t, "wide")
+	sqlExec(t, p.source, "CREATE TABLE t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
+		fmt.Sprintf("INSERT INTO t SELECT seq, REPEAT('w\\n', %d) FROM seq_1_to_%d", 1<<19, wideRows),
+		fmt.Sprintf("INSERT INTO t SELECT seq + %d, REPEAT('n', 100) FROM seq_1_to_%d", wideRows, thinRows))
+	from, err := rowstream.OpenDirect(t.Context(), root(p.from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	table, err := from.Describe(t.Context(), "wide", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := from.Snapshot(t.Context(), 1, []*rowstream.Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = view.Close() }()
+	state := state{schema: DefaultStateSchema}
+	if err := state.create(t.Context(), p.target); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"load", "insert"} {
+		t.Run(how, func(t *testing.T) {
+			sqlExec(t, p.target, "CREATE OR REPLACE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
+				"SET GLOBAL local_infile = "+map[string]string{"load": "1", "insert": "0"}[how])
+			spec := &TableSpec{Schema: "wide", Name: "t"}
+			spec.defaults()
+			w := &writer{cfg: root(p.to), state: state, retry: func(err error) { t.Error(err) }}
+			defer w.close()
+			if err := w.connect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			chunk := rowstream.Chunk{Number: 1}
+			if err := state.cut(t.Context(), p.target, spec, chunk); err != nil {
+				t.Fatal(err)
+			}
+			defer sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk")
+			most := 0
+			rows, err := w.copyChunk(t.Context(), &target{spec: spec, columns: table.Columns}, chunk, func(each func(*rowstream.Batch) error) error {
+				_, err := view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}, func(b *rowstream.Batch) error {
+					most = max(most, len(b.Bytes))
+					return each(b)
+				})
+				return err
+			})
+			if err != nil || rows != wideRows+thinRows {
+				t.Fatalf("%d rows, %v", rows, err)
+			}
+			if most <= textKeep {
+				t.Errorf("no batch had more than %d bytes: nothing is shown", most)
+			}
+			if cap(w.text) > textKeep {
+				t.Errorf("room for %d bytes of text is kept, want at most %d", cap(w.text), textKeep)
+			}
+			if size := w.c.Size(); size > 64<<10 {
+				t.Errorf("the connection to the target reads into %d bytes", size)
+			}
+			const sums = "SELECT COUNT(*), SUM(LENGTH(c)), SUM(CRC32(CONCAT(id, c))) FROM wide.t"
+			if diff := cmp.Diff(read(t, p.source, sums), read(t, p.target, sums)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
