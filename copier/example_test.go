@@ -1,0 +1,56 @@
+package copier_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/mysqlconn"
+)
+
+// Two tables to another server, one of them in part. When it is interrupted, the same call goes
+// on from there.
+func ExampleRun() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	report, err := copier.Run(ctx, copier.Options{
+		From: copier.FromServer(mysqlconn.Config{Addr: "db1:3306", User: "app", Password: os.Getenv("FROM_PASSWORD")}),
+		To:   mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")},
+		Tables: []copier.TableSpec{
+			{Schema: "shop", Name: "items"},
+			{Schema: "shop", Name: "orders", Where: "created > '2026-01-01'", ToName: "orders_2026"},
+		},
+		Verify: true,
+		Observe: func(e copier.Event) {
+			if e.Kind == copier.EventDone {
+				fmt.Printf("%s: %d rows\n", e.Table, e.Rows)
+			}
+		},
+	})
+	if err != nil {
+		fmt.Println("run it again to go on:", err)
+		return
+	}
+	fmt.Println(report.Mismatches(), "rows differ")
+}
+
+// A table that is being written, copied no faster than the live traffic bears it, and followed until
+// the target has what the source has.
+func ExampleRun_follow() {
+	report, err := copier.Run(context.Background(), copier.Options{
+		From:          copier.FromServer(mysqlconn.Config{Addr: "db1:3306", User: "app", Password: os.Getenv("FROM_PASSWORD")}),
+		To:            mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")},
+		Tables:        []copier.TableSpec{{Schema: "shop", Name: "orders"}},
+		Follow:        true,
+		UntilCaughtUp: true,
+		Throttle:      copier.ThrottleOptions{MaxP99: 20 * time.Millisecond, Gateway: "http://127.0.0.1:8316"},
+	})
+	if err != nil {
+		fmt.Println("run it again to go on:", err)
+		return
+	}
+	fmt.Println("the target has everything before", report.Follow.Position)
+}

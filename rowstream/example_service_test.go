@@ -1,0 +1,132 @@
+package rowstream_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// animals is a server of one small table. Real ones are made by rowstream.OpenDirect.
+type animals struct{}
+
+func (animals) Addr() string { return "memory" }
+func (animals) Close() error { return nil }
+
+func (animals) Describe(_ context.Context, schema, name string) (*rowstream.Table, error) {
+	return &rowstream.Table{
+		Schema: schema, Name: name, Key: []int{0}, KeyName: "PRIMARY",
+		Columns: []rowstream.Column{{Name: "id", Type: "int", FullType: "int(11)"}, {Name: "name", Type: "varchar", FullType: "varchar(20)"}},
+	}, nil
+}
+
+func (s animals) Snapshot(context.Context, int, []*rowstream.Table) (rowstream.View, error) {
+	return s, nil
+}
+func (animals) How() string                   { return "it never changes" }
+func (animals) Position() string              { return "" }
+func (s animals) Reader(int) rowstream.Reader { return s }
+
+func (animals) Cut(_ context.Context, _ *rowstream.Table, _ int64, from rowstream.Chunk) (rowstream.Chunk, error) {
+	return from, nil // the rest of the table
+}
+
+func (animals) Read(_ context.Context, _ *rowstream.Table, _ rowstream.Chunk, _ rowstream.ReadOptions, each func(*rowstream.Batch) error) (int64, error) {
+	var b rowstream.Batch
+	b.Reset(2)
+	b.AppendRow(mysqlwire.TextRow{[]byte("1"), []byte("ann")})
+	b.AppendRow(mysqlwire.TextRow{[]byte("2"), nil})
+	return int64(b.Rows), each(&b)
+}
+
+// A service beside a source, and a client that reads a table from it.
+func ExampleService() {
+	service, err := rowstream.NewService(rowstream.ServiceOptions{Server: animals{}, Token: "rows"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := service.NewServer()
+	served := make(chan error)
+	go func() { served <- server.Serve(l) }()
+
+	if err := readAll(context.Background(), l.Addr().String()); err != nil {
+		log.Fatal(err)
+	}
+	left := service.Drain(context.Background())
+	server.Stop()
+	fmt.Println(<-served, left, service.Stats().Rows)
+	// Output:
+	// it never changes
+	// id 1, name ann
+	// id 2, name is NULL
+	// <nil> 0 2
+}
+
+// readAll prints the rows of a table, chunk by chunk.
+func readAll(ctx context.Context, addr string) error {
+	remote, err := rowstream.OpenRemote(ctx, rowstream.RemoteOptions{Addr: addr, Token: "rows", Compression: rowstream.Zstd})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = remote.Close() }()
+	table, err := remote.Describe(ctx, "zoo", "animals")
+	if err != nil {
+		return err
+	}
+	view, err := remote.Snapshot(ctx, 1, []*rowstream.Table{table})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = view.Close() }()
+	fmt.Println(view.How())
+
+	reader := view.Reader(0)
+	var row mysqlwire.TextRow // its room is used for every row
+	for chunk := (rowstream.Chunk{Number: 1}); ; {
+		if chunk, err = reader.Cut(ctx, table, 16<<20, chunk); err != nil {
+			return err
+		}
+		if _, err := reader.Read(ctx, table, chunk, rowstream.ReadOptions{}, func(b *rowstream.Batch) error {
+			for at := 0; at < len(b.Bytes); {
+				if at, err = b.Row(at, &row); err != nil {
+					return err
+				}
+				name := " " + string(row[1])
+				if row[1] == nil {
+					name = " is NULL"
+				}
+				fmt.Printf("id %s, name%s\n", row[0], name)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if chunk.Upto == nil {
+			return nil
+		}
+		chunk = rowstream.Chunk{Number: chunk.Number + 1, After: chunk.Upto}
+	}
+}
+
+// A table of a MySQL or MariaDB server, read through the service beside it.
+func ExampleOpenRemote() {
+	ctx := context.Background()
+	remote, err := rowstream.OpenRemote(ctx, rowstream.RemoteOptions{Addr: "db1:3319", Token: "rows"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = remote.Close() }()
+	table, err := remote.Describe(ctx, "shop", "orders")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(table.FullName(), "has about", table.RowsEstimate, "rows")
+}
