@@ -45,8 +45,8 @@ func (t *Table) hash(digest []byte, schema, user, backend string) uint64 {
 const mix = 0x9E3779B97F4A7C15
 
 // find enters the entry that counts r's statements. missing says that there is none; neither
-// an entry nor missing, that it is sealed at the moment. It does not allocate.
-func (t *Table) find(hash uint64, r *querylog.Record) (e *entry, missing bool) {
+// an entry nor missing, that it is sealed at the moment. bucket is that of r's duration. It does not allocate.
+func (t *Table) find(hash uint64, r *querylog.Record, bucket int) (e *entry, missing bool) {
 	x := t.index.Load()
 	mask := uint64(len(x.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -58,6 +58,7 @@ func (t *Table) find(hash uint64, r *querylog.Record) (e *entry, missing bool) {
 			continue
 		}
 		e := &t.mem.entries[uint32(slot)-1]
+		t.mem.fetch(e, bucket)
 		if e.enter() {
 			if e.is(r, t.mem.pages) {
 				return e, false
@@ -66,5 +67,19 @@ func (t *Table) find(hash uint64, r *querylog.Record) (e *entry, missing bool) {
 		} else if e.state() != gateGone {
 			return nil, false // sealed, or free since this index was made: the lock tells
 		}
+	}
+}
+
+// fetch loads what counting a statement will write to, and looks at none of it: the entry may be anybody's. The additions
+// are locked, so that the processor waits for the memory of each before it turns to the next; of plain loads it
+// has several under way.
+func (m *memory) fetch(e *entry, bucket int) {
+	e.gate.Load()
+	e.counters[counterNanos].Load()
+	if bucket == zeroBucket {
+		return
+	}
+	if n := e.octaves[bucket/perOctave].Load(); int(n) < len(m.pages) {
+		m.pages[n][bucket%perOctave].Load()
 	}
 }

@@ -15,7 +15,7 @@ func (t *Table) Observe(r *querylog.Record) {
 		return
 	}
 	hash := t.hash(r.Digest[:], r.Schema, r.User, r.Backend)
-	e, missing := t.find(hash, r)
+	e, missing := t.find(hash, r, bucket)
 	switch {
 	case e == nil && missing && t.full.Load():
 		t.countOther(r, bucket)
@@ -54,7 +54,7 @@ func (t *Table) countOther(r *querylog.Record, bucket int) {
 // yet. Where there is no room it counts the statement in Other and returns nil.
 func (t *Table) observeSlowly(hash uint64, r *querylog.Record, bucket int) *entry {
 	t.mu.Lock()
-	e, _ := t.find(hash, r)
+	e, _ := t.find(hash, r, bucket)
 	if e == nil {
 		if e = t.admit(hash, r, bucket); e != nil && !e.enter() {
 			panic("BUG: history: a new entry that cannot be entered")
