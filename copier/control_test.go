@@ -137,7 +137,7 @@ func TestControlPaths(t *testing.T) {
 func TestThrottledCopy(t *testing.T) {
 	p := newPair(t, "throttled")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(100))",
-		"CREATE TABLE load_ (v INT)", "INSERT INTO load_ VALUES (7)", "INSERT INTO a SELECT seq, REPEAT('x', 100) FROM seq_1_to_20000", "ANALYZE TABLE a")
+		"CREATE TABLE load_ (v INT)", "INSERT INTO load_ VALUES (7)", "INSERT INTO a SELECT seq, REPEAT('x', 100) FROM seq_1_to_3000", "ANALYZE TABLE a")
 	for _, how := range []string{"direct", "wire"} {
 		t.Run(how, func(t *testing.T) {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS throttled", "DROP DATABASE IF EXISTS _tare")
@@ -145,7 +145,7 @@ func TestThrottledCopy(t *testing.T) {
 			if how == "wire" {
 				o.From = overTheWire(t, root(p.from), rowstream.NoCompression)
 			}
-			o.ChunkBytes, o.Workers = 100_000, 2
+			o.ChunkBytes, o.Workers = 15_000, 2
 			o.Control = filepath.Join(t.TempDir(), "c.sock")
 			o.Throttle = ThrottleOptions{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
 			c := NewControl(o.Control)
@@ -200,7 +200,7 @@ func TestThrottledCopy(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			if l := report.Throttle.Limits[0]; l.Bound != 100 || l.HeldSeconds <= 0 || report.Tables[0].Rows != 20000 {
+			if l := report.Throttle.Limits[0]; l.Bound != 100 || l.HeldSeconds <= 0 || report.Tables[0].Rows != 3000 {
 				t.Errorf("%+v", report)
 			}
 			p.same(t, "a")

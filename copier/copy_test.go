@@ -53,7 +53,7 @@ func read(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	return got
 }
 
-// pair is a source and a target server, with a schema of the test's own name in both.
+// pair is a source and a target server, those of all tests, with a schema of the test's own name.
 type pair struct {
 	from, to       *testmysql.Server
 	source, target *mysqlconn.Client
@@ -63,10 +63,15 @@ type pair struct {
 
 func newPair(t *testing.T, schema string) *pair {
 	t.Helper()
-	p := &pair{from: testmysql.Start(t, testmysql.WithBinlog()), to: testmysql.Start(t), schema: schema}
+	from, to, err := servers.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{from: from, to: to, schema: schema}
 	p.source, p.target = connect(t, root(p.from)), connect(t, root(p.to))
 	sqlExec(t, p.source, "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema, "USE "+schema)
-	sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS _tare")
+	sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS _tare",
+		"SET GLOBAL local_infile = 1, GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
 	return p
 }
 

@@ -11,7 +11,7 @@ func TestJobs(t *testing.T) {
 	p := newPair(t, "shop")
 	reader := root(p.to)
 	reader.User, reader.Password = "reader", "secret"
-	sqlExec(t, p.target, "CREATE USER reader IDENTIFIED BY 'secret'", "GRANT SELECT ON _tare.* TO reader")
+	sqlExec(t, p.target, "CREATE OR REPLACE USER reader IDENTIFIED BY 'secret'", "GRANT SELECT ON _tare.* TO reader")
 	look := func() []Job {
 		t.Helper()
 		jobs, err := Jobs(t.Context(), connect(t, reader), "")

@@ -45,7 +45,7 @@ func TestVerifyFollowed(t *testing.T) {
 		}
 	})
 	o := p.options("a")
-	o.ChunkBytes, o.Workers, o.Follow, o.UntilCaughtUp, o.Verify = 50_000, 2, true, true, true
+	o.ChunkBytes, o.Workers, o.Follow, o.UntilCaughtUp, o.Verify = 90_000, 2, true, true, true
 	o.Observe = func(e Event) {
 		if e.Kind == EventDiffers || e.Kind == EventRetry {
 			t.Logf("%s chunk %d: %s", e.Kind, e.Chunk, e.Text)
