@@ -261,7 +261,7 @@ func (f *follower) spread() int {
 // applyAll applies batches until it is told to end.
 func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<- *slot) error {
 	stop := f.stop
-	f.boundary = true
+	f.change(func() { f.boundary = true })
 	for {
 		select {
 		case <-stop:

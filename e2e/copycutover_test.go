@@ -68,7 +68,10 @@ func cutoverRound(t *testing.T, from, to *testmysql.Server, rnd *rand.Rand) {
 	for range 4 {
 		c, events := startCopy(t, args)
 		awaitText(t, c, events, "the gateway holds all commands", "back to the source")
-		time.Sleep(time.Duration(rnd.Int64N(int64(moment)))) // a random moment, not one to wait for
+		select { // a random moment, unless it ends before
+		case <-time.After(time.Duration(rnd.Int64N(int64(moment)))):
+		case <-c.exited:
+		}
 		c.end(syscall.SIGKILL)
 	}
 	c, events := startCopy(t, args)
