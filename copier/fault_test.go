@@ -134,13 +134,13 @@ func TestBrokenWrites(t *testing.T) {
 			b := newBreaker(t, p.to.Addr, at, applied)
 			o := p.options("a")
 			o.To.Addr = b.l.Addr().String()
-			o.Workers, o.ChunkBytes, o.Patience = 1, 4096, 5*time.Second
-			_, err := Run(t.Context(), o)
+			o.Workers, o.ChunkBytes, o.Patience = 1, 8000, 5*time.Second
+			report, err := Run(t.Context(), o)
 			if err != nil {
 				if !b.broken.Load() {
 					t.Fatalf("write %d, applied %v: %v", at, applied, err)
 				}
-				if _, err = Run(t.Context(), o); err != nil {
+				if report, err = Run(t.Context(), o); err != nil {
 					t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
 				}
 			}
@@ -151,8 +151,8 @@ func TestBrokenWrites(t *testing.T) {
 			broken := b.broken.Load()
 			b.close()
 			if !broken {
-				if at < 30 {
-					t.Errorf("only %d writes were broken", at-1)
+				if at < 30 || report.Tables[0].Chunks != 3 {
+					t.Errorf("only %d writes were broken, of %d chunks", at-1, report.Tables[0].Chunks)
 				}
 				break
 			}
