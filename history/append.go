@@ -42,8 +42,9 @@ type writer struct {
 	interval time.Duration
 	labels   *labeller
 
-	last int64 // time of the newest samples, in milliseconds; never falls
-	prev int64 // what last was when the round began
+	last  int64 // time of the newest samples, in milliseconds; never falls
+	began int64 // what last was when the round had begun: all that was called before is in its samples
+	prev  int64 // what last was when the round began
 
 	tracks  map[uint64]*track // by Sample.ID
 	byKey   map[Key]*track    // the newest of each Key
@@ -127,6 +128,7 @@ func (w *writer) nextTime() int64 {
 func (w *writer) round(ctx context.Context, spread bool) error {
 	start := time.Now()
 	w.prev, w.last = w.last, w.nextTime()
+	w.began = w.last
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
 	all := w.last-w.full >= refreshAge.Milliseconds()

@@ -127,6 +127,7 @@ type Archive struct {
 	shipper *shipper
 	rollups *rollupStore
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
+	whole   atomic.Int64 // milliseconds: what was called before is in samples; 0 before the first round
 
 	queryable *queryable
 	lastClose struct {
@@ -253,6 +254,7 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	}
 	err := a.writer.round(ctx, spread)
 	a.settled.Store(a.writer.last)
+	a.whole.Store(a.writer.began)
 	return err
 }
 

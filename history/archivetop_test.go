@@ -74,17 +74,82 @@ func (d *day) checkTop(t *testing.T, calls diary, from, to time.Time, source str
 			t.Errorf("rows are not in order")
 		}
 		least = row.Seconds
-		sum := 0.0
-		for _, p := range row.Points {
-			sum += p
+		sum, lengths := 0.0, pointLengths(&top.Series)
+		for i, p := range row.Points {
+			sum += p * lengths[i]
 		}
-		step := newAxis(top.From, top.To, 12, map[string]time.Duration{SourceSamples: time.Second, SourceRollups: time.Hour}[source]).step
-		if source == SourceRollups && !near(sum*step.Seconds(), seconds) {
-			t.Errorf("points of %v: %v are %v s, want %v", row.Key, row.Points, sum*step.Seconds(), seconds)
+		if source == SourceRollups && !near(sum, seconds) {
+			t.Errorf("points of %v: %v are %v s, want %v", row.Key, row.Points, sum, seconds)
 		}
-		if got := sum * step.Seconds(); source == SourceSamples && got > seconds+1e-6 { // the newest interval is not in the samples
-			t.Errorf("points of %v are %v s, more than %v", row.Key, got, seconds)
+		if source == SourceSamples && sum > seconds+1e-6 { // the newest interval is not in the samples
+			t.Errorf("points of %v are %v s, more than %v", row.Key, sum, seconds)
 		}
+	}
+	checkSeries(t, calls, top)
+}
+
+// pointLengths is how many seconds each point has.
+func pointLengths(s *TopSeries) []float64 {
+	lengths := make([]float64, len(s.Times))
+	for i := range lengths {
+		if lengths[i] = s.Step.Seconds(); i == len(lengths)-1 {
+			lengths[i] = s.End.Sub(s.Times[i]).Seconds()
+		}
+	}
+	return lengths
+}
+
+// checkSeries compares the points of all statements with the diary: calls and errors up to the end of each point, within the time that a
+// sample may be about, and the quantiles where no call is that close to either end.
+func checkSeries(t *testing.T, calls diary, top *Top) {
+	t.Helper()
+	s := &top.Series
+	if len(s.Times) == 0 || len(s.Times) > 12 || len(s.Calls) != len(s.Times) || len(s.P999) != len(s.Times) {
+		t.Fatalf("from %v to %v: %d points, %d of them with calls", top.From, top.To, len(s.Times), len(s.Calls))
+	}
+	margin := 2 * time.Minute
+	if top.Source == SourceRollups {
+		margin = 0
+	}
+	lengths := pointLengths(s)
+	sum, failures, load, quantiles := 0.0, 0.0, 0.0, 0
+	for i, begin := range s.Times {
+		end := begin.Add(time.Duration(lengths[i] * float64(time.Second)))
+		sum += s.Calls[i] * lengths[i]
+		failures += s.Errors[i] * lengths[i]
+		load += s.Load[i] * lengths[i]
+		least, leastFailed, leastSeconds := calls.of(-1, top.From, end.Add(-margin))
+		most, mostFailed, mostSeconds := calls.of(-1, top.From, end.Add(margin))
+		if sum < float64(least)-1e-6 || sum > float64(most)+1e-6 || failures < float64(leastFailed)-1e-6 || failures > float64(mostFailed)+1e-6 ||
+			load < leastSeconds-1e-6 || load > mostSeconds+1e-6 {
+			t.Errorf("%s, up to %v: %v calls, %v errors, %v s; want %d to %d, %d to %d, %v to %v",
+				top.Source, end, sum, failures, load, least, most, leastFailed, mostFailed, leastSeconds, mostSeconds)
+		}
+		var h Histogram
+		clear := true
+		for _, c := range calls {
+			if c.at.After(begin) && !c.at.After(end) {
+				h.Record(c.took)
+			}
+			for _, border := range []time.Time{begin, end} {
+				clear = clear && (margin == 0 || c.at.Sub(border).Abs() > margin)
+			}
+		}
+		if !clear {
+			continue
+		}
+		quantiles++
+		for _, q := range []struct {
+			q   float64
+			got float64
+		}{{0.5, s.P50[i]}, {0.99, s.P99[i]}, {0.999, s.P999[i]}} {
+			if want := h.Quantile(q.q).Seconds(); !near(q.got, want) {
+				t.Errorf("%s, %v to %v: quantile %v is %v, want %v", top.Source, begin, end, q.q, q.got, want)
+			}
+		}
+	}
+	if quantiles == 0 {
+		t.Errorf("%s, from %v: no point has its quantiles compared", top.Source, top.From)
 	}
 }
 
@@ -149,9 +214,14 @@ func TestArchiveTop(t *testing.T) {
 			if st.Calls != n || st.Errors != failed || !near(st.Seconds, seconds) || len(st.Parts) != 1 || st.Parts[0].Key != k || st.Text == "" {
 				t.Errorf("statement from %v: %+v, want %d calls, %d errors, %v s", from, st, n, failed, seconds)
 			}
-			var sum, heat uint64
+			var heat uint64
+			sum := 0.0
 			for i, n := range st.Series.Calls {
-				sum += uint64(n)
+				length := st.Series.Step
+				if i == len(st.Series.Calls)-1 {
+					length = st.Series.End.Sub(st.Series.Times[i])
+				}
+				sum += n * length.Seconds()
 				for _, c := range st.Heat.Counts[i] {
 					heat += c
 				}
@@ -159,8 +229,8 @@ func TestArchiveTop(t *testing.T) {
 					t.Fatalf("%d rows of heat, %d bounds", len(st.Heat.Counts[i]), len(st.Heat.Bounds))
 				}
 			}
-			if sum != n || heat != n || len(st.Series.Times) != len(st.Series.Calls) {
-				t.Errorf("statement from %v: %d calls in its points, %d in its heat, want %d", from, sum, heat, n)
+			if !near(sum, float64(n)) || heat != n || len(st.Series.Times) != len(st.Series.Calls) {
+				t.Errorf("statement from %v: %v calls in its points, %d in its heat, want %d", from, sum, heat, n)
 			}
 		}
 		if _, err := d.archive.Statement(t.Context(), StatementQuery{Digest: strings.Repeat("7", 32), From: began, To: now}); !errors.Is(err, ErrNoStatement) {

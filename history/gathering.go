@@ -9,19 +9,29 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 )
 
 // A gathering puts a Statement together.
 type gathering struct {
 	axis   axis
-	points []counts
+	points []pointCounts
 	spread []Histogram
 	parts  map[Key]*detail
 }
 
 func newGathering(x axis) *gathering {
-	return &gathering{axis: x, points: make([]counts, x.n), spread: make([]Histogram, x.n), parts: make(map[Key]*detail)}
+	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]Histogram, x.n), parts: make(map[Key]*detail)}
+}
+
+// pointCounts are what was counted in a point. Calls are shared among points, so that there are parts of them.
+type pointCounts struct{ calls, failed, rowsSent, rowsAffected, nanos float64 }
+
+func (p *pointCounts) add(c *counts, part float64) {
+	p.calls += part * float64(c.calls)
+	p.failed += part * float64(c.failed())
+	p.rowsSent += part * float64(c.rowsSent)
+	p.rowsAffected += part * float64(c.rowsAffected)
+	p.nanos += part * float64(c.nanos)
 }
 
 func (g *gathering) part(k Key) *detail {
@@ -33,8 +43,7 @@ func (g *gathering) part(k Key) *detail {
 	return d
 }
 
-// Statement tells what is known of a digest of this gateway within a time, from where a Top is answered from. Up to six hours
-// it goes to the newest round.
+// Statement tells what is known of a digest of this gateway within a time, from where a Top is answered from.
 func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -47,10 +56,17 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 	var g *gathering
 	err = p.try(func() error {
 		g = newGathering(a.axisOf(p, max(q.Points, 1)))
-		if p.source == SourceSamples {
-			return g.walk(ctx, a.db, digest, p)
+		if p.source != SourceSamples {
+			return p.each(ctx, func(f *rollupFile, file *planned) error { return g.add(f, file, digest) })
 		}
-		return p.each(ctx, func(f *rollupFile, file *planned) error { return g.add(f, file, digest) })
+		if err := g.walk(ctx, a, digest, p); err != nil {
+			return err
+		}
+		rows, err := a.sampled(ctx, p.from, p.to, a.options.Now(), &digest)
+		if err != nil {
+			return err
+		}
+		return g.count(rows)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("statement %s: %w", q.Digest, err)
@@ -84,24 +100,34 @@ func (a *Archive) live(ctx context.Context, q *StatementQuery, st *Statement) {
 }
 
 // walk reads the samples of a digest.
-func (g *gathering) walk(ctx context.Context, db storage.Queryable, digest [16]byte, p *plan) error {
-	err := walk(ctx, db, [][16]byte{digest}, p.from, p.to, true, func(s step) {
-		d, point := g.part(s.key), g.axis.point(s.at)
+func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *plan) error {
+	w := walk{
+		db: a.db, digests: [][16]byte{digest}, from: p.from, to: p.to, interval: a.options.Interval, counters: derivedCounters, most: maxWalk,
+	}
+	err := w.visit(ctx, func(s step) {
+		if s.lost {
+			return
+		}
+		d := g.part(s.key)
 		if s.count < 0 {
 			d.counts.nanos += s.spread.nanos
 			d.spread.Merge(s.spread)
-			g.points[point].nanos += s.spread.nanos
-			g.spread[point].Merge(s.spread)
+			g.axis.share(s.since, s.at, func(i int, from, to float64) {
+				g.points[i].nanos += (to - from) * float64(s.spread.nanos)
+				g.spread[i].mergePart(s.spread, from, to)
+			})
 			return
 		}
 		*derivedCounters[s.count].count(&d.counts, s.class) += s.grown
-		*derivedCounters[s.count].count(&g.points[point], s.class) += s.grown
+		var c counts
+		*derivedCounters[s.count].count(&c, s.class) = s.grown
+		g.axis.share(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
 		d.last = max(d.last, s.at.UnixMilli())
 	})
 	if err != nil || len(g.parts) == 0 {
 		return err
 	}
-	q, err := db.Querier(p.from.UnixMilli(), p.to.UnixMilli())
+	q, err := a.db.Querier(p.from.UnixMilli(), p.to.UnixMilli())
 	if err != nil {
 		return fmt.Errorf("read texts: %w", err)
 	}
@@ -113,6 +139,24 @@ func (g *gathering) walk(ctx context.Context, db storage.Queryable, digest [16]b
 		}
 	}
 	return set.Err()
+}
+
+// count has each Key count what a Top says of it. The samples alone end with the newest round.
+func (g *gathering) count(rows []rollupRow) error {
+	for i := range rows {
+		row := &rows[i]
+		d := g.part(row.key)
+		d.counts = row.counts
+		d.spread.Reset()
+		if err := d.spread.addSpread(row.spread); err != nil {
+			return err
+		}
+		d.last = max(d.last, row.last)
+		if d.text == "" {
+			d.text = row.text
+		}
+	}
+	return nil
 }
 
 // add adds the rows that a file has of a digest.
@@ -145,7 +189,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 	point := g.axis.point(file.begin)
 	for _, d := range details {
 		d.spread.nanos = d.counts.nanos
-		g.points[point].add(&d.counts)
+		g.points[point].add(&d.counts, 1)
 		g.spread[point].Merge(&d.spread)
 		to := g.part(d.key)
 		to.counts.add(&d.counts)
@@ -185,15 +229,15 @@ func (g *gathering) fill(st *Statement, points int) {
 		return
 	}
 	s := &st.Series
-	s.Step = g.axis.step
+	s.Times, s.Step, s.End = g.axis.times(), g.axis.step, g.axis.end
 	for i := range g.points {
 		c, h := &g.points[i], &g.spread[i]
-		s.Times = append(s.Times, g.axis.from.Add(time.Duration(i)*g.axis.step))
-		s.Calls = append(s.Calls, float64(c.calls))
-		s.Errors = append(s.Errors, float64(c.failed()))
-		s.RowsSent = append(s.RowsSent, float64(c.rowsSent))
-		s.RowsAffected = append(s.RowsAffected, float64(c.rowsAffected))
-		s.Sum = append(s.Sum, float64(c.nanos)/1e9)
+		length := g.axis.length(i).Seconds()
+		s.Calls = append(s.Calls, c.calls/length)
+		s.Errors = append(s.Errors, c.failed/length)
+		s.RowsSent = append(s.RowsSent, c.rowsSent/length)
+		s.RowsAffected = append(s.RowsAffected, c.rowsAffected/length)
+		s.Load = append(s.Load, c.nanos/1e9/length)
 		s.P50 = append(s.P50, h.Quantile(0.5).Seconds())
 		s.P99 = append(s.P99, h.Quantile(0.99).Seconds())
 	}

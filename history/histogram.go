@@ -51,6 +51,25 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.nanos += other.nanos
 }
 
+// mergePart adds of each bucket of other what lies between two parts of it, from 0 to 1. What is between 0 and 1 in several steps
+// is all of it.
+func (h *Histogram) mergePart(other *Histogram, from, to float64) {
+	if from <= 0 && to >= 1 {
+		h.Merge(other)
+		return
+	}
+	between := func(n uint64) uint64 { return uint64(float64(n)*to+0.5) - uint64(float64(n)*from+0.5) }
+	for used := other.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+			h.buckets[b] += between(other.buckets[b])
+		}
+	}
+	h.used |= other.used
+	h.zero += between(other.zero)
+	h.nanos += between(other.nanos)
+}
+
 // Count is how many durations were counted.
 func (h *Histogram) Count() uint64 {
 	n := h.zero

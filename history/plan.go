@@ -153,20 +153,7 @@ func (a *Archive) short(from, to time.Time) (time.Time, time.Time, bool) {
 
 // planSamples answers from what was counted at two times.
 func (a *Archive) planSamples(ctx context.Context, from, to, now time.Time) (*plan, error) {
-	before, err := snapshotAt(ctx, a.db, from.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	var after *snapshot
-	if now.Sub(to) < a.options.Interval {
-		after, err = snapshotNow(a.options.Source, now)
-	} else {
-		after, err = snapshotAt(ctx, a.db, to.UnixMilli())
-	}
-	if err != nil {
-		return nil, err
-	}
-	rows, err := after.since(before)
+	rows, err := a.sampled(ctx, from, to, now, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +162,24 @@ func (a *Archive) planSamples(ctx context.Context, from, to, now time.Time) (*pl
 	}
 	file, err := memoryFile("the samples", from, to, rows)
 	return &plan{from: from, to: to, source: SourceSamples, files: []*planned{file}}, err
+}
+
+// sampled is what was counted between two times, of all or of one digest. It goes up to now where that is asked for.
+func (a *Archive) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollupRow, error) {
+	before, err := snapshotAt(ctx, a.db, from.UnixMilli(), digest)
+	if err != nil {
+		return nil, err
+	}
+	var after *snapshot
+	if now.Sub(to) < a.options.Interval {
+		after, err = snapshotNow(a.options.Source, now, digest)
+	} else {
+		after, err = snapshotAt(ctx, a.db, to.UnixMilli(), digest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return after.since(before)
 }
 
 // giveTexts looks up the texts of rows that have none.
@@ -208,7 +213,7 @@ func (a *Archive) planRest(ctx context.Context, p *plan, done, now time.Time) er
 	if err != nil {
 		return err
 	}
-	after, err := snapshotNow(a.options.Source, now)
+	after, err := snapshotNow(a.options.Source, now, nil)
 	if err != nil {
 		return err
 	}
@@ -228,7 +233,7 @@ func (a *Archive) atClose(ctx context.Context, at int64) (*snapshot, error) {
 	if s := a.lastClose.snapshot; s != nil && s.at == at {
 		return s, nil
 	}
-	s, err := snapshotAt(ctx, a.db, at)
+	s, err := snapshotAt(ctx, a.db, at, nil)
 	if err == nil {
 		a.lastClose.snapshot = s
 	}

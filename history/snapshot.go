@@ -2,11 +2,13 @@ package history
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -37,18 +39,22 @@ func (s *snapshot) row(k Key, kind Kind) *rollupRow {
 }
 
 // snapshotAt reads the samples of five minutes: its cost does not depend on what the answer spans. When nothing was
-// written in them, it looks further back: counters go on after a pause.
-func snapshotAt(ctx context.Context, db *tsdb.DB, at int64) (*snapshot, error) {
+// written in them, it looks further back: counters go on after a pause. With a digest it is of that alone.
+func snapshotAt(ctx context.Context, db *tsdb.DB, at int64, digest *[16]byte) (*snapshot, error) {
+	var of []*labels.Matcher
+	if digest != nil {
+		of = append(of, labels.MustNewMatcher(labels.MatchEqual, labelDigest, hex.EncodeToString(digest[:])))
+	}
 	start := localStart(db)
 	for back := lookback.Milliseconds(); ; back *= 8 {
-		s, err := snapshotOf(ctx, db, at-back+1, at)
+		s, err := snapshotOf(ctx, db, at-back+1, at, of)
 		if err != nil || len(s.rows) > 0 || at-back < start {
 			return s, err
 		}
 	}
 }
 
-func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64) (*snapshot, error) {
+func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) (*snapshot, error) {
 	s := &snapshot{at: at, rows: make(map[keyPrint]*rollupRow)}
 	q, err := db.Querier(from, at)
 	if err != nil {
@@ -57,7 +63,7 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64) (*sna
 	defer func() { _ = q.Close() }() // it was only read
 	var it chunkenc.Iterator
 	for _, c := range derivedCounters {
-		set := selectName(ctx, q, c.name)
+		set := selectName(ctx, q, c.name, of...)
 		for set.Next() {
 			it = set.At().Iterator(it)
 			last := 0.0
@@ -81,11 +87,11 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64) (*sna
 			return nil, fmt.Errorf("read %s: %w", c.name, err)
 		}
 	}
-	return s, s.durations(ctx, q)
+	return s, s.durations(ctx, q, of)
 }
 
-func (s *snapshot) durations(ctx context.Context, q storage.Querier) error {
-	set := selectName(ctx, q, nameDuration)
+func (s *snapshot) durations(ctx context.Context, q storage.Querier, of []*labels.Matcher) error {
+	set := selectName(ctx, q, nameDuration, of...)
 	var it chunkenc.Iterator
 	var spread Histogram
 	h := &histogram.Histogram{}
@@ -119,29 +125,42 @@ func (s *snapshot) durations(ctx context.Context, q storage.Querier) error {
 // A scanner is a Source that can be read while it is collected: a *Table.
 type scanner interface {
 	scan(s *Sample, visit func(number int)) (whole bool, err error)
+	scanEntry(s *Sample, number int) bool
+	numbersOf(digest [16]byte) []int
 	textOfNumber(number int, id uint64) (text string, cut bool)
 }
 
-// snapshotNow reads what the source has counted.
-func snapshotNow(source Source, now time.Time) (*snapshot, error) {
+// snapshotNow reads what the source has counted, of all or of one digest.
+func snapshotNow(source Source, now time.Time, digest *[16]byte) (*snapshot, error) {
+	s := &snapshot{at: now.UnixMilli(), rows: make(map[keyPrint]*rollupRow)}
 	t, ok := source.(scanner)
 	if !ok {
-		s := &snapshot{at: now.UnixMilli(), rows: make(map[keyPrint]*rollupRow)}
 		return s, source.Each(func(sample *Sample) error {
-			s.add(sample, sample.Text)
+			if digest == nil || sample.Kind == Tracked && sample.Digest == *digest {
+				s.add(sample, sample.Text)
+			}
 			return nil
 		})
 	}
-	for attempt := 1; ; attempt++ {
-		s := &snapshot{at: now.UnixMilli(), rows: make(map[keyPrint]*rollupRow)}
-		var sample Sample
-		whole, err := t.scan(&sample, func(number int) {
-			var text string
-			if sample.Kind == Tracked {
-				text, _ = t.textOfNumber(number, sample.ID)
+	var sample Sample
+	visit := func(number int) {
+		var text string
+		if sample.Kind == Tracked {
+			text, _ = t.textOfNumber(number, sample.ID)
+		}
+		s.add(&sample, text)
+	}
+	if digest != nil {
+		for _, number := range t.numbersOf(*digest) {
+			if t.scanEntry(&sample, number) && sample.Kind == Tracked && sample.Digest == *digest {
+				visit(number)
 			}
-			s.add(&sample, text)
-		})
+		}
+		return s, nil
+	}
+	for attempt := 1; ; attempt++ {
+		clear(s.rows)
+		whole, err := t.scan(&sample, visit)
 		if err != nil || whole || attempt == scanAttempts {
 			return s, err
 		}

@@ -72,10 +72,12 @@ type StatementPart struct {
 // A StatementSeries is a digest's counts by point. All slices have a value for each point; a
 // Statement that comes from counters has none.
 type StatementSeries struct {
-	Times                                      []time.Time // when each point begins
-	Step                                       time.Duration
-	Calls, Errors, RowsSent, RowsAffected, Sum []float64 // in the point; Sum is seconds
-	P50, P99                                   []float64 // seconds
+	Times []time.Time   // when each point begins
+	Step  time.Duration // to the next one
+	End   time.Time     // of the last point
+
+	Calls, Errors, RowsSent, RowsAffected, Load []float64 // a second, of load seconds
+	P50, P99                                    []float64 // seconds; 0 where there was no call
 }
 
 // A Heat is how durations were spread in each point of the series.

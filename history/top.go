@@ -58,7 +58,8 @@ type TopQuery struct {
 	Filter string
 
 	Limit, Offset int  // rows; default of Limit: DefaultTopLimit
-	Points        int  // of the load of each row over the time; 0: none
+	Points        int  // at most so many of Series and of each row's load; 0: none
+	RowPointsOnly bool // with Points: of the rows alone, which is less work where it is samples that answer
 	Compare       bool // fill Before with the time of the same length before From
 	AllInstances  bool // of all gateways in the bucket, where rollups answer; else of this one alone
 }
@@ -116,6 +117,8 @@ type Top struct {
 	Total  Totals // of all statements, of those without an entry too, whatever the filter is
 	Before Totals // with Compare
 
+	Series TopSeries // with Points
+
 	Rows     []TopRow
 	Matching int // rows that match, of which Rows is a part
 }
@@ -148,7 +151,7 @@ type TopRow struct {
 	Before      Totals    // with Compare
 	First, Last time.Time // calls, as far as is known
 	New         bool      // the first call was within the time
-	Points      []float64 // of load: seconds of calls in each second, on average over the point
+	Points      []float64 // of load: seconds of calls in each second, on average over each point of the Top's Series
 }
 
 // value is what a row of these counts is ranked by. p99 is called only for ByP99.

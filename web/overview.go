@@ -27,7 +27,7 @@ type overview struct {
 	Figures   []figure
 	Events    []event
 	Statement *queryTable // nil: statements are not known here
-	Load      template.HTML
+	Charts    []template.HTML
 	More      string // where all statements are
 	Weight    []figure
 	Endpoints []endpoint
@@ -96,7 +96,19 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
 	if top.Source == history.SourceCounters {
 		return
 	}
-	c := lineChart{ID: "load", Title: "Load by statement", Unit: unitLoad, PromQL: s.promTop(history.BySeconds, drawnRows, v.span.window(chartPoints))}
+	window := v.span.window(chartPoints)
+	if all := &top.Series; len(all.Calls) > 0 {
+		o.Charts = append(o.Charts, lineChart{
+			ID: "rate", Title: "Statements", Unit: unitRate, Area: true, Times: all.Times,
+			Series: []series{{"statements", all.Calls}, {"errors", all.Errors}},
+			PromQL: promRate("tare_queries_total", s.ofAll(), window),
+		}.HTML(), lineChart{
+			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true, Times: all.Times,
+			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
+			PromQL: promQuantile(0.99, s.ofAll(), window),
+		}.HTML())
+	}
+	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: s.promTop(history.BySeconds, drawnRows, window)}
 	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
 		r := &top.Rows[i]
 		name := []rune(statementName(r.Text, r.TextCut, r.Digest))
@@ -104,22 +116,12 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
 			name = append(name[:maxLegend], '…')
 		}
 		c.Series = append(c.Series, series{Name: string(name), Values: r.Points})
-		c.Times = pointTimes(top.From, top.To, len(r.Points))
 	}
-	o.Load = c.HTML()
+	o.Charts = append(o.Charts, c.HTML())
 }
 
 // maxLegend is how much of a text stands in the legend of a chart.
 const maxLegend = 44
-
-// pointTimes is when each of n points of a time begins.
-func pointTimes(from, to time.Time, n int) []time.Time {
-	times := make([]time.Time, n)
-	for i := range times {
-		times[i] = from.Add(to.Sub(from) * time.Duration(i) / time.Duration(n))
-	}
-	return times
-}
 
 // overviewFigures are the large numbers: of the last seconds where they are known, and of the time
 // that the page is about.

@@ -40,6 +40,16 @@ func (f *fakeStatements) Top(_ context.Context, q history.TopQuery) (*history.To
 	}
 	totals := history.Totals{Calls: 1000, Errors: 3, RowsSent: 5, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
 	top := &history.Top{From: q.From, To: q.To, Source: history.SourceRollups, Total: totals, Before: totals, Matching: f.rows}
+	if q.Points > 0 {
+		all := &top.Series
+		all.Step, all.End = q.To.Sub(q.From)/time.Duration(q.Points), q.To
+		for i := range q.Points {
+			all.Times = append(all.Times, q.From.Add(time.Duration(i)*all.Step))
+			for _, values := range []*[]float64{&all.Calls, &all.Errors, &all.Load, &all.P50, &all.P99, &all.P999} {
+				*values = append(*values, float64(i%5))
+			}
+		}
+	}
 	for i := q.Offset; i < min(f.rows, q.Offset+q.Limit); i++ {
 		r := history.TopRow{Text: secretText, Totals: totals, Before: totals, First: q.From, Last: q.To, New: i%2 == 0}
 		r.Digest[0], r.Digest[15], r.Schema, r.User = byte(i>>8), byte(i), `sh"op<`, "app"
@@ -63,11 +73,11 @@ func (f *fakeStatements) Statement(_ context.Context, q history.StatementQuery) 
 	st.Parts = []history.StatementPart{{Key: history.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
 	st.Slow = []history.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
 	s := &st.Series
-	s.Step = q.To.Sub(q.From) / time.Duration(q.Points)
+	s.Step, s.End = q.To.Sub(q.From)/time.Duration(q.Points), q.To
 	st.Heat.Bounds = []time.Duration{time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}
 	for i := range q.Points {
 		s.Times = append(s.Times, q.From.Add(time.Duration(i)*s.Step))
-		for _, values := range []*[]float64{&s.Calls, &s.Errors, &s.RowsSent, &s.RowsAffected, &s.Sum} {
+		for _, values := range []*[]float64{&s.Calls, &s.Errors, &s.RowsSent, &s.RowsAffected, &s.Load} {
 			*values = append(*values, float64(i))
 		}
 		s.P50, s.P99 = append(s.P50, math.NaN()), append(s.P99, 0.5)

@@ -73,7 +73,7 @@ func (s *Server) queriesPage() page {
 
 func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	q := history.TopQuery{
-		From: v.span.From, To: v.span.To, Filter: v.query.Get("filter"), Limit: queryRows, Points: sparkPoints, Compare: true,
+		From: v.span.From, To: v.span.To, Filter: v.query.Get("filter"), Limit: queryRows, Points: sparkPoints, RowPointsOnly: true, Compare: true,
 	}
 	var err error
 	if text := v.query.Get("sort"); text != "" {

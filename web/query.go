@@ -86,21 +86,13 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	sel, window := s.ofDigest(d.ID), v.span.window(chartPoints)
 	points := &st.Series
-	step := points.Step.Seconds()
-	perSecond := func(values []float64) []float64 {
-		out := make([]float64, len(values))
-		for i, v := range values {
-			out[i] = v / step
-		}
-		return out
-	}
 	bounds := make([]float64, len(st.Heat.Bounds))
 	for i, b := range st.Heat.Bounds {
 		bounds[i] = b.Seconds()
 	}
 	end := st.To
-	if n := len(points.Times); n > 0 {
-		end = points.Times[n-1].Add(points.Step)
+	if len(points.Times) > 0 {
+		end = points.End
 	}
 	d.Heat = heatMap{
 		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
@@ -111,7 +103,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 		d.Charts = append(d.Charts, c.HTML())
 	}
 	chart(lineChart{
-		ID: "calls", Title: "Calls", Unit: unitRate, Area: true, Series: []series{{"calls", perSecond(points.Calls)}},
+		ID: "calls", Title: "Calls", Unit: unitRate, Area: true, Series: []series{{"calls", points.Calls}},
 		PromQL: promRate("tare_queries_total", sel, window),
 	})
 	chart(lineChart{
@@ -120,24 +112,24 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 		PromQL: promQuantile(0.99, sel, window),
 	})
 	chart(lineChart{
-		ID: "load", Title: "Load", Unit: unitLoad, Area: true, Series: []series{{"load", perSecond(points.Sum)}},
+		ID: "load", Title: "Load", Unit: unitLoad, Area: true, Series: []series{{"load", points.Load}},
 		PromQL: promLoad(sel, window),
 	})
 	if st.RowsSent > 0 {
 		chart(lineChart{
-			ID: "sent", Title: "Rows sent", Unit: unitRate, Area: true, Series: []series{{"sent", perSecond(points.RowsSent)}},
+			ID: "sent", Title: "Rows sent", Unit: unitRate, Area: true, Series: []series{{"sent", points.RowsSent}},
 			PromQL: promRate("tare_query_rows_sent_total", sel, window),
 		})
 	}
 	if st.RowsAffected > 0 {
 		chart(lineChart{
-			ID: "changed", Title: "Rows changed", Unit: unitRate, Area: true, Series: []series{{"changed", perSecond(points.RowsAffected)}},
+			ID: "changed", Title: "Rows changed", Unit: unitRate, Area: true, Series: []series{{"changed", points.RowsAffected}},
 			PromQL: promRate("tare_query_rows_affected_total", sel, window),
 		})
 	}
 	if st.Errors > 0 {
 		chart(lineChart{
-			ID: "errors", Title: "Errors", Unit: unitRate, Series: []series{{"errors", perSecond(points.Errors)}},
+			ID: "errors", Title: "Errors", Unit: unitRate, Series: []series{{"errors", points.Errors}},
 			PromQL: promRate("tare_query_errors_total", sel, window),
 		})
 	}

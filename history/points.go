@@ -1,0 +1,237 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A TopSeries is all statements together by point, of those without an entry too, whatever the filter is. All
+// slices but Times are empty where there are too many samples to say; then a note says so.
+type TopSeries struct {
+	Times []time.Time   // when each point begins, of the rows' points too
+	Step  time.Duration // to the next one
+	End   time.Time     // of the last point
+
+	Calls, Errors, Load []float64 // a second, of load seconds
+	P50, P99, P999      []float64 // seconds; 0 where there was no call
+}
+
+// maxTotalWalk bounds the samples that are looked at for a TopSeries: some 2 seconds' work. It is 500 digests called in each interval
+// of 15 seconds for 6 hours, or 8,000 for a quarter of an hour.
+const maxTotalWalk = 1 << 20
+
+// A totalPoint is what all statements did in a point. Calls are shared among points, so that there are parts of them.
+type totalPoint struct {
+	errors  float64
+	nanos   float64
+	zero    float64
+	used    uint64 // octaves, as a Histogram's
+	buckets [numBuckets]float64
+}
+
+// add adds a part of what was counted.
+func (p *totalPoint) add(h *Histogram, part float64) {
+	p.nanos += part * float64(h.nanos)
+	p.zero += part * float64(h.zero)
+	p.used |= h.used
+	for used := h.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+			p.buckets[b] += part * float64(h.buckets[b])
+		}
+	}
+}
+
+// owe has the next point take what is missing: a statement that is back counts from 0 some seconds before Evicted has what it
+// had.
+func (p *totalPoint) owe(next *totalPoint) {
+	carry := func(from, to *float64) {
+		if *from < 0 {
+			*to += *from
+			*from = 0
+		}
+	}
+	carry(&p.errors, &next.errors)
+	carry(&p.nanos, &next.nanos)
+	carry(&p.zero, &next.zero)
+	next.used |= p.used
+	for i := range p.buckets {
+		carry(&p.buckets[i], &next.buckets[i])
+	}
+}
+
+func (p *totalPoint) calls() float64 {
+	n := p.zero
+	for used := p.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for _, c := range p.buckets[o*perOctave : (o+1)*perOctave] {
+			n += c
+		}
+	}
+	return n
+}
+
+// leastCalls is what is left of a call by rounding.
+const leastCalls = 1e-6
+
+// quantile is as Histogram.Quantile, in seconds.
+func (p *totalPoint) quantile(q, calls float64) float64 {
+	if calls < leastCalls {
+		return 0
+	}
+	rank := min(max(math.Ceil(q*calls-leastCalls), min(1, calls)), calls) - leastCalls
+	seen := p.zero
+	if seen >= rank {
+		return 0
+	}
+	last := 0.0
+	for used := p.used; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+			if p.buckets[b] > 0 {
+				last = math.Sqrt(boundOf(b-1) * boundOf(b))
+			}
+			if seen += p.buckets[b]; seen >= rank {
+				return last
+			}
+		}
+	}
+	return last
+}
+
+// fill makes rates and quantiles of the points.
+func (s *TopSeries) fill(x axis, points []totalPoint) {
+	var rest totalPoint
+	for i := range points {
+		next := &rest // what is owed behind the end is not asked for
+		if i+1 < len(points) {
+			next = &points[i+1]
+		}
+		p := &points[i]
+		p.owe(next)
+		length := x.length(i).Seconds()
+		calls := p.calls()
+		s.Calls = append(s.Calls, calls/length)
+		s.Errors = append(s.Errors, p.errors/length)
+		s.Load = append(s.Load, p.nanos/1e9/length)
+		s.P50 = append(s.P50, p.quantile(0.5, calls))
+		s.P99 = append(s.P99, p.quantile(0.99, calls))
+		s.P999 = append(s.P999, p.quantile(0.999, calls))
+	}
+}
+
+// points fills in what each row, and all statements, did over the time.
+func (a *Archive) points(ctx context.Context, q *TopQuery, top *Top) error {
+	p := &plan{from: top.From, to: top.To, source: top.Source}
+	if top.Source == SourceSamples {
+		return a.pointsOfSamples(ctx, q, top, a.axisOf(p, q.Points))
+	}
+	p, err := a.plan(ctx, top.From, top.To, q.AllInstances, true)
+	if err != nil {
+		return err
+	}
+	x := a.axisOf(p, q.Points)
+	var all []totalPoint
+	err = p.try(func() error {
+		all = make([]totalPoint, x.n)
+		top.beginPoints(x)
+		return p.each(ctx, func(f *rollupFile, file *planned) error { return top.addPoints(x, all, f, file) })
+	})
+	if err == nil {
+		top.Series.fill(x, all)
+	}
+	return err
+}
+
+// beginPoints empties the points.
+func (top *Top) beginPoints(x axis) {
+	top.Series = TopSeries{Times: x.times(), Step: x.step, End: x.end}
+	for i := range top.Rows {
+		top.Rows[i].Points = make([]float64, x.n)
+	}
+}
+
+// addPoints adds a file of rollups.
+func (top *Top) addPoints(x axis, all []totalPoint, f *rollupFile, file *planned) error {
+	prints, err := f.whole(colPrints, nil)
+	if err != nil {
+		return err
+	}
+	nanos, err := f.raw(colNanos)
+	if err != nil {
+		return err
+	}
+	var c counts
+	var spread Histogram
+	if err := f.addTotals(&c, &spread); err != nil {
+		return err
+	}
+	point := x.point(file.begin)
+	all[point].add(&spread, 1)
+	all[point].errors += float64(c.failed())
+	for i := range top.Rows {
+		if row := findPrint(prints, f.count, printOf(&top.Rows[i].Key)); row >= 0 {
+			top.Rows[i].Points[point] += float64(nanos.at(row)) / 1e9 / x.length(point).Seconds()
+		}
+	}
+	return nil
+}
+
+// pointsOfSamples goes through the samples of all statements, or of the rows alone where they are too many.
+func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x axis) error {
+	rows := make(map[Key]*TopRow, len(top.Rows))
+	digests := make([][16]byte, len(top.Rows))
+	for i := range top.Rows {
+		rows[top.Rows[i].Key] = &top.Rows[i]
+		digests[i] = top.Rows[i].Digest
+	}
+	addRow := func(s *step) {
+		row := rows[s.key]
+		if row == nil || s.kind != Tracked || s.lost || s.count >= 0 {
+			return
+		}
+		x.share(s.since, s.at, func(i int, from, to float64) {
+			row.Points[i] += (to - from) * s.spread.Sum() / x.length(i).Seconds()
+		})
+	}
+	top.beginPoints(x)
+	if x.n == 0 {
+		return nil
+	}
+	w := walk{db: a.db, from: top.From, to: top.To, interval: a.options.Interval}
+	if q.RowPointsOnly {
+		if w.digests, w.most = digests, maxWalk; len(digests) == 0 {
+			return nil
+		}
+		return w.visit(ctx, func(s step) { addRow(&s) })
+	}
+	w.counters, w.most = derivedCounters[len(derivedCounters)-1:], maxTotalWalk // errors; the durations tell the calls
+	all := make([]totalPoint, x.n)
+	err := w.visit(ctx, func(s step) {
+		addRow(&s)
+		sign := 1.0
+		if s.lost {
+			sign = -1
+		}
+		x.share(s.since, s.at, func(i int, from, to float64) {
+			if part := sign * (to - from); s.count < 0 {
+				all[i].add(s.spread, part)
+			} else {
+				all[i].errors += part * float64(s.grown)
+			}
+		})
+	})
+	if errors.Is(err, errWalk) {
+		top.Notes = append(top.Notes, fmt.Sprintf("no chart of all statements together: there are more than %d samples; ask for a shorter time", maxTotalWalk))
+		q.RowPointsOnly = true
+		return a.pointsOfSamples(ctx, q, top, x)
+	}
+	if err == nil {
+		top.Series.fill(x, all)
+	}
+	return err
+}
