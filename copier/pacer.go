@@ -12,8 +12,10 @@ import (
 const lookEvery = 500 * time.Millisecond
 
 // A pacer makes everything that a run does to the servers obey the throttle: of a share of 0.3
-// and four workers, two may work, each 60 % of the time, in slices of a batch. Slices are short,
-// so that a statement of the live traffic waits behind one batch at most.
+// and four workers, two may begin a step, each working 60 % of the time, in slices of a batch. Slices
+// are short, so that a statement of the live traffic waits behind one batch at most. Who has begun a
+// step goes on with it, more slowly if need be: its transaction has locks that others may wait for,
+// such as the one on AUTO_INCREMENT that LOAD DATA keeps to its end.
 type pacer struct {
 	share atomic.Uint64 // bits of the float64 that the throttle allows
 
@@ -27,6 +29,7 @@ type pacer struct {
 	values []reading // of the last look
 	turns  uint64
 	busy   map[*pace]uint64 // who works or wants to, by when they came
+	within int              // how many of them are within a step
 	told   string           // what the last event was about
 }
 
@@ -145,10 +148,10 @@ func (p *pacer) news() (Event, bool) {
 	return Event{Kind: EventThrottle, Share: &share, Text: text}, true
 }
 
-// A pace is how one goroutine of a run obeys. Those that came first go on first, so that nobody
-// waits for ever with a transaction open.
+// A pace is how one goroutine of a run obeys. Those that came first begin first.
 type pace struct {
 	p       *pacer
+	within  bool // a step: it was let in since it began to want to
 	resumed time.Time
 	timer   *time.Timer
 }
@@ -168,6 +171,10 @@ func (w *pace) end() {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	delete(w.p.busy, w)
+	if w.within {
+		w.within = false
+		w.p.within--
+	}
 }
 
 // mayGoOn is what the goroutine's tick.Throttle asks.
@@ -175,27 +182,36 @@ func (w *pace) mayGoOn() bool {
 	if w.p.mayGoOn != nil && !w.p.mayGoOn() {
 		return false
 	}
-	switch share := w.p.allowed(); share {
-	case 0:
-		return false
-	case 1:
-		return true
-	default:
-		before, busy := w.place()
-		return float64(before) < share*float64(busy)
-	}
+	share := w.p.allowed()
+	return share > 0 && (w.within || w.enter(share))
 }
 
-// place is how many others came before, of how many that are at work.
-func (w *pace) place() (before, busy int) {
+// enter lets the goroutine into its step when few enough came before it.
+func (w *pace) enter(share float64) bool {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
-	for _, turn := range w.p.busy {
-		if turn < w.p.busy[w] {
+	turn, wants := w.p.busy[w]
+	before := 0
+	for _, t := range w.p.busy {
+		if t < turn {
 			before++
 		}
 	}
-	return before, max(1, len(w.p.busy))
+	if float64(before) >= share*float64(max(1, len(w.p.busy))) {
+		return false
+	}
+	if wants {
+		w.within = true
+		w.p.within++
+	}
+	return true
+}
+
+// company is how many are at work or want to be, and how many of them are within a step.
+func (w *pace) company() (busy, within int) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	return max(1, len(w.p.busy)), max(1, w.p.within)
 }
 
 const (
@@ -212,8 +228,8 @@ func (w *pace) rest(ctx context.Context) error {
 	}
 	now := time.Now()
 	defer func() { w.resumed = time.Now() }()
-	_, busy := w.place()
-	pause := restAfter(now.Sub(w.resumed), share, busy)
+	busy, within := w.company()
+	pause := restAfter(now.Sub(w.resumed), share, busy, within)
 	if pause == 0 {
 		return nil
 	}
@@ -230,13 +246,12 @@ func (w *pace) rest(ctx context.Context) error {
 	}
 }
 
-// restAfter is the pause after a slice of work: ceil(share × busy) goroutines go on, each so
-// much of the time that they make share × busy together.
-func restAfter(worked time.Duration, share float64, busy int) time.Duration {
+// restAfter is the pause after a slice of work: those within a step go on, each so much of the time
+// that they make share × busy together.
+func restAfter(worked time.Duration, share float64, busy, within int) time.Duration {
 	if share <= 0 {
 		return 0 // the throttle holds it
 	}
-	together := share * float64(busy)
-	each := together / math.Ceil(together)
+	each := min(1, share*float64(busy)/float64(within))
 	return min(longestPause, time.Duration(float64(min(worked, longestSlice))*(1/each-1)))
 }

@@ -3,6 +3,7 @@ package copier
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -81,17 +82,20 @@ func TestRestAfter(t *testing.T) {
 		worked time.Duration
 		share  float64
 		busy   int
+		within int
 		want   time.Duration
 	}{
-		{10 * ms, 1, 4, 0},
-		{10 * ms, 0.5, 4, 0},                     // two of four, all of the time
-		{10 * ms, 0.375, 4, 3.333 * 1000 * 1000}, // two of four, three quarters of it
-		{10 * ms, 0.25, 1, 30 * ms},
-		{time.Hour, 0.5, 1, longestSlice},
-		{time.Hour, 0.01, 1, longestPause},
-		{10 * ms, 0, 1, 0}, // who stands still rests elsewhere
+		{10 * ms, 1, 4, 4, 0},
+		{10 * ms, 0.5, 4, 2, 0},                     // two of four, all of the time
+		{10 * ms, 0.375, 4, 2, 3.333 * 1000 * 1000}, // two of four, three quarters of it
+		{10 * ms, 0.25, 4, 4, 30 * ms},              // four that had begun before, a quarter of it
+		{10 * ms, 0.5, 4, 1, 0},
+		{10 * ms, 0.25, 1, 1, 30 * ms},
+		{time.Hour, 0.5, 1, 1, longestSlice},
+		{time.Hour, 0.01, 1, 1, longestPause},
+		{10 * ms, 0, 1, 1, 0}, // who stands still rests elsewhere
 	} {
-		if got := restAfter(tt.worked, tt.share, tt.busy); got.Round(10*time.Microsecond) != tt.want.Round(10*time.Microsecond) {
+		if got := restAfter(tt.worked, tt.share, tt.busy, tt.within); got.Round(10*time.Microsecond) != tt.want.Round(10*time.Microsecond) {
 			t.Errorf("after %v at %v of %d: got %v, want %v", tt.worked, tt.share, tt.busy, got, tt.want)
 		}
 	}
@@ -189,4 +193,44 @@ func TestSQLSources(t *testing.T) {
 		t.Errorf("a replica that has caught up: %v, %v", v, err)
 	}
 	sqlExec(t, c, "STOP SLAVE")
+}
+
+// TestStepsGoOn lowers the share below what goroutines have begun: they go on, since others may wait for their
+// locks, and nobody new begins. Only a stop holds them.
+func TestStepsGoOn(t *testing.T) {
+	p := pacerAt(t, 1)
+	all := make([]*pace, 4)
+	for i := range all {
+		all[i] = p.join()
+	}
+	allowed := func(share float64, of ...*pace) (n int) {
+		p.share.Store(math.Float64bits(share))
+		for _, w := range of {
+			if w.mayGoOn() {
+				n++
+			}
+		}
+		return n
+	}
+	for _, w := range all[:3] {
+		w.begin()
+	}
+	for _, step := range []struct {
+		share float64
+		of    []*pace
+		want  int
+	}{{1, all[:3], 3}, {0.25, all[:3], 3}, {0, all[:3], 0}, {0.25, all[:3], 3}} {
+		if got := allowed(step.share, step.of...); got != step.want {
+			t.Errorf("at %v %d of %d went on, want %d", step.share, got, len(step.of), step.want)
+		}
+	}
+	all[3].begin()
+	if allowed(0.5, all[3]) != 0 {
+		t.Error("a fourth began where two may")
+	}
+	all[0].end()
+	all[1].end()
+	if allowed(0.75, all[3]) != 1 {
+		t.Error("nobody began where one had ended")
+	}
 }
