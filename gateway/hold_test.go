@@ -167,8 +167,11 @@ func TestWhileHeld(t *testing.T) {
 	p := startPair(t, nil)
 	leaves, stays := p.session(t), p.session(t)
 	token := p.mustHold(t, 20*time.Second)
-	waiting(t, p, leaves, "INSERT INTO note (id) VALUES (1)")
+	left := waiting(t, p, leaves, "INSERT INTO note (id) VALUES (1)")
 	must(t, leaves.Conn.Close())
+	if err := <-left; err == nil {
+		t.Error("a client that hung up was answered")
+	}
 	for p.Sessions() > 1 {
 		time.Sleep(time.Millisecond) // polls: the gateway has noticed
 	}
