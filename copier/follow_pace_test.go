@@ -52,7 +52,7 @@ func TestFollowPace(t *testing.T) {
 		}
 
 		verifier := p.join() // keeps its place while it waits for changes: they do not wait for it
-		verifier.begin()
+		verifier.want()
 		defer verifier.end()
 
 		for range 20 {

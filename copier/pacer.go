@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taredb/tare/tick"
 )
 
 // lookEvery is how often the limits' sources are asked.
@@ -158,8 +160,21 @@ type pace struct {
 
 func (p *pacer) join() *pace { return &pace{p: p} }
 
-// begin says that the goroutine wants to work, and end that it has nothing to do.
-func (w *pace) begin() {
+// begin waits until the goroutine may begin a step; end says that it has ended, if it was begun or not.
+func (w *pace) begin(ctx context.Context) error {
+	w.want()
+	for !w.mayGoOn() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(tick.Interval):
+		}
+	}
+	return nil
+}
+
+// want takes a turn among those that want to work.
+func (w *pace) want() {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	w.p.turns++

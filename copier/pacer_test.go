@@ -46,7 +46,9 @@ func TestPacerKeepsTheShare(t *testing.T) {
 							th := tick.NewThrottle(tick.New(tick.Interval), w.mayGoOn)
 							defer th.Close()
 							for time.Now().Before(end) {
-								w.begin()
+								if err := w.begin(t.Context()); err != nil {
+									t.Error(err)
+								}
 								for range slicesAStep {
 									if err := errors.Join(th.Wait(t.Context()), w.rest(t.Context())); err != nil {
 										t.Error(err)
@@ -104,7 +106,7 @@ func TestRestAfter(t *testing.T) {
 // TestAllocs has what is asked once a row, a change or a batch.
 func TestAllocs(t *testing.T) {
 	full, half := pacerAt(t, 1).join(), pacerAt(t, 0.5).join()
-	half.begin()
+	half.want()
 	th := tick.NewThrottle(tick.Process(), half.mayGoOn)
 	defer th.Close()
 	alloctest.Run(t, append(applyAllocs(t), []alloctest.Case{
@@ -213,7 +215,7 @@ func TestStepsGoOn(t *testing.T) {
 		return n
 	}
 	for _, w := range all[:3] {
-		w.begin()
+		w.want()
 	}
 	for _, step := range []struct {
 		share float64
@@ -224,7 +226,7 @@ func TestStepsGoOn(t *testing.T) {
 			t.Errorf("at %v %d of %d went on, want %d", step.share, got, len(step.of), step.want)
 		}
 	}
-	all[3].begin()
+	all[3].want()
 	if allowed(0.5, all[3]) != 0 {
 		t.Error("a fourth began where two may")
 	}

@@ -307,8 +307,10 @@ func (v *verifier) work(ctx context.Context, w *worker) error {
 
 // compare compares a chunk, once the throttle lets it.
 func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error {
-	w.pace.begin()
 	defer w.pace.end()
+	if err := w.pace.begin(ctx); err != nil {
+		return err
+	}
 	if err := w.throttle.Wait(ctx); err != nil {
 		return err
 	}

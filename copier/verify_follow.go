@@ -128,8 +128,10 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 
 // settle looks at a chunk until it is known to be equal or not.
 func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) error {
-	w.pace.begin()
 	defer w.pace.end()
+	if err := w.pace.begin(ctx); err != nil {
+		return err
+	}
 	c := v.comparisons[k.table]
 	var steady []RowMismatch // that have differed in the same way in all of the looks of late
 	for look, same := 1, 0; ; look++ {

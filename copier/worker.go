@@ -49,9 +49,8 @@ func (w *worker) work(ctx context.Context) error {
 
 // do does a step, once the throttle lets it.
 func (w *worker) do(ctx context.Context, s step) error {
-	w.pace.begin()
 	defer w.pace.end()
-	if err := w.throttle.Wait(ctx); err != nil {
+	if err := w.pace.begin(ctx); err != nil {
 		return err
 	}
 	switch s.do {
