@@ -76,7 +76,7 @@ func TestWalkAgainstHeap(t *testing.T) {
 		var sum, grown, off int64
 		// An object of the parser's pool, or of the runtime's own, may come or go between two
 		// readings: what is off by that is measured again.
-		for range 3 {
+		for range 20 {
 			entries = entries[:0]
 			clear(entries[:copies])
 			w.Reset()
@@ -121,7 +121,7 @@ func TestDetachLetsTheTextGo(t *testing.T) {
 	parse(t, p, "select 1")
 	want := sqlparser.String(parse(t, p, "select a.b, c from a where c = 'text' and d in (1, 2)"))
 	var off int64
-	for range 3 { // an object of the parser's pool may come or go
+	for range 20 { // an object of the parser's pool may come or go
 		before := live()
 		text := "select a.b, c from a where c = 'text' and d in (1, 2) /*" + strings.Repeat("x", 2<<20) + "*/"
 		e := &Entry{parse(t, p, text)}
