@@ -31,7 +31,7 @@ func (c *logColumn) appendTemporal(dst, b []byte) []byte {
 		dst = appendSeconds(dst, binary.BigEndian.Uint32(b))
 		return c.appendFraction(dst, micros(b[4:]))
 	case formDatetime2:
-		v := bigEndian(b[:5]) & (1<<39 - 1) // the first bit is a sign that is always set
+		v := bigEndian(b[:5]) & (1<<39 - 1) // without the sign, which is set
 		months := v >> 22
 		dst = append(appendDate(dst, months/13, months%13, v>>17&31), ' ')
 		dst = appendClock(dst, v>>12&31, v>>6&63, v&63)

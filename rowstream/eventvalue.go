@@ -59,6 +59,9 @@ func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 		return dst, 0
 	}
 	b = b[:n]
+	if c.form == formDatetime2 && b[0]&0x80 == 0 {
+		return dst, 0 // its sign says that it is below zero, which no date is
+	}
 	at := len(dst)
 	dst = append(dst, 0) // the length
 	switch c.form {
