@@ -1,0 +1,143 @@
+package rows
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	rowsOfAnswer = 10_000
+	columns      = 4
+	statement    = "SELECT id, k, c, pad FROM sbtest1 ORDER BY id"
+)
+
+const caps = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapProtocol41 | mysqlwire.CapTransactions |
+	mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapDeprecateEOF
+
+// The packets of the server's, made once.
+var (
+	greeting = (&mysqlwire.Handshake{
+		ProtocolVersion: 10, ServerVersion: []byte("8.0.36"), ConnectionID: 7, AuthData: []byte("01234567890123456789"),
+		Capabilities: caps, AuthPlugin: []byte(mysqlconn.PluginNative),
+	}).AppendTo(nil)
+	loggedIn = (&mysqlwire.OK{Status: mysqlwire.StatusAutocommit}).AppendTo(nil, caps)
+	answer   = makeAnswer()
+)
+
+// row is a row of sysbench's oltp tables.
+func row(id int) mysqlwire.TextRow {
+	c := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*7919), 10)[:119]
+	pad := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*104729), 5)[:59]
+	return mysqlwire.TextRow{fmt.Append(nil, id), fmt.Append(nil, id*7919%rowsOfAnswer), c, pad}
+}
+
+// makeAnswer is the whole answer to the statement, as it goes over the wire.
+func makeAnswer() []byte {
+	b, seq := mysqlwire.AppendPacket(nil, mysqlwire.ResultHeader{Columns: columns}.AppendTo(nil, caps), 1)
+	for _, c := range []mysqlwire.ColumnDefinition{
+		{Name: []byte("id"), Type: mysqlwire.TypeLong, Length: 11, Charset: 63},
+		{Name: []byte("k"), Type: mysqlwire.TypeLong, Length: 11, Charset: 63},
+		{Name: []byte("c"), Type: mysqlwire.TypeString, Length: 480, Charset: mysqlconn.DefaultCharset},
+		{Name: []byte("pad"), Type: mysqlwire.TypeString, Length: 240, Charset: mysqlconn.DefaultCharset},
+	} {
+		c.Catalog, c.Schema, c.Table, c.OrgTable, c.OrgName = []byte("def"), []byte("sbtest"), []byte("sbtest1"), []byte("sbtest1"), c.Name
+		b, seq = mysqlwire.AppendPacket(b, c.AppendTo(nil, caps), seq)
+	}
+	for id := range rowsOfAnswer {
+		b, seq = mysqlwire.AppendPacket(b, row(id).AppendTo(nil), seq)
+	}
+	end := (&mysqlwire.OK{Header: mysqlwire.MarkEOF, Status: mysqlwire.StatusAutocommit}).AppendTo(nil, caps)
+	b, _ = mysqlwire.AppendPacket(b, end, seq)
+	return b
+}
+
+// A memory is the client's end of a connection whose server answers each packet at once: the login with
+// an OK, all others with the answer.
+type memory struct {
+	rest []byte // to be read
+	in   bool   // logged in
+}
+
+// newMemory begins with the greeting, or behind the login.
+func newMemory(in bool) *memory {
+	m := &memory{in: in}
+	if !in {
+		m.rest, _ = mysqlwire.AppendPacket(nil, greeting, 0)
+	}
+	return m
+}
+
+func (m *memory) Read(b []byte) (int, error) {
+	if len(m.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+func (m *memory) Write(b []byte) (int, error) {
+	m.rest = answer
+	if !m.in {
+		m.rest, _ = mysqlwire.AppendPacket(nil, loggedIn, 2)
+		m.in = true
+	}
+	return len(b), nil
+}
+
+func (*memory) Close() error                     { return nil }
+func (*memory) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (*memory) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*memory) SetDeadline(time.Time) error      { return nil }
+func (*memory) SetReadDeadline(time.Time) error  { return nil }
+func (*memory) SetWriteDeadline(time.Time) error { return nil }
+
+// listen serves the same over loopback sockets until the test is over.
+func listen(tb testing.TB) *net.TCPAddr {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(nc)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr)
+}
+
+// serve ends when the client hangs up.
+func serve(nc net.Conn) {
+	defer nc.Close()
+	c := mysqlconn.New(nc)
+	if c.WriteMessage(greeting) != nil {
+		return
+	}
+	if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(loggedIn) != nil {
+		return
+	}
+	for {
+		c.Seq = 0
+		command, err := c.ReadMessage(1 << 16)
+		if err != nil || len(command) == 0 || command[0] != byte(mysqlwire.ComQuery) {
+			return
+		}
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+	}
+}
