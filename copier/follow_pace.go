@@ -10,17 +10,17 @@ import (
 )
 
 // A followPace makes the changes that a follower applies obey the throttle: a batch waits until
-// it may be applied, and after it comes a pause as the share asks. Its pace has no place
-// among the workers: one that verifies waits for changes while it keeps its own, so that each
-// of them would wait for the other.
+// it may be applied, and after it comes a pause as the share asks. It does not go through the
+// workers' gate: those that verify wait for changes, so that each of them would wait for the other.
 //
 // A limit that is crossed whatever the copy does must not keep the changes back until the
 // source has removed its log: then a batch is applied every longestHold. Nothing is when
 // a person has stopped the copy, or when a figure is not known, which ends it after a while.
 // While the clients themselves wait for the changes, at a cutover, nothing holds these back.
 type followPace struct {
-	pace     *pace
+	p        *pacer
 	throttle *tick.Throttle
+	resumed  time.Time // when the batch was begun
 
 	mu    sync.Mutex
 	held  time.Duration // that changes have waited for the throttle, without the present wait
@@ -32,13 +32,14 @@ type followPace struct {
 }
 
 const (
-	longestHold = 10 * time.Second
-	tellHold    = time.Second // of a wait, before it is told
+	longestHold  = 10 * time.Second
+	tellHold     = time.Second     // of a wait, before it is told
+	longestPause = 2 * time.Second // after a batch
 )
 
 func newFollowPace(p *pacer, clock *tick.Clock) *followPace {
-	f := &followPace{pace: p.join()}
-	f.throttle = tick.NewThrottle(clock, f.pace.mayGoOn)
+	f := &followPace{p: p}
+	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && (p.mayGoOn == nil || p.mayGoOn()) })
 	return f
 }
 
@@ -51,16 +52,20 @@ func (f *followPace) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	f.pace.resumed = time.Now()
+	f.resumed = time.Now()
 	return nil
 }
 
 // end pauses after a batch.
 func (f *followPace) end(ctx context.Context) error {
-	if f.pace.p.allowed() == 1 {
+	share := f.p.allowed()
+	if share == 1 || share == 0 { // which begin waits for
 		return nil
 	}
-	return f.wait(ctx, f.pace.rest)
+	return f.wait(ctx, func(ctx context.Context) error {
+		sleep(ctx, min(longestPause, pauseAfter(time.Since(f.resumed), share)))
+		return context.Cause(ctx)
+	})
 }
 
 // wait waits in a way that lift ends.
@@ -108,7 +113,7 @@ func (f *followPace) await(ctx context.Context) error {
 		case <-again.C:
 		}
 		waited := time.Since(begun)
-		if f.throttle.OK() || waited >= longestHold && f.pace.p.crossed() {
+		if f.throttle.OK() || waited >= longestHold && f.p.crossed() {
 			return nil
 		}
 		if waited >= tellHold {
@@ -125,7 +130,7 @@ func (f *followPace) hold() (held time.Duration, reason string) {
 		held += time.Since(f.since)
 	}
 	f.mu.Unlock()
-	return held, f.pace.p.reason()
+	return held, f.p.reason()
 }
 
 // tell says that changes wait, once in a while.
@@ -138,8 +143,8 @@ func (f *followPace) tell() {
 	}
 	f.mu.Unlock()
 	if due {
-		share := f.pace.p.allowed()
-		f.pace.p.observe(Event{Kind: EventThrottle, Share: &share, Text: fmt.Sprintf("changes wait to be applied: %s", f.pace.p.reason())})
+		share := f.p.allowed()
+		f.p.observe(Event{Kind: EventThrottle, Share: &share, Text: fmt.Sprintf("changes wait to be applied: %s", f.p.reason())})
 	}
 }
 

@@ -13,11 +13,10 @@ import (
 // lookEvery is how often the limits' sources are asked.
 const lookEvery = 500 * time.Millisecond
 
-// A pacer makes everything that a run does to the servers obey the throttle: of a share of 0.3
-// and four workers, two may begin a step, each working 60 % of the time, in slices of a batch. Slices
-// are short, so that a statement of the live traffic waits behind one batch at most. Who has begun a
-// step goes on with it, more slowly if need be: its transaction has locks that others may wait for,
-// such as the one on AUTO_INCREMENT that LOAD DATA keeps to its end.
+// A pacer makes everything that a run does to the servers obey the throttle: all work for a slice, and
+// then nobody (gate). Slices are short, a batch of each worker where the share is low, so that a statement of
+// the live traffic is not held up for long. Who rests is within no statement, and so keeps no lock that others
+// wait for, such as the one on AUTO_INCREMENT that LOAD DATA has to its end.
 type pacer struct {
 	share atomic.Uint64 // bits of the float64 that the throttle allows
 
@@ -29,24 +28,32 @@ type pacer struct {
 	mu     sync.Mutex
 	core   *throttle
 	values []reading // of the last look
-	turns  uint64
-	busy   map[*pace]uint64 // who works or wants to, by when they came
-	within int              // how many of them are within a step
-	told   string           // what the last event was about
+	gate   gate
+	told   string // what the last event was about
 }
 
 func newPacer(o *Options) *pacer {
 	limits, sources := o.Throttle.limits()
 	p := &pacer{
 		core: newThrottle(limits, o.Throttle.Patience), sources: sources, values: make([]reading, len(limits)),
-		mayGoOn: o.MayGoOn, observe: o.Observe, busy: make(map[*pace]uint64),
+		mayGoOn: o.MayGoOn, observe: o.Observe, gate: newGate(),
 	}
-	p.allow()
+	p.share.Store(math.Float64bits(p.core.allowed()))
 	return p
 }
 
-// allow publishes the core's decision. The caller holds mu, or is alone.
-func (p *pacer) allow() { p.share.Store(math.Float64bits(p.core.allowed())) }
+// allow publishes the core's decision. The caller holds mu.
+func (p *pacer) allow() {
+	before, now := p.allowed(), p.core.allowed()
+	if before == now {
+		return
+	}
+	p.share.Store(math.Float64bits(now))
+	if before == 1 { // what was done at full speed asks for no pause
+		p.gate.begin(time.Now())
+	}
+	p.gate.wake()
+}
 
 func (p *pacer) allowed() float64 { return math.Float64frombits(p.share.Load()) }
 
@@ -150,19 +157,17 @@ func (p *pacer) news() (Event, bool) {
 	return Event{Kind: EventThrottle, Share: &share, Text: text}, true
 }
 
-// A pace is how one goroutine of a run obeys. Those that came first begin first.
+// A pace is how one goroutine of a run obeys.
 type pace struct {
-	p       *pacer
-	within  bool // a step: it was let in since it began to want to
-	resumed time.Time
-	timer   *time.Timer
+	p      *pacer
+	within bool // it is let in, and does not rest
+	timer  *time.Timer
 }
 
 func (p *pacer) join() *pace { return &pace{p: p} }
 
 // begin waits until the goroutine may begin a step; end says that it has ended, if it was begun or not.
 func (w *pace) begin(ctx context.Context) error {
-	w.want()
 	for !w.mayGoOn() {
 		select {
 		case <-ctx.Done():
@@ -170,103 +175,76 @@ func (w *pace) begin(ctx context.Context) error {
 		case <-time.After(tick.Interval):
 		}
 	}
-	return nil
-}
-
-// want takes a turn among those that want to work.
-func (w *pace) want() {
-	w.p.mu.Lock()
-	defer w.p.mu.Unlock()
-	w.p.turns++
-	w.p.busy[w] = w.p.turns
-	w.resumed = time.Now()
+	w.due()
+	return w.pass(ctx)
 }
 
 func (w *pace) end() {
+	if !w.within {
+		return
+	}
+	w.within = false
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
-	delete(w.p.busy, w)
-	if w.within {
-		w.within = false
-		w.p.within--
-	}
+	w.p.gate.leave(time.Now())
 }
 
-// mayGoOn is what the goroutine's tick.Throttle asks.
-func (w *pace) mayGoOn() bool {
-	if w.p.mayGoOn != nil && !w.p.mayGoOn() {
-		return false
-	}
+// mayGoOn is what the goroutine's tick.Throttle asks within a batch: the caller's question alone. Pauses
+// are taken between batches.
+func (w *pace) mayGoOn() bool { return w.p.mayGoOn == nil || w.p.mayGoOn() }
+
+// due reports whether it is time to rest.
+func (w *pace) due() bool {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
 	share := w.p.allowed()
-	return share > 0 && (w.within || w.enter(share))
+	return share < 1 && w.p.gate.due(time.Now(), share)
 }
 
-// enter lets the goroutine into its step when few enough came before it.
-func (w *pace) enter(share float64) bool {
-	w.p.mu.Lock()
-	defer w.p.mu.Unlock()
-	turn, wants := w.p.busy[w]
-	before := 0
-	for _, t := range w.p.busy {
-		if t < turn {
-			before++
-		}
-	}
-	if float64(before) >= share*float64(max(1, len(w.p.busy))) {
-		return false
-	}
-	if wants {
-		w.within = true
-		w.p.within++
-	}
-	return true
-}
-
-// company is how many are at work or want to be, and how many of them are within a step.
-func (w *pace) company() (busy, within int) {
-	w.p.mu.Lock()
-	defer w.p.mu.Unlock()
-	return max(1, len(w.p.busy)), max(1, w.p.within)
-}
-
-const (
-	longestSlice = 250 * time.Millisecond // of work that is paid for by a pause
-	longestPause = 2 * time.Second
-)
-
-// rest pauses after a slice of work, for as long as the share asks. At full speed it costs one
-// atomic read.
-func (w *pace) rest(ctx context.Context) error {
-	share := w.p.allowed()
-	if share == 1 {
+// rest pauses after a batch, if it is time to; settle ends the statement that is under way, if there is
+// one. At full speed it costs one atomic read.
+func (w *pace) rest(ctx context.Context, settle func()) error {
+	if w.p.allowed() == 1 || !w.due() {
 		return nil
 	}
-	now := time.Now()
-	defer func() { w.resumed = time.Now() }()
-	busy, within := w.company()
-	pause := restAfter(now.Sub(w.resumed), share, busy, within)
-	if pause == 0 {
+	settle()
+	w.end()
+	return w.pass(ctx)
+}
+
+// pass waits until the gate is open.
+func (w *pace) pass(ctx context.Context) error {
+	for {
+		w.p.mu.Lock()
+		now := time.Now()
+		opened, wait := w.p.gate.open(now, w.p.allowed())
+		if opened {
+			w.p.gate.enter(now)
+		}
+		changed := w.p.gate.changed
+		w.p.mu.Unlock()
+		if opened {
+			w.within = true
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		case <-w.after(wait):
+		}
+	}
+}
+
+// after is time.After with the goroutine's own timer; nil, which is never ready, after nothing.
+func (w *pace) after(d time.Duration) <-chan time.Time {
+	if d == 0 {
 		return nil
 	}
 	if w.timer == nil {
-		w.timer = time.NewTimer(pause)
+		w.timer = time.NewTimer(d)
 	} else {
-		w.timer.Reset(pause)
+		w.timer.Reset(d)
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-w.timer.C:
-		return nil
-	}
-}
-
-// restAfter is the pause after a slice of work: those within a step go on, each so much of the time
-// that they make share × busy together.
-func restAfter(worked time.Duration, share float64, busy, within int) time.Duration {
-	if share <= 0 {
-		return 0 // the throttle holds it
-	}
-	each := min(1, share*float64(busy)/float64(within))
-	return min(longestPause, time.Duration(float64(min(worked, longestSlice))*(1/each-1)))
+	return w.timer.C
 }

@@ -1,13 +1,14 @@
 package copier
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,92 +29,148 @@ func pacerAt(t *testing.T, share float64) *pacer {
 	return p
 }
 
-// TestPacerKeepsTheShare lets workers work in slices of two milliseconds for some minutes: together
-// they work for the share of it, and each of them comes to its turn.
-func TestPacerKeepsTheShare(t *testing.T) {
-	const minutes, slice, slicesAStep = 5 * time.Minute, 2 * time.Millisecond, 500
-	for _, share := range []float64{0.05, 0.3, 0.5, 0.75, 1} {
-		for _, workers := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%v of %d", share, workers), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					p := pacerAt(t, share)
-					end := time.Now().Add(minutes)
-					worked, steps := make([]time.Duration, workers), make([]int, workers)
-					var all sync.WaitGroup
-					for i := range workers {
-						all.Go(func() {
-							w := p.join()
-							th := tick.NewThrottle(tick.New(tick.Interval), w.mayGoOn)
-							defer th.Close()
-							for time.Now().Before(end) {
-								if err := w.begin(t.Context()); err != nil {
-									t.Error(err)
-								}
-								for range slicesAStep {
-									if err := errors.Join(th.Wait(t.Context()), w.rest(t.Context())); err != nil {
-										t.Error(err)
-									}
-									time.Sleep(slice)
-									worked[i] += slice
-								}
-								steps[i]++
-								w.end()
-							}
-						})
+// batchesMoved has workers copy for a minute, and answers how many batches they did. A batch is read in a fifth of
+// a millisecond and written in two, a bit longer by each worker; so many make a chunk, which is one statement
+// unless there is a rest within it. When they serialise, a statement has a lock to its end, as LOAD DATA has it on
+// AUTO_INCREMENT.
+func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise bool) (n int) {
+	const minute = time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		p := pacerAt(t, share)
+		end := time.Now().Add(minute)
+		lock := make(chan struct{}, 1)
+		moved := make([]int, workers)
+		var all sync.WaitGroup
+		for i := range workers {
+			all.Go(func() {
+				w := p.join()
+				within := false // a statement
+				settle := func() {
+					if within && serialise {
+						<-lock
 					}
-					all.Wait()
-					var sum time.Duration
-					for i := range workers {
-						sum += worked[i]
-						if steps[i] < 2 {
-							t.Errorf("worker %d did %d steps", i, steps[i])
+					within = false
+				}
+				for time.Now().Before(end) {
+					if err := w.begin(t.Context()); err != nil {
+						t.Error(err)
+					}
+					for range chunk {
+						if !time.Now().Before(end) {
+							break
+						}
+						time.Sleep(200 * time.Microsecond)
+						if !within && serialise {
+							lock <- struct{}{}
+						}
+						within = true
+						time.Sleep(2*time.Millisecond + time.Duration(i)*50*time.Microsecond)
+						moved[i]++
+						if err := w.rest(t.Context(), settle); err != nil {
+							t.Error(err)
 						}
 					}
-					if got := float64(sum) / float64(minutes) / float64(workers); got < 0.8*share || got > 1.1*share+0.01 {
-						t.Errorf("they worked %.3f of the time, want %v", got, share)
-					}
-				})
+					settle()
+					w.end()
+				}
 			})
+		}
+		all.Wait()
+		for i := range moved {
+			n += moved[i]
+		}
+		for i := range moved {
+			if moved[i] < n/workers/2 {
+				t.Errorf("worker %d did %d batches of %d", i, moved[i], n)
+			}
+		}
+	})
+	return n
+}
+
+// TestPacerKeepsTheShare has workers do as much of what they do at full speed as the share says, whether they hinder
+// each other or not.
+func TestPacerKeepsTheShare(t *testing.T) {
+	for _, tt := range []struct {
+		workers, chunk int
+		serialise      bool
+	}{{1, 8, false}, {4, 8, false}, {4, 128, false}, {4, 8, true}, {4, 128, true}, {16, 8, true}} {
+		full := batchesMoved(t, 1, tt.workers, tt.chunk, tt.serialise)
+		for _, share := range []float64{1.0 / 64, 0.125, 0.3, 0.5, 0.69, 0.9} {
+			got := float64(batchesMoved(t, share, tt.workers, tt.chunk, tt.serialise)) / float64(full)
+			t.Logf("%+v at %.3g: %.3g", tt, share, got)
+			if got < 0.85*share || got > 1.15*share {
+				t.Errorf("%+v: at a share of %.3g they did %.3g of their work", tt, share, got)
+			}
 		}
 	}
 }
 
-func TestRestAfter(t *testing.T) {
-	const ms = time.Millisecond
-	for _, tt := range []struct {
-		worked time.Duration
-		share  float64
-		busy   int
-		within int
-		want   time.Duration
-	}{
-		{10 * ms, 1, 4, 4, 0},
-		{10 * ms, 0.5, 4, 2, 0},                     // two of four, all of the time
-		{10 * ms, 0.375, 4, 2, 3.333 * 1000 * 1000}, // two of four, three quarters of it
-		{10 * ms, 0.25, 4, 4, 30 * ms},              // four that had begun before, a quarter of it
-		{10 * ms, 0.5, 4, 1, 0},
-		{10 * ms, 0.25, 1, 1, 30 * ms},
-		{time.Hour, 0.5, 1, 1, longestSlice},
-		{time.Hour, 0.01, 1, 1, longestPause},
-		{10 * ms, 0, 1, 1, 0}, // who stands still rests elsewhere
-	} {
-		if got := restAfter(tt.worked, tt.share, tt.busy, tt.within); got.Round(10*time.Microsecond) != tt.want.Round(10*time.Microsecond) {
-			t.Errorf("after %v at %v of %d: got %v, want %v", tt.worked, tt.share, tt.busy, got, tt.want)
+// TestPacerChanges changes the share while workers are at it: nobody works while it is stopped, and what was done at
+// full speed is not paid for. One that is within a long statement holds up nobody for long.
+func TestPacerChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pacerAt(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var moved atomic.Int64
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				w := p.join()
+				defer w.end()
+				for err := w.begin(ctx); err == nil; err = w.rest(ctx, func() {}) {
+					time.Sleep(time.Millisecond)
+					moved.Add(1)
+				}
+			})
 		}
-	}
+		after := func(share float64, d time.Duration, least, most int64) {
+			t.Helper()
+			if err := p.change(ThrottleChange{Share: &share}); err != nil {
+				t.Fatal(err)
+			}
+			before := moved.Load()
+			time.Sleep(d)
+			if n := moved.Load() - before; n < least || n > most {
+				t.Errorf("at %v: %d batches in %v, want %d to %d", share, n, d, least, most)
+			}
+		}
+		after(1, time.Minute, 239_000, 240_004)
+		after(0.5, time.Second, 1800, 2100)
+		after(0, time.Hour, 0, 4)
+		after(0.01, time.Minute, 2000, 2450)
+		after(1, time.Second, 3900, 4004)
+
+		stray := p.join()
+		if err := stray.begin(ctx); err != nil {
+			t.Fatal(err)
+		}
+		after(0.5, time.Minute, 800, 120_000)
+		stray.end()
+		after(0.5, time.Second, 1700, 2100)
+		after(0, time.Second, 0, 4)
+		cancel()
+		all.Wait()
+		if p.gate.working != 0 {
+			t.Errorf("%d are within after all have ended", p.gate.working)
+		}
+	})
 }
 
 // TestAllocs has what is asked once a row, a change or a batch.
 func TestAllocs(t *testing.T) {
 	full, half := pacerAt(t, 1).join(), pacerAt(t, 0.5).join()
-	half.want()
+	if err := half.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	th := tick.NewThrottle(tick.Process(), half.mayGoOn)
 	defer th.Close()
 	alloctest.Run(t, append(applyAllocs(t), []alloctest.Case{
-		{Name: "rest at full speed", Op: func() error { return full.rest(t.Context()) }},
-		{Name: "mayGoOn at half speed", Op: func() error {
-			if !half.mayGoOn() {
-				return errors.New("the only one may not go on")
+		{Name: "rest at full speed", Op: func() error { return full.rest(t.Context(), nil) }},
+		{Name: "due at half speed", Op: func() error {
+			half.p.gate.since = time.Now()
+			if half.due() {
+				return errors.New("a pause is due at once")
 			}
 			return nil
 		}},
@@ -195,44 +252,4 @@ func TestSQLSources(t *testing.T) {
 		t.Errorf("a replica that has caught up: %v, %v", v, err)
 	}
 	sqlExec(t, c, "STOP SLAVE")
-}
-
-// TestStepsGoOn lowers the share below what goroutines have begun: they go on, since others may wait for their
-// locks, and nobody new begins. Only a stop holds them.
-func TestStepsGoOn(t *testing.T) {
-	p := pacerAt(t, 1)
-	all := make([]*pace, 4)
-	for i := range all {
-		all[i] = p.join()
-	}
-	allowed := func(share float64, of ...*pace) (n int) {
-		p.share.Store(math.Float64bits(share))
-		for _, w := range of {
-			if w.mayGoOn() {
-				n++
-			}
-		}
-		return n
-	}
-	for _, w := range all[:3] {
-		w.want()
-	}
-	for _, step := range []struct {
-		share float64
-		of    []*pace
-		want  int
-	}{{1, all[:3], 3}, {0.25, all[:3], 3}, {0, all[:3], 0}, {0.25, all[:3], 3}} {
-		if got := allowed(step.share, step.of...); got != step.want {
-			t.Errorf("at %v %d of %d went on, want %d", step.share, got, len(step.of), step.want)
-		}
-	}
-	all[3].want()
-	if allowed(0.5, all[3]) != 0 {
-		t.Error("a fourth began where two may")
-	}
-	all[0].end()
-	all[1].end()
-	if allowed(0.75, all[3]) != 1 {
-		t.Error("nobody began where one had ended")
-	}
 }

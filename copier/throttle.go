@@ -2,6 +2,7 @@ package copier
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -9,17 +10,20 @@ import (
 // share of its full speed that the copy may use comes out. It knows no server and no clock
 // (testdata/throttle).
 //
-// Below all limits the share grows: by a quarter at each look until a limit was first met, by a
-// fiftieth of full speed after that. Above one it is halved, and not again before the source has
+// Below all limits the share doubles each second until a limit is first met. After that it doubles up
+// to three quarters of the share at which the limit was met last, grows slowly beyond, and faster again where
+// nothing was met before. Above a limit it is halved, and not again before the source has
 // forgotten the time before. Above twice a limit, or at the least share, the copy stops until the
-// limit is kept again. So it runs near the limit and crosses it seldom and shortly.
+// limit is kept again. So it runs near the limit and crosses it seldom and shortly. A limit that is
+// crossed before the copy has done anything is not of its making: it waits.
 type throttle struct {
 	limits   []Limit
 	patience time.Duration // how long a source may fail to answer
 
 	share   float64 // that the limits allow, between leastShare and 1
 	most    float64 // what a person allows: 0 stops, 1 leaves it to the limits
-	started bool    // a limit was met: growth is careful from now on
+	met     float64 // the share at which a limit was last met; 0: none was
+	growth  float64 // a second, beyond met
 	stopped bool
 	crossed bool   // a limit is crossed now, or its figure not known
 	because string // which limit cut the share last; empty when none has, or all was regrown
@@ -46,8 +50,8 @@ const (
 	// hardRatio is how far above a limit the copy stops at once.
 	hardRatio = 2
 
-	growthBefore = 1.25 // a look, before a limit was met
-	growthAfter  = 0.02 // a second, afterwards
+	fastUpTo   = 0.75 // of the share at which a limit was met
+	slowGrowth = 0.02 // a second
 )
 
 // A Limit is a figure that the copy keeps below a bound by slowing down.
@@ -80,7 +84,7 @@ func newThrottle(limits []Limit, patience time.Duration) *throttle {
 // look takes a reading of each limit at now, which is counted from the start. It fails when a
 // source has not answered for longer than the patience.
 func (t *throttle) look(now time.Duration, readings []reading) error {
-	since := now - t.last
+	since, first := now-t.last, !t.looked
 	if t.holding >= 0 {
 		t.held[t.holding] += since
 	}
@@ -108,7 +112,7 @@ func (t *throttle) look(now time.Duration, readings []reading) error {
 		t.stopped, t.crossed, t.holding = true, true, worst
 		t.because = fmt.Sprintf("the %s is not known: %v", t.limits[worst].Name, readings[worst].err)
 	case ratio > 1:
-		t.over(now, worst, ratio, readings[worst].value)
+		t.over(now, worst, ratio, readings[worst].value, first)
 	default:
 		t.under(since, ratio)
 	}
@@ -129,15 +133,17 @@ func (l *Limit) ratio(v float64) float64 {
 	return v / l.Bound
 }
 
-// over answers a figure above its limit.
-func (t *throttle) over(now time.Duration, limit int, ratio, value float64) {
+// over answers a figure above its limit, at the first look of all or later.
+func (t *throttle) over(now time.Duration, limit int, ratio, value float64, first bool) {
 	l := &t.limits[limit]
 	t.because = fmt.Sprintf("the %s is %s, over %s", l.Name, l.text(value), l.text(l.Bound))
-	t.started, t.crossed, t.holding = true, true, limit
+	t.crossed, t.holding = true, limit
+	t.stopped = t.stopped || first
 	hard := ratio >= hardRatio
 	if t.stopped || !hard && now < t.settled {
 		return
 	}
+	t.met, t.growth = t.share, slowGrowth
 	t.stopped = hard || t.share == leastShare
 	t.share = max(leastShare, t.share/2)
 	t.settled = now + l.Memory
@@ -151,15 +157,27 @@ func (t *throttle) under(since time.Duration, ratio float64) {
 		return
 	}
 	if ratio > roomLeft {
+		t.growth = slowGrowth
 		return
 	}
-	if t.started {
-		t.share += growthAfter * since.Seconds()
-	} else {
-		t.share *= growthBefore
-	}
+	t.grow(since.Seconds())
 	if t.share >= 1 {
 		t.share, t.because = 1, ""
+	}
+}
+
+// grow raises the share after so many seconds below all limits.
+func (t *throttle) grow(seconds float64) {
+	switch fast := fastUpTo * t.met; {
+	case t.met == 0:
+		t.share *= math.Exp2(seconds)
+	case t.share < fast:
+		t.share = min(fast, t.share*math.Exp2(seconds))
+	case t.share < t.met:
+		t.share += slowGrowth * seconds
+	default:
+		t.share += t.growth * seconds
+		t.growth *= math.Exp2(seconds)
 	}
 }
 

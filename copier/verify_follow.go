@@ -128,16 +128,9 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 
 // settle looks at a chunk until it is known to be equal or not.
 func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) error {
-	defer w.pace.end()
-	if err := w.pace.begin(ctx); err != nil {
-		return err
-	}
 	c := v.comparisons[k.table]
 	var steady []RowMismatch // that have differed in the same way in all of the looks of late
 	for look, same := 1, 0; ; look++ {
-		if err := w.throttle.Wait(ctx); err != nil {
-			return err
-		}
 		found, counts, source, target, err := v.look(ctx, w, c, k)
 		if err != nil {
 			return err
@@ -154,7 +147,7 @@ func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) e
 				found.Rows = nil
 			}
 			v.settled(k, c, found, source, target, counts)
-			return w.pace.rest(ctx)
+			return nil
 		}
 		v.mu.Lock()
 		v.status.Waiting = 1
@@ -185,6 +178,10 @@ func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k v
 		*VerifyReport, rowstream.Checksum, rowstream.Checksum, error) {
 		return nil, nil, source, target, err
 	}
+	defer w.pace.end()
+	if err := w.pace.begin(ctx); err != nil {
+		return fail(err)
+	}
 	view, err := v.run.from.Snapshot(ctx, 1, []*rowstream.Table{c.t.source})
 	if err != nil {
 		return fail(err)
@@ -194,7 +191,11 @@ func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k v
 	if err != nil {
 		return fail(err)
 	}
+	w.pace.end()
 	if err := v.f.WaitFor(ctx, p); err != nil {
+		return fail(err)
+	}
+	if err := w.pace.begin(ctx); err != nil {
 		return fail(err)
 	}
 	w.reader = view.Reader(0)

@@ -59,6 +59,7 @@ func (w *worker) do(ctx context.Context, s step) error {
 	case copyChunk:
 		return w.copy(ctx, s.table, s.chunk)
 	case buildIndexes:
+		w.pace.end() // it cannot be slowed down, and nobody waits for it
 		return w.buildIndexes(ctx, s.table)
 	}
 	panic("BUG: a worker is told to " + s.do.String())
@@ -84,7 +85,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
 	t := w.run.tables[number]
 	var bytes int64
-	read := func(each func(*rowstream.Batch) error) error {
+	read := func(each func(*rowstream.Batch) error, settle func() error) error {
 		bytes = 0
 		var writeErr error
 		_, err := w.reader.Read(ctx, t.source, c, rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}, func(b *rowstream.Batch) error {
@@ -92,7 +93,11 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 				bytes += int64(len(b.Bytes))
 				writeErr = each(b)
 			}
-			return w.pace.rest(ctx)
+			return w.pace.rest(ctx, func() {
+				if writeErr == nil {
+					writeErr = settle()
+				}
+			})
 		})
 		if err != nil {
 			return sourceError{err}

@@ -45,8 +45,9 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// rows is a chunk's source: it hands on batches and answers how many rows there were.
-type rows func(each func(*rowstream.Batch) error) error
+// rows is a chunk's source: it hands on batches. Before it pauses it calls settle, which ends the
+// statement that is under way.
+type rows func(each func(*rowstream.Batch) error, settle func() error) error
 
 // maxTries is how often the transaction of a chunk is tried.
 const maxTries = 10
@@ -191,29 +192,49 @@ func (w *writer) tryChunk(ctx context.Context, t *target, k rowstream.Chunk, rea
 	return written, err
 }
 
-// loadRows sends the rows as the file of one LOAD DATA statement. LOCAL without REPLACE
-// would mean IGNORE: wrong rows would be dropped with a warning.
+// loadRows sends the rows as the file of one LOAD DATA statement, or of several with pauses between
+// them. LOCAL without REPLACE would mean IGNORE: wrong rows would be dropped with a warning.
 func (w *writer) loadRows(ctx context.Context, t *target, read rows) (written int64, err error) {
 	list, set := rowstream.LoadColumns(t.columns)
 	sql := "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.spec.targetSQL() + " " + rowstream.LoadFormat + " " + list + set
-	res, err := w.c.Load(ctx, sql, func(write func([]byte) error) error {
-		return read(func(b *rowstream.Batch) (err error) {
-			if w.text, err = rowstream.AppendLoad(w.text[:0], b); err != nil {
+	loading, sent := false, int64(0) // by the statement that is under way
+	settle := func() error {
+		if !loading {
+			return nil
+		}
+		loading = false
+		res, err := w.c.EndLoad(ctx)
+		if err != nil {
+			return err
+		}
+		if res.Records != uint64(sent) || res.Skipped != 0 || res.Deleted != 0 && !w.follows {
+			return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", errRows, sent, res.Records, res.Skipped, res.Deleted)
+		}
+		written += sent
+		return w.expected(ctx, t, res.Warnings)
+	}
+	err = read(func(b *rowstream.Batch) (err error) {
+		if !loading {
+			if err := w.c.BeginLoad(ctx, sql); err != nil {
 				return err
 			}
-			written += int64(b.Rows)
-			err = write(w.text)
-			w.shrink()
+			loading, sent = true, 0
+		}
+		if w.text, err = rowstream.AppendLoad(w.text[:0], b); err != nil {
 			return err
-		})
-	})
-	if err != nil {
-		return 0, err
+		}
+		sent += int64(b.Rows)
+		err = w.c.WriteLoad(ctx, w.text)
+		w.shrink()
+		return err
+	}, settle)
+	if err == nil {
+		err = settle()
 	}
-	if res.Records != uint64(written) || res.Skipped != 0 || res.Deleted != 0 && !w.follows {
-		return 0, fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", errRows, written, res.Records, res.Skipped, res.Deleted)
+	if err != nil && loading {
+		w.close() // the server drops the statement
 	}
-	return written, w.expected(ctx, t, res.Warnings)
+	return written, err
 }
 
 // insertRows sends the rows as multi-row INSERT statements.
@@ -252,7 +273,7 @@ func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written 
 		}
 		w.shrink()
 		return nil
-	})
+	}, func() error { return nil })
 	return written, err
 }
 

@@ -28,63 +28,82 @@ type LoadResult struct {
 //
 // Specification: MySQL "LOCAL INFILE Request", MariaDB "LOCAL INFILE Packet".
 func (c *Client) Load(ctx context.Context, sql string, fill func(write func([]byte) error) error) (LoadResult, error) {
-	if c.broken {
-		return LoadResult{}, ErrBroken
+	if err := c.BeginLoad(ctx, sql); err != nil {
+		return LoadResult{}, err
 	}
-	if !c.Capabilities.Has(mysqlwire.CapLocalFiles) {
-		return LoadResult{}, errors.New("load: the server does not take files of clients: set local_infile=ON there, or insert the rows by statements")
-	}
-	var result LoadResult
-	var fillErr error
-	err := c.during(ctx, func() (err error) {
-		fillErr, err = c.load(sql, fill, &result)
-		return err
-	})
-	var refused *ServerError
-	switch {
-	case fillErr != nil:
+	if err := fill(func(b []byte) error { return c.WriteLoad(ctx, b) }); err != nil {
 		c.broken = true
-		return result, fillErr
-	case errors.As(err, &refused):
-	case err != nil:
-		c.broken = true
+		return LoadResult{}, err
 	}
-	if err != nil {
-		return result, fmt.Errorf("load: %w", err)
-	}
-	return result, nil
+	return c.EndLoad(ctx)
 }
 
-func (c *Client) load(sql string, fill func(write func([]byte) error) error, result *LoadResult) (fillErr, err error) {
-	c.Seq = 0
-	if err := c.WriteMessage(mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities)); err != nil {
-		return nil, err
+// BeginLoad begins a LOAD DATA LOCAL INFILE statement as Load does it; WriteLoad and EndLoad
+// are to follow, and nothing else meanwhile. Who cannot bring it to its end closes the connection.
+func (c *Client) BeginLoad(ctx context.Context, sql string) error {
+	if c.broken {
+		return ErrBroken
 	}
-	payload, err := c.read()
-	switch {
-	case err != nil:
-		return nil, err
-	case payload[0] == mysqlwire.MarkErr:
-		return nil, decodeServerError(payload)
-	case payload[0] != mysqlwire.MarkLocalInfile:
-		return nil, errors.New("the server does not ask for the file: the statement is no LOAD DATA LOCAL INFILE")
+	if !c.Capabilities.Has(mysqlwire.CapLocalFiles) {
+		return errors.New("load: the server does not take files of clients: set local_infile=ON there, or insert the rows by statements")
 	}
-	if fillErr = fill(c.writeFile); fillErr != nil {
-		return fillErr, nil
+	return c.loading(ctx, func() error {
+		c.Seq = 0
+		if err := c.WriteMessage(mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities)); err != nil {
+			return err
+		}
+		payload, err := c.read()
+		switch {
+		case err != nil:
+			return err
+		case payload[0] == mysqlwire.MarkErr:
+			return decodeServerError(payload)
+		case payload[0] != mysqlwire.MarkLocalInfile:
+			return errors.New("the server does not ask for the file: the statement is no LOAD DATA LOCAL INFILE")
+		}
+		return nil
+	})
+}
+
+// WriteLoad sends bytes of the file, as they are. A server that refuses them says so to EndLoad.
+func (c *Client) WriteLoad(ctx context.Context, b []byte) error {
+	return c.loading(ctx, func() error { return c.writeFile(b) })
+}
+
+// EndLoad ends the file and answers what the server did with it.
+func (c *Client) EndLoad(ctx context.Context) (result LoadResult, err error) {
+	err = c.loading(ctx, func() error {
+		if err := c.WriteMessage(nil); err != nil {
+			return err
+		}
+		payload, err := c.read()
+		if err != nil {
+			return err
+		}
+		if payload[0] == mysqlwire.MarkErr {
+			return decodeServerError(payload)
+		}
+		if err := c.addOK(&result.Result, payload); err != nil {
+			return err
+		}
+		return result.decodeInfo(payload, c.Capabilities)
+	})
+	return result, err
+}
+
+// loading does a part of a load. Any error but a server's leaves the connection broken.
+func (c *Client) loading(ctx context.Context, part func() error) error {
+	if c.broken {
+		return ErrBroken
 	}
-	if err := c.WriteMessage(nil); err != nil {
-		return nil, err
+	err := c.during(ctx, part)
+	if err == nil {
+		return nil
 	}
-	if payload, err = c.read(); err != nil {
-		return nil, err
+	if refused := new(ServerError); !errors.As(err, &refused) {
+		c.broken = true
 	}
-	if payload[0] == mysqlwire.MarkErr {
-		return nil, decodeServerError(payload)
-	}
-	if err := c.addOK(&result.Result, payload); err != nil {
-		return nil, err
-	}
-	return nil, result.decodeInfo(payload, c.Capabilities)
+	return fmt.Errorf("load: %w", err)
 }
 
 // writeFile writes bytes of the file as packets.

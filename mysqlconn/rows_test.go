@@ -177,7 +177,17 @@ func TestLoad(t *testing.T) {
 		t.Errorf("another statement: %v", err)
 	}
 
+	if _, err = c.EndLoad(t.Context()); err == nil {
+		t.Error("a load was ended that had not begun")
+	}
 	c = dial(t, app(s))
+	for i := range 2 { // in parts, one statement after the other
+		part := fmt.Appendf(nil, "%d\tpart\n", 10+i)
+		err := errors.Join(c.BeginLoad(t.Context(), load), c.WriteLoad(t.Context(), part))
+		if res, err2 := c.EndLoad(t.Context()); err != nil || err2 != nil || res.Records != 1 {
+			t.Errorf("in parts: %+v, %v, %v", res, err, err2)
+		}
+	}
 	stop := errors.New("no more rows")
 	if _, err = c.Load(t.Context(), load, func(write func([]byte) error) error {
 		return errors.Join(write([]byte("3\tthree\n")), stop)
