@@ -45,6 +45,10 @@ type ChangeBatch struct {
 	// that the batch ends in.
 	Upto Position
 
+	// Skip is how many rows of the transaction behind Upto were read, for FollowOptions: 0 between
+	// transactions.
+	Skip uint64
+
 	// Boundary says that the batch ends where a transaction ends. It is false only in a
 	// transaction that is larger than a batch.
 	Boundary bool
@@ -60,8 +64,11 @@ type ChangeBatch struct {
 	Changes []Change
 
 	// Tables has a batch a table of FollowOptions: before and after images as rows, each in
-	// the text of Column.ReadExpr, or text that stores the same value.
+	// the text of Column.ReadExpr, or text that stores the same value. They are in the order of
+	// the changes, the image before ahead of the one after.
 	Tables []Batch
+
+	room *changeRoom // that Tables are views of; nil unless they came over a wire
 }
 
 // reset empties the batch for tables whose rows have the given numbers of columns, and gives
@@ -76,5 +83,5 @@ func (b *ChangeBatch) reset(columns []int, limit int) {
 		b.Tables[i].Shrink(limit)
 	}
 	b.Changes = b.Changes[:0]
-	b.Boundary, b.Idle = false, false
+	b.Skip, b.Boundary, b.Idle = 0, false, false
 }

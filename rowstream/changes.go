@@ -35,6 +35,8 @@ const (
 	errReadingLog      = 1236
 )
 
+var errNoPosition = errors.New("follow the binary log: there is no position to begin at")
+
 // changes reads a server's binary log: a logReader and the connection that feeds it.
 type changes struct {
 	d       *Direct
@@ -64,14 +66,14 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 		o.ServerID = firstServerID + rand.Uint32N(math.MaxUint32-firstServerID)
 	}
 	if o.From.IsZero() {
-		return nil, errors.New("follow the binary log: there is no position to begin at")
+		return nil, errNoPosition
 	}
 	c := &changes{d: d, o: o, r: logReader{names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
 	var err error
 	if c.r.gtids, err = parseGTIDs(o.From.GTID); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
-	c.r.uptoFile, c.r.uptoOffset = o.From.File, o.From.Offset
+	c.r.uptoFile, c.r.uptoOffset, c.r.skip = o.From.File, o.From.Offset, o.Skip
 	if err := c.layOut(ctx); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
@@ -191,7 +193,7 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	}
 	c.r.end()
 	if final {
-		b.Boundary = c.r.handed == 0
+		b.Boundary, b.Skip = c.r.handed == 0, c.r.handed
 	}
 	return nil // the error, if any, comes with the next call
 }

@@ -2,6 +2,7 @@ package rowstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -99,6 +100,70 @@ func planMessage(p *Plan) *rowpb.Plan {
 		m.Output = append(m.Output, &rowpb.Output{From: uint32(o.From), Column: int32(o.Column), Value: bytes.Clone(o.Value)})
 	}
 	return m
+}
+
+// termsOf are the terms of a predicate, each before its arguments: a message within a message
+// could be nested deeper than a stack is.
+func termsOf(p *Predicate, terms []*rowpb.Term) []*rowpb.Term {
+	if p == nil {
+		return terms
+	}
+	m := &rowpb.Term{Op: uint32(p.Op), Args: uint32(len(p.Args)), Column: int32(p.Column), Compare: uint32(p.Compare)}
+	for _, v := range p.Values {
+		m.Values = append(m.Values, &rowpb.Value{Bytes: bytes.Clone(v)})
+	}
+	terms = append(terms, m)
+	for i := range p.Args {
+		terms = termsOf(&p.Args[i], terms)
+	}
+	return terms
+}
+
+// predicateOf is the predicate of terms, nil when there are none. What it says is left to
+// NewFilter.
+func predicateOf(terms []*rowpb.Term) (*Predicate, error) {
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	p := &Predicate{}
+	rest, err := p.read(terms, 0)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("a condition with %d terms too many", len(rest))
+	}
+	return p, err
+}
+
+var errTermMissing = errors.New("a condition that lacks terms")
+
+// read reads a predicate from the front of terms and answers the others.
+func (p *Predicate) read(terms []*rowpb.Term, depth int) (rest []*rowpb.Term, err error) {
+	switch {
+	case len(terms) == 0:
+		return nil, errTermMissing
+	case depth > maxPredicateDepth:
+		return nil, fmt.Errorf("the condition is nested deeper than %d", maxPredicateDepth)
+	}
+	m := terms[0]
+	terms = terms[1:]
+	switch {
+	case m.GetOp() == 0 || m.GetOp() > uint32(NullSafeEqual):
+		return nil, fmt.Errorf("there is no operator %d", m.GetOp())
+	case m.GetCompare() > uint32(Temporal):
+		return nil, fmt.Errorf("there is no comparison %d", m.GetCompare())
+	case int64(m.GetArgs()) > int64(len(terms)):
+		return nil, errTermMissing
+	}
+	p.Op, p.Column, p.Compare = Operator(m.GetOp()), int(m.GetColumn()), Comparison(m.GetCompare())
+	for _, v := range m.GetValues() {
+		p.Values = append(p.Values, v.GetBytes())
+	}
+	for i := range m.GetArgs() {
+		p.Args = append(p.Args, Predicate{}) // as they come: how many a term says it has is foreign
+		if terms, err = p.Args[i].read(terms, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return terms, nil
 }
 
 // planOf is the plan of a message. Column numbers are left to NewFilter.

@@ -11,7 +11,7 @@
 //   - A View is a Server's tables as of one moment; a Reader of it reads one chunk at a time.
 //     A Remote's view lives as long as the call that asked for it.
 //   - Changes are what happened to tables after a Position of the binary log, handed out in
-//     ChangeBatches by a Follower.
+//     ChangeBatches by a Follower: Direct, or Remote.
 //   - A shard is a share of a table by the CRC-32 of one column, which SQL can compute too.
 //
 // # Data flow
@@ -23,6 +23,7 @@
 //	      └─> AppendInsert ──> multi-row INSERT
 //
 //	event in the connection's buffer ──> logReader: groups, table maps, images ──Filter──> ChangeBatch
+//	ChangeBatch ──> gRPC message (a layout, its bytes as they are or packed) ──> ChangeBatch, checked
 //
 // Nothing that a row touches outlives its batch.
 //
@@ -38,12 +39,13 @@
 //
 // Nothing is queued: events are decoded out of the connection's buffer when Next asks for
 // them, and who does not ask makes the server wait, or hang up, after which the reading goes on
-// at the very row, by counting the rows of the group.
+// at the very row, by counting the rows of the group. A Remote does the same when its connection
+// or its Service was lost: each batch says how many rows of an unfinished group are in it and the
+// ones before.
 //
 // # What it does not do
 //
-// It writes to no server (package copier does), keeps no log of its own, follows over no wire
-// (a Remote is no Follower), and evaluates no SQL: what a Plan cannot say is pushed into the
+// It writes to no server (package copier does), keeps no log of its own, and evaluates no SQL: what a Plan cannot say is pushed into the
 // statement that reads. It does not read XA transactions, values of COMPRESSED columns, or
 // GTIDs with tags out of the log.
 //

@@ -30,6 +30,10 @@ type FollowOptions struct {
 	// be another server than the one that told the position; otherwise it must be the same.
 	From Position
 
+	// Skip is how many rows of the transaction behind From are left out, since they were handed
+	// out before: a ChangeBatch says how many those are.
+	Skip uint64
+
 	Tables []*Table // as they were described when they were copied
 	Plans  []*Plan  // filter and projection of each; a nil entry, or nil: all as it is
 
@@ -40,7 +44,8 @@ type FollowOptions struct {
 	BatchBytes int
 
 	// ServerID is the id as which the reader shows up at the server; 0: one at random, from a
-	// high range. Two readers of one id throw each other out.
+	// high range. Two readers of one id throw each other out. Over a wire it is 0: there the
+	// Service has one chosen.
 	ServerID uint32
 
 	// Heartbeat is how often the server says that there is nothing new; 0 stands for

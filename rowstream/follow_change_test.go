@@ -56,27 +56,25 @@ func TestFollowTransactions(t *testing.T) {
 				`1 insert -> ["2" "kept"]`, `1 insert -> ["4" "kept"].`,
 				`0 update ["1" "11" "x"] -> ["1" "12" "z"].`,
 			}
-			for _, batchBytes := range []int{0, 1} {
-				changes := follow(t, d, FollowOptions{From: from, Tables: tables, BatchBytes: batchBytes})
-				if batchBytes == 1 { // a row a batch: one that is handed out cannot be undone
-					var b ChangeBatch
-					var got []seen
-					var err error
-					for err == nil {
-						if err = changes.Next(t.Context(), &b); err == nil {
-							got = append(got, changesOf(t, &b)...)
-						}
-					}
-					var stop *StopError
-					if !errors.As(err, &stop) || stop.Reason != StopUndone || len(got) != 7 {
-						t.Errorf("%v, %v", texts(got), err)
-					}
-					continue
-				}
-				got := until(t, changes, to)
+			for name, f := range followers(t, d) {
+				got := until(t, follow(t, f, FollowOptions{From: from, Tables: tables}), to)
 				if diff := cmp.Diff(want, texts(got)); diff != "" {
-					t.Errorf("batches of %d bytes: %s", batchBytes, diff)
+					t.Errorf("%s: %s", name, diff)
 				}
+			}
+			// A row a batch: one that is handed out cannot be undone.
+			changes := follow(t, d, FollowOptions{From: from, Tables: tables, BatchBytes: 1})
+			var b ChangeBatch
+			var got []seen
+			var err error
+			for err == nil {
+				if err = changes.Next(t.Context(), &b); err == nil {
+					got = append(got, changesOf(t, &b)...)
+				}
+			}
+			var stop *StopError
+			if !errors.As(err, &stop) || stop.Reason != StopUndone || len(got) != 7 {
+				t.Errorf("%v, %v", texts(got), err)
 			}
 		})
 	}
@@ -93,13 +91,15 @@ func TestFollowPlan(t *testing.T) {
 	exec(t, c, "INSERT INTO a VALUES (1, 10, 'in'), (2, 9, 'out'), (3, NULL, 'unknown')",
 		"UPDATE a SET n = 9 WHERE id = 1", "UPDATE a SET n = 10 WHERE id = 2", "UPDATE a SET s = 'still in' WHERE id = 2", "UPDATE a SET s = 'still out' WHERE id = 1",
 		"DELETE FROM a WHERE id <> 2", "DELETE FROM a")
-	got := texts(until(t, follow(t, d, FollowOptions{From: from, Tables: tables, Plans: []*Plan{plan}}), now(t, d, false)))
 	want := []string{
 		`0 insert -> ["in" "f" "1"].`, `0 delete ["in" "f" "1"].`, `0 insert -> ["out" "f" "2"].`,
 		`0 update ["out" "f" "2"] -> ["still in" "f" "2"].`, `0 delete ["still in" "f" "2"].`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	for name, f := range followers(t, d) {
+		got := texts(until(t, follow(t, f, FollowOptions{From: from, Tables: tables, Plans: []*Plan{plan}}), now(t, d, false)))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
@@ -107,6 +107,7 @@ func TestFollowPlan(t *testing.T) {
 // stops there, and again when it is tried from there.
 func TestFollowStops(t *testing.T) {
 	_, d, c, tables := followServer(t)
+	both := followers(t, d)
 	again := []string{"SET SESSION binlog_format = ROW, binlog_row_image = FULL", "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100))"}
 	for _, tt := range []struct {
 		reason StopReason
@@ -133,8 +134,8 @@ func TestFollowStops(t *testing.T) {
 		exec(t, c, tt.sql...)
 		exec(t, c, again...)
 		exec(t, c, "INSERT INTO a VALUES (1, 1, 'after')")
-		for _, from := range []Position{from, at} {
-			changes := follow(t, d, FollowOptions{From: from, Tables: tables})
+		for i, from := range []Position{from, at, from} {
+			changes := follow(t, both[[]string{"direct", "direct", "remote"}[i]], FollowOptions{From: from, Tables: tables})
 			var b ChangeBatch
 			var err error
 			n := 0
@@ -150,7 +151,7 @@ func TestFollowStops(t *testing.T) {
 			if (n == 1) != (from != at) {
 				t.Errorf("%v: %d changes before it", tt.sql, n)
 			}
-			if err := changes.Next(t.Context(), &b); !errors.Is(err, stop) {
+			if err := changes.Next(t.Context(), &b); stop != nil && !errors.Is(err, stop) {
 				t.Errorf("once more: %v", err)
 			}
 		}

@@ -55,8 +55,18 @@ func now(t *testing.T, d *Direct, gtid bool) Position {
 	return p
 }
 
+// followers are the ways to follow a server: itself, and a service of it.
+func followers(t *testing.T, d *Direct) map[string]Follower {
+	t.Helper()
+	_, addr := serve(t, ServiceOptions{Server: d, Token: "rows"})
+	return map[string]Follower{
+		"direct": d, "remote": open(t, RemoteOptions{Addr: addr, Token: "rows"}),
+		"remote packed": open(t, RemoteOptions{Addr: addr, Token: "rows", Compression: Zstd}),
+	}
+}
+
 // follow follows tables for the test.
-func follow(t *testing.T, d *Direct, o FollowOptions) Changes {
+func follow(t *testing.T, d Follower, o FollowOptions) Changes {
 	t.Helper()
 	if err := d.CheckFollow(t.Context(), o.Tables, o.From); err != nil {
 		t.Fatal(err)

@@ -23,14 +23,17 @@ type LogEntry struct {
 	Start time.Time     // wall and monotonic clock
 	Total time.Duration // from Start to the end of the call; of a snapshot, as long as it was open
 
-	Call   string // "describe", "snapshot", "cut" or "read"
-	Table  string // with its schema; empty for a snapshot
-	Chunk  int    // its number; of cut and read
+	Call   string // the method of rowpb.Rows, such as "read" or "follow"
+	Table  string // with its schema; of follow all tables, joined by commas; empty for a snapshot
+	Chunk  int    // its number; of cut, read, sum and sumrows
 	Client netip.AddrPort
 
-	Rows     uint64 // sent
+	From, Upto string // positions of the log: of follow, what is told of it begins and ends there
+	Changes    uint64 // of rows, sent; of follow
+
+	Rows     uint64 // sent; of sum: summed up
 	RowsRead uint64 // with those that a plan held back
-	Bytes    uint64 // of the rows that were sent
+	Bytes    uint64 // of the rows that were sent, of follow: of the changes' images
 	BytesOut uint64 // the same as they were sent, packed or not
 
 	Code   string // OK, or the error's class as gRPC names it
@@ -52,6 +55,7 @@ const kindRows = "rowstream"
 type call struct {
 	s     *Service
 	entry *LogEntry
+	quiet bool // it is logged only when it fails
 }
 
 // begin notes a call. t is nil when it is not about one table.
@@ -81,10 +85,17 @@ func (c *call) end(err error) error {
 			e.Number = uint16(refused.Number)
 		}
 	}
-	if c.s.o.Log != nil {
+	if c.s.o.Log != nil && (err != nil || !c.quiet) {
 		c.s.o.Log.LogEntry(e)
 	}
 	return sent
+}
+
+// mark logs what a call that goes on has done so far, and begins to count anew.
+func (c *call) mark() {
+	_ = c.end(nil)
+	e := c.entry
+	*e = LogEntry{Start: e.Start.Add(e.Total), Call: e.Call, Table: e.Table, Client: e.Client, From: e.Upto, Upto: e.Upto}
 }
 
 // Kind is "rowstream".
@@ -118,12 +129,22 @@ func (e *LogEntry) AppendFields(l *querylog.Line) {
 	if e.Table != "" {
 		l.String("table", e.Table)
 	}
-	if e.Call == "cut" || e.Call == "read" {
+	switch e.Call {
+	case "cut":
 		l.Int("chunk", int64(e.Chunk))
-	}
-	if e.Call == "read" {
+	case "sum":
+		l.Int("chunk", int64(e.Chunk))
+		l.Uint("rows", e.Rows)
+	case "read", "sumrows":
+		l.Int("chunk", int64(e.Chunk))
 		l.Uint("rows", e.Rows)
 		l.Uint("rows_read", e.RowsRead)
+		l.Uint("bytes", e.Bytes)
+		l.Uint("bytes_out", e.BytesOut)
+	case "follow":
+		l.String("from", e.From)
+		l.String("upto", e.Upto)
+		l.Uint("changes", e.Changes)
 		l.Uint("bytes", e.Bytes)
 		l.Uint("bytes_out", e.BytesOut)
 	}
@@ -159,6 +180,12 @@ func (e *LogEntry) FieldValue(name string) querylog.Value {
 	case "digest":
 		d := e.digest()
 		return querylog.Value{Text: hex.AppendEncode(e.scratch[:0], d[:]), IsText: true}
+	case "from":
+		return text(e.From)
+	case "upto":
+		return text(e.Upto)
+	case "changes":
+		return number(e.Changes)
 	case "rows":
 		return number(e.Rows)
 	case "rows_read":
@@ -180,7 +207,7 @@ func (e *LogEntry) FieldValue(name string) querylog.Value {
 // LogFields are the names that FieldValue knows.
 func LogFields() []string {
 	return []string{
-		"kind", "total_ns", "call", "client", "table", "chunk", "rows", "rows_read", "bytes", "bytes_out",
+		"kind", "total_ns", "call", "client", "table", "chunk", "from", "upto", "changes", "rows", "rows_read", "bytes", "bytes_out",
 		"code", "error_number", "error_text",
 	}
 }

@@ -86,6 +86,9 @@ func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 func (r *logReader) end() {
 	b := r.batch
 	b.Upto, b.Boundary = r.position(), r.between()
+	if !b.Boundary {
+		b.Skip = max(r.rows, r.skip)
+	}
 	if r.seconds != 0 {
 		b.Commit = time.Unix(int64(r.seconds), 0)
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -26,6 +28,9 @@ const (
 	// for 160 MB/s over a wire of 100 ms.
 	connWindow = 16 << 20
 
+	// connectTimeout is how long one try to connect may take.
+	connectTimeout = 10 * time.Second
+
 	// DefaultMaxMessage is the largest batch that a client takes: the widest row that servers
 	// send, and a batch.
 	DefaultMaxMessage = 1<<30 + maxBatchBytes
@@ -41,7 +46,8 @@ type RemoteOptions struct {
 	MaxMessage  int // bytes of the largest batch; 0: DefaultMaxMessage
 }
 
-// Remote reads what a Service serves, over one connection. It is safe for concurrent use.
+// Remote reads what a Service serves, over one connection, and follows it: its Changes connect anew
+// when the connection or the Service was lost. It is safe for concurrent use.
 type Remote struct {
 	o    RemoteOptions
 	conn *grpc.ClientConn
@@ -67,6 +73,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}), grpc.MaxCallRecvMsgSize(o.MaxMessage), grpc.MaxCallSendMsgSize(maxRequest)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithReadBufferSize(wireBuffer),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: minRetry, Multiplier: 2, Jitter: 0.2, MaxDelay: maxRetry}, MinConnectTimeout: connectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.WithDisableServiceConfig(), // DNS has no say in how rows are read
 	}

@@ -111,8 +111,19 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 	if err != nil {
 		return 0, errorOf(call, r.v.r.Addr(), err)
 	}
+	return r.receive(call, stream, columns, roomKept(o.BatchBytes), func(b *Batch) error {
+		if o.Throttle != nil && !o.Throttle.OK() {
+			if err := o.Throttle.Wait(call); err != nil {
+				return err
+			}
+		}
+		return each(b)
+	})
+}
+
+// receive hands on the batches of a stream and answers how many rows were read for them.
+func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(any) error }, columns, keep int, each func(*Batch) error) (rows int64, err error) {
 	var handed int64
-	keep := roomKept(o.BatchBytes)
 	defer func() { r.reset(keep) }()
 	for {
 		r.reset(keep)
@@ -132,11 +143,6 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 		rows = r.message.Read
 		if r.batch.Rows == 0 {
 			continue // it tells how many rows there were
-		}
-		if o.Throttle != nil && !o.Throttle.OK() {
-			if err := o.Throttle.Wait(call); err != nil {
-				return rows, err
-			}
 		}
 		if err := each(&r.batch); err != nil {
 			return rows, err
@@ -161,7 +167,7 @@ func (r *remoteReader) reset(keep int) {
 func (r *remoteReader) open(columns int) (err error) {
 	m := &r.message
 	r.batch.Columns, r.batch.Rows = int(m.Columns), int(m.Rows)
-	if r.batch.Bytes, r.room, err = unpack(m, r.v.r.zstd, r.room, r.v.r.o.MaxMessage); err != nil {
+	if r.batch.Bytes, r.room, err = unpack(m.Bytes, m.Unpacked, r.v.r.zstd, r.room, r.v.r.o.MaxMessage); err != nil {
 		return err
 	}
 	if r.batch.Rows > 0 && r.batch.Columns != columns {

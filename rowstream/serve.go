@@ -50,12 +50,14 @@ type ServiceOptions struct {
 	Token        string // that calls must carry; empty: whoever connects is served
 	MaxSnapshots int    // views at once; 0: DefaultMaxSnapshots
 	MaxWorkers   int    // readers of a view; 0: DefaultMaxWorkers
+	MaxFollows   int    // streams of changes at once; 0: DefaultMaxFollows
 
 	Log *querylog.Logger // nil: calls are not logged
 }
 
-// A Service serves a Server's rows over gRPC; OpenRemote reads them. Who may call it reads
-// whatever the account may that the Server has: that account should have no more than SELECT.
+// A Service serves a Server's rows over gRPC, and, when the Server is a Follower, its changes;
+// OpenRemote reads them. Who may call it reads whatever the account may that the Server has: that
+// account should have no more than SELECT, and REPLICATION SLAVE and CLIENT for changes.
 // It is safe for concurrent use.
 type Service struct {
 	rowpb.UnimplementedRowsServer
@@ -65,9 +67,15 @@ type Service struct {
 	zstd  *zstd.Encoder
 	stats serviceStats
 
+	recordPause time.Duration // of a stream of changes: between its records in the log
+
+	ending context.Context // done when streams of changes are to end
+	end    context.CancelCauseFunc
+
 	mu        sync.Mutex
 	snapshots map[uint64]*served
 	open      int           // snapshots, with those that are being taken
+	follows   int           // streams of changes
 	draining  chan struct{} // closed when no more are taken; nil before; guarded by mu
 	idle      chan struct{} // closed when draining and the last is gone
 }
@@ -81,14 +89,16 @@ func NewService(o ServiceOptions) (*Service, error) {
 	}
 	setDefault(&o.MaxSnapshots, DefaultMaxSnapshots)
 	setDefault(&o.MaxWorkers, DefaultMaxWorkers)
-	if o.MaxSnapshots < 0 || o.MaxWorkers < 0 {
-		return nil, fmt.Errorf("row service: %d snapshots of %d workers: want at least 1", o.MaxSnapshots, o.MaxWorkers)
+	setDefault(&o.MaxFollows, DefaultMaxFollows)
+	if o.MaxSnapshots < 0 || o.MaxWorkers < 0 || o.MaxFollows < 0 {
+		return nil, fmt.Errorf("row service: %d snapshots of %d workers, %d streams of changes: want at least 1", o.MaxSnapshots, o.MaxWorkers, o.MaxFollows)
 	}
 	packer, err := newPacker()
 	if err != nil {
 		return nil, fmt.Errorf("row service: %w", err)
 	}
-	s := &Service{o: o, zstd: packer, snapshots: make(map[uint64]*served), idle: make(chan struct{})}
+	s := &Service{o: o, zstd: packer, recordPause: recordPause, snapshots: make(map[uint64]*served), idle: make(chan struct{})}
+	s.ending, s.end = context.WithCancelCause(context.Background())
 	if o.Token != "" {
 		s.guard = newGuard(o.Token)
 	}
@@ -123,8 +133,10 @@ func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
 }
 
 // Drain takes no more snapshots and waits until those that are open have ended. It answers how
-// many are left when ctx is done; they end with the gRPC server.
+// many are left when ctx is done; they end with the gRPC server. Streams of changes, which have no
+// end of their own, end at once: their clients try again to connect and go on where they were.
 func (s *Service) Drain(ctx context.Context) (left int) {
+	s.end(errDraining)
 	s.mu.Lock()
 	if s.draining == nil {
 		s.draining = make(chan struct{})
@@ -144,13 +156,15 @@ func (s *Service) Drain(ctx context.Context) (left int) {
 	}
 }
 
+var errDraining = refuse(codes.Unavailable, "the server is shutting down")
+
 // admit counts a snapshot before it is taken.
 func (s *Service) admit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining != nil:
-		return refuse(codes.Unavailable, "the server is shutting down")
+		return errDraining
 	case s.open >= s.o.MaxSnapshots:
 		return refuse(codes.ResourceExhausted, "%d snapshots are open, which is the limit (--max-snapshots)", s.open)
 	}
@@ -218,7 +232,9 @@ func endOf(ctx context.Context) context.CancelCauseFunc {
 
 // serviceStats counts what a service does.
 type serviceStats struct {
-	reads, running, failed, rows, bytes, sent atomic.Int64
+	reads, running, failed, rows, bytes, sent, sums atomic.Int64
+
+	follows, following, failedFollows, changes, changeBytes, changeSent atomic.Int64
 }
 
 // ServiceStats is what a service has done and does.
@@ -230,6 +246,14 @@ type ServiceStats struct {
 	Rows      int64 // sent
 	Bytes     int64 // of these rows
 	Sent      int64 // bytes of these rows as they were sent, packed or not
+	Sums      int64 // chunks that were summed up
+
+	Following     int64 // streams of changes at work
+	Follows       int64 // that have ended
+	FailedFollows int64 // of them, with an error
+	Changes       int64 // of rows, sent
+	ChangeBytes   int64 // of these changes' images
+	ChangeSent    int64 // bytes of these images as they were sent, packed or not
 }
 
 // Stats is what the service has done and does.
@@ -240,6 +264,8 @@ func (s *Service) Stats() ServiceStats {
 	c := &s.stats
 	return ServiceStats{
 		Snapshots: open, Running: c.running.Load(), Reads: c.reads.Load(), Failed: c.failed.Load(),
-		Rows: c.rows.Load(), Bytes: c.bytes.Load(), Sent: c.sent.Load(),
+		Rows: c.rows.Load(), Bytes: c.bytes.Load(), Sent: c.sent.Load(), Sums: c.sums.Load(),
+		Following: c.following.Load(), Follows: c.follows.Load(), FailedFollows: c.failedFollows.Load(),
+		Changes: c.changes.Load(), ChangeBytes: c.changeBytes.Load(), ChangeSent: c.changeSent.Load(),
 	}
 }

@@ -87,7 +87,7 @@ func readOptionsOf(m *rowpb.ReadRequest, columns int) (ReadOptions, error) {
 // A sender sends batches as messages. It waits as long as the client does not read: what is under
 // way is a stream's window (see remote.go) and one batch.
 type sender struct {
-	stream rowpb.Rows_ReadServer
+	stream interface{ Send(*rowpb.Batch) error }
 	w      *servedWorker
 	keep   int           // bytes of room for packed batches that are kept
 	zstd   *zstd.Encoder // nil: batches go as they are
@@ -100,8 +100,9 @@ func (s *sender) send(b *Batch) error {
 	m := &s.w.batch
 	m.Columns, m.Rows, m.Bytes, m.Unpacked = int32(b.Columns), int64(b.Rows), b.Bytes, 0
 	m.Read = int64(s.entry.Rows) + m.Rows
-	if s.zstd != nil {
-		s.w.packed = pack(m, s.zstd, s.w.packed)
+	if s.zstd != nil && len(m.Bytes) > 0 {
+		m.Bytes, m.Unpacked = pack(m.Bytes, s.zstd, s.w.packed)
+		s.w.packed = m.Bytes
 	}
 	sent := len(m.Bytes)
 	err := s.stream.Send(m)

@@ -133,7 +133,7 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 // checkTables describes tables and looks whether they still are what the client was told.
 func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*Table, error) {
 	if len(messages) == 0 {
-		return nil, refuse(codes.InvalidArgument, "a snapshot of no tables")
+		return nil, refuse(codes.InvalidArgument, "no tables are named")
 	}
 	tables := make([]*Table, len(messages))
 	for i, m := range messages {

@@ -162,7 +162,7 @@ func TestLimits(t *testing.T) {
 	}
 	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
 	refused("a snapshot of 0 workers", 0, table)
-	refused("a snapshot of no tables", 1)
+	refused("no tables are named", 1)
 	refused("it was altered meanwhile", 1, &Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
 	refused("the type blurb are not known", 1, &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
 	second, _ := view(t, r, 1)
@@ -348,7 +348,7 @@ func TestServiceLog(t *testing.T) {
 			}
 		}
 	}
-	e := &LogEntry{Call: "read", Table: "d.t", Chunk: 1, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
+	e := &LogEntry{Call: "read", Table: "d.t", Chunk: 1, From: "a 1", Upto: "a 2", Changes: 3, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
 	for _, name := range LogFields() {
 		if v := e.FieldValue(name); v.IsText && len(v.Text) == 0 {
 			t.Errorf("%s is empty", name)
@@ -425,7 +425,7 @@ func TestImpostor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pack(packed, packer, nil)
+	packed.Bytes, packed.Unpacked = pack(packed.Bytes, packer, nil)
 	for name, b := range map[string]*rowpb.Batch{
 		"short":           {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes[:3]},
 		"long":            {Columns: 2, Rows: 1, Read: 1, Bytes: append(rowBytes[:len(rowBytes):len(rowBytes)], 0)},
@@ -484,112 +484,4 @@ func TestRemoteAllocs(t *testing.T) {
 			t.Errorf("%.3f allocations a row", perRow)
 		}
 	}
-}
-
-// FuzzRequests has a service answer requests that no client of ours sends.
-func FuzzRequests(f *testing.F) {
-	table := &rowpb.Table{Schema: "d", Name: "t"}
-	for i, m := range []interface{ MarshalVT() ([]byte, error) }{
-		&rowpb.ReadRequest{Snapshot: 1, Table: table, Chunk: &rowpb.Chunk{Number: 3, After: []byte("\x011"), Upto: []byte("\x012")}, Where: "id > 1", BatchBytes: 1, Compression: 1},
-		&rowpb.ReadRequest{Snapshot: 1, Table: table, Plan: &rowpb.Plan{
-			Where:  []*rowpb.Condition{{Column: 1, ShardIndex: 1, ShardCount: 2}, {Equal: []byte("x"), Compare: 3}},
-			Output: []*rowpb.Output{{From: 1}, {From: 2, Column: 1}, {Column: -1}},
-		}},
-		&rowpb.CutRequest{Snapshot: 1, Worker: -1, Table: table, Bytes: 1, From: &rowpb.Chunk{After: []byte{1, '9'}}},
-		&rowpb.SnapshotRequest{Workers: 1, Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
-	} {
-		b, err := m.MarshalVT()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(i, b)
-	}
-	s, err := NewService(ServiceOptions{Server: newMemory(2, row("1", "2"), row(nil, "3"))})
-	if err != nil {
-		f.Fatal(err)
-	}
-	tables, err := s.checkTables(f.Context(), []*rowpb.Table{tableMessage(must(s.o.Server.Describe(f.Context(), "d", "t")))})
-	if err != nil {
-		f.Fatal(err)
-	}
-	s.snapshots[1] = newServed(f.Context(), memoryView{s.o.Server.(*memory)}, 2, tables)
-	f.Fuzz(func(t *testing.T, kind int, data []byte) {
-		var err error
-		var sent []*rowpb.Batch
-		switch kind % 4 {
-		case 0, 1:
-			var m rowpb.ReadRequest
-			if m.UnmarshalVT(data) != nil {
-				return
-			}
-			err = s.Read(&m, fakeReadStream{ctx: t.Context(), sent: &sent})
-		case 2:
-			var m rowpb.CutRequest
-			if m.UnmarshalVT(data) != nil {
-				return
-			}
-			_, err = s.Cut(t.Context(), &m)
-		case 3:
-			var m rowpb.SnapshotRequest
-			if m.UnmarshalVT(data) != nil {
-				return
-			}
-			_, err = s.checkTables(t.Context(), m.GetTables())
-			err = statusOf(err)
-		}
-		if _, ok := status.FromError(err); !ok {
-			t.Errorf("%v is no status", err)
-		}
-		for _, b := range sent {
-			r := remoteReader{v: &remoteView{r: &Remote{o: RemoteOptions{MaxMessage: 1 << 20}, zstd: must(newUnpacker(1 << 20))}}}
-			r.message.Columns, r.message.Rows, r.message.Bytes, r.message.Unpacked = b.Columns, b.Rows, b.Bytes, b.Unpacked
-			if err := r.open(int(b.Columns)); err != nil {
-				t.Errorf("a batch of %d rows that was sent: %v", b.Rows, err)
-			}
-		}
-	})
-}
-
-// FuzzReceived has a client take batches that no service of ours sends.
-func FuzzReceived(f *testing.F) {
-	good := batchOf(row("1", nil), row("", "x"))
-	packed := &rowpb.Batch{Bytes: bytes.Clone(good.Bytes)}
-	pack(packed, must(newPacker()), nil)
-	f.Add(2, int64(2), good.Bytes, uint32(0))
-	f.Add(2, int64(2), packed.Bytes, packed.Unpacked)
-	unpacker := must(newUnpacker(1 << 20))
-	f.Fuzz(func(t *testing.T, columns int, rows int64, data []byte, unpacked uint32) {
-		r := remoteReader{v: &remoteView{r: &Remote{o: RemoteOptions{MaxMessage: 1 << 20}, zstd: unpacker}}}
-		r.message.Columns, r.message.Rows, r.message.Bytes, r.message.Unpacked = int32(columns), rows, data, unpacked
-		if r.open(columns) != nil || r.batch.Rows == 0 {
-			return
-		}
-		if got := rowsOf(t, &r.batch); len(got) != int(rows) {
-			t.Errorf("%d rows, want %d", len(got), rows)
-		}
-		if cap(r.room) > 1<<20+1<<16 {
-			t.Errorf("%d bytes of room", cap(r.room))
-		}
-	})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// fakeReadStream collects what is sent.
-type fakeReadStream struct {
-	grpc.ServerStream
-	ctx  context.Context
-	sent *[]*rowpb.Batch
-}
-
-func (s fakeReadStream) Context() context.Context { return s.ctx }
-
-func (s fakeReadStream) Send(b *rowpb.Batch) error {
-	*s.sent = append(*s.sent, &rowpb.Batch{Columns: b.Columns, Rows: b.Rows, Bytes: bytes.Clone(b.Bytes), Read: b.Read, Unpacked: b.Unpacked})
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -36,16 +37,18 @@ func statusOf(err error) error {
 	}
 	var refused *requestError
 	var server *mysqlconn.ServerError
+	var stop *StopError
 	switch {
 	case errors.As(err, &refused):
 		return status.Error(refused.code, err.Error())
-	case errors.As(err, &server):
-		s := status.New(codes.Unknown, err.Error())
-		detailed, e := s.WithDetails(&rowpb.ServerError{Number: uint32(server.Number), State: server.State, Message: server.Message})
-		if e != nil {
-			return s.Err()
+	case errors.As(err, &stop):
+		m := &rowpb.StopError{Reason: uint32(stop.Reason), At: stop.At.String(), Table: stop.Table, What: stop.What, Try: stop.Try}
+		if stop.Err != nil {
+			m.Cause = stop.Err.Error()
 		}
-		return detailed.Err()
+		return detailed(codes.FailedPrecondition, err, m)
+	case errors.As(err, &server):
+		return detailed(codes.Unknown, err, &rowpb.ServerError{Number: uint32(server.Number), State: server.State, Message: server.Message})
 	case errors.Is(err, ErrNoTable):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, context.Canceled):
@@ -54,6 +57,15 @@ func statusOf(err error) error {
 		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
 	return status.Error(codes.Unknown, err.Error())
+}
+
+// detailed is a status of an error, with a message that says more.
+func detailed(code codes.Code, err error, more protoadapt.MessageV1) error {
+	s := status.New(code, err.Error())
+	if with, e := s.WithDetails(more); e == nil {
+		s = with
+	}
+	return s.Err()
 }
 
 // A remoteError is what the other side has answered, with the error that it had there.
@@ -78,8 +90,12 @@ func errorOf(ctx context.Context, addr string, err error) error {
 	s := status.Convert(err)
 	e := &remoteError{addr: addr, text: s.Message()}
 	for _, d := range s.Details() {
-		if m, ok := d.(*rowpb.ServerError); ok {
+		switch m := d.(type) {
+		case *rowpb.ServerError:
 			e.cause = &mysqlconn.ServerError{Number: mysqlwire.Errno(m.GetNumber()), State: m.GetState(), Message: m.GetMessage()}
+			return e
+		case *rowpb.StopError:
+			e.cause = stopOf(m)
 			return e
 		}
 	}
@@ -88,8 +104,25 @@ func errorOf(ctx context.Context, addr string, err error) error {
 		e.cause = ErrNoTable
 	case codes.Unauthenticated:
 		e.text = "the server wants another token: " + e.text
-	case codes.Unavailable, codes.ResourceExhausted, codes.Unimplemented:
+	case codes.Unimplemented:
+		e.text = "the reader is too old for this: update the tare rowstream there (" + e.text + ")"
+	case codes.Unavailable, codes.ResourceExhausted:
 		e.text = s.Code().String() + ": " + e.text
+	}
+	return e
+}
+
+// stopOf is the StopError of a message.
+func stopOf(m *rowpb.StopError) *StopError {
+	e := &StopError{Reason: StopReason(m.GetReason()), Table: m.GetTable(), What: m.GetWhat(), Try: m.GetTry()}
+	if p, err := ParsePosition(m.GetAt()); err == nil {
+		e.At = p
+	}
+	if m.GetReason() == 0 || m.GetReason() > uint32(StopUnknown) {
+		e.Reason = StopUnknown
+	}
+	if m.GetCause() != "" {
+		e.Err = errors.New(m.GetCause())
 	}
 	return e
 }

@@ -35,15 +35,9 @@ func newPacker() (*zstd.Encoder, error) {
 		zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 }
 
-// pack packs the bytes of a message in place of them, into room that it answers for the next
-// time.
-func pack(m *rowpb.Batch, p *zstd.Encoder, room []byte) []byte {
-	if len(m.Bytes) == 0 {
-		return room
-	}
-	m.Unpacked = uint32(len(m.Bytes))
-	m.Bytes = p.EncodeAll(m.Bytes, room[:0])
-	return m.Bytes
+// pack packs the bytes of a message into room, and answers how many they were.
+func pack(data []byte, p *zstd.Encoder, room []byte) (packed []byte, unpacked uint32) {
+	return p.EncodeAll(data, room[:0]), uint32(len(data))
 }
 
 // newUnpacker makes the decompressor of a client. It is used by several goroutines at once.
@@ -52,23 +46,24 @@ func newUnpacker(limit int) (*zstd.Decoder, error) {
 }
 
 // unpack is the bytes of a message as they were before they were packed, in room if they
-// were. A batch of more than limit bytes is an error.
-func unpack(m *rowpb.Batch, p *zstd.Decoder, room []byte, limit int) (bytes, newRoom []byte, err error) {
-	if m.Unpacked == 0 {
-		return m.Bytes, room, nil
+// were: unpacked is how many, 0 when they come as they are. A batch of more than limit bytes is
+// an error.
+func unpack(data []byte, unpacked uint32, p *zstd.Decoder, room []byte, limit int) (bytes, newRoom []byte, err error) {
+	if unpacked == 0 {
+		return data, room, nil
 	}
-	if int64(m.Unpacked) > int64(limit) {
-		return nil, room, fmt.Errorf("a batch of %d bytes; the limit is %d", m.Unpacked, limit)
+	if int64(unpacked) > int64(limit) {
+		return nil, room, fmt.Errorf("a batch of %d bytes; the limit is %d", unpacked, limit)
 	}
-	if cap(room) < int(m.Unpacked) {
-		room = make([]byte, 0, m.Unpacked)
+	if cap(room) < int(unpacked) {
+		room = make([]byte, 0, unpacked)
 	}
-	room, err = p.DecodeAll(m.Bytes, room[:0])
+	room, err = p.DecodeAll(data, room[:0])
 	if err != nil {
 		return nil, room[:0], fmt.Errorf("unpack a batch: %w", err)
 	}
-	if len(room) != int(m.Unpacked) {
-		return nil, room[:0], fmt.Errorf("unpack a batch: it has %d bytes, its message says %d", len(room), m.Unpacked)
+	if len(room) != int(unpacked) {
+		return nil, room[:0], fmt.Errorf("unpack a batch: it has %d bytes, its message says %d", len(room), unpacked)
 	}
 	return room, room, nil
 }

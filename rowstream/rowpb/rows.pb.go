@@ -1011,6 +1011,886 @@ func (x *Batch) GetUnpacked() uint32 {
 	return 0
 }
 
+type SumRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      uint64                 `protobuf:"varint,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Worker        int32                  `protobuf:"varint,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Table         *Table                 `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"` // schema and name of one of the snapshot's
+	Chunk         *Chunk                 `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Where         string                 `protobuf:"bytes,5,opt,name=where,proto3" json:"where,omitempty"`
+	Plan          *Plan                  `protobuf:"bytes,6,opt,name=plan,proto3" json:"plan,omitempty"`                                              // its conditions; absent: all rows
+	Columns       []int32                `protobuf:"varint,7,rep,packed,name=columns,proto3" json:"columns,omitempty"`                                // numbers in the table's columns, in the order in which they are summed up
+	Compression   Compression            `protobuf:"varint,8,opt,name=compression,proto3,enum=tare.rows.v1.Compression" json:"compression,omitempty"` // of SumRows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SumRequest) Reset() {
+	*x = SumRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SumRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SumRequest) ProtoMessage() {}
+
+func (x *SumRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SumRequest.ProtoReflect.Descriptor instead.
+func (*SumRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SumRequest) GetSnapshot() uint64 {
+	if x != nil {
+		return x.Snapshot
+	}
+	return 0
+}
+
+func (x *SumRequest) GetWorker() int32 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *SumRequest) GetTable() *Table {
+	if x != nil {
+		return x.Table
+	}
+	return nil
+}
+
+func (x *SumRequest) GetChunk() *Chunk {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *SumRequest) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *SumRequest) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *SumRequest) GetColumns() []int32 {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *SumRequest) GetCompression() Compression {
+	if x != nil {
+		return x.Compression
+	}
+	return Compression_COMPRESSION_NONE
+}
+
+type SumReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Sum           uint64                 `protobuf:"varint,2,opt,name=sum,proto3" json:"sum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SumReply) Reset() {
+	*x = SumReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SumReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SumReply) ProtoMessage() {}
+
+func (x *SumReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
+func (*SumReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SumReply) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *SumReply) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+type CheckFollowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tables        []*Table               `protobuf:"bytes,1,rep,name=tables,proto3" json:"tables,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // position
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFollowRequest) Reset() {
+	*x = CheckFollowRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFollowRequest) ProtoMessage() {}
+
+func (x *CheckFollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFollowRequest.ProtoReflect.Descriptor instead.
+func (*CheckFollowRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CheckFollowRequest) GetTables() []*Table {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+func (x *CheckFollowRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+type CheckFollowReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFollowReply) Reset() {
+	*x = CheckFollowReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFollowReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFollowReply) ProtoMessage() {}
+
+func (x *CheckFollowReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFollowReply.ProtoReflect.Descriptor instead.
+func (*CheckFollowReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{16}
+}
+
+type LogEndRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogEndRequest) Reset() {
+	*x = LogEndRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogEndRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogEndRequest) ProtoMessage() {}
+
+func (x *LogEndRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogEndRequest.ProtoReflect.Descriptor instead.
+func (*LogEndRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{17}
+}
+
+type LogEndReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Position      string                 `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogEndReply) Reset() {
+	*x = LogEndReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogEndReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogEndReply) ProtoMessage() {}
+
+func (x *LogEndReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogEndReply.ProtoReflect.Descriptor instead.
+func (*LogEndReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LogEndReply) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+type LogBytesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // positions
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogBytesRequest) Reset() {
+	*x = LogBytesRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogBytesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogBytesRequest) ProtoMessage() {}
+
+func (x *LogBytesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogBytesRequest.ProtoReflect.Descriptor instead.
+func (*LogBytesRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LogBytesRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *LogBytesRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type LogBytesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogBytesReply) Reset() {
+	*x = LogBytesReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogBytesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogBytesReply) ProtoMessage() {}
+
+func (x *LogBytesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogBytesReply.ProtoReflect.Descriptor instead.
+func (*LogBytesReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LogBytesReply) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type FollowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`  // position
+	Skip          uint64                 `protobuf:"varint,2,opt,name=skip,proto3" json:"skip,omitempty"` // rows of the transaction behind it that are left out
+	Tables        []*FollowedTable       `protobuf:"bytes,3,rep,name=tables,proto3" json:"tables,omitempty"`
+	BatchBytes    int32                  `protobuf:"varint,4,opt,name=batch_bytes,json=batchBytes,proto3" json:"batch_bytes,omitempty"`
+	Compression   Compression            `protobuf:"varint,5,opt,name=compression,proto3,enum=tare.rows.v1.Compression" json:"compression,omitempty"`
+	HeartbeatMs   int64                  `protobuf:"varint,6,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // how often there is a message when nothing happens
+	PatienceMs    int64                  `protobuf:"varint,7,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`    // how long the server tries to reach its source again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FollowRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *FollowRequest) GetSkip() uint64 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetTables() []*FollowedTable {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+func (x *FollowRequest) GetBatchBytes() int32 {
+	if x != nil {
+		return x.BatchBytes
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetCompression() Compression {
+	if x != nil {
+		return x.Compression
+	}
+	return Compression_COMPRESSION_NONE
+}
+
+func (x *FollowRequest) GetHeartbeatMs() int64 {
+	if x != nil {
+		return x.HeartbeatMs
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetPatienceMs() int64 {
+	if x != nil {
+		return x.PatienceMs
+	}
+	return 0
+}
+
+type FollowedTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // as it was described; the server looks whether it still is
+	Plan          *Plan                  `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`   // absent: rows as they are
+	Match         []*Term                `protobuf:"bytes,3,rep,name=match,proto3" json:"match,omitempty"` // a predicate that must be true as well, a term before its arguments; none: it is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedTable) Reset() {
+	*x = FollowedTable{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedTable) ProtoMessage() {}
+
+func (x *FollowedTable) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedTable.ProtoReflect.Descriptor instead.
+func (*FollowedTable) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *FollowedTable) GetTable() *Table {
+	if x != nil {
+		return x.Table
+	}
+	return nil
+}
+
+func (x *FollowedTable) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *FollowedTable) GetMatch() []*Term {
+	if x != nil {
+		return x.Match
+	}
+	return nil
+}
+
+// Term is one operator of a predicate. Those that have arguments have them right behind them.
+type Term struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Op            uint32                 `protobuf:"varint,1,opt,name=op,proto3" json:"op,omitempty"`
+	Args          uint32                 `protobuf:"varint,2,opt,name=args,proto3" json:"args,omitempty"`
+	Column        int32                  `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	Compare       uint32                 `protobuf:"varint,4,opt,name=compare,proto3" json:"compare,omitempty"`
+	Values        []*Value               `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Term) Reset() {
+	*x = Term{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Term) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Term) ProtoMessage() {}
+
+func (x *Term) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Term.ProtoReflect.Descriptor instead.
+func (*Term) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Term) GetOp() uint32 {
+	if x != nil {
+		return x.Op
+	}
+	return 0
+}
+
+func (x *Term) GetArgs() uint32 {
+	if x != nil {
+		return x.Args
+	}
+	return 0
+}
+
+func (x *Term) GetColumn() int32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *Term) GetCompare() uint32 {
+	if x != nil {
+		return x.Compare
+	}
+	return 0
+}
+
+func (x *Term) GetValues() []*Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type Value struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         []byte                 `protobuf:"bytes,1,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"` // absent: NULL
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Value) Reset() {
+	*x = Value{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Value) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Value) ProtoMessage() {}
+
+func (x *Value) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Value.ProtoReflect.Descriptor instead.
+func (*Value) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Value) GetBytes() []byte {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+// Changes is what happened to the tables of a FollowRequest, in order.
+type Changes struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Upto     string                 `protobuf:"bytes,1,opt,name=upto,proto3" json:"upto,omitempty"`          // position to go on from
+	Skip     uint64                 `protobuf:"varint,2,opt,name=skip,proto3" json:"skip,omitempty"`         // rows of the transaction behind it that were read
+	Boundary bool                   `protobuf:"varint,3,opt,name=boundary,proto3" json:"boundary,omitempty"` // the changes end where a transaction ends
+	Idle     bool                   `protobuf:"varint,4,opt,name=idle,proto3" json:"idle,omitempty"`         // there is nothing more in the log
+	Commit   int64                  `protobuf:"varint,5,opt,name=commit,proto3" json:"commit,omitempty"`     // seconds since 1970, by the source's clock; 0: not known
+	// layout says what rows are: for each table the number of bytes that are its rows, then for each
+	// change table << 3 | last of its transaction << 2 | kind (1 insert, 2 update, 3 delete), all of
+	// them base 128 varints.
+	Layout []byte `protobuf:"bytes,6,opt,name=layout,proto3" json:"layout,omitempty"`
+	// rows are the images of the first table's changes, in their order, as rows of a Batch, the one
+	// before ahead of the one after; then those of the second table's, and so on.
+	Rows          []byte `protobuf:"bytes,7,opt,name=rows,proto3" json:"rows,omitempty"`
+	Unpacked      uint32 `protobuf:"varint,8,opt,name=unpacked,proto3" json:"unpacked,omitempty"` // not 0: rows are one zstd frame of so many bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Changes) Reset() {
+	*x = Changes{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Changes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Changes) ProtoMessage() {}
+
+func (x *Changes) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Changes.ProtoReflect.Descriptor instead.
+func (*Changes) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Changes) GetUpto() string {
+	if x != nil {
+		return x.Upto
+	}
+	return ""
+}
+
+func (x *Changes) GetSkip() uint64 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
+}
+
+func (x *Changes) GetBoundary() bool {
+	if x != nil {
+		return x.Boundary
+	}
+	return false
+}
+
+func (x *Changes) GetIdle() bool {
+	if x != nil {
+		return x.Idle
+	}
+	return false
+}
+
+func (x *Changes) GetCommit() int64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+func (x *Changes) GetLayout() []byte {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+func (x *Changes) GetRows() []byte {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *Changes) GetUnpacked() uint32 {
+	if x != nil {
+		return x.Unpacked
+	}
+	return 0
+}
+
+// StopError is why a log cannot be read on, in the details of a status.
+type StopError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        uint32                 `protobuf:"varint,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	At            string                 `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"` // position
+	Table         string                 `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"`
+	What          string                 `protobuf:"bytes,4,opt,name=what,proto3" json:"what,omitempty"`
+	Try           string                 `protobuf:"bytes,5,opt,name=try,proto3" json:"try,omitempty"`
+	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopError) Reset() {
+	*x = StopError{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopError) ProtoMessage() {}
+
+func (x *StopError) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopError.ProtoReflect.Descriptor instead.
+func (*StopError) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StopError) GetReason() uint32 {
+	if x != nil {
+		return x.Reason
+	}
+	return 0
+}
+
+func (x *StopError) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *StopError) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *StopError) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *StopError) GetTry() string {
+	if x != nil {
+		return x.Try
+	}
+	return ""
+}
+
+func (x *StopError) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 // ServerError is what the MySQL-compatible server has answered, in the details of a status.
 type ServerError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1023,7 +1903,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1915,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1928,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{13}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ServerError) GetNumber() uint32 {
@@ -1160,19 +2040,89 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\fR\x05bytes\x12\x12\n" +
 	"\x04read\x18\x04 \x01(\x03R\x04read\x12\x1a\n" +
-	"\bunpacked\x18\x05 \x01(\rR\bunpacked\"U\n" +
+	"\bunpacked\x18\x05 \x01(\rR\bunpacked\"\xab\x02\n" +
+	"\n" +
+	"SumRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\x04R\bsnapshot\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\x05R\x06worker\x12)\n" +
+	"\x05table\x18\x03 \x01(\v2\x13.tare.rows.v1.TableR\x05table\x12)\n" +
+	"\x05chunk\x18\x04 \x01(\v2\x13.tare.rows.v1.ChunkR\x05chunk\x12\x14\n" +
+	"\x05where\x18\x05 \x01(\tR\x05where\x12&\n" +
+	"\x04plan\x18\x06 \x01(\v2\x12.tare.rows.v1.PlanR\x04plan\x12\x18\n" +
+	"\acolumns\x18\a \x03(\x05R\acolumns\x12;\n" +
+	"\vcompression\x18\b \x01(\x0e2\x19.tare.rows.v1.CompressionR\vcompression\"0\n" +
+	"\bSumReply\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\x04R\x03sum\"U\n" +
+	"\x12CheckFollowRequest\x12+\n" +
+	"\x06tables\x18\x01 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\"\x12\n" +
+	"\x10CheckFollowReply\"\x0f\n" +
+	"\rLogEndRequest\")\n" +
+	"\vLogEndReply\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\tR\bposition\"5\n" +
+	"\x0fLogBytesRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"%\n" +
+	"\rLogBytesReply\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\x8e\x02\n" +
+	"\rFollowRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
+	"\x04skip\x18\x02 \x01(\x04R\x04skip\x123\n" +
+	"\x06tables\x18\x03 \x03(\v2\x1b.tare.rows.v1.FollowedTableR\x06tables\x12\x1f\n" +
+	"\vbatch_bytes\x18\x04 \x01(\x05R\n" +
+	"batchBytes\x12;\n" +
+	"\vcompression\x18\x05 \x01(\x0e2\x19.tare.rows.v1.CompressionR\vcompression\x12!\n" +
+	"\fheartbeat_ms\x18\x06 \x01(\x03R\vheartbeatMs\x12\x1f\n" +
+	"\vpatience_ms\x18\a \x01(\x03R\n" +
+	"patienceMs\"\x8c\x01\n" +
+	"\rFollowedTable\x12)\n" +
+	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\x12&\n" +
+	"\x04plan\x18\x02 \x01(\v2\x12.tare.rows.v1.PlanR\x04plan\x12(\n" +
+	"\x05match\x18\x03 \x03(\v2\x12.tare.rows.v1.TermR\x05match\"\x89\x01\n" +
+	"\x04Term\x12\x0e\n" +
+	"\x02op\x18\x01 \x01(\rR\x02op\x12\x12\n" +
+	"\x04args\x18\x02 \x01(\rR\x04args\x12\x16\n" +
+	"\x06column\x18\x03 \x01(\x05R\x06column\x12\x18\n" +
+	"\acompare\x18\x04 \x01(\rR\acompare\x12+\n" +
+	"\x06values\x18\x05 \x03(\v2\x13.tare.rows.v1.ValueR\x06values\",\n" +
+	"\x05Value\x12\x19\n" +
+	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x88\x01\x01B\b\n" +
+	"\x06_bytes\"\xc1\x01\n" +
+	"\aChanges\x12\x12\n" +
+	"\x04upto\x18\x01 \x01(\tR\x04upto\x12\x12\n" +
+	"\x04skip\x18\x02 \x01(\x04R\x04skip\x12\x1a\n" +
+	"\bboundary\x18\x03 \x01(\bR\bboundary\x12\x12\n" +
+	"\x04idle\x18\x04 \x01(\bR\x04idle\x12\x16\n" +
+	"\x06commit\x18\x05 \x01(\x03R\x06commit\x12\x16\n" +
+	"\x06layout\x18\x06 \x01(\fR\x06layout\x12\x12\n" +
+	"\x04rows\x18\a \x01(\fR\x04rows\x12\x1a\n" +
+	"\bunpacked\x18\b \x01(\rR\bunpacked\"\x85\x01\n" +
+	"\tStopError\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\rR\x06reason\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\tR\x02at\x12\x14\n" +
+	"\x05table\x18\x03 \x01(\tR\x05table\x12\x12\n" +
+	"\x04what\x18\x04 \x01(\tR\x04what\x12\x10\n" +
+	"\x03try\x18\x05 \x01(\tR\x03try\x12\x14\n" +
+	"\x05cause\x18\x06 \x01(\tR\x05cause\"U\n" +
 	"\vServerError\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\x83\x02\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\x93\x05\n" +
 	"\x04Rows\x12>\n" +
 	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12H\n" +
 	"\bSnapshot\x12\x1d.tare.rows.v1.SnapshotRequest\x1a\x1b.tare.rows.v1.SnapshotReply0\x01\x127\n" +
 	"\x03Cut\x12\x18.tare.rows.v1.CutRequest\x1a\x16.tare.rows.v1.CutReply\x128\n" +
-	"\x04Read\x12\x19.tare.rows.v1.ReadRequest\x1a\x13.tare.rows.v1.Batch0\x01B(Z&github.com/taredb/tare/rowstream/rowpbb\x06proto3"
+	"\x04Read\x12\x19.tare.rows.v1.ReadRequest\x1a\x13.tare.rows.v1.Batch0\x01\x127\n" +
+	"\x03Sum\x12\x18.tare.rows.v1.SumRequest\x1a\x16.tare.rows.v1.SumReply\x12:\n" +
+	"\aSumRows\x12\x18.tare.rows.v1.SumRequest\x1a\x13.tare.rows.v1.Batch0\x01\x12O\n" +
+	"\vCheckFollow\x12 .tare.rows.v1.CheckFollowRequest\x1a\x1e.tare.rows.v1.CheckFollowReply\x12@\n" +
+	"\x06LogEnd\x12\x1b.tare.rows.v1.LogEndRequest\x1a\x19.tare.rows.v1.LogEndReply\x12F\n" +
+	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12>\n" +
+	"\x06Follow\x12\x1b.tare.rows.v1.FollowRequest\x1a\x15.tare.rows.v1.Changes0\x01B(Z&github.com/taredb/tare/rowstream/rowpbb\x06proto3"
 
 var (
 	file_rowstream_rowpb_rows_proto_rawDescOnce sync.Once
@@ -1187,23 +2137,37 @@ func file_rowstream_rowpb_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_rowstream_rowpb_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_rowstream_rowpb_rows_proto_goTypes = []any{
-	(Compression)(0),        // 0: tare.rows.v1.Compression
-	(*DescribeRequest)(nil), // 1: tare.rows.v1.DescribeRequest
-	(*Column)(nil),          // 2: tare.rows.v1.Column
-	(*Table)(nil),           // 3: tare.rows.v1.Table
-	(*SnapshotRequest)(nil), // 4: tare.rows.v1.SnapshotRequest
-	(*SnapshotReply)(nil),   // 5: tare.rows.v1.SnapshotReply
-	(*Chunk)(nil),           // 6: tare.rows.v1.Chunk
-	(*CutRequest)(nil),      // 7: tare.rows.v1.CutRequest
-	(*CutReply)(nil),        // 8: tare.rows.v1.CutReply
-	(*ReadRequest)(nil),     // 9: tare.rows.v1.ReadRequest
-	(*Plan)(nil),            // 10: tare.rows.v1.Plan
-	(*Condition)(nil),       // 11: tare.rows.v1.Condition
-	(*Output)(nil),          // 12: tare.rows.v1.Output
-	(*Batch)(nil),           // 13: tare.rows.v1.Batch
-	(*ServerError)(nil),     // 14: tare.rows.v1.ServerError
+	(Compression)(0),           // 0: tare.rows.v1.Compression
+	(*DescribeRequest)(nil),    // 1: tare.rows.v1.DescribeRequest
+	(*Column)(nil),             // 2: tare.rows.v1.Column
+	(*Table)(nil),              // 3: tare.rows.v1.Table
+	(*SnapshotRequest)(nil),    // 4: tare.rows.v1.SnapshotRequest
+	(*SnapshotReply)(nil),      // 5: tare.rows.v1.SnapshotReply
+	(*Chunk)(nil),              // 6: tare.rows.v1.Chunk
+	(*CutRequest)(nil),         // 7: tare.rows.v1.CutRequest
+	(*CutReply)(nil),           // 8: tare.rows.v1.CutReply
+	(*ReadRequest)(nil),        // 9: tare.rows.v1.ReadRequest
+	(*Plan)(nil),               // 10: tare.rows.v1.Plan
+	(*Condition)(nil),          // 11: tare.rows.v1.Condition
+	(*Output)(nil),             // 12: tare.rows.v1.Output
+	(*Batch)(nil),              // 13: tare.rows.v1.Batch
+	(*SumRequest)(nil),         // 14: tare.rows.v1.SumRequest
+	(*SumReply)(nil),           // 15: tare.rows.v1.SumReply
+	(*CheckFollowRequest)(nil), // 16: tare.rows.v1.CheckFollowRequest
+	(*CheckFollowReply)(nil),   // 17: tare.rows.v1.CheckFollowReply
+	(*LogEndRequest)(nil),      // 18: tare.rows.v1.LogEndRequest
+	(*LogEndReply)(nil),        // 19: tare.rows.v1.LogEndReply
+	(*LogBytesRequest)(nil),    // 20: tare.rows.v1.LogBytesRequest
+	(*LogBytesReply)(nil),      // 21: tare.rows.v1.LogBytesReply
+	(*FollowRequest)(nil),      // 22: tare.rows.v1.FollowRequest
+	(*FollowedTable)(nil),      // 23: tare.rows.v1.FollowedTable
+	(*Term)(nil),               // 24: tare.rows.v1.Term
+	(*Value)(nil),              // 25: tare.rows.v1.Value
+	(*Changes)(nil),            // 26: tare.rows.v1.Changes
+	(*StopError)(nil),          // 27: tare.rows.v1.StopError
+	(*ServerError)(nil),        // 28: tare.rows.v1.ServerError
 }
 var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	2,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
@@ -1217,19 +2181,42 @@ var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	0,  // 8: tare.rows.v1.ReadRequest.compression:type_name -> tare.rows.v1.Compression
 	11, // 9: tare.rows.v1.Plan.where:type_name -> tare.rows.v1.Condition
 	12, // 10: tare.rows.v1.Plan.output:type_name -> tare.rows.v1.Output
-	1,  // 11: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
-	4,  // 12: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
-	7,  // 13: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
-	9,  // 14: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
-	3,  // 15: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	5,  // 16: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	8,  // 17: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	13, // 18: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	3,  // 11: tare.rows.v1.SumRequest.table:type_name -> tare.rows.v1.Table
+	6,  // 12: tare.rows.v1.SumRequest.chunk:type_name -> tare.rows.v1.Chunk
+	10, // 13: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
+	0,  // 14: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
+	3,  // 15: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
+	23, // 16: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
+	0,  // 17: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
+	3,  // 18: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
+	10, // 19: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
+	24, // 20: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
+	25, // 21: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
+	1,  // 22: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
+	4,  // 23: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
+	7,  // 24: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
+	9,  // 25: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
+	14, // 26: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
+	14, // 27: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
+	16, // 28: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
+	18, // 29: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
+	20, // 30: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
+	22, // 31: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	3,  // 32: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	5,  // 33: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	8,  // 34: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	13, // 35: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	15, // 36: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	13, // 37: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	17, // 38: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	19, // 39: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	21, // 40: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	26, // 41: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	32, // [32:42] is the sub-list for method output_type
+	22, // [22:32] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_rowstream_rowpb_rows_proto_init() }
@@ -1240,13 +2227,14 @@ func file_rowstream_rowpb_rows_proto_init() {
 	file_rowstream_rowpb_rows_proto_msgTypes[5].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[10].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[11].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rowstream_rowpb_rows_proto_rawDesc), len(file_rowstream_rowpb_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

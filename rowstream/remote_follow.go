@@ -1,0 +1,269 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+var (
+	_ Follower = (*Remote)(nil)
+	_ Changes  = (*remoteChanges)(nil)
+)
+
+// CheckFollow implements Follower.
+func (r *Remote) CheckFollow(ctx context.Context, tables []*Table, from Position) error {
+	m := &rowpb.CheckFollowRequest{From: from.String()}
+	for _, t := range tables {
+		m.Tables = append(m.Tables, tableMessage(t))
+	}
+	_, err := r.rows.CheckFollow(ctx, m)
+	return errorOf(ctx, r.Addr(), err)
+}
+
+// NowPosition implements Follower.
+func (r *Remote) NowPosition(ctx context.Context) (Position, error) {
+	m, err := r.rows.LogEnd(ctx, &rowpb.LogEndRequest{})
+	if err != nil {
+		return Position{}, errorOf(ctx, r.Addr(), err)
+	}
+	p, err := ParsePosition(m.GetPosition())
+	if err == nil && p.IsZero() {
+		err = errors.New("the answer is no position")
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: where the binary log ends: %w", r.Addr(), err)
+	}
+	return p, nil
+}
+
+// LogBytes implements Follower.
+func (r *Remote) LogBytes(ctx context.Context, from, to Position) (int64, error) {
+	m, err := r.rows.LogBytes(ctx, &rowpb.LogBytesRequest{From: from.String(), To: to.String()})
+	if err != nil {
+		return 0, errorOf(ctx, r.Addr(), err)
+	}
+	return m.GetBytes(), nil
+}
+
+var (
+	errServerID = errors.New("follow the binary log: the reader shows up at the server under an id that the service chooses: leave ServerID out")
+	errEnded    = errors.New("the stream of changes has ended without an error")
+)
+
+// Follow implements Follower.
+func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
+	setDefault(&o.BatchBytes, DefaultFollowBytes)
+	setDefault(&o.Heartbeat, DefaultHeartbeat)
+	setDefault(&o.Patience, DefaultPatience)
+	switch {
+	case o.ServerID != 0:
+		return nil, errServerID
+	case o.From.IsZero():
+		return nil, errNoPosition
+	}
+	c := &remoteChanges{r: r, patience: o.Patience, upto: o.From, keep: roomKept(o.BatchBytes)}
+	c.request = rowpb.FollowRequest{
+		From: o.From.String(), Skip: o.Skip, BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.o.Compression.message(),
+		HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
+	}
+	for i, t := range o.Tables {
+		m := &rowpb.FollowedTable{Table: tableMessage(t)}
+		columns := len(t.Columns)
+		if i < len(o.Plans) && o.Plans[i] != nil {
+			f, err := NewFilter(o.Plans[i], columns)
+			if err != nil {
+				return nil, fmt.Errorf("follow the binary log: plan of %s: %w", t.FullName(), err)
+			}
+			columns = f.Columns()
+			m.Plan, m.Match = planMessage(o.Plans[i]), termsOf(o.Plans[i].Match, nil)
+		}
+		c.request.Tables = append(c.request.Tables, m)
+		c.columns = append(c.columns, columns)
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	if err := c.connect(ctx); err != nil {
+		c.end()
+		return nil, errorOf(ctx, r.Addr(), err)
+	}
+	return c, nil
+}
+
+// remoteChanges are the changes that a Service streams. A stream that was lost is asked for again
+// from where the last batch said.
+type remoteChanges struct {
+	r        *Remote
+	patience time.Duration
+	columns  []int // of the rows handed out, a table
+	keep     int   // bytes of room that a batch keeps
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	mu      sync.Mutex              // held while Next runs; guards the rest
+	request rowpb.FollowRequest     // for what comes behind the last batch
+	upto    Position                // of it
+	stream  rowpb.Rows_FollowClient // nil: to be asked for
+	cut     context.CancelFunc      // ends the stream
+	err     error                   // that ended the reading
+}
+
+// connect asks the service for the changes behind the last batch, and waits for its word that they
+// come. Its error is gRPC's.
+func (c *remoteChanges) connect(ctx context.Context) error {
+	life, cut := context.WithCancel(c.life)
+	stop := context.AfterFunc(ctx, cut)
+	stream, err := c.r.rows.Follow(life, &c.request)
+	if err == nil {
+		var first *rowpb.Changes
+		first, err = stream.Recv()
+		if err == nil && len(first.GetRows()) > 0 {
+			err = status.Error(codes.Internal, "the first message of a stream has changes")
+		}
+	}
+	if !stop() && err == nil {
+		err = status.FromContextError(ctx.Err()).Err()
+	}
+	if err != nil {
+		cut()
+		return err
+	}
+	c.stream, c.cut = stream, cut
+	return nil
+}
+
+// Next implements Changes.
+func (c *remoteChanges) Next(ctx context.Context, b *ChangeBatch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	for {
+		err := c.next(ctx, b)
+		switch {
+		case err == nil:
+			return nil
+		case c.life.Err() != nil:
+			err = errClosed
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case passing(err):
+			c.drop()
+			continue
+		default:
+			if !told(err) {
+				err = errorOf(ctx, c.r.Addr(), err)
+			}
+			c.err = err
+		}
+		c.drop()
+		b.reset(c.columns, c.keep)
+		return err
+	}
+}
+
+// told reports whether an error is one for people already, and no status of gRPC's.
+func told(err error) bool {
+	var e *remoteError
+	return errors.As(err, &e)
+}
+
+// passing reports whether a stream's error is one of the way to the service, or of its shutdown.
+func passing(err error) bool {
+	code := status.Code(err)
+	return !told(err) && (code == codes.Unavailable || code == codes.Canceled)
+}
+
+// next receives a batch. An error of the stream is gRPC's.
+func (c *remoteChanges) next(ctx context.Context, b *ChangeBatch) error {
+	if c.stream == nil {
+		if err := c.reconnect(ctx); err != nil {
+			return err
+		}
+	}
+	if b.room == nil {
+		b.room = new(changeRoom)
+	}
+	b.room.reset(c.keep)
+	stop := context.AfterFunc(ctx, c.cut)
+	defer stop()
+	if err := c.stream.RecvMsg(&b.room.message); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = c.foreign(errEnded)
+		}
+		return err
+	}
+	m := &b.room.message
+	if err := b.open(c.columns, c.r.zstd, c.r.o.MaxMessage); err != nil {
+		return c.foreign(err)
+	}
+	if m.Upto != c.request.From {
+		p, err := ParsePosition(m.Upto)
+		if err == nil && p.IsZero() {
+			err = errNoPosition
+		}
+		if err != nil {
+			return c.foreign(err)
+		}
+		c.upto, c.request.From = p, m.Upto
+	}
+	b.Upto, c.request.Skip = c.upto, m.Skip
+	return nil
+}
+
+// foreign is the error for a message that no service of ours sends.
+func (c *remoteChanges) foreign(err error) error {
+	return &remoteError{addr: c.r.Addr(), text: fmt.Sprintf("changes after %s: %v", c.upto, err), cause: err}
+}
+
+// reconnect tries to connect until patience ends. A service may hold on to the stream that was lost,
+// and so have no room for another one yet.
+func (c *remoteChanges) reconnect(ctx context.Context) error {
+	deadline := time.Now().Add(c.patience)
+	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
+		c.r.conn.ResetConnectBackoff()
+		err := c.connect(ctx)
+		if err == nil || ctx.Err() != nil || c.life.Err() != nil || !passing(err) && status.Code(err) != codes.ResourceExhausted {
+			return err
+		}
+		if time.Now().Add(retry).After(deadline) {
+			return fmt.Errorf("follow the binary log after %s: %w; tried for %v", c.upto, errorOf(ctx, c.r.Addr(), err), c.patience)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.life.Done():
+			return errClosed
+		case <-time.After(retry):
+		}
+	}
+}
+
+// drop gives the stream up.
+func (c *remoteChanges) drop() {
+	if c.stream == nil {
+		return
+	}
+	c.cut()
+	for c.stream.RecvMsg(new(rowpb.Changes)) == nil { // what was under way is asked for again
+	}
+	c.stream = nil
+}
+
+// Close implements Changes.
+func (c *remoteChanges) Close() error {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+	return nil
+}

@@ -1,0 +1,77 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+var _ Summer = (*remoteReader)(nil)
+
+// SumChunk implements Summer: the rows stay where they are.
+func (r *remoteReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error) {
+	m, err := r.v.r.rows.Sum(ctx, r.sumRequest(t, c, o))
+	if err != nil {
+		return Checksum{}, errorOf(ctx, r.v.r.Addr(), err)
+	}
+	if m.GetRows() < 0 {
+		return Checksum{}, fmt.Errorf("%s: sum up chunk %d of %s: the answer is of %d rows", r.v.r.Addr(), c.Number, t.FullName(), m.GetRows())
+	}
+	return Checksum{Rows: m.GetRows(), Sum: m.GetSum()}, nil
+}
+
+// SumRows implements Summer.
+func (r *remoteReader) SumRows(call context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
+	ctx, cancel := r.v.during(call)
+	defer cancel() // ends the stream when it is left before its end
+	request := r.sumRequest(t, c, o)
+	request.Compression = r.v.r.o.Compression.message()
+	stream, err := r.v.r.rows.SumRows(ctx, request)
+	if err != nil {
+		return errorOf(call, r.v.r.Addr(), err)
+	}
+	var row mysqlwire.TextRow
+	_, err = r.receive(call, stream, 1+len(t.Key), roomKept(0), func(b *Batch) error {
+		for at := 0; at < len(b.Bytes); {
+			var err error
+			if at, err = b.Row(at, &row); err != nil {
+				return err
+			}
+			sum, err := strconv.ParseUint(string(row[0]), 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s: the sum of a row: %w", r.v.r.Addr(), err)
+			}
+			for _, v := range row[1:] {
+				if v == nil {
+					return errNullKey
+				}
+			}
+			if err := each(row[1:], sum); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var remote *remoteError
+	if err != nil && !errors.As(err, &remote) {
+		err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", c.Number, t.FullName(), err)
+	}
+	return err
+}
+
+func (r *remoteReader) sumRequest(t *Table, c Chunk, o SumOptions) *rowpb.SumRequest {
+	m := &rowpb.SumRequest{
+		Snapshot: r.v.id, Worker: r.worker, Table: tableName(t), Chunk: chunkMessage(c), Where: o.Where,
+	}
+	if o.Plan != nil { // what comes out does not matter
+		m.Plan = planMessage(&Plan{Where: o.Plan.Where})
+	}
+	for _, n := range o.Columns {
+		m.Columns = append(m.Columns, int32(n))
+	}
+	return m
+}

@@ -1,0 +1,301 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+const (
+	// DefaultMaxFollows is how many streams of changes a service serves at once.
+	DefaultMaxFollows = 16
+
+	// recordPause is how often a stream of changes, which may last for months, is logged.
+	recordPause = 10 * time.Minute
+
+	// minHeartbeat and maxHeartbeat bound what a client may ask for.
+	minHeartbeat, maxHeartbeat = 10 * time.Millisecond, 10 * time.Second
+)
+
+// follower is the service's server, whose log can be read.
+func (s *Service) follower() (Follower, error) {
+	f, ok := s.o.Server.(Follower)
+	if !ok {
+		return nil, refuse(codes.FailedPrecondition, "the server has rows and no changes to serve")
+	}
+	return f, nil
+}
+
+// CheckFollow implements rowpb.RowsServer.
+func (s *Service) CheckFollow(ctx context.Context, m *rowpb.CheckFollowRequest) (*rowpb.CheckFollowReply, error) {
+	c := s.begin(ctx, "checkfollow", nil)
+	c.entry.From, c.entry.Table = m.GetFrom(), tableNames(m.GetTables())
+	if err := c.end(s.serveCheckFollow(ctx, m)); err != nil {
+		return nil, err
+	}
+	return &rowpb.CheckFollowReply{}, nil
+}
+
+func (s *Service) serveCheckFollow(ctx context.Context, m *rowpb.CheckFollowRequest) error {
+	f, err := s.follower()
+	if err != nil {
+		return err
+	}
+	from, err := positionOf(m.GetFrom())
+	if err != nil {
+		return err
+	}
+	var tables []*Table
+	for _, m := range m.GetTables() {
+		t, err := tableOf(m)
+		if err != nil {
+			return refuse(codes.InvalidArgument, "table %s.%s: %w", m.GetSchema(), m.GetName(), err)
+		}
+		tables = append(tables, t)
+	}
+	return f.CheckFollow(ctx, tables, from)
+}
+
+// LogEnd implements rowpb.RowsServer. A client asks again and again: that is logged when it fails.
+func (s *Service) LogEnd(ctx context.Context, _ *rowpb.LogEndRequest) (*rowpb.LogEndReply, error) {
+	c := s.begin(ctx, "logend", nil)
+	c.quiet = true
+	f, err := s.follower()
+	var p Position
+	if err == nil {
+		p, err = f.NowPosition(ctx)
+	}
+	if err = c.end(err); err != nil {
+		return nil, err
+	}
+	return &rowpb.LogEndReply{Position: p.String()}, nil
+}
+
+// LogBytes implements rowpb.RowsServer, and is logged like LogEnd.
+func (s *Service) LogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (*rowpb.LogBytesReply, error) {
+	c := s.begin(ctx, "logbytes", nil)
+	c.quiet = true
+	n, err := s.serveLogBytes(ctx, m)
+	if err = c.end(err); err != nil {
+		return nil, err
+	}
+	return &rowpb.LogBytesReply{Bytes: n}, nil
+}
+
+func (s *Service) serveLogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (int64, error) {
+	f, err := s.follower()
+	if err != nil {
+		return 0, err
+	}
+	from, err := positionOf(m.GetFrom())
+	if err != nil {
+		return 0, err
+	}
+	to, err := positionOf(m.GetTo())
+	if err != nil {
+		return 0, err
+	}
+	return f.LogBytes(ctx, from, to)
+}
+
+// positionOf is the position of a message.
+func positionOf(text string) (Position, error) {
+	p, err := ParsePosition(text)
+	if err != nil {
+		return p, refuse(codes.InvalidArgument, "%w", err)
+	}
+	return p, nil
+}
+
+// Follow implements rowpb.RowsServer.
+func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer) error {
+	c := s.begin(stream.Context(), "follow", nil)
+	tables := make([]*rowpb.Table, len(m.GetTables()))
+	for i, t := range m.GetTables() {
+		tables[i] = t.GetTable()
+	}
+	c.entry.From, c.entry.Upto, c.entry.Table = m.GetFrom(), m.GetFrom(), tableNames(tables)
+	s.stats.following.Add(1)
+	err := c.end(s.serveFollow(m, tables, stream, c))
+	s.stats.following.Add(-1)
+	s.stats.follows.Add(1)
+	if err != nil {
+		s.stats.failedFollows.Add(1)
+	}
+	return err
+}
+
+func (s *Service) serveFollow(m *rowpb.FollowRequest, messages []*rowpb.Table, stream rowpb.Rows_FollowServer, c *call) error {
+	f, err := s.follower()
+	if err != nil {
+		return err
+	}
+	if err := s.admitFollow(); err != nil {
+		return err
+	}
+	defer s.leaveFollow()
+	ctx := stream.Context()
+	end := endOf(ctx)
+	defer context.AfterFunc(s.ending, func() { end(context.Cause(s.ending)) })()
+	tables, err := s.checkTables(ctx, messages)
+	if err != nil {
+		return err
+	}
+	o, err := followOptionsOf(m, tables)
+	if err != nil {
+		return refuse(codes.InvalidArgument, "follow %s: %w", c.entry.Table, err)
+	}
+	changes, err := f.Follow(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = changes.Close() }() // what it has not sent is asked for again
+	if err := stream.Send(&rowpb.Changes{Upto: m.GetFrom()}); err != nil {
+		return err
+	}
+	out := changeSender{stream: stream, call: c, pause: s.recordPause, packer: changePacker{keep: roomKept(o.BatchBytes)}}
+	if m.GetCompression() == rowpb.Compression_COMPRESSION_ZSTD {
+		out.packer.zstd = s.zstd
+	}
+	var b ChangeBatch
+	for err == nil {
+		if err = changes.Next(ctx, &b); err == nil {
+			err = out.send(&b)
+		}
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
+		return nil // the client has what it wanted, or is gone
+	}
+	return err
+}
+
+// followOptionsOf are the options of a request for tables as they are now.
+func followOptionsOf(m *rowpb.FollowRequest, tables []*Table) (o FollowOptions, err error) {
+	if o.From, err = ParsePosition(m.GetFrom()); err != nil {
+		return o, err
+	}
+	o.Skip, o.Tables, o.BatchBytes = m.GetSkip(), tables, int(m.GetBatchBytes())
+	if o.BatchBytes == 0 {
+		o.BatchBytes = DefaultFollowBytes
+	}
+	o.BatchBytes = min(max(o.BatchBytes, minBatchBytes), maxBatchBytes)
+	o.Heartbeat, o.Patience = millis(m.GetHeartbeatMs()), millis(m.GetPatienceMs())
+	if o.Heartbeat != 0 {
+		o.Heartbeat = min(max(o.Heartbeat, minHeartbeat), maxHeartbeat)
+	}
+	for i, t := range m.GetTables() {
+		plan, err := planOf(t.GetPlan())
+		if err != nil {
+			return o, err
+		}
+		match, err := predicateOf(t.GetMatch())
+		if err != nil {
+			return o, err
+		}
+		if match != nil {
+			if plan == nil {
+				plan = &Plan{}
+			}
+			plan.Match = match
+		}
+		if plan != nil {
+			if _, err := NewFilter(plan, len(tables[i].Columns)); err != nil {
+				return o, fmt.Errorf("plan of %s: %w", tables[i].FullName(), err)
+			}
+		}
+		o.Plans = append(o.Plans, plan)
+	}
+	return o, nil
+}
+
+// millis is a time of a message: from 0 to a day, more than anybody waits.
+func millis(n int64) time.Duration {
+	const most = 24 * 60 * 60 * 1000
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
+}
+
+// maxNames bounds what the names of the tables of a call take in the log, in bytes.
+const maxNames = 4 << 10
+
+// tableNames are tables for people and the log.
+func tableNames(tables []*rowpb.Table) string {
+	var b strings.Builder
+	for i, t := range tables {
+		if b.Len() > maxNames {
+			fmt.Fprintf(&b, ",and %d more", len(tables)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(t.GetSchema() + "." + t.GetName())
+	}
+	return b.String()
+}
+
+// admitFollow counts a stream of changes before it begins.
+func (s *Service) admitFollow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining != nil:
+		return errDraining
+	case s.follows >= s.o.MaxFollows:
+		return refuse(codes.ResourceExhausted, "%d streams of changes are open, which is the limit (--max-follows)", s.follows)
+	}
+	s.follows++
+	return nil
+}
+
+func (s *Service) leaveFollow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.follows--
+}
+
+// A changeSender sends batches of changes as messages. Like a sender it waits as long as the client
+// does not read.
+type changeSender struct {
+	stream rowpb.Rows_FollowServer
+	call   *call
+	pause  time.Duration // from one record in the log to the next
+	packer changePacker
+}
+
+// send sends a batch, which may be used again afterwards.
+func (s *changeSender) send(b *ChangeBatch) error {
+	m, err := s.packer.pack(b)
+	if err != nil {
+		return err
+	}
+	sent, bytes := len(m.Rows), 0
+	for i := range b.Tables {
+		bytes += len(b.Tables[i].Bytes)
+	}
+	err = s.stream.Send(m)
+	s.packer.shrink()
+	if err != nil {
+		return err
+	}
+	e, stats := s.call.entry, &s.call.s.stats
+	e.Upto = m.Upto
+	e.Changes += uint64(len(b.Changes))
+	e.Bytes += uint64(bytes)
+	e.BytesOut += uint64(sent)
+	stats.changes.Add(int64(len(b.Changes)))
+	stats.changeBytes.Add(int64(bytes))
+	stats.changeSent.Add(int64(sent))
+	if time.Since(e.Start) >= s.pause {
+		s.call.mark()
+	}
+	return nil
+}
