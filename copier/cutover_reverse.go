@@ -168,7 +168,7 @@ func (r *run) tellSteps(ctx context.Context, f *follower) {
 		return
 	}
 	r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(`the target has all of the source before %s. To switch without a gateway:
-  1. stop all writers, or on %s: SET GLOBAL read_only = 1; KILL the sessions that may write nevertheless
+  1. stop all writers, or on the source (%s): SET GLOBAL read_only = 1; KILL the sessions that may write nevertheless
   2. tare copy ctl finish     it applies what is left, and this command ends with 0; otherwise: SET GLOBAL read_only = 0
   3. have clients connect to %s
 Nothing flows back to %s then. With tare serve before both, --gateway http://host:8316 does all of it.`,

@@ -205,7 +205,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
 	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
-		return errors.New("the source serves rows and no changes: --follow needs --from mysql://…")
+		return errors.New("the source serves rows and no changes: --follow needs --from mysql://… or tare://…")
 	}
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)

@@ -77,7 +77,7 @@ func FrontendColumns() []LogColumn {
 func RowstreamColumns() []LogColumn {
 	return []LogColumn{
 		{"end", "Time", "time", true}, {"total_ns", "Took", "duration", true}, {"call", "Call", "text", true}, {"table", "Table", "text", true},
-		{"chunk", "Chunk", "number", true}, {"rows", "Rows", "number", true}, {"bytes", "Bytes", "bytes", true}, {"bytes_out", "On the wire", "bytes", false},
-		{"client", "Client", "text", false}, {"code", "Code", "text", true},
+		{"chunk", "Chunk", "number", true}, {"rows", "Rows", "number", true}, {"changes", "Changes", "number", true}, {"bytes", "Bytes", "bytes", true}, {"bytes_out", "On the wire", "bytes", false},
+		{"upto", "Up to", "text", false}, {"client", "Client", "text", false}, {"code", "Code", "text", true},
 	}
 }

@@ -14,15 +14,23 @@ func (s *Server) rowsPage(path string) page {
 // rowsData is what the page shows.
 type rowsData struct {
 	rowstream.ServiceStats
-	Packed float64 // bytes on the wire for each byte of rows; -1: none went
+	Packed        float64 // bytes on the wire for each byte of rows; -1: none went
+	PackedChanges float64 // likewise of changes
 
 	Endpoints []endpoint
 }
 
 func (s *Server) rows(_ context.Context, v *view) (any, error) {
-	d := rowsData{ServiceStats: s.opts.Rows(), Packed: -1, Endpoints: s.endpoints(v.texts)}
-	if d.Bytes > 0 {
-		d.Packed = float64(d.Sent) / float64(d.Bytes)
+	stats := s.opts.Rows()
+	return rowsData{
+		ServiceStats: stats, Packed: part(stats.Sent, stats.Bytes), PackedChanges: part(stats.ChangeSent, stats.ChangeBytes), Endpoints: s.endpoints(v.texts),
+	}, nil
+}
+
+// part is how many bytes were sent for each byte, -1 when there were none.
+func part(sent, bytes int64) float64 {
+	if bytes == 0 {
+		return -1
 	}
-	return d, nil
+	return float64(sent) / float64(bytes)
 }

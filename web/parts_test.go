@@ -166,8 +166,10 @@ func TestFirstPages(t *testing.T) {
 		"store":    {func(o *Options) { o.Store = func() storegateway.StatusPage { return manyBlocks(3) } }, []string{"Blocks in time", `href="/"`, "Budgets in use"}},
 		"frontend": {func(o *Options) { o.Frontend = func(bool) frontend.Overview { return asked } }, []string{"never answered", "500 ms", "502", "replicas of one system"}},
 		"rows": {func(o *Options) {
-			o.Rows = func() rowstream.ServiceStats { return rowstream.ServiceStats{Rows: 5, Bytes: 200, Sent: 50} }
-		}, []string{"25 %", "tare copy --from tare://"}},
+			o.Rows = func() rowstream.ServiceStats {
+				return rowstream.ServiceStats{Rows: 5, Bytes: 200, Sent: 50, Follows: 7, FailedFollows: 2, Changes: 8, ChangeBytes: 1000, ChangeSent: 400}
+			}
+		}, []string{"25 %", "40 %", "7 have ended", "<dd class=\"bad\">2<", "tare copy --from tare://"}},
 	} {
 		o := testOptions()
 		c.change(&o)

@@ -16,11 +16,13 @@ func newRowstreamCommand() *cobra.Command {
 
 It runs beside the source. tare copy --from tare://… reads tables through it over one
 connection, in batches that come as fast as they are taken, packed if asked for. A snapshot
-lives as long as the copy that took it is connected. See docs/copy.md.
+lives as long as the copy that took it is connected. With --follow the copy also gets what
+happens to the tables, out of the source's binary log. See docs/copy.md.
 
 Whoever may connect reads whatever the account in --from may: give it no more than SELECT
-(and RELOAD or LOCK TABLES for the moment of a snapshot). SIGTERM drains: no new snapshots,
-open ones go on within --drain-timeout. SIGUSR1 reopens the query log.
+(RELOAD or LOCK TABLES for the moment of a snapshot, REPLICATION SLAVE and REPLICATION CLIENT
+for --follow). SIGTERM drains: no new snapshots, open ones go on within --drain-timeout, streams
+of changes end and their copies connect again. SIGUSR1 reopens the query log.
 
 Each flag is also an environment variable (--max-workers is TARE_MAX_WORKERS) and a key
 under rowstream: in the file that --config names. A flag wins over the environment, the

@@ -18,8 +18,8 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// TestRowstream copies a table through tare rowstream, with TLS, a token and packed rows, and looks
-// at its metrics and query log.
+// TestRowstream copies a table through tare rowstream, with TLS, a token and packed rows, follows it
+// and compares both sides, and looks at its metrics and query log.
 func TestRowstream(t *testing.T) {
 	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
 	must(t, from.Exec("CREATE OR REPLACE DATABASE rowstream", "CREATE TABLE rowstream.t (id INT PRIMARY KEY, a TEXT)",
@@ -44,7 +44,7 @@ func TestRowstream(t *testing.T) {
 	cmd.Args = []string{
 		"tare", "rowstream", "--from", account(from), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--diag-format", "json",
 		"--tls-cert", file("cert.pem"), "--tls-key", file("key.pem"), "--token-file", file("token"),
-		"--log-file", file("query.log"), "--data-dir", file("data"), "--log-filter", "call=read",
+		"--log-file", file("query.log"), "--data-dir", file("data"), "--log-filter", "call!=describe",
 	}
 	stderr, err := cmd.StderrPipe()
 	must(t, err)
@@ -79,6 +79,16 @@ func TestRowstream(t *testing.T) {
 		t.Errorf("report %s", last)
 	}
 
+	must(t, from.Exec("DELETE FROM rowstream.t WHERE id <= 10", "UPDATE rowstream.t SET a = REPEAT('b', 100) WHERE id <= 30"))
+	stdout.Reset()
+	if code := run(t.Context(), append(args, "--from-token-file", file("token"), "--follow", "--follow-until", "caught-up", "--verify"), &stdout, &problems); code != 0 {
+		t.Fatalf("exit %d: %s", code, &problems)
+	}
+	lines = strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, `"updates":20,"deletes":10,"caught_up":true`) || !strings.Contains(last, `"rows":4990,"checksum"`) {
+		t.Errorf("report %s", last)
+	}
+
 	get := func(path string) string {
 		t.Helper()
 		resp, err := http.Get(ready.HTTP + path)
@@ -88,7 +98,7 @@ func TestRowstream(t *testing.T) {
 		must(t, err)
 		return string(text)
 	}
-	for page, want := range map[string]string{"/-/ready": "ready", "/-/healthy": "healthy", "/": "tare rowstream", "/metrics": "tare_rowstream_rows_total 5000\n"} {
+	for page, want := range map[string]string{"/-/ready": "ready", "/-/healthy": "healthy", "/": "tare rowstream", "/metrics": "tare_rowstream_changes_total 30\n"} {
 		if got := get(page); !strings.Contains(got, want) {
 			t.Errorf("%s: %.300s, want %s", page, got, want)
 		}
@@ -98,19 +108,26 @@ func TestRowstream(t *testing.T) {
 	must(t, err)
 	must(t, cmd.Wait())
 	ended = true
-	rows := 0.0
+	sums := make(map[string]float64) // by call
 	for _, line := range readLines(t, file("query.log")) {
-		if line["kind"] == "start" {
-			continue
+		call, _ := line["call"].(string)
+		switch call {
+		case "read", "sum":
+			sums[call] += line["rows"].(float64)
+		case "follow":
+			sums[call] += line["changes"].(float64)
+		default:
+			continue // a start, a snapshot
 		}
-		n, _ := line["rows"].(float64)
-		rows += n
-		if line["kind"] != "rowstream" || line["call"] != "read" || line["table"] != "rowstream.t" || line["code"] != "OK" || line["bytes_out"].(float64) >= line["bytes"].(float64) {
+		if line["kind"] != "rowstream" || line["table"] != "rowstream.t" || line["code"] != "OK" {
 			t.Errorf("%v", line)
 		}
+		if call != "sum" && line["bytes_out"].(float64) >= line["bytes"].(float64) {
+			t.Errorf("not packed: %v", line)
+		}
 	}
-	if rows != 5000 {
-		t.Errorf("the query log has %v rows", rows)
+	if sums["read"] != 5000 || sums["follow"] != 30 || sums["sum"] != 4990 {
+		t.Errorf("the query log has %v", sums)
 	}
 	log, err := os.ReadFile(file("query.log"))
 	must(t, err)

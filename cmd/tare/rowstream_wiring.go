@@ -114,7 +114,7 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
 	if s.rows, err = rowstream.NewService(rowstream.ServiceOptions{
-		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, Log: s.queries,
+		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
 	}); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *rowstreamService) listen() (err error) {
 // drain takes no more snapshots and gives open ones --drain-timeout.
 func (s *rowstreamService) drain() error {
 	s.supervisor.stopping()
-	s.log.Info("shutting down", "snapshots", s.rows.Stats().Snapshots, "drain_timeout", s.cfg.DrainTimeout)
+	s.log.Info("shutting down", "snapshots", s.rows.Stats().Snapshots, "streams_of_changes", s.rows.Stats().Following, "drain_timeout", s.cfg.DrainTimeout)
 	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()
 	left := s.rows.Drain(limit)
@@ -249,7 +249,9 @@ func openSubDir(name, path string, getenv func(string) string, log *slog.Logger)
 type rowstreamCollector struct {
 	rows *rowstream.Service
 
-	snapshots, running, reads, failed, sentRows, rowBytes, sentBytes *prometheus.Desc
+	snapshots, running, reads, failed, sentRows, rowBytes, sentBytes, sums *prometheus.Desc
+
+	following, follows, failedFollows, changes, changeBytes, changeSent *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*rowstreamCollector)(nil)
@@ -267,6 +269,14 @@ func newRowstreamCollector(s *rowstream.Service) *rowstreamCollector {
 		sentRows:  desc("rows_total", "Rows sent."),
 		rowBytes:  desc("row_bytes_total", "Bytes of the rows that were sent, unpacked."),
 		sentBytes: desc("sent_bytes_total", "Bytes of the rows as they were sent."),
+		sums:      desc("sums_total", "Chunks that were summed up beside the source."),
+
+		following:     desc("follows", "Streams of changes that are at work."),
+		follows:       desc("follows_total", "Streams of changes that have ended."),
+		failedFollows: desc("failed_follows_total", "Streams of changes that have ended with an error."),
+		changes:       desc("changes_total", "Changes of rows sent."),
+		changeBytes:   desc("change_bytes_total", "Bytes of the images of the changes that were sent, unpacked."),
+		changeSent:    desc("sent_change_bytes_total", "Bytes of these images as they were sent."),
 	}
 }
 
@@ -288,4 +298,11 @@ func (c *rowstreamCollector) Collect(ch chan<- prometheus.Metric) {
 	send(c.sentRows, prometheus.CounterValue, st.Rows)
 	send(c.rowBytes, prometheus.CounterValue, st.Bytes)
 	send(c.sentBytes, prometheus.CounterValue, st.Sent)
+	send(c.sums, prometheus.CounterValue, st.Sums)
+	send(c.following, prometheus.GaugeValue, st.Following)
+	send(c.follows, prometheus.CounterValue, st.Follows)
+	send(c.failedFollows, prometheus.CounterValue, st.FailedFollows)
+	send(c.changes, prometheus.CounterValue, st.Changes)
+	send(c.changeBytes, prometheus.CounterValue, st.ChangeBytes)
+	send(c.changeSent, prometheus.CounterValue, st.ChangeSent)
 }

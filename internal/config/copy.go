@@ -157,9 +157,6 @@ func (c *Copy) validateFollow() (errs []error) {
 	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
 		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
 	}
-	if c.Follow && c.From.Tare != "" {
-		errs = append(errs, errors.New("--follow needs --from mysql://: tare:// serves rows and no changes"))
-	}
 	return append(errs, c.Cutover.validate(c)...)
 }
 

@@ -32,6 +32,10 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	if o.On && c.FollowUntil == FollowUntilCaughtUp {
 		errs = append(errs, errors.New("--cutover goes on after the target has caught up: leave out --follow-until caught-up"))
 	}
+	if o.On && c.From.Tare != "" && c.Throttle.Gateway.set() {
+		errs = append(errs, errors.New("--cutover with --gateway needs --from mysql://: it must be sure that the gateway's server is the one that is read, and writes to it afterwards; "+
+			"leave --cutover out, and switch by hand once the target has caught up: hold at the gateway, tare copy ctl finish, switch (docs/cutover.md)"))
+	}
 	if o.On && (o.Hold <= 0 || o.Hold > longest) {
 		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
 	}

@@ -30,6 +30,7 @@ type Rowstream struct {
 
 	MaxSnapshots int
 	MaxWorkers   int
+	MaxFollows   int
 	DrainTimeout time.Duration
 
 	WebConfigFile string
@@ -43,7 +44,7 @@ type Rowstream struct {
 func NewRowstream() *Rowstream {
 	c := &Rowstream{}
 	s := newSet("rowstream", &c.ConfigFile)
-	s.Control(&c.From, "from", "account on the server that rows are read from: mysql://user:password@host:port; required; SELECT is enough, and whoever may connect reads what it may")
+	s.Control(&c.From, "from", "account on the server that rows are read from: mysql://user:password@host:port; required; SELECT is enough, with REPLICATION SLAVE and REPLICATION CLIENT for --follow, and whoever may connect reads what it may")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
 	s.String(&c.FromCA, "from-ca", "file", "", "authorities to verify --from with (PEM); the system's when empty")
 	s.Address(&c.Listen, "listen", "127.0.0.1:3319", "address for tare copy --from tare://…")
@@ -54,6 +55,7 @@ func NewRowstream() *Rowstream {
 	c.Token.declare(s, "", "token that clients must send")
 	s.Int(&c.MaxSnapshots, "max-snapshots", "16", 1, "snapshots that may be open at once; a copy holds one")
 	s.Int(&c.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
+	s.Int(&c.MaxFollows, "max-follows", "16", 1, "streams of changes that may be open at once; a copy with --follow holds one")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may go on after SIGTERM; a copy that is cut off goes on when it is run again")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
