@@ -59,6 +59,8 @@ type pair struct {
 	source, target *mysqlconn.Client
 	schema         string
 	followed       int64 // changes, of TestFollow
+
+	over func(context.Context) (rowstream.Server, error) // how the source is read; nil: directly
 }
 
 func newPair(t *testing.T, schema string) *pair {
@@ -77,6 +79,9 @@ func newPair(t *testing.T, schema string) *pair {
 
 func (p *pair) options(tables ...string) Options {
 	o := Options{From: FromServer(root(p.from)), To: root(p.to)}
+	if p.over != nil {
+		o.From = p.over
+	}
 	for _, name := range tables {
 		o.Tables = append(o.Tables, TableSpec{Schema: p.schema, Name: name})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-var followRounds = flag.Int("follow.rounds", 2, "rounds of TestFollow, each with a seed and one of the specs")
+var followRounds = flag.Int("follow.rounds", 3, "rounds of TestFollow, each with a seed and one of the specs; every third and fourth is over a wire")
 
 // A followTxn is the statements of a transaction. One may fail: a duplicate key is what random
 // transactions meet.
@@ -131,6 +131,9 @@ func TestFollow(t *testing.T) {
 	p := newPair(t, "follow")
 	for round := range uint64(*followRounds) {
 		spec := followSpecs[round%uint64(len(followSpecs))]
+		if p.over = nil; round%4 >= 2 {
+			p.over = overTheWire(t, root(p.from), rowstream.Compression(round/2%2))
+		}
 		txns := make([]followTxn, 150)
 		rnd := newRand(round)
 		for i := range txns {
