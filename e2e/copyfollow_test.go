@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"database/sql"
 	"flag"
 	"fmt"
 	"io"
@@ -104,52 +105,44 @@ func TestCopyFollow(t *testing.T) {
 	}
 }
 
-func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind, rnd *rand.Rand) {
+// A followRound is a source that is written to, and a target that is to become the same.
+type followRound struct {
+	source   *testmysql.Server
+	kind     copyKind
+	from, to *sql.DB
+	before   string // what the first of the tables was
+	load     *exec.Cmd
+}
+
+func newFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind) *followRound {
+	t.Helper()
 	must(t, source.Exec("drop database if exists flw", "create database flw"))
 	must(t, target.Exec("drop database if exists flw", "drop database if exists _tare", "create database flw"))
 	sysbench(t, "prepare", source.Addr, "flw", "oltp_read_write")
 	if strings.Contains(strings.Join(kind.flags, " "), "--columns") {
 		must(t, target.Exec("create table flw.sbtest2 (text char(120) not null, id int primary key)"))
 	}
-	from, to := open(t, source.Addr, ""), open(t, target.Addr, "")
-	var before string
-	scan(t, from, sumOf(kind.same[0][0]), &before)
-	var load *exec.Cmd
-	write := func() { // until the source goes away, or the round is over
-		load = exec.CommandContext(t.Context(), "sysbench", append(sysbenchArgs(t, source.Addr, "flw", "oltp_read_write",
-			"--threads=4", "--time=300", "--rate=200", "--mysql-ignore-errors=all"), "run")...)
-		must(t, load.Start())
-	}
-	rest := func() {
-		_ = load.Process.Kill() // it may have ended with its server
-		_ = load.Wait()
-	}
-	args := append([]string{
-		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + source.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + target.Addr,
-		"--follow", "--json", "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
-	}, kind.flags...)
-	write()
-	for range 3 {
-		c, events := startCopy(t, args)
-		awaitEvents(t, c, events, 1+rnd.IntN(30))
-		switch rnd.IntN(4) {
-		case 0:
-			c.end(syscall.SIGKILL)
-		case 1:
-			must(t, source.Exec("kill user copier"))
-		case 2:
-			must(t, target.Kill())
-			must(t, target.Restart())
-		case 3:
-			must(t, source.Kill())
-			must(t, source.Restart())
-			rest()
-			write()
-		}
-		awaitEvents(t, c, events, 3)
-		c.end(syscall.SIGTERM)
-	}
-	rest()
+	f := &followRound{source: source, kind: kind, from: open(t, source.Addr, ""), to: open(t, target.Addr, "")}
+	scan(t, f.from, sumOf(kind.same[0][0]), &f.before)
+	return f
+}
+
+// write writes until the source goes away, or rest is called.
+func (f *followRound) write(t *testing.T) {
+	t.Helper()
+	f.load = exec.CommandContext(t.Context(), "sysbench", append(sysbenchArgs(t, f.source.Addr, "flw", "oltp_read_write",
+		"--threads=4", "--time=300", "--rate=200", "--mysql-ignore-errors=all"), "run")...)
+	must(t, f.load.Start())
+}
+
+func (f *followRound) rest() {
+	_ = f.load.Process.Kill() // it may have ended with its server
+	_ = f.load.Wait()
+}
+
+// finish runs the copy until it has caught up, and compares both sides.
+func (f *followRound) finish(t *testing.T, args []string) {
+	t.Helper()
 	last := append(args, "--follow-until", "caught-up")
 	var said string
 	for try := 0; ; try++ {
@@ -165,15 +158,47 @@ func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKi
 	if !strings.Contains(said, `"caught_up":true`) {
 		t.Errorf("the report does not say that it has caught up:\n%s", said)
 	}
-	for i, pair := range kind.same {
+	for i, pair := range f.kind.same {
 		var want, got string
-		scan(t, from, sumOf(pair[0]), &want)
-		scan(t, to, sumOf(pair[1]), &got)
+		scan(t, f.from, sumOf(pair[0]), &want)
+		scan(t, f.to, sumOf(pair[1]), &got)
 		if want != got || strings.HasPrefix(want, "0 ") {
 			t.Errorf("%s\nsource: %s\ntarget: %s", pair[0], want, got)
 		}
-		if i == 0 && want == before {
+		if i == 0 && want == f.before {
 			t.Errorf("sysbench changed nothing: %s", want)
 		}
 	}
+}
+
+func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind, rnd *rand.Rand) {
+	t.Helper()
+	f := newFollowRound(t, source, target, kind)
+	args := append([]string{
+		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + source.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + target.Addr,
+		"--follow", "--json", "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
+	}, kind.flags...)
+	f.write(t)
+	for range 3 {
+		c, events := startCopy(t, args)
+		awaitEvents(t, c, events, 1+rnd.IntN(30))
+		switch rnd.IntN(4) {
+		case 0:
+			c.end(syscall.SIGKILL)
+		case 1:
+			must(t, source.Exec("kill user copier"))
+		case 2:
+			must(t, target.Kill())
+			must(t, target.Restart())
+		case 3:
+			must(t, source.Kill())
+			must(t, source.Restart())
+			f.rest()
+			f.write(t)
+		}
+		awaitEvents(t, c, events, 3)
+		c.end(syscall.SIGTERM)
+	}
+	f.rest()
+	f.finish(t, args)
 }
