@@ -14,7 +14,7 @@ func (a *Archive) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	p, err := a.plan(ctx, q.From, q.To, q.AllInstances, false)
+	p, err := a.plan(ctx, question{from: q.From, to: q.To, all: q.AllInstances})
 	if err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
@@ -28,7 +28,7 @@ func (a *Archive) Top(ctx context.Context, q TopQuery) (*Top, error) {
 		}
 	}
 	if q.Points > 0 {
-		if err := a.points(ctx, &q, top); err != nil {
+		if err := a.points(ctx, &q, top, p); err != nil {
 			return nil, fmt.Errorf("rank statements: %w", err)
 		}
 	}
@@ -39,23 +39,38 @@ func (a *Archive) Top(ctx context.Context, q TopQuery) (*Top, error) {
 // top ranks what the files of a plan have.
 func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	f, _ := parseFilter(q.Filter) // Validate has read it
-	r := ranking{by: q.By, filter: f, numbers: make(map[keyPrint]uint32)}
+	r := ranking{query: q, filter: f}
+	defer r.unzipper.close()
 	var all counts
 	var spread Histogram
-	if err := p.each(ctx, func(file *rollupFile, _ *planned) error {
-		return errors.Join(file.addTotals(&all, &spread), r.add(file))
+	var details []*detail
+	if err := p.together(ctx, func(files []*openFile) error {
+		for _, file := range files {
+			if err := file.addTotals(&all, &spread); err != nil {
+				return file.failed(err)
+			}
+		}
+		if err := r.run(ctx, files); err != nil {
+			return err
+		}
+		for _, row := range r.shown() {
+			details = append(details, &detail{print: row.print}) //nolint:forbidigo // a field; its Key and text are asked for
+		}
+		reader := newDetailer(details)
+		defer reader.close()
+		for _, file := range files {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := reader.add(file.rollupFile); err != nil {
+				return file.failed(err)
+			}
+		}
+		return nil
 	}); err != nil {
 		return nil, err
 	}
-	top := &Top{From: p.from, To: p.to, Source: p.source, Total: all.totals(&spread), Matching: len(r.prints)}
-	page := q.page(r.rows())
-	details := make([]*detail, len(page))
-	for i, row := range page {
-		details[i] = &detail{print: r.prints[row.number]} //nolint:forbidigo // a field; its Key and text are asked for
-	}
-	if err := p.each(ctx, func(file *rollupFile, _ *planned) error { return file.details(details) }); err != nil {
-		return nil, err
-	}
+	top := &Top{From: p.from, To: p.to, Source: p.source, Total: all.totals(&spread), Matching: r.matching}
 	for _, d := range details {
 		d.spread.nanos = d.counts.nanos
 		row := TopRow{Key: d.key, Text: d.text, Totals: d.counts.totals(&d.spread), New: d.first >= p.from.UnixMilli(), Last: time.UnixMilli(d.last)}
@@ -73,7 +88,7 @@ func (a *Archive) compare(ctx context.Context, q *TopQuery, top *Top) error {
 	if top.Source == SourceRollups {
 		from = from.Truncate(rollupHour)
 	}
-	p, err := a.plan(ctx, from, top.From, q.AllInstances, false)
+	p, err := a.plan(ctx, question{from: from, to: top.From, all: q.AllInstances, past: true})
 	if err != nil {
 		return err
 	}
@@ -81,8 +96,10 @@ func (a *Archive) compare(ctx context.Context, q *TopQuery, top *Top) error {
 		var all counts
 		var spread Histogram
 		details := top.details()
+		reader := newDetailer(details)
+		defer reader.close()
 		err := p.each(ctx, func(file *rollupFile, _ *planned) error {
-			return errors.Join(file.addTotals(&all, &spread), file.details(details))
+			return errors.Join(file.addTotals(&all, &spread), reader.add(file))
 		})
 		top.Before = all.totals(&spread)
 		for i, d := range details {

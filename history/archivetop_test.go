@@ -277,3 +277,39 @@ func (d *day) damage(t *testing.T, calls diary, began, now time.Time) {
 		t.Errorf("with a broken hour: %+v (%v), want %d calls", top, err, n-less)
 	}
 }
+
+// TestArchiveTopNewest asks for a time that ends within the newest interval, after calls that no round has written yet: the answer goes up
+// to now, and has them. One that ends before the newest whole round does not.
+func TestArchiveTopNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &day{t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir())}
+		began := time.Now()
+		d.start()
+		time.Sleep(10*time.Minute + 20*time.Second)
+		d.model.call(1, time.Now(), time.Second, false)
+		time.Sleep(5 * time.Second)
+		asked := time.Now()
+		time.Sleep(20 * time.Second)
+		d.model.call(2, time.Now(), time.Second, false)
+		check := func(what string, to, wantTo time.Time, want uint64) {
+			t.Helper()
+			top, err := d.archive.Top(t.Context(), TopQuery{From: began, To: to, Compare: true})
+			if err != nil || top.Total.Calls != want || top.Matching != int(want) || !top.To.Equal(wantTo) || top.Before.Calls != 0 {
+				t.Errorf("%s: %+v (%v), want %d calls up to %v", what, top, err, want, wantTo)
+			}
+			k := keyOf(1)
+			st, err := d.archive.Statement(t.Context(), StatementQuery{Digest: hex.EncodeToString(k.Digest[:]), From: began, To: to})
+			if want > 0 && (err != nil || st.Calls != 1 || !st.To.Equal(wantTo)) || want == 0 && !errors.Is(err, ErrNoStatement) {
+				t.Errorf("%s: statement %+v (%v)", what, st, err)
+			}
+		}
+		check("within the newest interval", asked, time.Now(), 2)
+		check("before the newest round", began.Add(9*time.Minute), began.Add(9*time.Minute), 0)
+		time.Sleep(3 * time.Minute)
+		check("once rounds were written", asked.Add(2*time.Minute), asked.Add(2*time.Minute), 2)
+		d.end()
+		if err := d.archive.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -81,7 +81,7 @@
 //
 // A file (rollup.go has the layout) is a header, columns, a footer with a CRC-32C for each 16 KiB of each column,
 // and a tail. Rows stand in the order of their prints, 16 bytes of the SHA-256 of the Key, so that a
-// ranking reads prints and one measure of all rows, and the rest of the rows that it shows. All
+// ranking goes through all files at once and forgets a Key when it has valued it: it reads prints and one measure of all rows, and the rest of the rows that it shows. All
 // rows together have a total of their own. What cannot be read is left out with a note, a day for
 // its hours; nothing is taken from a page whose checksum does not match.
 //

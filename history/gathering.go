@@ -49,7 +49,8 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 		return nil, err
 	}
 	digest, _ := parseDigest(q.Digest) // Validate has read it
-	p, err := a.planOfStatement(ctx, &q)
+	now := a.options.Now()
+	p, err := a.planOfStatement(ctx, &q, now)
 	if err != nil {
 		return nil, fmt.Errorf("statement %s: %w", q.Digest, err)
 	}
@@ -62,7 +63,7 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 		if err := g.walk(ctx, a, digest, p); err != nil {
 			return err
 		}
-		rows, err := a.sampled(ctx, p.from, p.to, a.options.Now(), &digest)
+		rows, err := a.sampled(ctx, p.from, p.to, now, &digest)
 		if err != nil {
 			return err
 		}
@@ -81,11 +82,11 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 }
 
 // planOfStatement is a plan of which only the files are made that are needed.
-func (a *Archive) planOfStatement(ctx context.Context, q *StatementQuery) (*plan, error) {
-	if from, to, ok := a.short(q.From, q.To); ok {
-		return &plan{from: from, to: to, source: SourceSamples}, nil
+func (a *Archive) planOfStatement(ctx context.Context, q *StatementQuery, now time.Time) (*plan, error) {
+	if from, to, ok := a.short(q.From, q.To, now); ok {
+		return &plan{from: from, to: a.upToNow(to, now), source: SourceSamples}, nil
 	}
-	return a.plan(ctx, q.From, q.To, false, true)
+	return a.plan(ctx, question{from: q.From, to: q.To, hours: true})
 }
 
 // live adds what only the table knows: the text to its end, and the slowest calls.
@@ -183,7 +184,9 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 	if len(details) == 0 {
 		return nil
 	}
-	if err := f.details(details); err != nil {
+	reader := newDetailer(details)
+	defer reader.close()
+	if err := reader.add(f); err != nil {
 		return err
 	}
 	point := g.axis.point(file.begin)

@@ -92,17 +92,22 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	if count == 0 {
 		return 0
 	}
-	rank := min(max(uint64(math.Ceil(q*float64(count))), 1), count)
+	rank := rankOf(q, count)
 	seen := h.zero
 	if seen >= rank {
 		return 0
 	}
 	for b, n := range h.buckets {
 		if seen += n; seen >= rank {
-			return time.Duration(math.Sqrt(boundOf(b-1)*boundOf(b)) * 1e9)
+			return midOf(b)
 		}
 	}
 	panic("BUG: a histogram's buckets hold less than its count")
+}
+
+// midOf is the duration that stands for those in a bucket.
+func midOf(bucket int) time.Duration {
+	return time.Duration(math.Sqrt(boundOf(bucket-1)*boundOf(bucket)) * 1e9)
 }
 
 // maxGap is how many empty buckets are written between two others rather than a new span: one

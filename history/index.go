@@ -75,6 +75,9 @@ func (t *Table) find(hash uint64, r *querylog.Record, bucket int) (e *entry, mis
 // has several under way.
 func (m *memory) fetch(e *entry, bucket int) {
 	e.gate.Load()
+	if !racing { // nobody knows whether it is being written
+		atomic.LoadUint32(&e.sum) // the line of the names, which is compares
+	}
 	e.counters[counterNanos].Load()
 	if bucket == zeroBucket {
 		return

@@ -26,6 +26,7 @@ type plan struct {
 	from, to time.Time
 	source   string
 	files    []*planned // the newest first
+	rest     *planned   // that of them which no rollup was made of yet
 	notes    []string
 }
 
@@ -53,6 +54,42 @@ func (p *plan) each(ctx context.Context, visit func(*rollupFile, *planned) error
 		}
 	}
 	return nil
+}
+
+// An openFile is a file of a plan that is being read.
+type openFile struct {
+	*rollupFile
+	of  *planned
+	end func() error
+}
+
+// failed says which file could not be read.
+func (f *openFile) failed(err error) error { return &planError{f.of, err} }
+
+// together opens all files at once.
+func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err error) {
+	files := make([]*openFile, 0, len(p.files))
+	defer func() {
+		for _, f := range files {
+			if endErr := f.end(); err == nil && endErr != nil {
+				err = f.failed(endErr)
+			}
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // nothing is wrong with a file that was not read to its end
+		}
+	}()
+	for _, file := range p.files {
+		if ctx.Err() != nil {
+			return nil
+		}
+		f, end, err := file.open()
+		if err != nil {
+			return &planError{file, err}
+		}
+		files = append(files, &openFile{f, file, end})
+	}
+	return visit(files)
 }
 
 // without leaves out a file that cannot be read, for what stands in for it or with a note.
@@ -86,7 +123,7 @@ func memoryFile(name string, begin, end time.Time, rows []rollupRow) (*planned, 
 			row.first = 0 // it was before
 		}
 	}
-	text, err := (&rollup{start: begin.UTC().Truncate(rollupHour), span: rollupHour, rows: rows}).encode()
+	text, err := (&rollup{start: begin.UTC().Truncate(rollupHour), span: rollupHour, rows: rows, plain: true}).encode()
 	if err != nil {
 		return nil, err
 	}
@@ -96,24 +133,41 @@ func memoryFile(name string, begin, end time.Time, rows []rollupRow) (*planned, 
 	}}, nil
 }
 
-// plan says what answers for a time. With hours it takes hours where it can, else days.
-func (a *Archive) plan(ctx context.Context, from, to time.Time, all, hours bool) (*plan, error) {
+// A question is what a plan is made for.
+type question struct {
+	from, to time.Time
+	all      bool  // gateways
+	hours    bool  // it takes hours where it can, else days
+	past     bool  // it is about what was before another answer, and so does not go up to now
+	like     *plan // for the same time, whose rest it takes; nil: none
+}
+
+// plan says what answers a question.
+func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	now := a.options.Now()
-	if from, to, ok := a.short(from, to); ok && !all {
+	if from, to, ok := a.short(q.from, q.to, now); ok && !q.all {
+		if !q.past {
+			to = a.upToNow(to, now)
+		}
 		return a.planSamples(ctx, from, to, now)
 	}
+	from, to := q.from, q.to
 	if to.After(now) {
 		to = now
 	}
 	done := a.rollups.until()
 	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollupHour), to: to}
-	if done.IsZero() || to.After(done) {
+	if (done.IsZero() || to.After(done)) && !q.past {
 		if done.IsZero() {
 			done = time.UnixMilli(min(localStart(a.db), now.UnixMilli())).UTC()
 		}
-		if err := a.planRest(ctx, p, done, now); err != nil {
+		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
+			p.rest = q.like.rest
+		} else if err := a.planRest(ctx, p, done, now); err != nil {
 			return nil, err
 		}
+		p.to = p.rest.end
+		p.files = append(p.files, p.rest)
 	} else if whole := to.UTC().Truncate(rollupHour); whole.Before(to) {
 		p.to = whole.Add(rollupHour)
 	}
@@ -124,16 +178,15 @@ func (a *Archive) plan(ctx context.Context, from, to time.Time, all, hours bool)
 		p.to = p.to.Truncate(rollupDay).Add(rollupDay)
 	}
 	local := a.rollups.list(func(n rollupName) bool { return !n.begin().Before(p.from) && !n.end().After(p.to) })
-	p.files = append(p.files, choose(local, hours, a.localFile)...)
-	a.planRemote(ctx, p, all, hours)
+	p.files = append(p.files, choose(local, q.hours, a.localFile)...)
+	a.planRemote(ctx, p, q.all, q.hours)
 	slices.SortStableFunc(p.files, func(a, b *planned) int { return b.begin.Compare(a.begin) })
 	return p, nil
 }
 
 // short says whether samples answer for a time, and which part of it they have: up to now, and from when the
 // history began.
-func (a *Archive) short(from, to time.Time) (time.Time, time.Time, bool) {
-	now := a.options.Now()
+func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	if to.After(now) {
 		to = now
 	}
@@ -149,6 +202,15 @@ func (a *Archive) short(from, to time.Time) (time.Time, time.Time, bool) {
 		from = to
 	}
 	return from, to, to.Sub(from) <= shortRange
+}
+
+// upToNow is now for a time that ends after the newest round that is whole: what had been called by then is not in samples yet, and the
+// counters tell no other time than now.
+func (a *Archive) upToNow(to, now time.Time) time.Time {
+	if to.UnixMilli() > a.whole.Load() {
+		return now
+	}
+	return to
 }
 
 // planSamples answers from what was counted at two times.
@@ -171,7 +233,7 @@ func (a *Archive) sampled(ctx context.Context, from, to, now time.Time, digest *
 		return nil, err
 	}
 	var after *snapshot
-	if now.Sub(to) < a.options.Interval {
+	if to.Equal(now) {
 		after, err = snapshotNow(a.options.Source, now, digest)
 	} else {
 		after, err = snapshotAt(ctx, a.db, to.UnixMilli(), digest)
@@ -208,7 +270,6 @@ func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time
 // planRest answers for what no rollup was made of yet: the table's counters less what they were at
 // the end of the last hour.
 func (a *Archive) planRest(ctx context.Context, p *plan, done, now time.Time) error {
-	p.to = now
 	before, err := a.atClose(ctx, done.UnixMilli())
 	if err != nil {
 		return err
@@ -221,8 +282,7 @@ func (a *Archive) planRest(ctx context.Context, p *plan, done, now time.Time) er
 	if err != nil {
 		return err
 	}
-	file, err := memoryFile("the current hour", done, now, rows)
-	p.files = append(p.files, file)
+	p.rest, err = memoryFile("the current hour", done, now, rows)
 	return err
 }
 
@@ -267,12 +327,14 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 		p.notes = append(p.notes, fmt.Sprintf("rollups in the bucket are left out: %v", err))
 		return
 	}
+	have := map[string]bool{own: true}
 	for _, r := range remote {
 		dir := path.Join(rollupPrefix, r.instance, r.epoch)
 		mine := r.instance == own && r.epoch == a.rollups.state.Epoch
 		names := slices.DeleteFunc(r.files, func(n rollupName) bool {
 			return n.begin().Before(p.from) || n.end().After(p.to) || mine && len(local) > 0 && !n.begin().Before(local[0].begin())
 		})
+		have[r.instance] = have[r.instance] || len(names) > 0
 		p.files = append(p.files, choose(names, hours, func(n rollupName) *planned {
 			name := path.Join(dir, n.String())
 			return &planned{name: name, begin: n.begin(), end: n.end(), open: func() (*rollupFile, func() error, error) {
@@ -280,6 +342,21 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 				return f, func() error { return nil }, err
 			}}
 		})...)
+	}
+	if all {
+		a.noteSilent(p, have)
+	}
+}
+
+// noteSilent names the gateways that have blocks of the time in the bucket and no rollups, as those of a version without them.
+func (a *Archive) noteSilent(p *plan, have map[string]bool) {
+	for _, b := range a.options.Gateway.Blocks() {
+		hash := labelsHash(b.Labels)
+		if b.Labels[InstanceLabel] == "" || have[hash] || b.MaxTime <= p.from.UnixMilli() || b.MinTime >= p.to.UnixMilli() {
+			continue
+		}
+		have[hash] = true
+		p.notes = append(p.notes, fmt.Sprintf("%s is left out: it has blocks of this time in the bucket and no rollups", b.Labels[InstanceLabel]))
 	}
 }
 

@@ -125,12 +125,11 @@ func (s *TopSeries) fill(x axis, points []totalPoint) {
 }
 
 // points fills in what each row, and all statements, did over the time.
-func (a *Archive) points(ctx context.Context, q *TopQuery, top *Top) error {
-	p := &plan{from: top.From, to: top.To, source: top.Source}
+func (a *Archive) points(ctx context.Context, q *TopQuery, top *Top, answered *plan) error {
 	if top.Source == SourceSamples {
-		return a.pointsOfSamples(ctx, q, top, a.axisOf(p, q.Points))
+		return a.pointsOfSamples(ctx, q, top, a.axisOf(answered, q.Points))
 	}
-	p, err := a.plan(ctx, top.From, top.To, q.AllInstances, true)
+	p, err := a.plan(ctx, question{from: top.From, to: top.To, all: q.AllInstances, hours: true, like: answered})
 	if err != nil {
 		return err
 	}
@@ -139,7 +138,25 @@ func (a *Archive) points(ctx context.Context, q *TopQuery, top *Top) error {
 	err = p.try(func() error {
 		all = make([]totalPoint, x.n)
 		top.beginPoints(x)
-		return p.each(ctx, func(f *rollupFile, file *planned) error { return top.addPoints(x, all, f, file) })
+		details := top.details()
+		reader := newDetailer(details)
+		defer reader.close()
+		rows := make(map[*detail]*TopRow, len(details))
+		for i, d := range details {
+			rows[d] = &top.Rows[i]
+		}
+		return p.each(ctx, func(f *rollupFile, file *planned) error {
+			point := x.point(file.begin)
+			if err := all[point].addTotals(f); err != nil {
+				return err
+			}
+			if any, err := reader.find(f); err != nil || !any {
+				return err
+			}
+			return reader.each(f, colNanos, func(i int, n uint64) {
+				rows[reader.of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
+			})
+		})
 	})
 	if err == nil {
 		top.Series.fill(x, all)
@@ -155,29 +172,15 @@ func (top *Top) beginPoints(x axis) {
 	}
 }
 
-// addPoints adds a file of rollups.
-func (top *Top) addPoints(x axis, all []totalPoint, f *rollupFile, file *planned) error {
-	prints, err := f.whole(colPrints, nil)
-	if err != nil {
-		return err
-	}
-	nanos, err := f.raw(colNanos)
-	if err != nil {
-		return err
-	}
+// addTotals adds what all rows of a file have counted.
+func (p *totalPoint) addTotals(f *rollupFile) error {
 	var c counts
 	var spread Histogram
 	if err := f.addTotals(&c, &spread); err != nil {
 		return err
 	}
-	point := x.point(file.begin)
-	all[point].add(&spread, 1)
-	all[point].errors += float64(c.failed())
-	for i := range top.Rows {
-		if row := findPrint(prints, f.count, printOf(&top.Rows[i].Key)); row >= 0 {
-			top.Rows[i].Points[point] += float64(nanos.at(row)) / 1e9 / x.length(point).Seconds()
-		}
-	}
+	p.add(&spread, 1)
+	p.errors += float64(c.failed())
 	return nil
 }
 

@@ -1,71 +1,44 @@
 package history
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
-	"errors"
+	"slices"
 	"sort"
 )
 
-// maxRanked bounds how many Keys are compared with each other.
-const maxRanked = 1 << 21
+// rankBytes is how much of files a ranking holds at once, shared out among their columns; at least a page of each. Beside
+// that it holds the rows that may be shown, and an array of buckets.
+const rankBytes = 16 << 20
 
-var errTooMany = errors.New("more statements than can be compared with each other: ask for a shorter time")
+// maxWindow is the most that is read at once of a column.
+const maxWindow = 64 << 10
 
-// A raw is a numeric column as it is in the file.
-type raw struct {
-	bytes []byte
-	width int
-}
-
-// raw reads a numeric column that has a value for each row.
-func (f *rollupFile) raw(column int) (raw, error) {
-	c := &f.columns[column]
-	switch c.width {
-	case 0, 1, 2, 4, 8:
-	default:
-		return raw{}, badRollup("column %d is %d bytes wide", column, c.width)
-	}
-	b, err := f.whole(column, nil)
-	return raw{b, c.width}, err
-}
-
-func (r raw) at(row int) uint64 {
-	switch r.width {
-	case 1:
-		return uint64(r.bytes[row])
-	case 2:
-		return uint64(binary.LittleEndian.Uint16(r.bytes[2*row:]))
-	case 4:
-		return uint64(binary.LittleEndian.Uint32(r.bytes[4*row:]))
-	case 8:
-		return binary.LittleEndian.Uint64(r.bytes[8*row:])
-	}
-	return 0
-}
-
-// A ranking compares what all Keys have of a measure.
+// A ranking finds the rows that have the most of a measure. It goes through all files at once, in the order of their
+// prints: what it knows of a Key is gone when the next one comes.
 type ranking struct {
-	by     Measure
-	filter filter
+	query    *TopQuery
+	filter   filter
+	unzipper unzipper
+	tail     tail
 
-	numbers map[keyPrint]uint32 // in the slices; unwanted for what the filter does not want
-	prints  []keyPrint
-	values  []counts2
-	spreads [][]byte // with ByP99
-	scratch Histogram
+	rows     []rankedPrint // those that may be shown, and some more
+	matching int
 }
 
-const unwanted = 1<<32 - 1
-
-// counts2 are the two counts that a measure may be made of.
-type counts2 [2]uint64
+// A rankedPrint is a row of rollups before it is known whether it is shown.
+type rankedPrint struct {
+	ranked
+	print keyPrint
+}
 
 // columnsOf are the columns that a measure is made of.
 func (m Measure) columnsOf() []int {
 	switch m {
 	case BySeconds:
 		return []int{colNanos}
-	case ByCalls:
+	case ByCalls, ByP99:
 		return []int{colCalls}
 	case ByRowsSent:
 		return []int{colRowsSent}
@@ -74,7 +47,7 @@ func (m Measure) columnsOf() []int {
 	case ByBytesSent:
 		return []int{colBytesSent}
 	case ByMean:
-		return []int{colNanos, colCalls}
+		return []int{colCalls, colNanos}
 	case ByErrors:
 		columns := make([]int, ErrorClasses)
 		for i := range columns {
@@ -87,236 +60,248 @@ func (m Measure) columnsOf() []int {
 	return nil
 }
 
-// add adds a file. It reads all that it needs before it changes anything.
-func (r *ranking) add(f *rollupFile) error {
-	prints, err := f.whole(colPrints, nil)
-	if err != nil {
-		return err
+// A rankedFile is a file on the way through its rows.
+type rankedFile struct {
+	open   *openFile
+	number int // of the file; the newest is 0
+
+	row       int
+	high, low uint64 // the print of the row
+	prints    columnReader
+	columns   []columnReader
+	spreads   spreadReader // with ByP99
+	names     *rollupNames // with a filter
+	texts     *rollupTexts // with a filter that has words
+}
+
+// before is the order in which rows are visited.
+func (f *rankedFile) before(o *rankedFile) bool {
+	if f.high != o.high {
+		return f.high < o.high
 	}
-	var columns []raw
-	for _, c := range r.by.columnsOf() {
-		column, err := f.raw(c)
+	return f.low < o.low || f.low == o.low && f.number < o.number
+}
+
+// begin stands at the first row of a file.
+func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
+	f := &rankedFile{open: open, number: number, row: -1, prints: open.reader(colPrints, window)}
+	for _, c := range r.query.By.columnsOf() {
+		if open.columns[c].width == 0 && r.query.By == ByErrors {
+			continue // nothing failed so
+		}
+		reader, err := open.numberReader(c, window)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		columns = append(columns, column)
+		f.columns = append(f.columns, reader)
 	}
-	var spreads *rollupSpreads
-	if r.by == ByP99 {
-		if spreads, err = f.openSpreads(); err != nil {
-			return err
+	var err error
+	if r.query.By == ByP99 {
+		if f.spreads, err = open.spreadReader(window); err != nil {
+			return nil, err
 		}
 	}
-	var names *rollupNames
-	var texts *rollupTexts
 	if len(r.filter.terms) > 0 {
-		if names, err = f.names(); err != nil {
-			return err
+		if f.names, err = open.names(window); err != nil {
+			return nil, err
 		}
 		if r.filter.wantText {
-			if texts, err = f.openTexts(); err != nil {
-				return err
-			}
-			defer texts.close()
+			f.texts, err = open.openTexts(&r.unzipper, window)
 		}
 	}
-	start := uint64(f.start.UnixMilli())
-	for row := range f.count {
-		p := keyPrint(prints[16*row:])
-		n, known := r.numbers[p]
-		if !known {
-			if n, err = r.admit(p, row, names, texts); err != nil {
-				return err
-			}
+	return f, err
+}
+
+// next goes to the next row, and says whether there is one.
+func (f *rankedFile) next() (bool, error) {
+	if f.row++; f.row >= f.open.count {
+		return false, nil
+	}
+	b, err := f.prints.bytes(16*int64(f.row), 16)
+	if err != nil {
+		return false, err
+	}
+	high, low := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	if f.row > 0 && (high < f.high || high == f.high && low <= f.low) {
+		return false, badRollup("rows %d and %d are not in order", f.row-1, f.row)
+	}
+	f.high, f.low = high, low
+	return true, nil
+}
+
+// window is how much is read at once of each column of so many files.
+func (r *ranking) window(files int) int64 {
+	columns := 1 + len(r.query.By.columnsOf())
+	if r.query.By == ByP99 {
+		columns += 2
+	}
+	if len(r.filter.terms) > 0 {
+		columns += 4
+	}
+	if r.filter.wantText {
+		columns += 4
+	}
+	window := int64(rankBytes / max(files*columns, 1) / rollupPage * rollupPage)
+	return min(max(window, rollupPage), maxWindow)
+}
+
+// run visits all rows.
+func (r *ranking) run(ctx context.Context, open []*openFile) error {
+	window := r.window(len(open))
+	files := make([]*rankedFile, 0, len(open)) // in the order of before
+	for i, o := range open {
+		f, err := r.begin(o, i, window)
+		more := false
+		if err == nil {
+			more, err = f.next()
 		}
-		if n == unwanted {
-			continue
+		if err != nil {
+			return o.failed(err)
 		}
-		v := &r.values[n]
-		switch r.by {
-		case ByMean:
-			v[0] += columns[0].at(row)
-			v[1] += columns[1].at(row)
-		case ByFirstSeen:
-			if first := columns[0].at(row); first > 0 && (v[0] == 0 || start+first < v[0]) {
-				v[0] = start + first
-			}
-		case ByP99:
-			if err := r.addSpread(n, row, spreads); err != nil {
-				return err
-			}
-		default:
-			for _, c := range columns {
-				v[0] += c.at(row)
+		if more {
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b *rankedFile) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for n := 1; len(files) > 0; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		same := 1 // files whose rows are of one Key
+		for same < len(files) && files[same].high == files[0].high && files[same].low == files[0].low {
+			same++
+		}
+		if err := r.visit(files[:same]); err != nil {
+			return err
+		}
+		// Mostly all files have all Keys: then they stay as they stand.
+		for i := same - 1; i >= 0; i-- {
+			f := files[i]
+			more, err := f.next()
+			switch {
+			case err != nil:
+				return f.open.failed(err)
+			case !more:
+				files = slices.Delete(files, i, i+1)
+			case i+1 < len(files) && files[i+1].before(f):
+				behind := files[i+1:]
+				n := sort.Search(len(behind), func(n int) bool { return !behind[n].before(f) })
+				copy(files[i:], behind[:n])
+				files[i+n] = f
 			}
 		}
 	}
+	r.keep(0)
 	return nil
 }
 
-func (r *ranking) admit(p keyPrint, row int, names *rollupNames, texts *rollupTexts) (uint32, error) {
-	n := uint32(len(r.prints))
-	switch {
-	case p.isSum():
-		n = unwanted
-	case names != nil:
-		k := names.key(row)
-		var text string
-		if texts != nil {
-			var err error
-			if text, err = texts.text(row); err != nil {
-				return 0, err
-			}
-		}
-		if !r.filter.matches(&k, text) {
-			n = unwanted
-		}
-	}
-	if n != unwanted {
-		if n == maxRanked {
-			return 0, errTooMany
-		}
-		r.prints = append(r.prints, p)
-		r.values = append(r.values, counts2{})
-		if r.by == ByP99 {
-			r.spreads = append(r.spreads, nil)
-		}
-	}
-	r.numbers[p] = n
-	return n, nil
-}
-
-func (r *ranking) addSpread(n uint32, row int, spreads *rollupSpreads) error {
-	spread, err := spreads.spread(row)
-	if err != nil {
-		return err
-	}
-	r.scratch.Reset()
-	if err := r.scratch.addSpread(r.spreads[n]); err != nil {
-		return err
-	}
-	if err := r.scratch.addSpread(spread); err != nil {
-		return err
-	}
-	r.spreads[n] = r.scratch.appendSpread(r.spreads[n][:0])
-	return nil
-}
-
-// rows are all Keys that match.
-func (r *ranking) rows() []ranked {
-	rows := make([]ranked, len(r.prints))
-	for n, v := range r.values {
-		row := &rows[n]
-		row.number, row.id = uint32(n), binary.BigEndian.Uint64(r.prints[n][:])
-		switch r.by {
-		case ByMean:
-			row.value = float64(v[0]) / float64(max(v[1], 1))
-		case ByP99:
-			r.scratch.Reset()
-			if r.scratch.addSpread(r.spreads[n]) == nil { // it was made of what could be read
-				row.value = float64(r.scratch.Quantile(0.99))
-			}
-		default:
-			row.value = float64(v[0])
-		}
-	}
-	return rows
-}
-
-// A detail is all that is known of a row that is shown.
-type detail struct {
-	print       keyPrint
-	key         Key
-	text        string
-	known       bool // key and text are, or are not asked for
-	first, last int64
-	counts      counts
-	spread      Histogram
-}
-
-// details adds a file to the rows that are shown.
-func (f *rollupFile) details(of []*detail) error {
-	prints, err := f.whole(colPrints, nil)
-	if err != nil {
-		return err
-	}
-	rows := make([]int, len(of))
-	any := false
-	for i, d := range of {
-		rows[i] = findPrint(prints, f.count, d.print)
-		any = any || rows[i] >= 0
-	}
-	if !any {
+// visit values the rows of one Key, those of the newest file first.
+func (r *ranking) visit(rows []*rankedFile) error {
+	var print keyPrint
+	binary.BigEndian.PutUint64(print[:], rows[0].high)
+	binary.BigEndian.PutUint64(print[8:], rows[0].low)
+	if print.isSum() {
 		return nil
 	}
-	var columns [numCounts]raw
-	for c := range columns {
-		if columns[c], err = f.raw(colCalls + c); err != nil {
+	if len(r.filter.terms) > 0 {
+		if wanted, err := r.wanted(rows); err != nil || !wanted {
 			return err
 		}
 	}
-	firsts, err := f.raw(colFirsts)
+	value, err := r.value(rows)
 	if err != nil {
 		return err
 	}
-	lasts, err := f.raw(colLasts)
-	if err != nil {
-		return err
-	}
-	spreads, err := f.openSpreads()
-	if err != nil {
-		return err
-	}
-	var names *rollupNames
-	var texts *rollupTexts
-	start := f.start.UnixMilli()
-	for i, d := range of {
-		row := rows[i]
-		if row < 0 {
-			continue
-		}
-		if !d.known {
-			if names == nil {
-				if names, err = f.names(); err != nil {
-					return err
-				}
-				if texts, err = f.openTexts(); err != nil {
-					return err
-				}
-				defer texts.close()
-			}
-			d.key = names.key(row)
-			if d.text, err = texts.text(row); err != nil {
-				return err
-			}
-			d.known = d.text != ""
-		}
-		spread, err := spreads.spread(row)
-		if err != nil {
-			return err
-		}
-		if err := d.spread.addSpread(spread); err != nil {
-			return err
-		}
-		var v [numCounts]uint64
-		for c := range columns {
-			v[c] = columns[c].at(row)
-		}
-		more := countsFrom(&v)
-		d.counts.add(&more)
-		if first := int64(firsts.at(row)); first > 0 && (d.first == 0 || start+first-1 < d.first) {
-			d.first = start + first - 1
-		}
-		d.last = max(d.last, start+int64(lasts.at(row)))
-	}
+	r.matching++
+	r.rows = append(r.rows, rankedPrint{ranked{value: value, id: rows[0].high}, print})
+	r.keep(1024)
 	return nil
 }
 
-// findPrint is the row of a print, -1 if there is none.
-func findPrint(prints []byte, rows int, p keyPrint) int {
-	row := sort.Search(rows, func(i int) bool { return keyPrint(prints[16*i:]).compare(p) >= 0 })
-	if row < rows && keyPrint(prints[16*row:]) == p {
-		return row
+// keep drops the rows that are not shown, when there are so many of them.
+func (r *ranking) keep(spare int) {
+	shown := r.query.Offset + r.query.Limit
+	if len(r.rows) <= 2*shown+spare && spare > 0 {
+		return
 	}
-	return -1
+	order := r.query.order()
+	shown = min(shown, len(r.rows))
+	selectFirst(r.rows, shown, func(a, b rankedPrint) int { return cmp.Or(order(a.ranked, b.ranked), a.print.compare(b.print)) })
+	r.rows = r.rows[:shown]
+}
+
+// shown are the rows that the query asks for, in order.
+func (r *ranking) shown() []rankedPrint { return r.rows[min(r.query.Offset, len(r.rows)):] }
+
+// wanted says whether the filter has a Key.
+func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
+	k, err := rows[0].names.key(rows[0].row)
+	if err != nil {
+		return false, rows[0].open.failed(err)
+	}
+	var text []byte
+	for _, f := range rows {
+		if f.texts == nil || len(text) > 0 {
+			break
+		}
+		if text, err = f.texts.text(f.row); err != nil {
+			return false, f.open.failed(err)
+		}
+	}
+	return r.filter.matches(&k, string(text)), nil
+}
+
+// value is what the rows of a Key together are ranked by.
+func (r *ranking) value(rows []*rankedFile) (float64, error) {
+	var sums [2]uint64
+	for _, f := range rows {
+		for i := range f.columns {
+			n, err := f.columns[i].number(f.row)
+			if err != nil {
+				return 0, f.open.failed(err)
+			}
+			switch r.query.By {
+			case ByMean:
+				sums[i] += n
+			case ByFirstSeen:
+				if first := uint64(f.open.start.UnixMilli()) + n; n > 0 && (sums[0] == 0 || first < sums[0]) {
+					sums[0] = first
+				}
+			default:
+				sums[0] += n
+			}
+		}
+	}
+	switch r.query.By {
+	case ByMean:
+		return float64(sums[1]) / float64(max(sums[0], 1)), nil
+	case ByP99:
+		return r.p99(rows, sums[0])
+	}
+	return float64(sums[0]), nil
+}
+
+// p99 is the bucket that the quantile is in, of so many calls.
+func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
+	r.tail.begin(0.99, calls)
+	for _, days := range [...]bool{true, false} { // those with the most calls leave the least to be read of the others
+		for _, f := range rows {
+			if (f.open.span == rollupDay) != days {
+				continue
+			}
+			spread, err := f.spreads.spread(f.row)
+			if err == nil {
+				err = r.tail.add(spread)
+			}
+			if err != nil {
+				return 0, f.open.failed(err)
+			}
+		}
+	}
+	return float64(r.tail.bucket()), nil
 }

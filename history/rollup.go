@@ -23,7 +23,7 @@ import (
 // guarded, and its bytes depend on its content alone.
 const (
 	rollupMagic   = "tareroll"
-	rollupVersion = 1
+	rollupVersion = 2 // 1 has its spreads from the shortest durations up; it is read, too
 
 	rollupHeader = 48
 	rollupTail   = 16
@@ -123,6 +123,7 @@ type rollup struct {
 	labels map[string]string
 	rows   []rollupRow // in the order of their prints
 	owed   owed        // of an hour
+	plain  bool        // its file will not be kept, and so its texts need not be small
 }
 
 const (
@@ -133,7 +134,7 @@ const (
 // A rollupError says what is wrong with a file.
 type rollupError struct{ what string }
 
-func (e *rollupError) Error() string { return "not a rollup of version 1: " + e.what }
+func (e *rollupError) Error() string { return "not a rollup: " + e.what }
 
 func badRollup(format string, args ...any) error {
 	return &rollupError{fmt.Sprintf(format, args...)}

@@ -7,16 +7,23 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/querylog"
 )
 
-// benchRollups writes seven days of rollups of so many digests, each hour of which has all of them, into an archive that has
-// no samples.
+// benchRollups writes seven days of rollups of so many digests into an archive that has no samples. Each hour has all of them,
+// with durations that differ from digest to digest and from hour to hour; the current one is in the table.
 func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 	b.Helper()
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	now = start.Add(7*24*time.Hour + 10*time.Hour)
+	done := start.Add(7*24*time.Hour + 10*time.Hour)
+	now = done.Add(20 * time.Minute)
+	rng := rand.New(rand.NewPCG(1, 2))
+	table := mustOpen(b, Options{Now: func() time.Time { return now }})
+	b.Cleanup(func() { _ = table.Close() })
 	rig := newRig(b, b.TempDir(), b.TempDir(), b.TempDir())
-	o := rig.options(newModel())
+	o := rig.options(nil)
+	o.Source = table
 	o.Now = func() time.Time { return now }
 	o.Log = slog.New(slog.DiscardHandler)
 	a, err := OpenArchive(o)
@@ -24,41 +31,49 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = a.Close() })
-	rng := rand.New(rand.NewPCG(1, 2))
 	up := &rollup{}
 	for n := range digests {
 		k := Key{Schema: "shop", User: "app", Backend: "127.0.0.1:3306"}
 		binary.BigEndian.PutUint64(k.Digest[:], rng.Uint64())
-		var h Histogram
-		for range 200 {
-			h.Record(time.Duration(float64(time.Millisecond) * (0.5 + rng.ExpFloat64())))
+		text := fmt.Sprintf("SELECT c%d FROM t WHERE id = ? AND name = ? ORDER BY created LIMIT ?", n)
+		up.rows = append(up.rows, rollupRow{print: printOf(&k), key: k, text: text})
+		for i := range 20 {
+			table.Observe(&querylog.Record{
+				Start: done.Add(time.Duration(i) * time.Minute), Total: time.Duration(float64(time.Millisecond) * (0.5 + rng.ExpFloat64())),
+				Digest: k.Digest, Schema: k.Schema, User: k.User, Backend: k.Backend, Normalized: []byte(text), RowsReturned: 1, BytesOut: 100,
+			})
 		}
-		up.rows = append(up.rows, rollupRow{
-			print: printOf(&k), key: k, text: fmt.Sprintf("SELECT c%d FROM t WHERE id = ? AND name = ? ORDER BY created LIMIT ?", n),
-			counts: counts{calls: 200, nanos: h.nanos + rng.Uint64N(1e9), rowsSent: 300, bytesSent: rng.Uint64N(1e6)}, spread: h.appendSpread(nil),
-		})
 	}
-	for at := start; at.Before(now); at = at.Add(time.Hour) {
+	hour := func(at time.Time, span time.Duration, calls int) {
+		up.start, up.span = at, span
 		for i := range up.rows {
-			up.rows[i].last = at.UnixMilli() + 1000
+			row := &up.rows[i]
+			var h Histogram
+			median := float64(time.Millisecond) * float64(1+row.print[0]%20) * (0.5 + rng.Float64())
+			for range calls {
+				h.Record(time.Duration(median * (0.5 + rng.ExpFloat64())))
+			}
+			row.last = at.UnixMilli() + 1000
+			row.counts = counts{calls: h.Count(), nanos: h.nanos, rowsSent: rng.Uint64N(1000), bytesSent: rng.Uint64N(1e6)}
+			row.counts.errors[ClassDeadlock] = rng.Uint64N(10)
+			row.spread = h.appendSpread(nil)
 		}
-		up.start, up.span = at, rollupHour
 		if err := a.rollups.write(up); err != nil {
 			b.Fatal(err)
 		}
-		if at.Add(time.Hour).Truncate(rollupDay).Equal(at.Add(time.Hour)) {
-			up.start, up.span = at.Truncate(rollupDay), rollupDay
-			if err := a.rollups.write(up); err != nil {
-				b.Fatal(err)
-			}
+	}
+	for at := start; at.Before(done); at = at.Add(time.Hour) {
+		hour(at, rollupHour, 200)
+		if end := at.Add(time.Hour); end.Truncate(rollupDay).Equal(end) {
+			hour(at.Truncate(rollupDay), rollupDay, 2000)
 		}
 	}
-	a.rollups.done = now
+	a.rollups.done = done
 	return a, now
 }
 
-// BenchmarkTop asks for the 50 statements with the most time of 20,000 within seven days that begin and end within days: from six
-// files of days and 24 of hours.
+// BenchmarkTop asks for statements of 20,000 within seven days that begin and end within days: from six files of days, 24 of hours, and
+// the table's counters for the current hour.
 func BenchmarkTop(b *testing.B) {
 	a, now := benchRollups(b, 20_000)
 	for _, c := range []struct {
@@ -66,16 +81,25 @@ func BenchmarkTop(b *testing.B) {
 		q    TopQuery
 	}{
 		{"50 of 7 days", TopQuery{}},
-		{"50 of 7 days with points", TopQuery{Points: 84}},
+		{"50 of 7 days by errors", TopQuery{By: ByErrors}},
+		{"50 of 7 days by rows", TopQuery{By: ByRowsSent}},
+		{"50 of 7 days by mean", TopQuery{By: ByMean}},
 		{"50 of 7 days by p99", TopQuery{By: ByP99}},
 		{"50 of 7 days with a word", TopQuery{Filter: "c777"}},
+		{"50 of 7 days with points", TopQuery{Points: 84}},
+		{"50 of 7 days with points and the time before", TopQuery{Points: 84, Compare: true}},
+		{"50 of 3 days by p99 with points and the time before", TopQuery{Points: 84, Compare: true, By: ByP99}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			c.q.From, c.q.To = now.Add(-7*24*time.Hour), now
+			days := 7
+			if c.q.Compare && c.q.By == ByP99 {
+				days = 3
+			}
+			c.q.From, c.q.To = now.AddDate(0, 0, -days), now
 			b.ReportAllocs()
 			for b.Loop() {
 				top, err := a.Top(b.Context(), c.q)
-				if err != nil || top.Matching == 0 || len(top.Notes) > 0 {
+				if err != nil || top.Matching == 0 || len(top.Notes) > 0 || len(top.Rows) == 0 {
 					b.Fatalf("%+v: %v", top, err)
 				}
 			}

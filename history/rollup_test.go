@@ -155,6 +155,11 @@ func FuzzRollup(f *testing.F) {
 	for _, rows := range []int{0, 1, 5, 60} {
 		f.Add(mustEncode(f, randomRollup(rng, rollupStart, rows)))
 	}
+	old, err := os.ReadFile(filepath.Join("testdata", "rollup-v1.rollup"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(old)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, text := range [][]byte{text, seal(text)} {
 			r, err := readRollup(text)
@@ -177,6 +182,22 @@ func FuzzRollup(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRollupVersion1 reads a file of a version before, whose spreads ascend: it says what it said then.
+func TestRollupVersion1(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "rollup-v1.rollup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readRollup(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := randomRollup(rand.New(rand.NewPCG(1, 2)), rollupStart, 40)
+	if diff := cmp.Diff(want, got, rollupTypes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // TestRollupSeal checks the fuzz test's own means.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,20 +10,18 @@ import (
 	"io"
 	"math"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // A rollupFile reads a file's columns as they are asked for. What it answers was checked. It is for one
 // goroutine.
 type rollupFile struct {
-	rollup // its rows are not read
-	at     io.ReaderAt
-	count  int // of rows
-	texts  int
+	rollup  // its rows are not read
+	at      io.ReaderAt
+	version int
+	count   int // of rows
+	texts   int
 
 	columns [rollupColumns]rollupColumn
-	scratch []byte
 }
 
 type rollupColumn struct {
@@ -83,13 +82,14 @@ func (f *rollupFile) header(b []byte) error {
 	switch {
 	case string(b[:8]) != rollupMagic:
 		return badRollup("it does not begin as one")
-	case le.Uint32(b[8:]) != rollupVersion:
-		return badRollup("it is of version %d", le.Uint32(b[8:]))
+	case le.Uint32(b[8:]) < 1 || le.Uint32(b[8:]) > rollupVersion:
+		return badRollup("it is of version %d: a newer tare may read it", le.Uint32(b[8:]))
 	case le.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli):
 		return badRollup("the checksum of its header does not match")
 	case int(le.Uint32(b[12:])) != rollupColumns:
 		return badRollup("%d columns", le.Uint32(b[12:]))
 	}
+	f.version = int(le.Uint32(b[8:]))
 	rows, texts := le.Uint32(b[16:]), le.Uint32(b[20:])
 	if rows > maxRollupRows || texts > rows {
 		return badRollup("%d rows, %d texts", rows, texts)
@@ -190,70 +190,23 @@ func (f *rollupFile) whole(column int, dst []byte) ([]byte, error) {
 	return f.part(column, 0, f.columns[column].bytes, dst)
 }
 
-// numbers are the values of a numeric column.
-func (f *rollupFile) numbers(column int) ([]uint64, error) {
-	c := &f.columns[column]
-	b, err := f.whole(column, f.scratch)
-	if err != nil {
+// textEnds is where each page of texts ends.
+func (f *rollupFile) textEnds() ([]uint64, error) {
+	r, err := f.numberReader(colTextEnds, allAtOnce)
+	if err != nil || r.width == 0 {
 		return nil, err
 	}
-	f.scratch = b[:0]
-	n := f.count
-	switch column {
-	case colTextPlaces:
-		n = f.texts
-	case colTextEnds:
-		if n = 0; c.width > 0 {
-			n = int(c.bytes) / c.width
+	bytes := f.columns[colTextEnds].bytes
+	if bytes%int64(r.width) != 0 {
+		return nil, badRollup("column %d has %d bytes", colTextEnds, bytes)
+	}
+	ends := make([]uint64, bytes/int64(r.width))
+	for i := range ends {
+		if ends[i], err = r.number(i); err != nil {
+			return nil, err
 		}
 	}
-	if len(b) != n*c.width {
-		return nil, badRollup("column %d has %d bytes", column, len(b))
-	}
-	dst := make([]uint64, n)
-	le := binary.LittleEndian
-	switch c.width {
-	case 0: // all are 0
-	case 1:
-		for i := range dst {
-			dst[i] = uint64(b[i])
-		}
-	case 2:
-		for i := range dst {
-			dst[i] = uint64(le.Uint16(b[2*i:]))
-		}
-	case 4:
-		for i := range dst {
-			dst[i] = uint64(le.Uint32(b[4*i:]))
-		}
-	case 8:
-		for i := range dst {
-			dst[i] = le.Uint64(b[8*i:])
-		}
-	default:
-		return nil, badRollup("column %d is %d bytes wide", column, c.width)
-	}
-	return dst, nil
-}
-
-// prints are the rows' prints, in dst's memory if it has room.
-func (f *rollupFile) prints(dst []keyPrint) ([]keyPrint, error) {
-	b, err := f.whole(colPrints, f.scratch)
-	if err != nil {
-		return nil, err
-	}
-	f.scratch = b[:0]
-	if cap(dst) < f.count {
-		dst = make([]keyPrint, f.count)
-	}
-	dst = dst[:f.count]
-	for i := range dst {
-		dst[i] = keyPrint(b[16*i:])
-		if i > 0 && dst[i-1].compare(dst[i]) >= 0 {
-			return nil, badRollup("rows %d and %d are not in order", i-1, i)
-		}
-	}
-	return dst, nil
+	return ends, nil
 }
 
 // instance are the labels of the gateway that the file is of.
@@ -293,144 +246,8 @@ func (f *rollupFile) counts(column int) (c counts, spread []byte, err error) {
 		}
 		v[i], b = n, b[width:]
 	}
-	return countsFrom(&v), b, nil
-}
-
-// A rollupNames tells the names of Keys.
-type rollupNames struct {
-	names   []string
-	digests []byte
-	numbers [3][]uint64
-}
-
-func (f *rollupFile) names() (*rollupNames, error) {
-	var n rollupNames
-	var err error
-	if n.digests, err = f.whole(colDigests, nil); err != nil {
-		return nil, err
-	}
-	b, err := f.whole(colNames, nil)
-	if err != nil {
-		return nil, err
-	}
-	for len(b) > 0 {
-		size, width := binary.Uvarint(b)
-		if width <= 0 || size > uint64(len(b)-width) {
-			return nil, badRollup("its names are cut off")
-		}
-		n.names = append(n.names, string(b[width:][:size]))
-		b = b[width+int(size):]
-	}
-	for i, c := range [...]int{colSchemas, colUsers, colBackends} {
-		if n.numbers[i], err = f.numbers(c); err != nil {
-			return nil, err
-		}
-		for _, number := range n.numbers[i] {
-			if number >= uint64(len(n.names)) {
-				return nil, badRollup("name %d of %d", number, len(n.names))
-			}
-		}
-	}
-	return &n, nil
-}
-
-func (n *rollupNames) digest(row int) [16]byte { return [16]byte(n.digests[16*row:]) }
-
-func (n *rollupNames) key(row int) Key {
-	return Key{
-		Digest: n.digest(row), Schema: n.names[n.numbers[0][row]],
-		User: n.names[n.numbers[1][row]], Backend: n.names[n.numbers[2][row]],
-	}
-}
-
-// A rollupTexts tells the texts of rows. It holds one page.
-type rollupTexts struct {
-	file               *rollupFile
-	refs, places, ends []uint64
-	z                  *zstd.Decoder
-	page               []byte
-	number             int // of page; -1: none
-}
-
-func (f *rollupFile) openTexts() (*rollupTexts, error) {
-	t := &rollupTexts{file: f, number: -1}
-	var err error
-	if t.refs, err = f.numbers(colTexts); err != nil {
-		return nil, err
-	}
-	if t.places, err = f.numbers(colTextPlaces); err != nil {
-		return nil, err
-	}
-	if t.ends, err = f.numbers(colTextEnds); err != nil {
-		return nil, err
-	}
-	t.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(textPage), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("read texts: %w", err)
-	}
-	return t, nil
-}
-
-func (t *rollupTexts) close() { t.z.Close() }
-
-// text is that of a row, "" if there is none.
-func (t *rollupTexts) text(row int) (string, error) {
-	ref := t.refs[row]
-	if ref == 0 {
-		return "", nil
-	}
-	if ref > uint64(len(t.places)) {
-		return "", badRollup("text %d of %d", ref, len(t.places))
-	}
-	place := t.places[ref-1]
-	if place>>16 >= uint64(len(t.ends)) {
-		return "", badRollup("page %d of %d with texts", place>>16, len(t.ends))
-	}
-	if number := int(place >> 16); number != t.number {
-		from := int64(0)
-		if number > 0 {
-			from = int64(t.ends[number-1])
-		}
-		b, err := t.file.part(colTextPages, from, int64(t.ends[number])-from, nil)
-		if err != nil {
-			return "", err
-		}
-		t.number = -1
-		if t.page, err = t.z.DecodeAll(b, t.page[:0]); err != nil {
-			return "", badRollup("page %d of its texts: %v", number, err)
-		}
-		t.number = number
-	}
-	at := int(place & 0xffff)
-	if at > len(t.page) {
-		return "", badRollup("a text at %d of %d", at, len(t.page))
-	}
-	size, width := binary.Uvarint(t.page[at:])
-	if width <= 0 || size > uint64(len(t.page)-at-width) {
-		return "", badRollup("a text of %d bytes at %d of %d", size, at, len(t.page))
-	}
-	return string(t.page[at+width:][:size]), nil
-}
-
-// A rollupSpreads tells how the durations of rows were spread.
-type rollupSpreads struct {
-	file    *rollupFile
-	ends    []uint64
-	scratch []byte
-}
-
-func (f *rollupFile) openSpreads() (*rollupSpreads, error) {
-	ends, err := f.numbers(colSpreadEnds)
-	return &rollupSpreads{file: f, ends: ends, scratch: make([]byte, 0, 2*rollupPage)}, err
-}
-
-// spread is that of a row, valid until the next call.
-func (s *rollupSpreads) spread(row int) ([]byte, error) {
-	from := int64(0)
-	if row > 0 {
-		from = int64(s.ends[row-1])
-	}
-	return s.file.part(colSpreads, from, int64(s.ends[row])-from, s.scratch)
+	spread, err = f.turn(nil, b, new(Histogram))
+	return countsFrom(&v), spread, err
 }
 
 // read reads all rows, and checks all of the file.
@@ -443,72 +260,42 @@ func (f *rollupFile) read() (*rollup, error) {
 	if r.owed.counts, r.owed.spread, err = f.counts(colOwed); err != nil {
 		return nil, err
 	}
-	prints, err := f.prints(nil)
+	names, err := f.names(allAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	names, err := f.names()
+	var u unzipper
+	defer u.close()
+	texts, err := f.openTexts(&u, allAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := f.openTexts()
+	spreads, err := f.spreadReader(allAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	defer texts.close()
-	ends, err := f.numbers(colSpreadEnds)
-	if err != nil {
-		return nil, err
-	}
-	spreads, err := f.whole(colSpreads, nil)
-	if err != nil {
-		return nil, err
-	}
-	var columns [numCounts][]uint64
-	for c := range columns {
-		if columns[c], err = f.numbers(colCalls + c); err != nil {
+	prints := f.reader(colPrints, allAtOnce)
+	var columns [rollupColumns]columnReader
+	for c := colFirsts; c < colSpreadEnds; c++ {
+		if columns[c], err = f.numberReader(c, allAtOnce); err != nil {
 			return nil, err
 		}
 	}
-	firsts, err := f.numbers(colFirsts)
-	if err != nil {
-		return nil, err
-	}
-	lasts, err := f.numbers(colLasts)
-	if err != nil {
-		return nil, err
-	}
 	r.rows = make([]rollupRow, f.count)
-	from := uint64(0)
 	var sum counts
 	var spread Histogram
 	for i := range r.rows {
 		row := &r.rows[i]
-		row.print = prints[i]
-		if row.key = names.key(i); row.print.isSum() {
-			row.key = Key{}
-		}
-		if row.text, err = texts.text(i); err != nil {
+		if err := f.readRow(row, i, &prints, names, texts, &spreads, &columns); err != nil {
 			return nil, err
 		}
-		var v [numCounts]uint64
-		for c := range columns {
-			v[c] = columns[c][i]
+		if i > 0 && r.rows[i-1].print.compare(row.print) >= 0 {
+			return nil, badRollup("rows %d and %d are not in order", i-1, i)
 		}
-		row.counts = countsFrom(&v)
 		sum.add(&row.counts)
-		if firsts[i] > 0 {
-			row.first = r.start.UnixMilli() + int64(firsts[i]) - 1
-		}
-		row.last = r.start.UnixMilli() + int64(lasts[i])
-		if ends[i] < from || ends[i] > uint64(len(spreads)) {
-			return nil, badRollup("row %d has no spread from %d to %d", i, from, ends[i])
-		}
-		row.spread = spreads[from:ends[i]:ends[i]]
 		if err := spread.addSpread(row.spread); err != nil {
 			return nil, badRollup("row %d: %v", i, err)
 		}
-		from = ends[i]
 	}
 	var all counts
 	var totals Histogram
@@ -519,4 +306,49 @@ func (f *rollupFile) read() (*rollup, error) {
 		return nil, badRollup("its totals are not those of its rows")
 	}
 	return &r, nil
+}
+
+// allAtOnce is a window for who reads all of a column.
+const allAtOnce = maxRollupBytes
+
+// readRow reads one row.
+func (f *rollupFile) readRow(row *rollupRow, i int, prints *columnReader, names *rollupNames, texts *rollupTexts, spreads *spreadReader, columns *[rollupColumns]columnReader) error {
+	b, err := prints.bytes(16*int64(i), 16)
+	if err != nil {
+		return err
+	}
+	row.print = keyPrint(b)
+	if row.key, err = names.key(i); err != nil {
+		return err
+	}
+	if row.print.isSum() {
+		row.key = Key{}
+	}
+	if b, err = texts.text(i); err != nil {
+		return err
+	}
+	row.text = string(b)
+	var v [numCounts]uint64
+	for c := range v {
+		if v[c], err = columns[colCalls+c].number(i); err != nil {
+			return err
+		}
+	}
+	row.counts = countsFrom(&v)
+	first, err := columns[colFirsts].number(i)
+	if err != nil {
+		return err
+	}
+	if first > 0 {
+		row.first = f.start.UnixMilli() + int64(first) - 1
+	}
+	last, err := columns[colLasts].number(i)
+	if err != nil {
+		return err
+	}
+	row.last = f.start.UnixMilli() + int64(last)
+	if b, err = spreads.spread(i); err == nil {
+		row.spread = bytes.Clone(b)
+	}
+	return err
 }

@@ -59,6 +59,11 @@ func (r *rollup) encode() ([]byte, error) {
 	for c := range numCounts {
 		column(colCalls+c, func(row *rollupRow) uint64 { return row.counts.values()[c] })
 	}
+	spreads := 0
+	for i := range r.rows {
+		spreads += len(r.rows[i].spread)
+	}
+	w.columns[colSpreads] = make([]byte, 0, spreads)
 	column(colSpreadEnds, func(row *rollupRow) uint64 {
 		w.columns[colSpreads] = append(w.columns[colSpreads], row.spread...)
 		return uint64(len(w.columns[colSpreads]))
@@ -138,6 +143,10 @@ func (w *rollupWriter) addKeys(r *rollup) {
 		return n
 	}
 	var numbers [3][]uint64
+	for n := range numbers {
+		numbers[n] = make([]uint64, 0, len(r.rows))
+	}
+	w.columns[colPrints], w.columns[colDigests] = make([]byte, 0, 16*len(r.rows)), make([]byte, 0, 16*len(r.rows))
 	for i := range r.rows {
 		row := &r.rows[i]
 		w.columns[colPrints] = append(w.columns[colPrints], row.print[:]...)
@@ -153,16 +162,20 @@ func (w *rollupWriter) addKeys(r *rollup) {
 
 // addTexts keeps the text of each digest once.
 func (w *rollupWriter) addTexts(r *rollup) error {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(textPage))
-	if err != nil {
-		return fmt.Errorf("compress texts: %w", err)
+	appendFrame := appendPlainFrame
+	if !r.plain {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(textPage))
+		if err != nil {
+			return fmt.Errorf("compress texts: %w", err)
+		}
+		defer func() { _ = z.Close() }() // it has no stream
+		appendFrame = func(dst, page []byte) []byte { return z.EncodeAll(page, dst) }
 	}
-	defer func() { _ = z.Close() }() // it has no stream
 	var page []byte
 	var ends, places []uint64
 	flush := func() {
 		if len(page) > 0 {
-			w.columns[colTextPages] = z.EncodeAll(page, w.columns[colTextPages])
+			w.columns[colTextPages] = appendFrame(w.columns[colTextPages], page)
 			ends = append(ends, uint64(len(w.columns[colTextPages])))
 			page = page[:0]
 		}
@@ -193,6 +206,22 @@ func (w *rollupWriter) addTexts(r *rollup) error {
 	w.numbers(colTextPlaces, places)
 	w.numbers(colTextEnds, ends)
 	return nil
+}
+
+// appendPlainFrame appends a page of texts as a zstd frame of one block that is not compressed (RFC 8878, 3.1.1).
+func appendPlainFrame(dst, page []byte) []byte {
+	const (
+		zstdMagic  = 0xFD2FB528
+		descriptor = 2<<6 | 1<<5 // four bytes say how long the content is, and no window
+		lastBlock  = 1           // which is raw; its length is in the bits from the third on
+	)
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, zstdMagic)
+	dst = append(dst, descriptor)
+	dst = le.AppendUint32(dst, uint32(len(page)))
+	block := uint32(len(page))<<3 | lastBlock
+	dst = append(dst, byte(block), byte(block>>8), byte(block>>16))
+	return append(dst, page...)
 }
 
 // numbers sets a numeric column.

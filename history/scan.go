@@ -31,6 +31,13 @@ func (t *Table) scan(s *Sample, visit func(number int)) (whole bool, err error) 
 	return evictions == t.evictions, nil
 }
 
+// room is how many entries there are, and the two sums.
+func (t *Table) room() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.live + 2
+}
+
 // scanEntry reads one entry, if it is live, into s but its text.
 func (t *Table) scanEntry(s *Sample, number int) bool {
 	t.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -236,17 +237,19 @@ func TestShipOnce(t *testing.T) {
 
 // TestShipEnds has the context end while the bucket fails.
 func TestShipEnds(t *testing.T) {
-	dir := t.TempDir()
-	blocks := makeBlocks(t, dir, 1)
-	plain, err := filesystem.NewBucket(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newTestShipper(t, &flakyBucket{Bucket: plain, rand: rand.New(rand.NewPCG(1, 1)), rate: 1}, dir)
-	s.pause = time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, cancel)
-	if err := s.ship(ctx, blocks); err == nil {
-		t.Error("shipped to a bucket that fails")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		blocks := makeBlocks(t, dir, 1)
+		plain, err := filesystem.NewBucket(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newTestShipper(t, &flakyBucket{Bucket: plain, rand: rand.New(rand.NewPCG(1, 1)), rate: 1}, dir)
+		s.pause = time.Hour
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if err := s.ship(ctx, blocks); err == nil {
+			t.Error("shipped to a bucket that fails")
+		}
+	})
 }

@@ -3,7 +3,9 @@ package history
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,25 +19,67 @@ import (
 
 // A snapshot is what each Key had counted at one time, as PromQL finds it then.
 type snapshot struct {
-	at   int64 // Unix milliseconds
-	rows map[keyPrint]*rollupRow
+	at   int64       // Unix milliseconds
+	rows []rollupRow // in the order of their prints, one of each
+
+	byPrint map[keyPrint]*rollupRow // while samples are read
+	spreads []byte                  // where new spreads go
 }
 
 // row is the one of a Key, which is made when there is none.
 func (s *snapshot) row(k Key, kind Kind) *rollupRow {
-	p := printOf(&k)
-	switch kind {
-	case Other:
-		p = otherPrint()
-	case Evicted:
-		p = evictedPrint()
-	}
-	row := s.rows[p]
+	p := printOfKind(&k, kind)
+	row := s.byPrint[p]
 	if row == nil {
 		row = &rollupRow{print: p, key: k}
-		s.rows[p] = row
+		s.byPrint[p] = row
 	}
 	return row
+}
+
+func printOfKind(k *Key, kind Kind) keyPrint {
+	switch kind {
+	case Other:
+		return otherPrint()
+	case Evicted:
+		return evictedPrint()
+	}
+	return printOf(k)
+}
+
+// spreadOf keeps a histogram's spread, beside those of other rows.
+func (s *snapshot) spreadOf(h *Histogram) []byte {
+	const room = 64 << 10
+	if cap(s.spreads)-len(s.spreads) < maxSpread {
+		s.spreads = make([]byte, 0, room)
+	}
+	n := len(s.spreads)
+	s.spreads = h.appendSpread(s.spreads)
+	return s.spreads[n:len(s.spreads):len(s.spreads)]
+}
+
+// order puts rows in order, and those together that are of one print: names that are not UTF-8 may be the same in series.
+func (s *snapshot) order() error {
+	slices.SortFunc(s.rows, func(a, b rollupRow) int { return a.print.compare(b.print) })
+	out := s.rows[:0]
+	for i := range s.rows {
+		row := &s.rows[i]
+		if len(out) == 0 || out[len(out)-1].print != row.print {
+			out = append(out, *row)
+			continue
+		}
+		last := &out[len(out)-1]
+		last.counts.add(&row.counts)
+		last.first, last.last = min(last.first, row.first), max(last.last, row.last)
+		var h Histogram
+		if err := errors.Join(h.addSpread(last.spread), h.addSpread(row.spread)); err != nil {
+			return err
+		}
+		last.spread = s.spreadOf(&h)
+	}
+	clear(s.rows[len(out):])
+	s.rows = out
+	return nil
 }
 
 // snapshotAt reads the samples of five minutes: its cost does not depend on what the answer spans. When nothing was
@@ -55,7 +99,7 @@ func snapshotAt(ctx context.Context, db *tsdb.DB, at int64, digest *[16]byte) (*
 }
 
 func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) (*snapshot, error) {
-	s := &snapshot{at: at, rows: make(map[keyPrint]*rollupRow)}
+	s := &snapshot{at: at, byPrint: make(map[keyPrint]*rollupRow)}
 	q, err := db.Querier(from, at)
 	if err != nil {
 		return nil, fmt.Errorf("read samples: %w", err)
@@ -87,7 +131,15 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []
 			return nil, fmt.Errorf("read %s: %w", c.name, err)
 		}
 	}
-	return s, s.durations(ctx, q, of)
+	if err := s.durations(ctx, q, of); err != nil {
+		return nil, err
+	}
+	s.rows = make([]rollupRow, 0, len(s.byPrint))
+	for _, row := range s.byPrint {
+		s.rows = append(s.rows, *row)
+	}
+	s.byPrint = nil
+	return s, s.order()
 }
 
 func (s *snapshot) durations(ctx context.Context, q storage.Querier, of []*labels.Matcher) error {
@@ -117,13 +169,14 @@ func (s *snapshot) durations(ctx context.Context, q storage.Querier, of []*label
 		}
 		row := s.row(k, kind)
 		row.counts.nanos = spread.nanos
-		row.spread = spread.appendSpread(nil)
+		row.spread = s.spreadOf(&spread)
 	}
 	return set.Err()
 }
 
 // A scanner is a Source that can be read while it is collected: a *Table.
 type scanner interface {
+	room() int // at least as many rows as a scan visits, but for those that are new
 	scan(s *Sample, visit func(number int)) (whole bool, err error)
 	scanEntry(s *Sample, number int) bool
 	numbersOf(digest [16]byte) []int
@@ -132,15 +185,16 @@ type scanner interface {
 
 // snapshotNow reads what the source has counted, of all or of one digest.
 func snapshotNow(source Source, now time.Time, digest *[16]byte) (*snapshot, error) {
-	s := &snapshot{at: now.UnixMilli(), rows: make(map[keyPrint]*rollupRow)}
+	s := &snapshot{at: now.UnixMilli()}
 	t, ok := source.(scanner)
 	if !ok {
-		return s, source.Each(func(sample *Sample) error {
+		err := source.Each(func(sample *Sample) error {
 			if digest == nil || sample.Kind == Tracked && sample.Digest == *digest {
 				s.add(sample, sample.Text)
 			}
 			return nil
 		})
+		return s, errors.Join(err, s.order())
 	}
 	var sample Sample
 	visit := func(number int) {
@@ -156,13 +210,14 @@ func snapshotNow(source Source, now time.Time, digest *[16]byte) (*snapshot, err
 				visit(number)
 			}
 		}
-		return s, nil
+		return s, s.order()
 	}
+	s.rows = make([]rollupRow, 0, t.room())
 	for attempt := 1; ; attempt++ {
-		clear(s.rows)
+		s.rows = s.rows[:0]
 		whole, err := t.scan(&sample, visit)
 		if err != nil || whole || attempt == scanAttempts {
-			return s, err
+			return s, errors.Join(err, s.order())
 		}
 	}
 }
@@ -175,57 +230,81 @@ func (s *snapshot) add(sample *Sample, text string) {
 	for _, name := range [...]*string{&k.Schema, &k.User, &k.Backend} {
 		*name = strings.ToValidUTF8(*name, "\uFFFD")
 	}
-	row := s.row(k, sample.Kind)
-	row.counts = countsOf(sample)
-	row.spread = sample.Histogram.appendSpread(nil)
-	row.first, row.last, row.text = sample.First.UnixMilli(), sample.Last.UnixMilli(), text
+	s.rows = append(s.rows, rollupRow{
+		print: printOfKind(&k, sample.Kind), key: k, text: text, counts: countsOf(sample), spread: s.spreadOf(&sample.Histogram),
+		first: sample.First.UnixMilli(), last: sample.Last.UnixMilli(),
+	})
 }
 
 // since is what was counted after another snapshot, as an hourDeriver has it of an hour, but that
-// of a Key that has made room meanwhile all of it counts as Evicted's.
+// of a Key that has made room meanwhile all of it counts as Evicted's. The rows are in order.
 func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
-	var rows []rollupRow
+	rows := make([]rollupRow, 0, len(s.rows))
 	var lost counts
 	var lostSpread, h, b Histogram
 	lose := func(row *rollupRow) error {
+		if row.print.isSum() {
+			return nil
+		}
 		lost.add(&row.counts)
 		return lostSpread.addSpread(row.spread)
 	}
-	for p, row := range before.rows {
-		after := s.rows[p]
-		if !p.isSum() && (after == nil || after.counts.calls < row.counts.calls || after.first > before.at) {
-			if err := lose(row); err != nil {
+	evicted := -1 // its place in rows
+	old := before.rows
+	for i := range s.rows {
+		row := &s.rows[i]
+		for len(old) > 0 && old[0].print.compare(row.print) < 0 {
+			if err := lose(&old[0]); err != nil {
 				return nil, err
 			}
+			old = old[1:]
+		}
+		var was *rollupRow
+		if len(old) > 0 && old[0].print == row.print {
+			was, old = &old[0], old[1:]
+		}
+		if was != nil && (was.counts.calls > row.counts.calls || row.first > before.at) { // of another entry, which has made room
+			if err := lose(was); err != nil {
+				return nil, err
+			}
+			was = nil
+		}
+		if was != nil && was.counts.calls == row.counts.calls {
+			continue // it was not called
+		}
+		if row.print == evictedPrint() {
+			evicted = len(rows)
+		}
+		rows = append(rows, *row)
+		if was == nil {
+			continue
+		}
+		h.Reset()
+		b.Reset()
+		if err := errors.Join(h.addSpread(row.spread), b.addSpread(was.spread)); err != nil {
+			return nil, err
+		}
+		h.subtract(&b)
+		out := &rows[len(rows)-1]
+		out.counts.subtract(&was.counts)
+		out.spread = s.spreadOf(&h)
+	}
+	for i := range old {
+		if err := lose(&old[i]); err != nil {
+			return nil, err
 		}
 	}
-	for p, row := range s.rows {
-		out := *row
-		if was := before.rows[p]; was != nil && was.counts.calls <= row.counts.calls && row.first <= before.at {
-			h.Reset()
-			b.Reset()
-			if err := h.addSpread(row.spread); err != nil {
-				return nil, err
-			}
-			if err := b.addSpread(was.spread); err != nil {
-				return nil, err
-			}
-			h.subtract(&b)
-			out.counts.subtract(&was.counts)
-			out.spread = h.appendSpread(nil)
+	if evicted >= 0 {
+		out := &rows[evicted]
+		h.Reset()
+		if err := h.addSpread(out.spread); err != nil {
+			return nil, err
 		}
-		if p == evictedPrint() {
-			h.Reset()
-			if err := h.addSpread(out.spread); err != nil {
-				return nil, err
-			}
-			h.subtract(&lostSpread)
-			lost.nanos = min(lost.nanos, out.counts.nanos)
-			out.counts.subtract(&lost)
-			out.spread = h.appendSpread(nil)
-		}
-		if out.counts.calls > 0 {
-			rows = append(rows, out)
+		h.subtract(&lostSpread)
+		lost.nanos = min(lost.nanos, out.counts.nanos)
+		out.counts.subtract(&lost)
+		if out.spread = s.spreadOf(&h); out.counts.calls == 0 {
+			rows = slices.Delete(rows, evicted, evicted+1)
 		}
 	}
 	return rows, nil

@@ -9,50 +9,94 @@ import (
 )
 
 // A histogram is kept as its spread: the count of the zero bucket, then for each bucket that is not
-// empty, in order, how many empty ones are before it, and its count; all as varints.
+// empty, from the one of the longest durations down, how many empty ones are above it, and its count; all as varints. Who asks
+// for a high quantile reads no more than the beginning.
 
 // appendSpread appends h's spread to dst.
 func (h *Histogram) appendSpread(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, h.zero)
-	next := 0
-	for used := h.used; used != 0; used &= used - 1 {
-		o := bits.TrailingZeros64(used)
-		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+	above := numBuckets
+	for used := h.used; used != 0; {
+		o := bits.Len64(used) - 1
+		used &^= 1 << o
+		for b := (o+1)*perOctave - 1; b >= o*perOctave; b-- {
 			if n := h.buckets[b]; n != 0 {
-				dst = binary.AppendUvarint(dst, uint64(b-next))
+				dst = binary.AppendUvarint(dst, uint64(above-1-b))
 				dst = binary.AppendUvarint(dst, n)
-				next = b + 1
+				above = b
 			}
 		}
 	}
 	return dst
 }
 
+// maxSpread is the longest spread: of each bucket a gap of none and a count.
+const maxSpread = (1 + numBuckets) * (1 + binary.MaxVarintLen64)
+
 var errSpread = errors.New("a histogram has buckets that there are not")
+
+// uvarint is the number that is at at, and where the next one is; -1 where there is none.
+func uvarint(b []byte, at int) (n uint64, next int) {
+	if at < len(b) && b[at] < 0x80 {
+		return uint64(b[at]), at + 1
+	}
+	return longUvarint(b, at)
+}
+
+func longUvarint(b []byte, at int) (n uint64, next int) {
+	n, width := binary.Uvarint(b[min(at, len(b)):])
+	if width <= 0 {
+		return 0, -1
+	}
+	return n, at + width
+}
 
 // addSpread adds what a spread counts to h, but the time. h is not to be used after an error.
 func (h *Histogram) addSpread(spread []byte) error {
 	if len(spread) == 0 {
 		return nil
 	}
-	zero, n := binary.Uvarint(spread)
-	if n <= 0 {
+	zero, at := uvarint(spread, 0)
+	if at < 0 {
+		return errSpread
+	}
+	h.zero += zero
+	above := uint64(numBuckets)
+	for at < len(spread) {
+		var gap, count uint64
+		if gap, at = uvarint(spread, at); at < 0 || gap >= above {
+			return errSpread
+		}
+		if count, at = uvarint(spread, at); at < 0 || count == 0 {
+			return errSpread
+		}
+		above -= gap + 1
+		h.buckets[above] += count
+		h.used |= 1 << (above / perOctave)
+	}
+	return nil
+}
+
+// addSpread1 is addSpread of a file of version 1, whose buckets ascend.
+func (h *Histogram) addSpread1(spread []byte) error {
+	if len(spread) == 0 {
+		return nil
+	}
+	zero, at := uvarint(spread, 0)
+	if at < 0 {
 		return errSpread
 	}
 	h.zero += zero
 	next := uint64(0)
-	for at := n; at < len(spread); {
-		gap, n := binary.Uvarint(spread[at:])
-		if n <= 0 || gap >= numBuckets {
+	for at < len(spread) {
+		var gap, count uint64
+		if gap, at = uvarint(spread, at); at < 0 || gap >= numBuckets-next {
 			return errSpread
 		}
-		at += n
-		count, n := binary.Uvarint(spread[at:])
+		if count, at = uvarint(spread, at); at < 0 || count == 0 {
+			return errSpread
+		}
 		b := next + gap
-		if n <= 0 || count == 0 || b >= numBuckets {
-			return errSpread
-		}
-		at += n
 		h.buckets[b] += count
 		h.used |= 1 << (b / perOctave)
 		next = b + 1

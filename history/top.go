@@ -228,16 +228,20 @@ type ranked struct {
 	id     uint64 // equal values are ordered by it
 }
 
-// page is the part of the rows that a query asks for, in order. It orders rows.
-func (q *TopQuery) page(rows []ranked) []ranked {
-	order := func(a, b ranked) int {
+// order is the order in which a query asks for rows.
+func (q *TopQuery) order() func(a, b ranked) int {
+	return func(a, b ranked) int {
 		if q.Ascending {
 			a.value, b.value = b.value, a.value
 		}
 		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(a.id, b.id))
 	}
+}
+
+// page is the part of the rows that a query asks for, in order. It orders rows.
+func (q *TopQuery) page(rows []ranked) []ranked {
 	from := min(q.Offset, len(rows))
 	to := min(from+q.Limit, len(rows))
-	selectFirst(rows, to, order)
+	selectFirst(rows, to, q.order())
 	return rows[from:to]
 }

@@ -98,13 +98,3 @@ func TestTimeRange(t *testing.T) {
 		}
 	}
 }
-
-// TestWindow: a rate has at least two samples of a statement that is not called.
-func TestWindow(t *testing.T) {
-	for length, want := range map[time.Duration]string{time.Minute: "5m", time.Hour: "5m", 24 * time.Hour: "24m", 30 * 24 * time.Hour: "12h"} {
-		s := spanOf(chartStart, chartStart.Add(length))
-		if got := s.window(chartPoints); got != want {
-			t.Errorf("%v: %s, want %s", length, got, want)
-		}
-	}
-}

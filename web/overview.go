@@ -96,19 +96,19 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
 	if top.Source == history.SourceCounters {
 		return
 	}
-	window := v.span.window(chartPoints)
+	ask := s.ofAll(top.Series.Step)
 	if all := &top.Series; len(all.Calls) > 0 {
 		o.Charts = append(o.Charts, lineChart{
 			ID: "rate", Title: "Statements", Unit: unitRate, Area: true, Times: all.Times,
 			Series: []series{{"statements", all.Calls}, {"errors", all.Errors}},
-			PromQL: promRate("tare_queries_total", s.ofAll(), window),
+			PromQL: ask.Calls(),
 		}.HTML(), lineChart{
 			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true, Times: all.Times,
 			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
-			PromQL: promQuantile(0.99, s.ofAll(), window),
+			PromQL: ask.Quantile(0.99),
 		}.HTML())
 	}
-	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: s.promTop(history.BySeconds, drawnRows, window)}
+	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: ask.Top(history.BySeconds, drawnRows)}
 	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
 		r := &top.Rows[i]
 		name := []rune(statementName(r.Text, r.TextCut, r.Digest))

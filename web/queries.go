@@ -105,7 +105,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 		t.Allowed = "digest=…, schema=…, user=…"
 	}
 	if t.Sparks {
-		t.PromQL = promqlBox(s.promTop(q.By, queryRows, v.span.window(1)))
+		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.By, queryRows))
 	}
 	for _, name := range sortedNames(v.query) {
 		if name != "filter" && name != "page" {

@@ -84,8 +84,8 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 
 // drawStatement makes the charts of what happened over time.
 func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
-	sel, window := s.ofDigest(d.ID), v.span.window(chartPoints)
 	points := &st.Series
+	ask := s.ofDigest(d.ID, points.Step)
 	bounds := make([]float64, len(st.Heat.Bounds))
 	for i, b := range st.Heat.Bounds {
 		bounds[i] = b.Seconds()
@@ -96,7 +96,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	}
 	d.Heat = heatMap{
 		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
-		Unit: unitSeconds, PromQL: "sum(increase(tare_query_duration_seconds" + sel + "[" + window + "]))",
+		Unit: unitSeconds, PromQL: ask.Heat(),
 	}.HTML()
 	chart := func(c lineChart) {
 		c.Times = points.Times
@@ -104,37 +104,37 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	}
 	chart(lineChart{
 		ID: "calls", Title: "Calls", Unit: unitRate, Area: true, Series: []series{{"calls", points.Calls}},
-		PromQL: promRate("tare_queries_total", sel, window),
+		PromQL: ask.Calls(),
 	})
 	chart(lineChart{
 		ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true,
 		Series: []series{{"p50", called(points.P50, points.Calls)}, {"p99", called(points.P99, points.Calls)}},
-		PromQL: promQuantile(0.99, sel, window),
+		PromQL: ask.Quantile(0.99),
 	})
 	chart(lineChart{
 		ID: "load", Title: "Load", Unit: unitLoad, Area: true, Series: []series{{"load", points.Load}},
-		PromQL: promLoad(sel, window),
+		PromQL: ask.Load(),
 	})
 	if st.RowsSent > 0 {
 		chart(lineChart{
 			ID: "sent", Title: "Rows sent", Unit: unitRate, Area: true, Series: []series{{"sent", points.RowsSent}},
-			PromQL: promRate("tare_query_rows_sent_total", sel, window),
+			PromQL: ask.RowsSent(),
 		})
 	}
 	if st.RowsAffected > 0 {
 		chart(lineChart{
 			ID: "changed", Title: "Rows changed", Unit: unitRate, Area: true, Series: []series{{"changed", points.RowsAffected}},
-			PromQL: promRate("tare_query_rows_affected_total", sel, window),
+			PromQL: ask.RowsAffected(),
 		})
 	}
 	if st.Errors > 0 {
 		chart(lineChart{
 			ID: "errors", Title: "Errors", Unit: unitRate, Series: []series{{"errors", points.Errors}},
-			PromQL: promRate("tare_query_errors_total", sel, window),
+			PromQL: ask.Errors(),
 		})
 	}
 	if d.Plain != "" {
-		d.Info = promqlBox("tare_digest_info" + sel)
+		d.Info = promqlBox("tare_digest_info" + ask.Selector)
 	}
 }
 

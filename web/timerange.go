@@ -140,20 +140,6 @@ func (s span) shifted(by int) span {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// window is the range of a rate in PromQL that shows the span in some points points. It is at
-// least five minutes: a statement that is not called has a sample once a minute.
-func (s span) window(points int) string {
-	switch w := max(2*s.step(points), 5*time.Minute); {
-	case w > 2*time.Hour:
-		return strconv.Itoa(int((w+time.Hour-1)/time.Hour)) + "h"
-	default:
-		return strconv.Itoa(int((w+time.Minute-1)/time.Minute)) + "m"
-	}
-}
-
-// step is the time between two of some points points.
-func (s span) step(points int) time.Duration { return s.Length() / time.Duration(max(points, 1)) }
-
 // A preset is a span one click away.
 type preset struct{ Name, From string }
 

@@ -1,0 +1,200 @@
+package history
+
+import "encoding/binary"
+
+// A columnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. What is before the
+// window can be read too, which reads it again.
+type columnReader struct {
+	file   *rollupFile
+	column int
+	width  int   // bytes of a row, of a numeric column
+	window int64 // bytes that are read at once: whole pages
+	from   int64 // where b begins in the column
+	b      []byte
+}
+
+// onePage is the least window.
+const onePage = rollupPage
+
+// reader reads a column of bytes.
+func (f *rollupFile) reader(column int, window int64) columnReader {
+	return columnReader{file: f, column: column, window: window}
+}
+
+// numberReader reads a numeric column.
+func (f *rollupFile) numberReader(column int, window int64) (columnReader, error) {
+	r := f.reader(column, window)
+	r.width = f.columns[column].width
+	switch r.width {
+	case 0, 1, 2, 4, 8:
+		return r, nil
+	}
+	return r, badRollup("column %d is %d bytes wide", column, r.width)
+}
+
+// reset has r read another column in the same memory.
+func (r *columnReader) reset(to columnReader) {
+	to.b = r.b[:0]
+	*r = to
+}
+
+// bytes are n bytes from at on, valid until the next call.
+func (r *columnReader) bytes(at, n int64) ([]byte, error) {
+	if i := at - r.from; i >= 0 && n >= 0 && n <= int64(len(r.b))-i {
+		return r.b[i:][:n:n], nil
+	}
+	return r.load(at, n)
+}
+
+// load moves the window.
+func (r *columnReader) load(at, n int64) ([]byte, error) {
+	bytes := r.file.columns[r.column].bytes
+	if at < 0 || n < 0 || at > bytes || n > bytes-at {
+		return nil, badRollup("column %d has no bytes %d to %d", r.column, at, at+n)
+	}
+	from := at / rollupPage * rollupPage
+	end := min(from+r.window, bytes)
+	if end < at+n {
+		end = min((at+n+rollupPage-1)/rollupPage*rollupPage, bytes)
+	}
+	b, err := r.file.part(r.column, from, end-from, r.b)
+	if err != nil {
+		r.b = r.b[:0]
+		return nil, err
+	}
+	r.from, r.b = from, b
+	return b[at-from:][:n:n], nil
+}
+
+// number is the one of a row.
+func (r *columnReader) number(row int) (uint64, error) {
+	if r.width == 0 {
+		return 0, nil
+	}
+	b, err := r.bytes(int64(row)*int64(r.width), int64(r.width))
+	if err != nil {
+		return 0, err
+	}
+	switch len(b) {
+	case 1:
+		return uint64(b[0]), nil
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(b)), nil
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b)), nil
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}
+
+// A spreadReader reads how the durations of rows were spread.
+type spreadReader struct {
+	ends, spreads columnReader
+	next          int // the row whose spread begins at from
+	from          int64
+	scratch       *Histogram // of a file of version 1
+	turned        []byte     // its spread as files have it now
+}
+
+func (f *rollupFile) spreadReader(window int64) (spreadReader, error) {
+	ends, err := f.numberReader(colSpreadEnds, window)
+	return spreadReader{ends: ends, spreads: f.reader(colSpreads, window)}, err
+}
+
+// reset has s read another file in the same memory.
+func (s *spreadReader) reset(to spreadReader) {
+	ends, spreads := s.ends, s.spreads
+	ends.reset(to.ends)
+	spreads.reset(to.spreads)
+	*s = spreadReader{ends: ends, spreads: spreads, scratch: s.scratch, turned: s.turned}
+}
+
+// spread is that of a row, valid until the next call.
+func (s *spreadReader) spread(row int) ([]byte, error) {
+	from := s.from
+	if row != s.next {
+		from = 0
+		if row > 0 {
+			end, err := s.ends.number(row - 1)
+			if err != nil {
+				return nil, err
+			}
+			from = int64(end)
+		}
+	}
+	n, err := s.ends.number(row)
+	if err != nil {
+		return nil, err
+	}
+	end := int64(n)
+	b, err := s.spreads.bytes(from, end-from)
+	s.next, s.from = row+1, end
+	if err != nil || s.ends.file.version > 1 {
+		return b, err
+	}
+	if s.scratch == nil {
+		s.scratch = new(Histogram)
+	}
+	s.turned, err = s.ends.file.turn(s.turned[:0], b, s.scratch)
+	return s.turned, err
+}
+
+// turn appends a spread of the file to dst, as files have it now. The scratch is overwritten.
+func (f *rollupFile) turn(dst, spread []byte, scratch *Histogram) ([]byte, error) {
+	if f.version > 1 || len(spread) == 0 {
+		return append(dst, spread...), nil
+	}
+	scratch.Reset()
+	if err := scratch.addSpread1(spread); err != nil {
+		return nil, badRollup("a spread: %v", err)
+	}
+	return scratch.appendSpread(dst), nil
+}
+
+// A rollupNames tells the Keys of rows.
+type rollupNames struct {
+	names   []string
+	digests columnReader
+	numbers [3]columnReader
+}
+
+func (f *rollupFile) names(window int64) (*rollupNames, error) {
+	n := &rollupNames{digests: f.reader(colDigests, window)}
+	b, err := f.whole(colNames, nil)
+	if err != nil {
+		return nil, err
+	}
+	for len(b) > 0 {
+		size, width := binary.Uvarint(b)
+		if width <= 0 || size > uint64(len(b)-width) {
+			return nil, badRollup("its names are cut off")
+		}
+		n.names = append(n.names, string(b[width:][:size]))
+		b = b[width+int(size):]
+	}
+	for i, c := range [...]int{colSchemas, colUsers, colBackends} {
+		if n.numbers[i], err = f.numberReader(c, window); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// key is that of a row.
+func (n *rollupNames) key(row int) (k Key, err error) {
+	b, err := n.digests.bytes(16*int64(row), 16)
+	if err != nil {
+		return k, err
+	}
+	k.Digest = [16]byte(b)
+	for i, name := range [...]*string{&k.Schema, &k.User, &k.Backend} {
+		number, err := n.numbers[i].number(row)
+		if err != nil {
+			return k, err
+		}
+		if number >= uint64(len(n.names)) {
+			return k, badRollup("name %d of %d", number, len(n.names))
+		}
+		*name = n.names[number]
+	}
+	return k, nil
+}

@@ -1,0 +1,65 @@
+package history
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestTail agrees with merging all, whatever is merged in which order.
+func TestTail(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	var tail tail
+	for range 2000 {
+		var all Histogram
+		spreads := make([][]byte, rng.IntN(8))
+		for i := range spreads {
+			var h Histogram
+			if rng.IntN(8) > 0 {
+				median := float64(time.Duration(1) << rng.IntN(40))
+				for range rng.IntN(300) {
+					h.Record(time.Duration(median * rng.ExpFloat64()))
+				}
+			}
+			all.Merge(&h)
+			spreads[i] = h.appendSpread(nil)
+		}
+		for _, q := range []float64{0, 0.5, 0.99, 0.999, 1} {
+			tail.begin(q, all.Count())
+			for _, s := range spreads {
+				if err := tail.add(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := time.Duration(0)
+			if b := tail.bucket(); b != zeroBucket {
+				got = midOf(b)
+			}
+			if want := all.Quantile(q); got != want {
+				t.Fatalf("quantile %v of %d: %v, want %v", q, all.Count(), got, want)
+			}
+		}
+	}
+}
+
+// TestSpreadRefuses are bytes that are no spread, for who reads all of it and for who reads its beginning.
+func TestSpreadRefuses(t *testing.T) {
+	var h Histogram
+	for range 3000 {
+		h.Record(time.Duration(rand.ExpFloat64() * float64(time.Second)))
+	}
+	good := h.appendSpread(nil)
+	bad := [][]byte{
+		{0x80}, {0, 0x80}, {0, 1}, {0, 1, 0x80}, {0, 1, 0}, // cut off, or counts none
+		{0, 0xa0, 9, 1}, // bucket 1184 from the top
+		append(slices.Clone(good), 0xff, 0xff, 0xff, 0x7f, 1), // below the lowest
+	}
+	for _, b := range bad {
+		var tail tail
+		tail.begin(0, 1<<40)
+		if (&Histogram{}).addSpread(b) == nil || tail.add(b) == nil {
+			t.Errorf("% x is taken for a spread", b[:min(len(b), 20)])
+		}
+	}
+}
