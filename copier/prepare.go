@@ -2,6 +2,7 @@ package copier
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,8 +124,9 @@ func (t *table) accept(there *rowstream.Table) error {
 func lockTargets(ctx context.Context, c *mysqlconn.Client, tables []*table) error {
 	for _, t := range tables {
 		got := ""
-		// Names of locks have at most 64 characters in MySQL.
-		if _, err := c.Query(ctx, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1("+literal(t.spec.target())+")), 2)", func(row mysqlwire.TextRow) error {
+		// Names of locks have at most 64 characters in MySQL, which computes no SHA1 since 9.6.
+		name := fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(t.spec.target())))
+		if _, err := c.Query(ctx, "SELECT GET_LOCK("+literal(name)+", 2)", func(row mysqlwire.TextRow) error {
 			got = string(row[0])
 			return nil
 		}); err != nil {

@@ -13,7 +13,7 @@ import (
 // A Checksum sums up rows in any order. Equal rows have equal sums; different ones have equal
 // sums once in 2^64.
 //
-// A row's sum is the first 8 bytes of the MD5 of its values' text, with lengths and a list of the
+// A row's sum is the first 8 bytes of the SHA-256 of its values' text, with lengths and a list of the
 // NULLs, so that no two rows have the same text. Sums are joined by XOR. A CRC-32 would not do:
 // XOR over a linear code does not see that two rows have exchanged their values.
 type Checksum struct {
@@ -141,16 +141,16 @@ func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, 
 	return err
 }
 
-// CheckSums finds out whether a server can sum up rows: in a mode for approved cryptography
-// alone, MD5 is none.
+// CheckSums finds out whether a server can sum up rows: where one has no SHA-256, its sums are
+// NULL, which all rows would have in common. (MySQL's MD5 and SHA1 are gone since 9.6.)
 func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
 	got := ""
-	_, err := c.Query(ctx, "SELECT MD5('')", func(row mysqlwire.TextRow) error {
+	_, err := c.Query(ctx, "SELECT SHA2('', 256)", func(row mysqlwire.TextRow) error {
 		got = string(row[0])
 		return nil
 	})
-	if err == nil && got != "d41d8cd98f00b204e9800998ecf8427e" {
-		err = fmt.Errorf("it says that the MD5 of nothing is %q", got)
+	if err == nil && got != "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
+		err = fmt.Errorf("it says that the SHA-256 of nothing is %q", got)
 	}
 	if err != nil {
 		return fmt.Errorf("find out whether the server can sum up rows: %w", err)
@@ -168,11 +168,11 @@ func (t *Table) sumExpr(columns []int) string {
 		}
 		switch c.sumForm() {
 		case sumDigest:
-			parts = append(parts, "MD5("+Ident(c.Name)+")")
+			parts = append(parts, "SHA2("+Ident(c.Name)+", 256)")
 		case sumMeasured:
 			parts = append(parts, "LENGTH("+Ident(c.Name)+")", "CAST("+Ident(c.Name)+" AS BINARY)")
-		case sumSigned:
-			parts = append(parts, Ident(c.Name)+" = 0 AND ATAN2(0e0, "+Ident(c.Name)+") > 1", c.ReadExpr())
+		case sumDouble:
+			parts = append(parts, doubleParts(Ident(c.Name))...)
 		default:
 			parts = append(parts, c.keyExpr())
 		}
@@ -180,7 +180,27 @@ func (t *Table) sumExpr(columns []int) string {
 	if len(nulls) > 0 {
 		parts = append([]string{"CONCAT(" + strings.Join(nulls, ", ") + ")"}, parts...)
 	}
-	return "CONV(LEFT(MD5(CONCAT_WS(',', " + strings.Join(parts, ", ") + ")), 16), 16, 10)"
+	return "CONV(LEFT(SHA2(CONCAT_WS(',', " + strings.Join(parts, ", ") + "), 256), 16), 16, 10)"
+}
+
+// Numbers below 1 are multiplied by a power of two for their sum, which changes none of their
+// bits: those down to sumTiny by 2^64, others by 2^1000 and 2^74.
+const (
+	sumTiny                               = 1e-17
+	sumScale, sumTinyScale, sumTinyScale2 = 0x1p64, 0x1p1000, 0x1p74
+)
+
+// doubleParts are what of a double or float comes into the text of a row's sum: its sign, also of
+// 0, which MariaDB writes into no text; whether it was multiplied; and its text as a number of 1
+// or more. Of others servers write other texts, and MySQL rounds those in CONCAT that pass 22
+// bytes.
+func doubleParts(name string) []string {
+	sized := "ABS(" + name + "*1e0)"
+	return []string{
+		name + " < 0 OR " + name + " = 0 AND ATAN2(0e0, " + name + ") > 1",
+		"(" + sized + " < 1) + (" + sized + " <= 1e-17)",
+		"IF(" + sized + " < 1, IF(" + sized + " <= 1e-17, " + sized + "*1.0715086071862673e301*1.888946593147858e22, " + sized + "*18446744073709551616e0), " + sized + ")",
+	}
 }
 
 // A sumForm is how a value comes into the text that a row's sum is made of. NULL does not: the
@@ -189,9 +209,9 @@ type sumForm uint8
 
 const (
 	sumText     sumForm = iota // its text, which never holds a comma
-	sumSigned                  // its text, and whether it is -0, whose sign MariaDB writes into no text
+	sumDouble                  // see doubleParts
 	sumMeasured                // its length and its bytes
-	sumDigest                  // the MD5 of its bytes: with them, the row's text could pass max_allowed_packet
+	sumDigest                  // the SHA-256 of its bytes: with them, the row's text could pass max_allowed_packet
 )
 
 func (c *Column) sumForm() sumForm {
@@ -205,10 +225,10 @@ func (c *Column) sumForm() sumForm {
 	case kindJSON:
 		return sumDigest
 	case kindFloat:
-		return sumSigned
+		return sumDouble
 	case kindNumber:
 		if c.Type == "double" {
-			return sumSigned
+			return sumDouble
 		}
 	}
 	return sumText

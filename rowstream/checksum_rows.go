@@ -1,13 +1,13 @@
 package rowstream
 
 import (
-	"bytes"
 	"context"
-	"crypto/md5"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"math"
 	"strconv"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -44,7 +44,7 @@ func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, eac
 type rowSummer struct {
 	t       *Table
 	columns []int
-	md5     hash.Hash
+	sha     hash.Hash
 
 	row    mysqlwire.TextRow
 	key    mysqlwire.TextRow
@@ -54,7 +54,7 @@ type rowSummer struct {
 }
 
 func newRowSummer(t *Table, columns []int) *rowSummer {
-	return &rowSummer{t: t, columns: columns, md5: md5.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
+	return &rowSummer{t: t, columns: columns, sha: sha256.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
 }
 
 // sum is a row's sum. It does not allocate when the summer has seen rows as wide.
@@ -87,12 +87,8 @@ func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 			text = strconv.AppendInt(text, int64(len(v)), 10)
 			text = append(text, ',')
 			text = append(text, v...)
-		case form == sumSigned:
-			sign := byte('0')
-			if minusZero(v) {
-				sign = '1'
-			}
-			text = append(append(text, sign, ','), v...)
+		case form == sumDouble:
+			text = appendDoubleParts(text, v)
 		case c.kind() == kindBit:
 			text = appendBits(text, v)
 		default:
@@ -104,9 +100,9 @@ func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 }
 
 func (s *rowSummer) sumOf(b []byte) []byte {
-	s.md5.Reset()
-	s.md5.Write(b)
-	s.digest = s.md5.Sum(s.digest[:0])
+	s.sha.Reset()
+	s.sha.Write(b)
+	s.digest = s.sha.Sum(s.digest[:0])
 	return s.digest
 }
 
@@ -126,8 +122,24 @@ func (s *rowSummer) keyOf(row mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	return s.key, nil
 }
 
-// minusZero reports whether a number's text is that of -0.
-func minusZero(v []byte) bool { return len(v) > 1 && v[0] == '-' && len(bytes.Trim(v[1:], "0.")) == 0 }
+// appendDoubleParts appends what doubleParts says of a number, by its text.
+func appendDoubleParts(dst, text []byte) []byte {
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return append(dst, text...) // servers keep no such numbers
+	}
+	sign, scaled := byte('0'), byte('0')
+	if math.Signbit(v) {
+		sign = '1'
+	}
+	switch v = math.Abs(v); {
+	case v <= sumTiny:
+		scaled, v = '2', v*sumTinyScale*sumTinyScale2
+	case v < 1:
+		scaled, v = '1', v*sumScale
+	}
+	return appendDouble(append(dst, sign, ',', scaled, ','), v, -1)
+}
 
 // appendBits appends a BIT value, which is at most 8 bytes, as a number.
 func appendBits(dst, v []byte) []byte {

@@ -65,7 +65,7 @@ func (c *Column) ReadExpr() string {
 	case kindFloat:
 		return Ident(c.Name) + "*1e0" // + 0e0 would lose the sign of -0
 	case kindOrdinal:
-		return Ident(c.Name) + "+0"
+		return "CAST(" + Ident(c.Name) + " AS SIGNED)" // + 0 would make a double of it in MySQL, of 53 bits
 	}
 	return Ident(c.Name)
 }

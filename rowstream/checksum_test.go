@@ -1,0 +1,85 @@
+package rowstream
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// TestSumsOfNumbers sums up rows of doubles of all sizes, floats and large SETs in the server and
+// here: each row has the same sum, and no other row has it.
+func TestSumsOfNumbers(t *testing.T) {
+	cfg := app(testmysql.Start(t))
+	c := connect(t, cfg)
+	var members []string
+	for i := range 64 {
+		members = append(members, fmt.Sprintf("'m%d'", i))
+	}
+	exec(t, c, "CREATE OR REPLACE DATABASE sums", "CREATE TABLE sums.t (id INT PRIMARY KEY, d DOUBLE, f FLOAT, n DOUBLE(20,10), s SET("+strings.Join(members, ",")+"))")
+	rnd := rand.New(rand.NewPCG(1, 2))
+	values := []float64{0, math.Copysign(0, -1), 1, 1e-17, 1.1e-17, 5e-324, -5e-324, math.MaxFloat64, 0x1p-1022, 0.1, -0.012345678901234567, 1e-10, 1e15, 1e22, 1234567890123456.7}
+	for len(values) < 2000 {
+		if v := math.Float64frombits(rnd.Uint64()); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			values = append(values, v, math.Ldexp(rnd.Float64(), -rnd.IntN(70)))
+		}
+	}
+	slices.SortFunc(values, func(a, b float64) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	values = slices.Compact(values) // 0 and -0 both stay: their texts differ, and these two stand apart
+	var rows []string
+	for i, v := range values {
+		float := strconv.FormatFloat(float64(float32(math.Remainder(v, 1e30))), 'e', -1, 64)
+		rows = append(rows, fmt.Sprintf("(%d, %s, %s, %.4f, %d)", i, strconv.FormatFloat(v, 'e', -1, 64), float, rnd.NormFloat64()*1e6, rnd.Uint64()>>uint(i%60)))
+	}
+	exec(t, c, "INSERT INTO sums.t VALUES "+strings.Join(rows, ","), "INSERT INTO sums.t (id) VALUES (-1)")
+	table, err := ReadTable(t.Context(), c, "sums", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := SumOptions{Columns: []int{1, 2, 3, 4}}
+	var there, here []string
+	note := func(list *[]string) func(mysqlwire.TextRow, uint64) error {
+		return func(key mysqlwire.TextRow, sum uint64) error {
+			*list = append(*list, fmt.Sprintf("%s %016x", key[0], sum))
+			return nil
+		}
+	}
+	if err := SumRowsOf(t.Context(), c, table, Chunk{}, o, note(&there)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDirect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	view, err := d.Snapshot(t.Context(), 1, []*Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	if err := sumRead(t.Context(), view.Reader(0), table, Chunk{}, o, note(&here)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(there, here); diff != "" {
+		t.Errorf("in the server, and here: %s", diff)
+	}
+	seen := make(map[string]string)
+	for _, row := range there {
+		key, sum, _ := strings.Cut(row, " ")
+		if seen[sum] != "" {
+			t.Errorf("rows %s and %s have the same sum", seen[sum], key)
+		}
+		seen[sum] = key
+	}
+	if len(there) != len(values)+1 {
+		t.Errorf("%d rows were summed up, want %d", len(there), len(values)+1)
+	}
+}
