@@ -153,11 +153,7 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client, at Position)
 	case c.r.gtids.mode == mariaGTIDs:
 		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: 4}.AppendTo(nil)
 	case c.r.gtids.mode == mysqlGTIDs:
-		set, err := c.r.gtids.appendSet(nil)
-		if err != nil {
-			return nil, err
-		}
-		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: set}.AppendTo(nil)
+		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: c.r.gtids.appendSet(nil)}.AppendTo(nil)
 	case at.Offset > math.MaxUint32:
 		return nil, fmt.Errorf("offset %d of %s is beyond the 4 GiB that the protocol knows, and the position has no GTID", at.Offset, at.File)
 	default:

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -278,11 +279,60 @@ func TestGTIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := g.appendSet(nil)
+	set := g.appendSet(nil)
 	const want = "0100000000000000" + "3e11fa4771ca11e19e33c80aa9429562" + "0200000000000000" + "0100000000000000" + "0600000000000000" + "0700000000000000" + "0800000000000000"
-	if hex.EncodeToString(set) != want || err != nil {
-		t.Errorf("%x, %v", set, err)
+	if hex.EncodeToString(set) != want {
+		t.Errorf("%x", set)
 	}
+	if g, err = parseGTIDs("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag:7"); err != nil {
+		t.Fatal(err)
+	}
+	set = g.appendSet(nil)
+	const tagged = "0102000000000001" + "3e11fa4771ca11e19e33c80aa9429562" + "00" + "0100000000000000" + "0100000000000000" + "0600000000000000" +
+		"3e11fa4771ca11e19e33c80aa9429562" + "06" + "746167" + "0100000000000000" + "0700000000000000" + "0800000000000000"
+	if hex.EncodeToString(set) != tagged {
+		t.Errorf("%x", set)
+	}
+	if _, err := parseGTIDs("3e11fa47-71ca-11e1-9e33-c80aa9429562:" + strings.Repeat("t", 33) + ":1"); err == nil {
+		t.Error("a tag of 33 characters was taken")
+	}
+}
+
+// TestTaggedGTID reads the body of an event of MySQL 9.
+func TestTaggedGTID(t *testing.T) {
+	body, err := hex.DecodeString("0270000000029d031a9e790299038622c503dd02d10204f10300000002040c06" + "0674616708080a140c7f020d2333d86006103d041283120b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, number, ok := taggedGTID(body)
+	var g gtids
+	g.addMySQL(s, number)
+	if got, want := g.String(), "e70d4f9e-e643-11f1-b7b4-02fc00000001:tag:3"; got != want || !ok {
+		t.Errorf("%s, %v, want %s", got, ok, want)
+	}
+	end := bytes.Index(body, []byte("tag")) + len("tag")
+	for i := range end {
+		if _, _, ok := taggedGTID(body[:i]); ok {
+			t.Errorf("its first %d bytes were taken for it", i)
+		}
+	}
+	for _, v := range []uint64{0, 1, 127, 128, 1<<14 - 1, 1 << 14, 1<<56 - 1, 1 << 56, 1<<64 - 1} {
+		b := appendSerial(nil, v)
+		if got, n := serialInt(b); got != v || n != len(b) {
+			t.Errorf("%x: %d of %d bytes, want %d of %d", b, got, n, v, len(b))
+		}
+	}
+}
+
+// appendSerial is how serialInt's numbers are written.
+func appendSerial(dst []byte, v uint64) []byte {
+	n := max(1, (bits.Len64(v)+6)/7)
+	if n > 8 {
+		return binary.LittleEndian.AppendUint64(append(dst, 0xFF), v)
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v<<n|(1<<(n-1)-1))
+	return append(dst, b[:n]...)
 }
 
 // TestStatements are statements, in use f, and the table that they stop the following of.

@@ -122,6 +122,9 @@ func (g *gtids) parseMySQL(text string) error {
 	for _, f := range fields[1:] {
 		f = strings.TrimSpace(f)
 		if f != "" && (f[0] < '0' || f[0] > '9') {
+			if len(f) > maxTag {
+				return errMySQLGTID
+			}
 			s.tag = strings.ToLower(f)
 			continue
 		}
@@ -208,21 +211,29 @@ func (g *gtids) String() string {
 	return string(b)
 }
 
-// appendSet appends a MySQL set in the binary form of BinlogDumpGTID, which knows no tags.
+// appendSet appends a MySQL set in the binary form of BinlogDumpGTID. One with tags has another
+// form, which servers know since 8.3.
 //
-// Specification: MySQL "COM_BINLOG_DUMP_GTID".
-func (g *gtids) appendSet(dst []byte) ([]byte, error) {
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(g.mysql)))
+// Specification: MySQL "COM_BINLOG_DUMP_GTID"; Gtid_set::encode.
+func (g *gtids) appendSet(dst []byte) []byte {
+	const taggedForm = 1
+	tagged := slices.ContainsFunc(g.mysql, func(s sourceIDs) bool { return s.tag != "" })
+	head := uint64(len(g.mysql))
+	if tagged {
+		head = taggedForm<<56 | head<<8 | taggedForm
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, head)
 	for i := range g.mysql {
 		s := &g.mysql[i]
-		if s.tag != "" {
-			return nil, fmt.Errorf("GTID set %s has the tag %q, which Tare cannot ask for", g, s.tag)
+		dst = append(dst, s.uuid[:]...)
+		if tagged {
+			dst = append(append(dst, byte(len(s.tag)<<1)), s.tag...)
 		}
-		dst = binary.LittleEndian.AppendUint64(append(dst, s.uuid[:]...), uint64(len(s.spans)))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(s.spans)))
 		for _, span := range s.spans {
 			dst = binary.LittleEndian.AppendUint64(dst, span.first)
 			dst = binary.LittleEndian.AppendUint64(dst, span.end)
 		}
 	}
-	return dst, nil
+	return dst
 }

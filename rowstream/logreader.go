@@ -236,10 +236,11 @@ func (r *logReader) gtid(e *event) error {
 	case eventAnonymousGTID:
 		r.single = true
 	default:
-		if r.gtids.mode == mysqlGTIDs {
-			return r.stop(StopUnknown, "", "a transaction has a GTID with a tag", "start from a position without a GTID", nil)
+		var ok bool
+		if r.pending.source, r.pending.number, ok = taggedGTID(b); !ok {
+			return r.unknown("a GTID with a tag", errMySQLGTID)
 		}
-		r.single = true
+		r.pending.mode, r.single = mysqlGTIDs, true
 	}
 	return nil
 }
