@@ -160,7 +160,7 @@ func (r *run) oldest() (rowstream.Position, error) {
 		}
 		p, err := rowstream.ParsePosition(t.state.position)
 		if err == nil && p.IsZero() {
-			err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, and begin anew with --restart")
+			err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, begin with --follow, and begin anew with --restart")
 		}
 		if err != nil {
 			return p, fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)

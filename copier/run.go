@@ -178,7 +178,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.snapshot, err = r.from.Snapshot(ctx, r.o.Workers, r.sources()); err != nil {
+	workers := r.o.Workers
+	if r.o.Follow {
+		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not tell its position
+	}
+	if r.snapshot, err = r.from.Snapshot(ctx, workers, r.sources()); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})

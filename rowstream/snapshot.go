@@ -104,7 +104,25 @@ func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
 		}
 	}
+	if err := showAll(ctx, c); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
+	}
 	return c, nil
+}
+
+// showAll has MySQL show the primary keys that it made by itself where a table had none: its
+// administrators may have had it hide them.
+func showAll(ctx context.Context, c *mysqlconn.Client) error {
+	if isMaria(c.ServerVersion) {
+		return nil
+	}
+	_, err := c.Exec(ctx, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		return nil // before MySQL 8.0.30, or another server: it makes none
+	}
+	return err
 }
 
 // start starts the transactions anew.
