@@ -428,6 +428,7 @@ type lagWatch struct {
 	f        *follower
 	chase    chase
 	goal     rowstream.Position // the log's end at the look before
+	finish   bool               // it was to finish already then
 	told     time.Time          // when the lag was told
 	caughtUp bool
 }
@@ -442,12 +443,15 @@ func (f *follower) lost(err error) bool {
 // look takes a look at the lag.
 func (w *lagWatch) look(ctx context.Context) error {
 	f := w.f
+	f.mu.Lock()
+	finish := f.finish // asked before the log's end: what was written before Finish is before that
+	f.mu.Unlock()
 	end, err := f.source.NowPosition(ctx)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
-	applied, commit, changes, finish := f.applied, f.commit, f.changes, f.finish
+	applied, commit, changes := f.applied, f.commit, f.changes
 	f.mu.Unlock()
 	behind, err := f.source.LogBytes(ctx, applied, end)
 	if err != nil {
@@ -463,8 +467,10 @@ func (w *lagWatch) look(ctx context.Context) error {
 		held, reason = f.pace.hold()
 	}
 	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes, held: held})
-	there := applied.Compare(end) >= 0 || !w.goal.IsZero() && applied.Compare(w.goal) >= 0
-	w.goal = end
+	at, past := applied.Compare(end) >= 0, !w.goal.IsZero() && applied.Compare(w.goal) >= 0
+	there := at || past
+	finished := finish && (at || past && w.finish)
+	w.goal, w.finish = end, finish
 	first := false
 	f.change(func() {
 		f.single = f.single || there
@@ -493,7 +499,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	if text := w.chase.outrun(reason); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
-	if there && w.caughtUp && (finish || f.o.UntilCaughtUp && f.mayEnd()) {
+	if w.caughtUp && (finished || there && f.o.UntilCaughtUp && f.mayEnd()) {
 		f.end()
 	}
 	return nil
