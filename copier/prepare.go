@@ -54,7 +54,7 @@ func describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 		if len(spec.Columns) > 0 {
 			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.target())
 		}
-		t.create, err = createIn(source.Create, spec.targetSQL())
+		t.create, err = createIn(source.Create, spec.targetSQL(), to.ServerVersion)
 		there = source
 	case err == nil:
 		err = t.accept(there)

@@ -3,6 +3,7 @@ package copier
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/taredb/tare/rowstream"
@@ -16,6 +17,7 @@ func differences(source, target *rowstream.Table) []string {
 	for i := range target.Columns {
 		byName[strings.ToLower(target.Columns[i].Name)] = &target.Columns[i]
 	}
+	unique := uniqueColumns(source, target)
 	for i := range source.Columns {
 		s := &source.Columns[i]
 		name := s.Name
@@ -24,12 +26,16 @@ func differences(source, target *rowstream.Table) []string {
 		switch {
 		case t == nil:
 			all = append(all, fmt.Sprintf("column %s is missing in the target", name))
+		case jsonAsText(s, t):
+			if s.Nullable != t.Nullable {
+				all = append(all, fmt.Sprintf("column %s may be NULL in one of the two only", name))
+			}
 		case !sameType(s, t):
 			all = append(all, fmt.Sprintf("column %s is %s in the source and %s in the target", name, s.FullType, t.FullType))
 		case s.Charset != t.Charset:
 			all = append(all, fmt.Sprintf("column %s has the character set %s in the source and %s in the target", name, s.Charset, t.Charset))
-		case s.Collation != t.Collation:
-			all = append(all, fmt.Sprintf("column %s has the collation %s in the source and %s in the target", name, s.Collation, t.Collation))
+		case s.Collation != t.Collation && unique(name):
+			all = append(all, fmt.Sprintf("column %s, which is of a unique key, has the collation %s in the source and %s in the target", name, s.Collation, t.Collation))
 		case s.Nullable != t.Nullable:
 			all = append(all, fmt.Sprintf("column %s may be NULL in one of the two only", name))
 		}
@@ -51,8 +57,35 @@ func differences(source, target *rowstream.Table) []string {
 var displayWidth = regexp.MustCompile(`^((?:tiny|small|medium|big)?int|year)\(\d+\)`)
 
 func sameType(a, b *rowstream.Column) bool {
-	plain := func(c *rowstream.Column) string { return displayWidth.ReplaceAllString(c.FullType, "$1") }
+	plain := func(c *rowstream.Column) string {
+		if c.Type == "geometrycollection" { // MariaDB's name
+			return "geomcollection"
+		}
+		return displayWidth.ReplaceAllString(c.FullType, "$1")
+	}
 	return plain(a) == plain(b)
+}
+
+// jsonAsText reports whether the source has MySQL's JSON and the target MariaDB's, which is text.
+func jsonAsText(source, target *rowstream.Column) bool {
+	return source.Type == "json" && target.Type == "longtext" && target.Charset == "utf8mb4"
+}
+
+// uniqueColumns tells of a column whether it is of a unique key on one of the two sides: which of
+// its values are the same then is a matter of its collation. All other columns' values are only
+// stored, under whatever collation.
+func uniqueColumns(tables ...*rowstream.Table) func(column string) bool {
+	var parts []keyPart
+	for _, t := range tables {
+		for _, k := range uniqueKeys(t.Create) {
+			parts = append(parts, k...)
+		}
+	}
+	return func(column string) bool {
+		return slices.ContainsFunc(parts, func(p keyPart) bool {
+			return strings.EqualFold(p.column, column) || p.column == "" && strings.Contains(strings.ToLower(p.rest), strings.ToLower(rowstream.Ident(column)))
+		})
+	}
 }
 
 func keyNames(t *rowstream.Table) string {
@@ -119,11 +152,18 @@ func addIndexes(table string, indexes []index) string {
 	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
 }
 
-// createIn is a table's CREATE TABLE statement for another schema or name.
-func createIn(create, table string) (string, error) {
+// createIn is a table's CREATE TABLE statement for another schema or name, on a server of the
+// version.
+func createIn(create, table, version string) (string, error) {
 	_, rest, ok := strings.Cut(create, " (\n")
 	if !ok || !strings.HasPrefix(create, "CREATE TABLE ") {
 		return "", fmt.Errorf("the server's CREATE TABLE statement is of a form that is not known: %.100q", create)
 	}
+	if strings.Contains(version, "MariaDB") { // which has invisible columns, and skips what MySQL says of its own version
+		rest = mysqlInvisible.ReplaceAllString(rest, "${1}INVISIBLE$2")
+	}
 	return "CREATE TABLE " + table + " (\n" + rest, nil
 }
+
+// mysqlInvisible is how MySQL says of a column that it is invisible.
+var mysqlInvisible = regexp.MustCompile("(?m)^(  `.*)/\\*!80023 INVISIBLE \\*/((?: COMMENT '.*')?,?)$")
