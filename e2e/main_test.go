@@ -64,6 +64,14 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
+	defer func() {
+		for _, s := range []*mysqlServer{&mysqlGTID, &mysqlPlain} {
+			if err := s.close(); err != nil {
+				fmt.Fprintf(os.Stderr, "stop MySQL: %v\n", err)
+				code = 1
+			}
+		}
+	}()
 	return m.Run()
 }
 

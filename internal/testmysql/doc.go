@@ -1,19 +1,20 @@
-// Package testmysql starts private MariaDB servers for tests, benchmarks and
+// Package testmysql starts private servers, of MariaDB or MySQL, for tests, benchmarks and
 // demonstrations: each has its own data directory, its own port on 127.0.0.1 and its own
 // process, and is gone when the program that started it is gone.
 //
 // # Terms
 //
-//   - A template is a data directory that is initialised once for a MariaDB version and
+//   - A template is a data directory that is initialised once for a server's version and
 //     kept in the user's cache directory: installing takes a second, copying a few
 //     hundredths.
-//   - A server is one mariadbd process on a copy of the template.
+//   - A server is one process of mariadbd, or of mysqld, on a copy of the template.
 //   - The shared server is the one that a test binary starts on first use and that gives
 //     each test a schema of its own.
 //
 // # Data flow
 //
 //	mariadb-install-db ──once a version──> template ──copied──> data directory ──> mariadbd
+//	mysqld --initialize ─┘                                                         or mysqld
 //	                                                                                  │ stderr
 //	Start / New / Shared <──── "ready for connections" or the log's last lines ───────┘
 //
@@ -28,6 +29,6 @@
 //
 // # What it does not do
 //
-// It skips no test: a missing MariaDB fails the run and says what to install. It reads no
+// It skips no test: a missing server fails the run and says what to install. It reads no
 // configuration of the machine (--no-defaults) and touches no server that it did not start.
 package testmysql

@@ -9,9 +9,16 @@ type settings struct {
 	plugins []string
 	setup   []string // statements that root runs once the server is ready
 	tls     bool
+	binlog  bool
+	mysql   bool
 }
 
-// WithArgs passes further arguments to mariadbd; they come last and so override the
+// WithMySQL starts MySQL instead of MariaDB.
+func WithMySQL() Option {
+	return func(s *settings) { s.mysql = true }
+}
+
+// WithArgs passes further arguments to the server; they come last and so override the
 // package's own.
 func WithArgs(args ...string) Option {
 	return func(s *settings) { s.args = append(s.args, args...) }
@@ -33,12 +40,11 @@ func WithPerformanceSchema() Option {
 
 // WithBinlog makes the server write a binary log of row events with full images.
 func WithBinlog() Option {
-	return WithArgs("--log-bin=binlog", "--server-id=1", "--binlog-format=ROW",
-		"--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--sync-binlog=0")
+	return func(s *settings) { s.binlog = true }
 }
 
 // WithEd25519 loads the auth_ed25519 plugin and adds the account EdUser, which
-// authenticates by client_ed25519 with Password.
+// authenticates by client_ed25519 with Password. MySQL has no such plugin.
 func WithEd25519() Option {
 	return func(s *settings) {
 		s.plugins = append(s.plugins, "auth_ed25519")

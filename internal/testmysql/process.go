@@ -13,14 +13,14 @@ import (
 	"syscall"
 )
 
-// keptLogLines is how much of mariadbd's log is kept for error messages.
+// keptLogLines is how much of the server's log is kept for error messages.
 const keptLogLines = 200
 
 // errPortTaken says that somebody else took the port between our choice and the server's
 // bind.
 var errPortTaken = errors.New("the port was taken meanwhile")
 
-// A process is one running mariadbd.
+// A process is one running server.
 type process struct {
 	pid    int
 	exited chan struct{} // closed once the process is gone and reaped
@@ -29,14 +29,14 @@ type process struct {
 	log []string // the last lines of its log; under mu
 }
 
-// startProcess starts mariadbd and returns when it is ready for connections.
-func startProcess(mariadbd string, args []string, o owner) (*process, error) {
+// startProcess starts a server program and returns when it is ready for connections.
+func startProcess(program string, args []string, o owner) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for the log: %w", err)
 	}
 	p := &process{exited: make(chan struct{})}
-	cmd := exec.Command(mariadbd, args...)
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = w, w
 	// The signal reaches the server when the thread that forked it ends, so this thread
 	// is kept until the server is gone. Setpgid keeps a terminal's Ctrl-C to the program,
@@ -60,7 +60,7 @@ func startProcess(mariadbd string, args []string, o owner) (*process, error) {
 	}()
 	if err := <-started; err != nil {
 		r.Close()
-		return nil, fmt.Errorf("start %s: %w", mariadbd, err)
+		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	p.pid = cmd.Process.Pid
 
@@ -77,7 +77,7 @@ func startProcess(mariadbd string, args []string, o owner) (*process, error) {
 	if strings.Contains(log, "Bind on TCP/IP port") {
 		return nil, errPortTaken
 	}
-	return nil, fmt.Errorf("mariadbd ended before it was ready; its log:\n%s", log)
+	return nil, fmt.Errorf("%s ended before it was ready; its log:\n%s", program, log)
 }
 
 // readLog keeps the log's last lines and reports the line that says the server is ready.
@@ -102,7 +102,7 @@ func (p *process) readLog(r *os.File, ready chan<- bool) {
 	}
 }
 
-// Log returns the last lines that mariadbd logged.
+// Log returns the last lines that the server logged.
 func (p *process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *process) end(sig syscall.Signal) error {
 	default:
 	}
 	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal mariadbd (process %d): %w", p.pid, err)
+		return fmt.Errorf("signal the server (process %d): %w", p.pid, err)
 	}
 	<-p.exited
 	return nil

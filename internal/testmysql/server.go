@@ -35,7 +35,7 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// A Server is a running MariaDB. Its methods that stop or start the process must not be
+// A Server is a running MariaDB, or MySQL. Its methods that stop or start the process must not be
 // called concurrently.
 type Server struct {
 	Addr   string // "127.0.0.1:port"; stays the same over Restart
@@ -46,25 +46,26 @@ type Server struct {
 	CA     *x509.CertPool
 	CAFile string
 
-	set      settings
-	mariadbd string
-	owner    owner
-	dir      *workDir
-	process  *process
+	set     settings
+	product *product
+	program string
+	owner   owner
+	dir     *workDir
+	process *process
 }
 
 // Start starts a server for a test and stops it when the test ends. It fails the test when
-// there is no MariaDB.
+// there is no program to start.
 func Start(t TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := New(opts...)
 	if err != nil {
-		t.Fatalf("start a MariaDB server: %v", err)
+		t.Fatalf("start a server: %v", err)
 		return nil
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("stop the MariaDB server: %v", err)
+			t.Errorf("stop the server: %v", err)
 		}
 	})
 	return s
@@ -72,19 +73,22 @@ func Start(t TB, opts ...Option) *Server {
 
 // New starts a server for a program that is no test; the caller closes it.
 func New(opts ...Option) (*Server, error) {
-	s := &Server{}
+	s := &Server{product: mariaDB()}
 	for _, o := range opts {
 		o(&s.set)
 	}
+	if s.set.mysql {
+		s.product = mySQL()
+	}
 	var err error
-	if s.mariadbd, err = findProgram("mariadbd", "mysqld"); err != nil {
+	if s.program, err = s.product.find(); err != nil {
 		return nil, err
 	}
-	template, err := templateDir(s.mariadbd)
+	if s.owner, err = s.product.owner(); err != nil {
+		return nil, err
+	}
+	template, err := templateDir(s.product, s.program, s.owner)
 	if err != nil {
-		return nil, err
-	}
-	if s.owner, err = serverOwner(); err != nil {
 		return nil, err
 	}
 	if s.dir, err = makeWorkDir(s.owner); err != nil {
@@ -128,7 +132,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	p, err := startProcess(s.mariadbd, s.arguments(port), s.owner)
+	p, err := startProcess(s.program, s.arguments(port), s.owner)
 	if err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func (s *Server) launch() error {
 	return s.Exec(s.set.setup...)
 }
 
-// arguments is mariadbd's command line: small, and without any sync to disk, since what a
+// arguments is the server's command line: small, and without any sync to disk, since what a
 // test wrote need not survive the machine. Every commit still leaves the process
 // (flush_log_at_trx_commit=2), so that it survives Kill.
 func (s *Server) arguments(port string) []string {
@@ -147,10 +151,13 @@ func (s *Server) arguments(port string) []string {
 		"--socket=" + s.Socket, "--bind-address=127.0.0.1", "--port=" + port,
 		"--skip-name-resolve", "--skip-log-bin", "--local-infile=1", "--secure-file-priv=",
 		"--character-set-server=utf8mb4", "--max-allowed-packet=64M", "--max-connections=600",
-		"--innodb-buffer-pool-size=64M", logFileSize, "--innodb-flush-log-at-trx-commit=2",
-		"--innodb-flush-method=nosync", "--innodb-doublewrite=OFF",
-		"--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF",
-		"--innodb-fast-shutdown=2", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M",
+		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF",
+		"--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF", "--innodb-fast-shutdown=2",
+	}
+	args = append(args, s.product.common...)
+	if s.set.binlog {
+		args = append(args, "--log-bin=binlog", "--server-id=1", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--sync-binlog=0")
+		args = append(args, s.product.binlog...)
 	}
 	if s.set.tls {
 		args = append(args, "--ssl-ca="+in("ca.pem"), "--ssl-cert="+in("cert.pem"), "--ssl-key="+in("key.pem"))

@@ -53,14 +53,14 @@ func findProgram(names ...string) (string, error) {
 	return "", fmt.Errorf(missing, names[0])
 }
 
-// templateDir returns the initialised data directory for this mariadbd, making it when the
+// templateDir returns the initialised data directory for this server program, making it when the
 // cache has none. Processes that want it at the same time wait for the first one.
-func templateDir(mariadbd string) (string, error) {
-	version, err := exec.Command(mariadbd, "--no-defaults", "--version").Output()
+func templateDir(p *product, program string, o owner) (string, error) {
+	version, err := exec.Command(program, "--no-defaults", "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", mariadbd, err)
+		return "", fmt.Errorf("ask %s for its version: %w", program, err)
 	}
-	key := sha256.Sum256(append(bytes.TrimSpace(version), templateSQL+logFileSize...))
+	key := sha256.Sum256(append(bytes.TrimSpace(version), p.key...))
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = filepath.Join(os.TempDir(), fmt.Sprintf("tare-cache-%d", os.Getuid()))
@@ -84,7 +84,7 @@ func templateDir(mariadbd string) (string, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("look for the template: %w", err)
 	}
-	if err := makeTemplate(mariadbd, dir); err != nil {
+	if err := makeTemplate(p, program, o, dir); err != nil {
 		return "", fmt.Errorf("initialise a data directory: %w", err)
 	}
 	return dir, nil
@@ -92,36 +92,45 @@ func templateDir(mariadbd string) (string, error) {
 
 // makeTemplate initialises a data directory and moves it to dir when it is whole. The work
 // happens in a directory that the server's user may enter, which a cache may not be.
-func makeTemplate(mariadbd, dir string) (err error) {
-	install, err := findProgram("mariadb-install-db", "mysql_install_db")
-	if err != nil {
-		return err
-	}
-	owner, err := serverOwner()
-	if err != nil {
-		return err
-	}
-	work, err := makeWorkDir(owner)
+func makeTemplate(p *product, program string, o owner, dir string) (err error) {
+	work, err := makeWorkDir(o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, work.remove()) }()
-	data := filepath.Join(work.path, "data")
+	if err := p.initialise(program, o, work.path); err != nil {
+		return err
+	}
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	if err := copyTree(partial, filepath.Join(work.path, "data"), o); err != nil {
+		return err
+	}
+	return os.Rename(partial, dir)
+}
 
+func initialiseMariaDB(mariadbd string, o owner, work string) error {
+	install, err := findProgram("mariadb-install-db", "mysql_install_db")
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(work, "data")
 	args := []string{
 		"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", logFileSize,
 	}
-	if owner.switches {
-		args = append(args, "--user="+owner.name)
+	if o.switches {
+		args = append(args, "--user="+o.name)
 	}
 	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", install, err, out)
 	}
 
 	args = []string{"--no-defaults", "--bootstrap", "--datadir=" + data, "--skip-networking", logFileSize}
-	if owner.switches {
-		args = append(args, "--user="+owner.name)
+	if o.switches {
+		args = append(args, "--user="+o.name)
 	}
 	bootstrap := exec.Command(mariadbd, args...)
 	bootstrap.Stdin = strings.NewReader(templateSQL)
@@ -129,15 +138,7 @@ func makeTemplate(mariadbd, dir string) (err error) {
 	if err != nil || bytes.Contains(out, []byte("ERROR")) {
 		return fmt.Errorf("create the accounts: %w\n%s", err, out)
 	}
-
-	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
-		return err
-	}
-	if err := copyTree(partial, data, owner); err != nil {
-		return err
-	}
-	return os.Rename(partial, dir)
+	return nil
 }
 
 // copyTree copies a data directory, file by file, and gives it to the server's user.

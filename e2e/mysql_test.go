@@ -1,0 +1,77 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// The accounts of MySQL servers that copies log in as, with testmysql.Password; like all of their
+// accounts by caching_sha2_password.
+var copierAccount = testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
+
+// The MySQL servers that tests share, each started when a test first wants it.
+var (
+	mysqlGTID  mysqlServer // with GTIDs and compressed transactions in its log
+	mysqlPlain mysqlServer // without either
+)
+
+type mysqlServer struct {
+	once   sync.Once
+	server *testmysql.Server
+	err    error
+}
+
+// get is the server. Tests are skipped where there can be none: e2e/run says why.
+func (s *mysqlServer) get(t *testing.T) *testmysql.Server {
+	t.Helper()
+	s.once.Do(func() {
+		opts := []testmysql.Option{testmysql.WithMySQL(), testmysql.WithBinlog(), copierAccount, testmysql.WithArgs("--max-connections=1300")}
+		if s == &mysqlGTID {
+			opts = append(opts, testmysql.WithArgs("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-transaction-compression=ON"))
+		}
+		s.server, s.err = testmysql.New(opts...)
+	})
+	if why := os.Getenv("TARE_NO_MYSQL"); why != "" && errors.Is(s.err, testmysql.ErrNoMySQL) {
+		t.Skip(why)
+	}
+	must(t, s.err)
+	return s.server
+}
+
+// close stops the server, if there is one.
+func (s *mysqlServer) close() error {
+	s.once.Do(func() {})
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Close()
+}
+
+// cleanSchema makes an empty schema on each server, without what copies to it have noted; it is
+// dropped with the test.
+func cleanSchema(t *testing.T, name string, servers ...*testmysql.Server) {
+	t.Helper()
+	drop := []string{"drop database if exists " + name, "drop database if exists _tare"}
+	for _, s := range servers {
+		must(t, s.Exec(append(drop, "create database "+name+" character set utf8mb4")...))
+		t.Cleanup(func() {
+			if err := s.Exec(drop...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// copyArgs is a command line of tare copy.
+func copyArgs(from, to *testmysql.Server, more ...string) []string {
+	return append([]string{
+		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + from.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + to.Addr,
+		"--json", "--patience", "30s", "--control-socket", "off",
+	}, more...)
+}

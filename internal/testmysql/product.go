@@ -1,0 +1,101 @@
+package testmysql
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A product is what differs between the servers that this package can start.
+type product struct {
+	find  func() (program string, err error)
+	owner func() (owner, error)
+
+	// initialise makes a data directory in a work directory, with the accounts and the schema.
+	initialise func(program string, o owner, work string) error
+
+	// key is what a template depends on, besides the program's version.
+	key string
+
+	// common are arguments that keep the server small and quick.
+	common []string
+	binlog []string // what WithBinlog has to ask for besides
+}
+
+func mariaDB() *product {
+	return &product{
+		find:       func() (string, error) { return findProgram("mariadbd", "mysqld") },
+		owner:      serverOwner,
+		initialise: initialiseMariaDB,
+		key:        templateSQL + logFileSize,
+		common:     []string{"--innodb-flush-method=nosync", logFileSize, "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M"},
+		binlog:     []string{"--binlog-format=ROW"},
+	}
+}
+
+// mySQL is started as whoever we are, also as root: it comes out of a directory of ours, and
+// there may be no other user who can read that.
+func mySQL() *product {
+	return &product{
+		find:       findMySQL,
+		owner:      func() (owner, error) { return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil },
+		initialise: initialiseMySQL,
+		key:        mysqlTemplateSQL + redoLogCapacity,
+		common:     append([]string{redoLogCapacity, "--mysqlx=OFF"}, asRoot()...),
+	}
+}
+
+// redoLogCapacity is the same in the template and in the servers, as logFileSize is.
+const redoLogCapacity = "--innodb-redo-log-capacity=16M"
+
+// mysqlTemplateSQL is templateSQL for MySQL, a statement a line.
+const mysqlTemplateSQL = `DROP USER '` + RootUser + `'@'localhost';
+CREATE USER '` + RootUser + `'@'%' IDENTIFIED BY '` + Password + `';
+GRANT ALL PRIVILEGES ON *.* TO '` + RootUser + `'@'%' WITH GRANT OPTION;
+CREATE USER '` + AppUser + `'@'%' IDENTIFIED BY '` + Password + `';
+GRANT ALL PRIVILEGES ON ` + "`%`" + `.* TO '` + AppUser + `'@'%';
+CREATE DATABASE ` + DefaultSchema + ` CHARACTER SET utf8mb4;
+`
+
+// ErrNoMySQL says that there is no MySQL server to start.
+var ErrNoMySQL = errors.New("no mysqld of MySQL (rather than MariaDB) found in PATH: .ci/mysql DIR unpacks one, whose DIR/bin belongs into PATH then")
+
+// findMySQL returns the path of a mysqld that is MySQL's; MariaDB's goes by that name, too.
+func findMySQL() (string, error) {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin") {
+		path, err := exec.LookPath(filepath.Join(dir, "mysqld"))
+		if err != nil || !filepath.IsAbs(path) {
+			continue
+		}
+		if version, err := exec.Command(path, "--no-defaults", "--version").Output(); err == nil && !bytes.Contains(version, []byte("MariaDB")) {
+			return path, nil
+		}
+	}
+	return "", ErrNoMySQL
+}
+
+// asRoot is what mysqld wants to hear before it serves as root.
+func asRoot() []string {
+	if os.Geteuid() == 0 {
+		return []string{"--user=root"}
+	}
+	return nil
+}
+
+func initialiseMySQL(mysqld string, _ owner, work string) error {
+	script := filepath.Join(work, "accounts.sql")
+	if err := os.WriteFile(script, []byte(mysqlTemplateSQL), 0o600); err != nil {
+		return err
+	}
+	data := filepath.Join(work, "data")
+	args := append([]string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--init-file=" + script, "--secure-file-priv=", redoLogCapacity}, asRoot()...)
+	if out, err := exec.Command(mysqld, args...).CombinedOutput(); err != nil || strings.Contains(string(out), "[ERROR]") {
+		return fmt.Errorf("%s --initialize-insecure: %w\n%s", mysqld, err, out)
+	}
+	// The server's own id: each copy of the template makes one for itself.
+	return os.Remove(filepath.Join(data, "auto.cnf"))
+}
