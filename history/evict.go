@@ -20,6 +20,7 @@ func (t *Table) evict(e *entry) {
 	t.markGone(e)
 	t.live--
 	t.evictions++
+	t.evicted = t.opts.Now()
 }
 
 // set is which of the two totals counts.

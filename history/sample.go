@@ -85,5 +85,7 @@ type Stats struct {
 	Admitted  uint64 // digests that found a place, since OpenTable as all below
 	Evictions uint64 // digests that made room
 	Untracked uint64 // calls that were counted in Other
-	SetAside  string // path of a damaged or foreign file that was found and moved; mostly ""
+
+	LastEviction time.Time // zero: there was none
+	SetAside     string    // path of a damaged or foreign file that was found and moved; mostly ""
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/taredb/tare/querylog"
 )
@@ -40,6 +41,7 @@ type Table struct {
 	pinned    bool // a Collect is under way: nothing is evicted
 	admitted  uint64
 	evictions uint64
+	evicted   time.Time // the latest of them; zero: there was none
 	dropped   []dropped // what a smaller file had no room for, for the next Collect
 	text      []byte
 }
@@ -87,7 +89,7 @@ func (t *Table) Stats() Stats {
 	return Stats{
 		Digests: t.live, Pages: len(t.mem.pages) - fixedPages, FreePages: t.pages.free(),
 		Bytes:    int64(len(t.mem.raw)) + fixedHeap(t.opts.MaxDigests, len(t.mem.pages)),
-		Admitted: t.admitted, Evictions: t.evictions, Untracked: t.untracked.Load(), SetAside: t.setAside,
+		Admitted: t.admitted, Evictions: t.evictions, LastEviction: t.evicted, Untracked: t.untracked.Load(), SetAside: t.setAside,
 	}
 }
 

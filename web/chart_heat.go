@@ -50,6 +50,7 @@ func (c heatMap) HTML() template.HTML {
 		p.up = append(p.up, c.Unit.write(v))
 	}
 	p.across = timeMarks(c.Times[0], c.End, 5)
+	p.from, p.to = c.Times[0], c.End
 	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + count(total) + " calls, at most " + count(most) +
 		" in one field. Darker fields have more calls."
 	p.drawing = c.draw(first, last, most)

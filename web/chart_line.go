@@ -64,6 +64,7 @@ func (c lineChart) HTML() template.HTML {
 		p.across = []string{moment(first)}
 	} else {
 		p.across = timeMarks(first, last, 5)
+		p.from, p.to = first, last
 	}
 	p.desc = c.describe()
 	p.drawing = c.draw(y)

@@ -175,6 +175,7 @@ type plot struct {
 	table           string   // the same as numbers
 	promql          string   // "" for none
 	empty           bool
+	from, to        time.Time // of the horizontal axis, where a part of it can be chosen
 }
 
 const (
@@ -218,7 +219,12 @@ func (p *plot) html() template.HTML {
 }
 
 func (p *plot) axes(b *svg) {
-	b.WriteString(`<div class="plot"><div class="up" aria-hidden="true">`)
+	b.WriteString(`<div class="plot"`)
+	if !p.from.IsZero() {
+		b.attr("data-from", float64(p.from.UnixMilli())/1000)
+		b.attr("data-to", float64(p.to.UnixMilli())/1000)
+	}
+	b.WriteString(`><div class="up" aria-hidden="true">`)
 	for _, m := range p.up {
 		b.element("span", "", m)
 	}

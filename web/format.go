@@ -116,6 +116,14 @@ func grouped(s string) string {
 // count writes a whole number in full.
 func count(n uint64) string { return grouped(strconv.FormatUint(n, 10)) }
 
+// callsText writes a number of calls.
+func callsText(n uint64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return count(n) + " calls"
+}
+
 // seconds writes a duration in seconds.
 func seconds(s float64) string {
 	a := math.Abs(s)

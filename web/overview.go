@@ -16,16 +16,16 @@ const (
 	overviewRows = 10
 	drawnRows    = 5
 
-	// newShare is the share of all time from which a new statement is worth a word.
-	newShare = 0.02
-
-	readyTimeout = 2 * time.Second
+	// newShare is the share of all time from which a new statement is worth a word, and riseShare that of
+	// one whose load has risen, of the time that the rise lasted.
+	newShare  = 0.02
+	riseShare = 0.05
 )
 
 // An overview is the data of the first page.
 type overview struct {
 	Figures   []figure
-	Events    []event
+	Events    []Event
 	Statement *queryTable // nil: statements are not known here
 	Charts    []template.HTML
 	More      string // where all statements are
@@ -40,15 +40,6 @@ type figure struct {
 	Bad               bool
 }
 
-// An event is something to look at.
-type event struct {
-	Time  time.Time // zero: now
-	Name  string
-	Link  string // "" for none
-	Text  string
-	Grave bool
-}
-
 // An endpoint is a path for programs.
 type endpoint struct{ Path, What string }
 
@@ -58,23 +49,19 @@ func (s *Server) overviewPage() page {
 
 func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 	o := &overview{Endpoints: s.endpoints(v.texts)}
-	if s.opts.Ready != nil {
-		asked, cancel := context.WithTimeout(ctx, readyTimeout)
-		if err := s.opts.Ready(asked); err != nil {
-			o.Events = append(o.Events, event{Name: "Not ready", Text: sentence(err.Error()), Grave: true})
-		}
-		cancel()
-	}
+	happened := s.lookForEvents(ctx, v)
 	var top *history.Top
 	if s.opts.Statements != nil {
 		var err error
 		q := history.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
 		if top, err = s.statements(v).Top(ctx, q); err != nil {
+			<-happened
 			return nil, statementProblem(err)
 		}
 		s.overviewStatements(o, v, top)
 	}
-	o.Figures = s.overviewFigures(top)
+	o.Events = inOrder(append(o.Events, <-happened...))
+	o.Figures = s.overviewFigures(v, top)
 	o.Weight = s.ownWeight()
 	return o, nil
 }
@@ -85,14 +72,7 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
 	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != history.SourceCounters}
-	for i := range all {
-		if all[i].New && all[i].Share >= newShare {
-			o.Events = append(o.Events, event{
-				Time: all[i].First, Name: "New statement", Link: all[i].Link,
-				Text: all[i].Name + " takes " + percent(all[i].Share) + " of all time, p99 " + duration(all[i].P99) + ".",
-			})
-		}
-	}
+	o.Events = statementEvents(v, top, all)
 	if top.Source == history.SourceCounters {
 		return
 	}
@@ -125,18 +105,23 @@ const maxLegend = 44
 
 // overviewFigures are the large numbers: of the last seconds where they are known, and of the time
 // that the page is about.
-func (s *Server) overviewFigures(top *history.Top) []figure {
+func (s *Server) overviewFigures(v *view, top *history.Top) []figure {
 	var within history.Totals
 	var length float64
+	changed := ""
 	if top != nil {
-		within, length = top.Total, top.To.Sub(top.From).Seconds()
+		var comparable bool
+		within = top.Total
+		if length, comparable = covered(v, top.From, top.To); comparable {
+			changed = changeOf(float64(within.Calls), float64(top.Before.Calls)).Text
+		}
 	}
 	if s.opts.Latest == nil {
-		if top == nil || length <= 0 {
+		if top == nil {
 			return nil
 		}
 		return []figure{
-			{Name: "Statements", Value: unitRate.write(float64(within.Calls) / length), Note: changeNote(top, func(t *history.Totals) float64 { return float64(t.Calls) })},
+			{Name: "Statements", Value: unitRate.write(float64(within.Calls) / length), Note: changed},
 			{Name: "p50", Value: duration(within.P50)}, {Name: "p99", Value: duration(within.P99)}, {Name: "p99.9", Value: duration(within.P999)},
 			{Name: "Errors", Value: count(within.Errors), Bad: within.Errors > 0},
 		}
@@ -147,10 +132,10 @@ func (s *Server) overviewFigures(top *history.Top) []figure {
 		{Name: "p99.9", Value: duration(l.P999)}, {Name: "Errors", Value: unitRate.write(float64(l.Errors) / max(l.Seconds, 1)), Bad: l.Errors > 0},
 		{Name: "Connections", Value: count(uint64(max(l.Sessions, 0)))},
 	}
-	if top != nil && length > 0 {
+	if top != nil {
 		figures[0].Note = "in this time " + unitRate.write(float64(within.Calls)/length)
-		if c := changeNote(top, func(t *history.Totals) float64 { return float64(t.Calls) }); c != "" {
-			figures[0].Note += ", " + c
+		if changed != "" {
+			figures[0].Note += ", " + changed
 		}
 		for i, d := range []time.Duration{within.P50, within.P99, within.P999} {
 			figures[i+1].Note = "in this time " + duration(d)
@@ -158,10 +143,6 @@ func (s *Server) overviewFigures(top *history.Top) []figure {
 		figures[4].Note = "in this time " + count(within.Errors)
 	}
 	return figures
-}
-
-func changeNote(top *history.Top, of func(*history.Totals) float64) string {
-	return changeOf(of(&top.Total), of(&top.Before)).Text
 }
 
 // ownWeight is what this process takes, from its own metrics.

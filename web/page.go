@@ -237,7 +237,7 @@ func sortedNames(q url.Values) []string {
 // templates are the layout with each page's own template, by its name.
 var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:gochecknoglobals // made once, never changed
 	funcs := template.FuncMap{
-		"asset": assetPath, "count": count, "short": short, "seconds": seconds, "duration": duration,
+		"asset": assetPath, "count": count, "calls": callsText, "short": short, "seconds": seconds, "duration": duration,
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
 		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/history"
@@ -51,6 +52,9 @@ type queryRow struct {
 	Mean, P99           time.Duration
 	Sent, Changed       uint64
 	First               time.Time
+
+	Rise     *rise  // of its load, if there is one of some weight
+	RiseText string // when, and how many times
 }
 
 var queryColumns = []struct {
@@ -137,8 +141,9 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 
 // queryRowsOf makes the rows of an answer.
 func queryRowsOf(v *view, top *history.Top) []queryRow {
-	length := top.To.Sub(top.From).Seconds()
+	length, comparable := covered(v, top.From, top.To)
 	news := someNew(top)
+	alive := aliveIn(top)
 	rows := make([]queryRow, 0, len(top.Rows))
 	for i := range top.Rows {
 		r := &top.Rows[i]
@@ -147,17 +152,65 @@ func queryRowsOf(v *view, top *history.Top) []queryRow {
 			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(&r.Key),
 			Link: v.link("/query/" + id), New: r.New && news,
 			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, First: r.First,
-			Change: changeOf(r.Seconds, r.Before.Seconds), Spark: spark("load", r.Points, unitLoad),
+			Spark: spark("load", r.Points, unitLoad),
 		}
-		if length > 0 {
-			row.Load, row.PerSecond = r.Seconds/length, float64(r.Calls)/length
+		row.Load, row.PerSecond = r.Seconds/length, float64(r.Calls)/length
+		if comparable {
+			row.Change = changeOf(r.Seconds, r.Before.Seconds)
 		}
 		if top.Total.Seconds > 0 {
 			row.Share = r.Seconds / top.Total.Seconds
 		}
+		row.addRise(top, r, alive, v.span.Length())
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// leastCovered is the least time that rates are over, unless less was asked for: of a second in which a
+// history began no rate can be told, and nothing lies before it to compare with.
+const leastCovered = 10 * time.Second
+
+// covered is the time in seconds that an answer's rates are over, more than 0, and whether there may
+// be something to compare with.
+func covered(v *view, from, to time.Time) (length float64, comparable bool) {
+	d := to.Sub(from)
+	least := max(min(leastCovered, v.span.Length()), time.Millisecond)
+	return max(d, least).Seconds(), d >= least
+}
+
+// addRise says since when the statement hurts.
+func (row *queryRow) addRise(top *history.Top, r *history.TopRow, alive []float64, looked time.Duration) {
+	found, ok := findRise(top.Series.Times, top.Series.End, r.Points, alive)
+	if !ok {
+		return
+	}
+	share := row.Share // of the load of all statements meanwhile, where that is known
+	if all, _ := found.means(top.Series.Load); all > 0 {
+		share = found.Inside / all
+	}
+	if share >= riseShare {
+		row.Rise, row.RiseText = &found, strings.TrimSpace(found.Times()+" "+found.When(looked))
+	}
+}
+
+// aliveIn says in which points the gateway was there to count: those with calls, where that is known,
+// else all from the first load on.
+func aliveIn(top *history.Top) []float64 {
+	if len(top.Series.Calls) > 0 {
+		return top.Series.Calls
+	}
+	alive := make([]float64, len(top.Series.Times))
+	seen := 0.0
+	for i := range alive {
+		for r := range top.Rows {
+			if points := top.Rows[r].Points; seen == 0 && i < len(points) && points[i] > 0 {
+				seen = 1
+			}
+		}
+		alive[i] = seen
+	}
+	return alive
 }
 
 // someNew reports whether new means anything: when all statements are, it is the history that began.

@@ -26,6 +26,7 @@ type queryView struct {
 	Classes []classCount
 	First   time.Time
 	Last    time.Time
+	Rise    string // since when its load is higher, and why; "" when it is not
 
 	Charts []template.HTML
 	Heat   template.HTML
@@ -64,9 +65,8 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	if st.Text != "" {
 		d.Plain, d.Text = st.Text, highlight(st.Text)
 	}
-	if length := st.To.Sub(st.From).Seconds(); length > 0 {
-		d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
-	}
+	length, _ := covered(v, st.From, st.To)
+	d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
 	for c, n := range st.Classes {
 		if n > 0 {
 			d.Classes = append(d.Classes, classCount{history.ErrorClass(c).String(), n})
@@ -98,6 +98,9 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
 		Unit: unitSeconds, PromQL: ask.Heat(),
 	}.HTML()
+	if r, ok := findRise(points.Times, end, points.Load, nil); ok {
+		d.Rise = riseText(&r, points, v.span.Length())
+	}
 	chart := func(c lineChart) {
 		c.Times = points.Times
 		d.Charts = append(d.Charts, c.HTML())
@@ -136,6 +139,32 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	if d.Plain != "" {
 		d.Info = promqlBox("tare_digest_info" + ask.Selector)
 	}
+}
+
+// riseText says since when a statement's load is higher, and whether it is called more often, takes
+// longer, or both.
+func riseText(r *rise, points *history.StatementSeries, looked time.Duration) string {
+	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked)
+	if times := r.Times(); times != "" {
+		text += ", " + times + " of the " + unitLoad.write(r.Outside) + " otherwise"
+	} else {
+		text += ", next to nothing otherwise"
+	}
+	calls, otherCalls := r.means(points.Calls)
+	if calls == 0 || otherCalls == 0 {
+		return text + "."
+	}
+	times := func(now, before float64) string {
+		if text := timesText(now, before); text != "" {
+			return " (" + text + ")"
+		}
+		return ""
+	}
+	text += ": calls " + unitRate.write(calls) + times(calls, otherCalls) + ", " + seconds(r.Inside/calls) + " a call" + times(r.Inside/calls, r.Outside/otherCalls)
+	if failed, _ := r.means(points.Errors); failed > 0 {
+		text += ", errors " + unitRate.write(failed)
+	}
+	return text + "."
 }
 
 // called are the values of points in which there was a call: of none no call took 0 s.
@@ -185,7 +214,7 @@ func partsOf(v *view, st *history.Statement) []barChart {
 			calls[at] += p.Calls
 		}
 		for i := range c.Bars {
-			c.Bars[i].Note = count(calls[i]) + " calls"
+			c.Bars[i].Note = callsText(calls[i])
 		}
 		c.Bars = c.Bars[:min(len(c.Bars), maxBars)]
 		charts = append(charts, c)

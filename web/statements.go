@@ -103,8 +103,8 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 
 // A change is how a figure compares with the time before.
 type change struct {
-	Text string // "+12 %"; "" when there is nothing to compare with
-	Up   bool
+	Text  string // "+12 %"; "" when there is nothing to compare with
+	Class string // how it is shown: warn, good or dim
 }
 
 // changeOf compares two figures of times of the same length.
@@ -115,13 +115,13 @@ func changeOf(now, before float64) change {
 	f := now/before - 1
 	switch {
 	case f >= 9.5:
-		return change{Text: "× " + short(now/before), Up: true}
+		return change{Text: "× " + short(now/before), Class: "warn"}
 	case f >= 0.005:
-		return change{Text: "+" + percent(f), Up: true}
+		return change{Text: "+" + percent(f), Class: "warn"}
 	case f <= -0.005:
-		return change{Text: "−" + percent(-f)}
+		return change{Text: "−" + percent(-f), Class: "good"}
 	}
-	return change{Text: "±0 %"}
+	return change{Text: "±0 %", Class: "dim"}
 }
 
 // keyName is what a key has besides its digest.

@@ -40,6 +40,10 @@ type Options struct {
 	// Latest is what the last seconds were like; nil: not shown.
 	Latest func() Latest
 
+	// Events are what has happened to the server, for the first page; nil: it knows of nothing. Those
+	// that are not of the time that is looked at are left out.
+	Events func() []Event
+
 	LogColumns []LogColumn                    // of the page that shows QueryLog; nil: no such page
 	Series     SeriesSource                   // nil: no such page
 	Copies     func(context.Context) Copies   // nil: no such page
@@ -78,6 +82,7 @@ type Server struct {
 	http    *http.Server
 	nav     []page // in the navigation
 	cache   pageCache
+	copying copiesLook
 	weigher *weigher
 	runtime runtimeCharts
 }

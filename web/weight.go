@@ -184,6 +184,7 @@ var ownerNames = map[string]string{
 	"query_log":      "ring, buffered lines, lines on their way",
 	"sessions":       "connections: state, buffers, prepared statements",
 	"relay_buffers":  "buffers lent to connections or kept for them",
+	"active_series":  "series of the statements that were called lately",
 	"slabs_lent":     "chunks of queries that run",
 	"slabs_idle":     "slabs kept for the next query",
 	"index_cache":    "pages of block indexes",

@@ -115,6 +115,7 @@ func TestRules(t *testing.T) {
 		return
 	}
 	v := newVocabulary(t)
+	played := playedAlerts(t)
 	alerts := 0
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
@@ -127,11 +128,42 @@ func TestRules(t *testing.T) {
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 				t.Errorf("%s: want a severity and a summary", r.Alert)
 			}
+			if p := played[r.Alert]; !p.fires || !p.rests {
+				t.Errorf("%s: rules_test.yaml plays no time at which it fires, or none at which it does not", r.Alert)
+			}
 		}
 	}
 	if alerts < 10 {
 		t.Errorf("%d alerts", alerts)
 	}
+}
+
+// A playedAlert is what the tests of promtool make of an alert.
+type playedAlert struct{ fires, rests bool }
+
+// playedAlerts are the alerts of the tests that promtool plays.
+func playedAlerts(t *testing.T) map[string]playedAlert {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/prometheus/rules_test.yaml")
+	must(t, err)
+	var file struct {
+		Tests []struct {
+			Alerts []struct {
+				Name     string `yaml:"alertname"`
+				Expected []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	played := make(map[string]playedAlert)
+	for _, group := range file.Tests {
+		for _, a := range group.Alerts {
+			p := played[a.Name]
+			p.fires, p.rests = p.fires || len(a.Expected) > 0, p.rests || len(a.Expected) == 0
+			played[a.Name] = p
+		}
+	}
+	return played
 }
 
 // A dashboard is what is looked at of Grafana's.

@@ -37,7 +37,7 @@ each statement by its digest, and logs what each one cost.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newDemoCommand(), newTopCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
 	return root
 }
 

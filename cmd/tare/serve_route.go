@@ -45,6 +45,9 @@ func (s *service) setRoute(o *gateway.Options) error {
 		return fmt.Errorf("--standby-%w", err)
 	}
 	s.accounts.Store(&accounts)
+	if saved.Address != "" {
+		s.switched.Store(&saved)
+	}
 	o.Standby = &gateway.Backend{Addr: string(s.cfg.Standby), TLS: o.Backend.TLS, CAs: o.Backend.CAs}
 	o.Password = s.password
 	o.SaveRoute = s.saveRoute
@@ -111,7 +114,8 @@ func readRoute(path string) (saved savedRoute, err error) {
 // the new one.
 func (s *service) saveRoute(addr string) error {
 	path := s.data.file(routeName)
-	text, err := json.Marshal(savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)})
+	saved := savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)}
+	text, err := json.Marshal(saved)
 	if err != nil {
 		return err
 	}
@@ -131,5 +135,9 @@ func (s *service) saveRoute(addr string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return err
+	}
+	s.switched.Store(&saved)
+	return nil
 }

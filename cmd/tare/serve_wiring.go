@@ -41,6 +41,7 @@ type service struct {
 	gateway *gateway.Server
 
 	accounts atomic.Pointer[config.Accounts] // for the standby
+	switched atomic.Pointer[savedRoute]      // the last switch; nil: there was none
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil when no digests are counted
 	web      *web.Server
@@ -199,6 +200,7 @@ func (s *service) build() error {
 		Statements:   s.history.statements(),
 		SeriesLabels: s.history.seriesLabels(),
 		Latest:       s.latest,
+		Events:       s.events,
 		ConfigFile:   s.cfg.WebConfigFile,
 		NoTextUsers:  s.cfg.NoTextUsers,
 		Log:          s.log,

@@ -19,8 +19,7 @@ const topPassword = "TARE_TOP_PASSWORD"
 
 // A topFlags is the command line of tare top.
 type topFlags struct {
-	client       top.ClientOptions
-	passwordFile string
+	at           clientFlags
 	sort, filter string
 	over, every  time.Duration
 	limit        int
@@ -61,10 +60,7 @@ Where the gateway's pages want an account, --user names it, and its password sta
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.client.URL, "url", "http://127.0.0.1:8316", "`address` of the gateway's HTTP side (its --http)")
-	flags.StringVar(&f.client.User, "user", "", "account of --url")
-	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
-	flags.StringVar(&f.client.CAFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
+	f.at.add(cmd, "gateway")
 	flags.StringVar(&f.sort, "sort", names[0], "what the first statement has the most of: "+strings.Join(names, ", "))
 	flags.StringVar(&f.filter, "filter", "", "`words` of the statements to show, or schema=, user=, backend= and digest= with a value; a leading - excludes")
 	flags.DurationVar(&f.over, "over", time.Minute, "`time` that rates are over")
@@ -96,17 +92,7 @@ func (f *topFlags) options(getenv func(string) string) (*top.Options, error) {
 	if f.limit < 1 || f.limit > top.MaxRows {
 		errs = append(errs, fmt.Errorf("--limit %d: want 1 to %d", f.limit, top.MaxRows))
 	}
-	if f.passwordFile != "" {
-		text, err := os.ReadFile(f.passwordFile)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read --password-file: %w", err))
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		f.client.Password = strings.TrimSuffix(line, "\r")
-	} else if f.client.User != "" {
-		f.client.Password = getenv(topPassword)
-	}
-	client, err := top.NewClient(f.client)
+	client, err := f.at.client(getenv)
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

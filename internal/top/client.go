@@ -119,7 +119,28 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	return r, nil
 }
 
+// Ready asks a server whether it can do its work, and answers what it says.
+func (c *Client) Ready(ctx context.Context) (string, error) {
+	var text string
+	err := c.ask(ctx, "/-/ready", func(body io.Reader) error {
+		b, err := io.ReadAll(io.LimitReader(body, maxComplaint))
+		text = printable(strings.TrimSpace(string(b)))
+		return err
+	})
+	return text, err
+}
+
 func (c *Client) get(ctx context.Context, path string, answer any) error {
+	return c.ask(ctx, path, func(body io.Reader) error {
+		if err := json.NewDecoder(body).Decode(answer); err != nil {
+			return fmt.Errorf("%w; is it a tare serve?", err)
+		}
+		return nil
+	})
+}
+
+// ask reads the answer to a path, if it is one.
+func (c *Client) ask(ctx context.Context, path string, read func(io.Reader) error) error {
 	at := strings.TrimSuffix(c.base.String(), "/") + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -130,15 +151,15 @@ func (c *Client) get(ctx context.Context, path string, answer any) error {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the gateway: %w", err)
+		return fmt.Errorf("ask %s: %w", c.base.Host, err)
 	}
 	defer resp.Body.Close()
 	body := io.LimitReader(resp.Body, maxAnswer)
 	if resp.StatusCode != http.StatusOK {
 		return c.refused(resp, body)
 	}
-	if err := json.NewDecoder(body).Decode(answer); err != nil {
-		return fmt.Errorf("read %s of %s: %w; is it a tare serve?", req.URL.Path, c.base.Host, err)
+	if err := read(body); err != nil {
+		return fmt.Errorf("read %s of %s: %w", req.URL.Path, c.base.Host, err)
 	}
 	return nil
 }

@@ -57,9 +57,25 @@
     }
     const says = fresh.querySelector("#says");
     if (says && one("#says")) one("#says").textContent = says.textContent;
+    for (const form of all("form[action]")) {
+      const next = all("form[action]", fresh).find((f) => f.className === form.className);
+      if (next) syncForm(form, next);
+    }
     const foot = fresh.querySelector("footer");
     if (foot) one("footer").replaceChildren(...foot.childNodes);
     enhance(one("main"));
+  }
+  // What a form carries along, and where its links lead, follows the address; what somebody types stays.
+  function syncForm(form, next) {
+    for (const i of all("input[type=hidden]", form)) i.remove();
+    form.prepend(...all("input[type=hidden]", next));
+    const links = all("a[href]", next);
+    for (const a of all("a[href]", form)) {
+      const b = links.find((l) => l.textContent === a.textContent);
+      if (b) a.setAttribute("href", b.getAttribute("href"));
+    }
+    const moment = next.querySelector("[data-link]");
+    if (moment) form.querySelector("[data-link]").dataset.link = moment.dataset.link;
   }
   function pathOf(d) {
     const figure = d.closest("[id]");
@@ -83,25 +99,77 @@
     }
   }
   function follows() {
-    return following && one("main").hasAttribute("data-follow") && !document.hidden && !one("#help").open;
+    return following && !choosing && one("main").hasAttribute("data-follow") && !document.hidden && !one("#help").open;
   }
   function setFollowing(on) {
     following = on;
     one("#follow").setAttribute("aria-pressed", String(on));
   }
 
-  // Copying.
+  // Copying: what stands beside the button, or a link to the time that is shown.
   async function copy(button) {
-    const box = button.closest(".copybox");
-    const text = box.querySelector("code, pre").textContent;
+    const name = button.textContent;
+    const source = button.closest(".copybox")?.querySelector("code, pre");
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(source ? source.textContent : new URL(button.dataset.link, location.href).href);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(box.querySelector("code, pre"));
-      button.textContent = "Selected"; // the clipboard needs HTTPS or this machine
+      // The clipboard needs HTTPS or this machine.
+      if (source) {
+        getSelection().selectAllChildren(source);
+        button.textContent = "Selected";
+      } else {
+        location.assign(button.dataset.link); // then the address is the link
+      }
     }
-    setTimeout(() => (button.textContent = "Copy"), 1500);
+    setTimeout(() => (button.textContent = name), 1500);
+  }
+
+  // A time chosen in a chart with the mouse; with keys, t leads to the form of the time range.
+  let choosing = false;
+  function choosable(figure) {
+    const plot = figure.querySelector(".plot[data-from]");
+    if (!plot || !one("form.range")) return;
+    const svg = plot.querySelector("svg");
+    const band = document.createElement("div");
+    band.className = "band";
+    band.hidden = true;
+    plot.append(band);
+    plot.classList.add("choosable");
+    let start = 0;
+    let end = 0;
+    const at = (e) => {
+      const box = svg.getBoundingClientRect();
+      return Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
+    };
+    svg.addEventListener("pointerdown", (e) => {
+      if (e.pointerType !== "mouse" || e.button !== 0) return;
+      e.preventDefault(); // no text is selected
+      choosing = true;
+      start = end = at(e);
+      svg.setPointerCapture(e.pointerId);
+    });
+    svg.addEventListener("pointermove", (e) => {
+      if (!svg.hasPointerCapture(e.pointerId)) return;
+      end = at(e);
+      const width = svg.getBoundingClientRect().width;
+      band.style.left = svg.offsetLeft + Math.min(start, end) * width + "px";
+      band.style.width = Math.abs(end - start) * width + "px";
+      band.hidden = false;
+    });
+    svg.addEventListener("lostpointercapture", () => {
+      choosing = false;
+      band.hidden = true;
+      const ends = [start, end].sort((a, b) => a - b);
+      if ((ends[1] - ends[0]) * svg.getBoundingClientRect().width < 8) return; // a click
+      const from = Number(plot.dataset.from);
+      const times = ends.map((f) => Math.round(from + f * (Number(plot.dataset.to) - from)));
+      const to = new URL(location.href);
+      to.searchParams.set("from", new Date(times[0] * 1000).toISOString().slice(0, 19) + "Z");
+      to.searchParams.set("to", new Date(Math.max(times[1], times[0] + 1) * 1000).toISOString().slice(0, 19) + "Z");
+      to.searchParams.delete("page");
+      location.assign(to);
+    });
   }
 
   // The reading line: the row of the numbers that is nearest to the pointer.
@@ -174,7 +242,7 @@
   });
   document.addEventListener("click", (e) => {
     if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
-    const button = e.target.closest("[data-copy]");
+    const button = e.target.closest("[data-copy], [data-link]");
     if (button) {
       copy(button);
       return;
@@ -217,7 +285,11 @@
 
   function enhance(within) {
     for (const b of all("[data-copy]", within)) b.hidden = false;
-    for (const f of all("figure.chart", within)) if (!f.querySelector(".reading")) readable(f);
+    for (const f of all("figure.chart", within)) {
+      if (f.querySelector(".reading, .band")) continue;
+      readable(f);
+      choosable(f);
+    }
   }
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/top"
+)
+
+func newReadyCommand() *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use:   "ready",
+		Short: "Ask a server of Tare whether it can do its work, for health checks",
+		Long: `Ask a server of Tare whether it can do its work: a gateway whether its backend answers, a store
+whether it knows its bucket.
+
+Prints what /-/ready answers and ends with 0 when it is ready, else with 1. In a container that
+holds nothing but tare it stands in for curl.`,
+		Example: `  tare ready
+  tare ready --url http://127.0.0.1:8316 --user ops --password-file /etc/tare/password`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := f.client(os.Getenv)
+			if err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
+			defer client.Close()
+			answer, err := client.Ready(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
+			return err
+		},
+	}
+	cmd.Flags().SortFlags = false
+	f.add(cmd, "server")
+	return cmd
+}
+
+// clientFlags say where the HTTP side of a server is and how to get in.
+type clientFlags struct {
+	options      top.ClientOptions
+	passwordFile string
+}
+
+func (f *clientFlags) add(cmd *cobra.Command, of string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.URL, "url", "http://127.0.0.1:8316", "`address` of the "+of+"'s HTTP side (its --http)")
+	flags.StringVar(&f.options.User, "user", "", "account of --url")
+	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
+	flags.StringVar(&f.options.CAFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
+}
+
+// client is made without connecting.
+func (f *clientFlags) client(getenv func(string) string) (*top.Client, error) {
+	o := f.options
+	if f.passwordFile != "" {
+		text, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --password-file: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		o.Password = strings.TrimSuffix(line, "\r")
+	} else if o.User != "" {
+		o.Password = getenv(topPassword)
+	}
+	return top.NewClient(o)
+}

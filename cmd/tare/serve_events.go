@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/web"
+)
+
+// events are what has happened to the gateway that somebody who looks at its statements should know.
+func (s *service) events() []web.Event {
+	return append(s.routeEvents(), s.history.events()...)
+}
+
+// routeEvents are the last switch to another server, and a hold that is under way.
+func (s *service) routeEvents() []web.Event {
+	if s.cfg.Standby == "" {
+		return nil
+	}
+	var all []web.Event
+	route := s.gateway.Route()
+	if route.Until != nil {
+		all = append(all, web.Event{
+			Name: "Commands held", Link: gateway.RoutePattern, Grave: true,
+			Text: fmt.Sprintf("New commands wait until sessions are switched, until %s at the latest (%s).", route.Until.UTC().Format("15:04:05"), route.Stage),
+		})
+	}
+	if last := s.switched.Load(); last != nil && last.Address == route.Address {
+		to := "the standby"
+		if route.Active == gateway.SideBackend.String() {
+			to = "--backend"
+		}
+		all = append(all, web.Event{
+			Time: last.At, Name: "Switched", Link: gateway.RoutePattern,
+			Text: fmt.Sprintf("Sessions were switched to %s, %s.", to, last.Address),
+		})
+	}
+	return all
+}
+
+// events are that the table of digests was too small.
+func (h *historyService) events() []web.Event {
+	if h == nil {
+		return nil
+	}
+	st := h.table.Stats()
+	var all []web.Event
+	if st.Evictions > 0 {
+		all = append(all, web.Event{
+			Time: st.LastEviction, Name: "Digests made room",
+			Text: fmt.Sprintf(`%d have so far, the last one then: their calls count on as digest="evicted". --history-max-digests is %d.`, st.Evictions, h.cfg.MaxDigests),
+		})
+	}
+	if st.Untracked > 0 {
+		all = append(all, web.Event{
+			Name: "No place for digests",
+			Text: fmt.Sprintf(`%d calls since the start count as digest="other": more kinds of statements came than --history-max-digests %d lets in at once.`, st.Untracked, h.cfg.MaxDigests),
+		})
+	}
+	return all
+}

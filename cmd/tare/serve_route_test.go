@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/web"
+)
+
+// routedService is a service with a standby, whose sessions were switched to it at some time, as the
+// data directory remembers; its gateway listens nowhere.
+func routedService(t *testing.T, at string) *service {
+	t.Helper()
+	dir := t.TempDir()
+	accounts := filepath.Join(dir, "accounts.yaml")
+	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, routeName), []byte(`{"version": 1, "address": "127.0.0.1:3307", "at": "`+at+`"}`), 0o600))
+	data, err := requireDataDir(dir, os.Getenv)
+	must(t, err)
+	t.Cleanup(func() { must(t, data.close()) })
+	s := &service{
+		cfg:  config.Serve{Backend: "127.0.0.1:3306", Standby: "127.0.0.1:3307", StandbyAccounts: accounts},
+		log:  slog.New(slog.DiscardHandler),
+		data: data,
+	}
+	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: 1 << 20})
+	must(t, err)
+	s.queries, err = querylog.New(querylog.Options{})
+	must(t, err)
+	o := gateway.Options{Backend: gateway.Backend{Addr: string(s.cfg.Backend)}, Planner: s.planner, Log: s.queries, Diag: s.log}
+	must(t, s.setRoute(&o))
+	s.gateway, err = gateway.New(o)
+	must(t, err)
+	t.Cleanup(func() {
+		s.gateway.Shutdown(context.Background())
+		must(t, s.queries.Close(context.Background()))
+	})
+	return s
+}
+
+// TestRouteIsNotForAll: who may see no statement texts moves no sessions, and does not see whose they are.
+func TestRouteIsNotForAll(t *testing.T) {
+	s := routedService(t, "2026-11-01T00:00:00Z")
+	h := web.New(web.Options{
+		Title: "tare serve", Gatherer: prometheus.NewRegistry(), Log: s.log, Routes: s.routeAPI(), NoTextUsers: []string{"guest"},
+	}).Handler()
+	for _, c := range []struct {
+		method, path, body string
+		dba                int
+	}{
+		{http.MethodGet, "", "", http.StatusOK},
+		{http.MethodPost, "/hold", `{"for": "30s"}`, http.StatusOK},
+		{http.MethodPost, "/switch", `{"token": "none", "to": "backend"}`, http.StatusConflict},
+		{http.MethodPost, "/release", `{"token": "none"}`, http.StatusConflict},
+	} {
+		for user, want := range map[string]int{"guest": http.StatusForbidden, "": http.StatusForbidden, "dba": c.dba} {
+			r := httptest.NewRequest(c.method, gateway.RoutePattern+c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", "application/json")
+			if user != "" {
+				r.SetBasicAuth(user, "secret")
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s %s as %q: %d, want %d\n%s", c.method, c.path, user, w.Code, want, w.Body)
+			}
+		}
+	}
+	if n := s.gateway.Route().Stage; n != "held" {
+		t.Errorf("the stage is %s, want held by dba alone", n)
+	}
+}
+
+// TestRouteEvents: the pages tell of the last switch, of one before the start too, and of a hold.
+func TestRouteEvents(t *testing.T) {
+	s := routedService(t, "2026-11-01T00:00:00Z")
+	all := s.events()
+	if len(all) != 1 || all[0].Name != "Switched" || all[0].Text != "Sessions were switched to the standby, 127.0.0.1:3307." || all[0].Time.Format(time.DateOnly) != "2026-11-01" {
+		t.Fatalf("after a start: %+v", all)
+	}
+	token, _, err := s.gateway.Hold(t.Context(), 30*time.Second)
+	must(t, err)
+	if all = s.events(); len(all) != 2 || all[0].Name != "Commands held" || !all[0].Grave || !strings.Contains(all[0].Text, "(held)") {
+		t.Errorf("during a hold: %+v", all)
+	}
+	_, err = s.gateway.Switch(t.Context(), token, gateway.SideBackend, false)
+	must(t, err)
+	if all = s.events(); len(all) != 1 || all[0].Text != "Sessions were switched to --backend, 127.0.0.1:3306." || time.Since(all[0].Time) > time.Minute {
+		t.Errorf("after a switch: %+v", all)
+	}
+}

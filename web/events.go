@@ -1,0 +1,183 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/history"
+)
+
+// An Event is something to look at: it has happened, or it is so now.
+type Event struct {
+	Time  time.Time // when it happened or began; zero: that is not known, and it lasts
+	Lasts bool      // it is shown whenever it began
+	Name  string    // of its kind
+	Text  string    // a sentence
+	Link  string    // where more is; "" for none
+	Grave bool
+}
+
+const (
+	// lookTimeout ends what is asked for events.
+	lookTimeout = 2 * time.Second
+
+	// copiesFresh is for how long a look at copies serves the first page: it reads the state tables of
+	// the target.
+	copiesFresh = 30 * time.Second
+
+	// maxRises is how many statements whose load has risen are told.
+	maxRises = 5
+)
+
+// lookForEvents asks those that may take a while to answer, meanwhile. There is one answer.
+func (s *Server) lookForEvents(ctx context.Context, v *view) <-chan []Event {
+	answer := make(chan []Event, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		var all [3][]Event
+		var asked sync.WaitGroup
+		if s.opts.Ready != nil {
+			asked.Go(func() {
+				if err := s.opts.Ready(ctx); err != nil {
+					all[0] = []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
+				}
+			})
+		}
+		if s.opts.Copies != nil {
+			asked.Go(func() { all[1] = copyEvents(s.copying.look(ctx, v.now, s.opts.Copies), v) })
+		}
+		if s.opts.Events != nil {
+			all[2] = s.serverEvents(v)
+		}
+		asked.Wait()
+		answer <- slices.Concat(all[:]...)
+	}()
+	return answer
+}
+
+// serverEvents are those of the time that is looked at, with links that the account may follow.
+func (s *Server) serverEvents(v *view) []Event {
+	var all []Event
+	for _, e := range s.opts.Events() {
+		if !e.Lasts && !e.Time.IsZero() && (e.Time.Before(v.span.From) || e.Time.After(v.span.To)) {
+			continue
+		}
+		if !v.texts && slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.Path == e.Link && r.Textless == nil }) {
+			e.Link = ""
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// inOrder puts what is grave first, then what is so now, then the latest.
+func inOrder(all []Event) []Event {
+	slices.SortStableFunc(all, func(a, b Event) int {
+		if a.Grave != b.Grave {
+			if a.Grave {
+				return -1
+			}
+			return 1
+		}
+		if a.Time.IsZero() != b.Time.IsZero() {
+			if a.Time.IsZero() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano())
+	})
+	return all
+}
+
+// statementEvents are statements that are new and heavy, and those whose load has risen.
+func statementEvents(v *view, top *history.Top, rows []queryRow) []Event {
+	var all []Event
+	told := make(map[string]bool) // a statement has a row for each user and schema; one word is enough
+	for i := range rows {
+		if r := &rows[i]; r.New && r.Share >= newShare && !told[r.Link] {
+			told[r.Link] = true
+			all = append(all, Event{
+				Time: r.First, Name: "New statement", Link: r.Link,
+				Text: r.Name + " takes " + percent(r.Share) + " of all time, p99 " + duration(r.P99) + ".",
+			})
+		}
+	}
+	n := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.Rise == nil || told[r.Link] || n == maxRises {
+			continue
+		}
+		told[r.Link] = true
+		n++
+		text := r.Name + ": load " + unitLoad.write(r.Rise.Inside)
+		if times := r.Rise.Times(); times != "" {
+			text += " instead of " + unitLoad.write(r.Rise.Outside) + " (" + times + ")"
+		}
+		if !r.Rise.Lasts {
+			text += ", until " + clock(r.Rise.To, v.span.Length())
+		}
+		all = append(all, Event{Time: r.Rise.From, Name: "Heavier", Link: r.Link, Text: text + "."})
+	}
+	return all
+}
+
+// copyEvents are copies that somebody should look at.
+func copyEvents(c Copies, v *view) []Event {
+	var all []Event
+	running := make(map[string]bool)
+	for _, r := range c.Running {
+		for _, t := range r.Tables {
+			running[t.Target] = true
+		}
+		where := "from " + r.From + " to " + r.To
+		if r.Verify != nil && r.Verify.Mismatches > 0 {
+			all = append(all, Event{Name: "Rows differ", Link: "/copies", Grave: true, Text: fmt.Sprintf("The copy %s has found %d rows that differ.", where, r.Verify.Mismatches)})
+		}
+		switch {
+		case r.Throttle.Stopped:
+			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "The copy " + where + " stands still: " + cmp.Or(r.Throttle.Reason, "it was told to") + "."})
+		case r.Follow != nil && r.Follow.Held != "":
+			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "Changes " + where + " wait: " + r.Follow.Held + "."})
+		}
+	}
+	for _, j := range c.Jobs {
+		if j.Finished == nil && !running[j.Target] {
+			all = append(all, Event{
+				Time: j.Started, Name: "Copy not done", Link: "/copies",
+				Text: fmt.Sprintf("%s from %s: %d of %d chunks are copied, and no copy of it runs here.", j.Target, j.Source, j.Copied, j.Chunks),
+			})
+		}
+	}
+	if len(c.Problems) > 0 {
+		all = append(all, Event{Name: "Copies unknown", Link: "/copies", Text: sentence(strings.Join(c.Problems, "; "))})
+	}
+	for i := range all {
+		all[i].Text = cutText(all[i].Text, 4*shownValue)
+	}
+	return all
+}
+
+// A copiesLook is what the last look at copies for the first page has shown.
+type copiesLook struct {
+	mu sync.Mutex
+	at time.Time
+	c  Copies
+}
+
+// look looks anew where the last look is old.
+func (l *copiesLook) look(ctx context.Context, now time.Time, ask func(context.Context) Copies) Copies {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if age := now.Sub(l.at); l.at.IsZero() || age < 0 || age >= copiesFresh {
+		l.c, l.at = ask(ctx), now
+	}
+	return l.c
+}

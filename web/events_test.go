@@ -1,0 +1,203 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/history"
+)
+
+// eventsOf are the events of a page, one a line: their tag, and the words behind it.
+func eventsOf(body string) string {
+	_, list, _ := strings.Cut(body, `<ul class="events">`)
+	list, _, _ = strings.Cut(list, "</ul>")
+	tags := regexp.MustCompile(`<[^>]*>`)
+	var lines []string
+	for _, item := range strings.Split(list, "<li>")[1:] {
+		lines = append(lines, strings.Join(strings.Fields(tags.ReplaceAllString(item, " ")), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestEvents: the first page has what somebody should look at, what is grave and what is so now first.
+func TestEvents(t *testing.T) {
+	now := time.Date(2026, 1, 31, 2, 30, 0, 0, time.UTC)
+	o := testOptions()
+	o.Statements = &fakeStatements{}
+	o.Now = func() time.Time { return now }
+	o.Ready = func(context.Context) error { return errors.New("backend db:3306: connection refused") }
+	o.Routes = []Route{{Pattern: "GET /api/v1/route", Path: "/api/v1/route", Handler: http.NotFoundHandler(), What: "the route"}}
+	o.NoTextUsers = []string{"guest"}
+	o.Events = func() []Event {
+		return []Event{
+			{Time: now.Add(-20 * time.Minute), Name: "Switched", Text: "To the standby.", Link: "/api/v1/route"},
+			{Time: now.Add(-10 * time.Minute), Name: "Digests made room", Text: "7."},
+			{Time: now.Add(-2 * time.Hour), Name: "Too early", Text: "For this time."},
+			{Time: now.Add(-2 * time.Hour), Lasts: true, Name: "Early", Text: "And lasts."},
+		}
+	}
+	asked := 0
+	o.Copies = func(context.Context) Copies {
+		asked++
+		return Copies{
+			Target: "b:3306", Problems: []string{"read _tare: " + hostile},
+			Jobs: []copier.Job{
+				{Target: "shop.orders", Source: "a:3306", Started: now.Add(-time.Hour), Chunks: 9, Copied: 4},
+				{Target: "shop.items", Source: "a:3306", Started: now.Add(-time.Hour), Chunks: 9, Copied: 4},
+				{Target: "shop.done", Started: now, Finished: &now},
+			},
+			Running: []*copier.Status{
+				{From: "a:3306", To: "b:3306", Tables: []copier.TableStatus{{Target: "shop.items"}}, Throttle: copier.ThrottleStatus{Stopped: true, Reason: "lag 9 s"}},
+				{From: "c:3306", To: "d:3306", Throttle: copier.ThrottleStatus{Share: 1}, Verify: &copier.VerifyStatus{Mismatches: 2}},
+				{From: "e:3306", To: "f:3306", Throttle: copier.ThrottleStatus{Share: 1}, Follow: &copier.FollowStatus{Held: "p99 31 ms"}},
+			},
+		}
+	}
+	h := New(o).Handler()
+	_, body := browse(t, h, "/", "dba")
+	want := `Not ready Backend db:3306: connection refused.
+Rows differ The copy from c:3306 to d:3306 has found 2 rows that differ.
+Copy waits The copy from a:3306 to b:3306 stands still: lag 9 s.
+Copy waits Changes from e:3306 to f:3306 wait: p99 31 ms.
+Copies unknown Read _tare: &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;.
+Digests made room 2026-01-31 02:20:00 7.
+Switched 2026-01-31 02:10:00 To the standby.
+Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks are copied, and no copy of it runs here.
+Early 2026-01-31 00:30:00 And lasts.`
+	if got := eventsOf(body); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	for _, link := range []string{`<a href="/copies">`, `<a href="/api/v1/route">To the standby.</a>`} {
+		if !strings.Contains(body, link) {
+			t.Errorf("there is no %s", link)
+		}
+	}
+	if _, body := browse(t, h, "/", "guest"); strings.Contains(body, `href="/api/v1/route"`) {
+		t.Error("a link that the account may not follow")
+	}
+	now = now.Add(copiesFresh - time.Second)
+	if browse(t, h, "/", "dba"); asked != 1 {
+		t.Errorf("copies were asked for %d times in half a minute", asked)
+	}
+	now = now.Add(2 * time.Second)
+	if browse(t, h, "/", "dba"); asked != 2 {
+		t.Errorf("copies were asked for %d times in half a minute and a second", asked)
+	}
+}
+
+// risingStatements are two whose loads rise half an hour before the end, one of them of no weight.
+type risingStatements struct{ *fakeStatements }
+
+func (f risingStatements) Top(ctx context.Context, q history.TopQuery) (*history.Top, error) {
+	f.rows = 2
+	top, err := f.fakeStatements.Top(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	top.Source = history.SourceSamples
+	for i := range top.Rows {
+		r := &top.Rows[i]
+		r.New, r.Text = false, fmt.Sprintf("SELECT %c FROM t", 'a'+i)
+		for p := range r.Points {
+			r.Points[p] = []float64{0.2, 0.001}[i]
+			if p >= len(r.Points)/2 {
+				r.Points[p] = []float64{1.2, 0.003}[i]
+			}
+		}
+	}
+	for p := range top.Series.Load {
+		top.Series.Calls[p], top.Series.Load[p] = 1, 2
+	}
+	return top, nil
+}
+
+func (f risingStatements) Statement(ctx context.Context, q history.StatementQuery) (*history.Statement, error) {
+	st, err := f.fakeStatements.Statement(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for p := range st.Series.Load {
+		st.Series.Calls[p], st.Series.Load[p], st.Series.Errors[p] = 10, 0.2, 0
+		if p >= len(st.Series.Load)/2 {
+			st.Series.Calls[p], st.Series.Load[p], st.Series.Errors[p] = 20, 1.2, 0.5
+		}
+	}
+	return st, nil
+}
+
+// TestSinceWhen: pages say since when a statement is heavier, and why.
+func TestSinceWhen(t *testing.T) {
+	o := testOptions()
+	o.Statements = risingStatements{&fakeStatements{}}
+	o.Now = func() time.Time { return time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC) }
+	h := New(o).Handler()
+	_, body := browse(t, h, "/", "")
+	if got, want := eventsOf(body), "Heavier 2026-01-31 02:30:00 SELECT a FROM t: load 1.2 s/s instead of 0.2 s/s (× 6)."; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for path, want := range map[string]string{
+		"/": "× 6 since 02:30", "/queries": "× 6 since 02:30",
+		"/query/" + someDigest: "Load 1.2 s/s since 02:30, × 6 of the 0.2 s/s otherwise: calls 20 /s (× 2), 60 ms a call (× 3), errors 0.5 /s.",
+	} {
+		if _, body := browse(t, h, path, ""); !strings.Contains(body, want) || strings.Contains(body, "× 3 since") {
+			t.Errorf("%s does not say %q alone", path, want)
+		}
+	}
+}
+
+// TestChangesAreRefused: what changes something is not for accounts that may see no texts, unless
+// its route says so.
+func TestChangesAreRefused(t *testing.T) {
+	o := testOptions()
+	o.NoTextUsers = []string{"guest"}
+	changed := 0
+	o.Routes = []Route{{Pattern: "/api/v1/route/", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { changed++ })}}
+	h := New(o).Handler()
+	for user, want := range map[string]int{"dba": http.StatusOK, "guest": http.StatusForbidden, "": http.StatusForbidden} {
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/route/switch", strings.NewReader("{}"))
+		if user != "" {
+			r.SetBasicAuth(user, "weight")
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%q: %d, want %d", user, w.Code, want)
+		}
+	}
+	if changed != 1 {
+		t.Errorf("%d changes, want the one of dba", changed)
+	}
+}
+
+// TestPagesAreDescribed: docs/pages.md names each chart of the first page and of a statement's.
+func TestPagesAreDescribed(t *testing.T) {
+	doc, err := os.ReadFile("../docs/pages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := pageOptions()
+	h := New(o).Handler()
+	name := regexp.MustCompile(`<figcaption><span class="name">([^<]*)</span>`)
+	seen := 0
+	for _, path := range []string{"/", "/query/" + someDigest} {
+		_, body := browse(t, h, path, "")
+		for _, m := range name.FindAllStringSubmatch(body, -1) {
+			seen++
+			if !strings.Contains(string(doc), "*"+m[1]+"*") {
+				t.Errorf("docs/pages.md does not say what *%s* on %s shows", m[1], path)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d charts were looked for", seen)
+	}
+}

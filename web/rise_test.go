@@ -1,0 +1,97 @@
+package web
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// loads are n points of a load with noise: low, but high within [from, to).
+func loads(r *rand.Rand, n, from, to int, low, high, noise float64) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		v := low
+		if i >= from && i < to {
+			v = high
+		}
+		values[i] = max(0, v*(1+noise*r.NormFloat64()))
+	}
+	return values
+}
+
+func minutes(n int) (times []time.Time, end time.Time) {
+	start := time.Date(2026, 1, 31, 2, 0, 0, 0, time.UTC)
+	for i := range n {
+		times = append(times, start.Add(time.Duration(i)*time.Minute))
+	}
+	return times, start.Add(time.Duration(n) * time.Minute)
+}
+
+// TestRise finds when a load rose, in noise, and nothing where it did not.
+func TestRise(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	times, end := minutes(120)
+	for _, c := range []struct {
+		name     string
+		values   []float64
+		from, to int // -1: no rise
+	}{
+		{"a step up that lasts", loads(r, 120, 73, 120, 0.1, 0.5, 0.3), 73, 120},
+		{"an hour that is over", loads(r, 120, 30, 90, 0.1, 0.5, 0.3), 30, 90},
+		{"from nothing", loads(r, 120, 100, 120, 0, 0.5, 0.3), 100, 120},
+		{"the last point is not there yet", loads(r, 120, 100, 119, 0.1, 0.5, 0.1), 100, 120},
+		{"three minutes", loads(r, 120, 117, 120, 0.1, 2, 0.3), 117, 120},
+		{"noise alone", loads(r, 120, 0, 0, 0.1, 0, 0.5), -1, 0},
+		{"a little more", loads(r, 120, 60, 120, 0.1, 0.15, 0.1), -1, 0},
+		{"a step down", loads(r, 120, 0, 60, 0, 0.5, 0.1), -1, 0},
+		{"nothing", make([]float64, 120), -1, 0},
+		{"always the same", loads(r, 120, 0, 120, 0, 1, 0), -1, 0},
+		{"few points", loads(r, 11, 8, 11, 0.1, 5, 0.1), -1, 0},
+		{"none", nil, -1, 0},
+	} {
+		got, ok := findRise(times, end, c.values, nil)
+		if ok != (c.from >= 0) {
+			t.Errorf("%s: %+v, %v", c.name, got, ok)
+		}
+		if !ok || c.from < 0 {
+			continue
+		}
+		want := end
+		if c.to < len(times) {
+			want = times[c.to]
+		}
+		if !got.From.Equal(times[c.from]) || !got.To.Equal(want) || got.Lasts != (c.to == 120) || got.Inside < 0.4 {
+			t.Errorf("%s: %+v, want points %d to %d", c.name, got, c.from, c.to)
+		}
+	}
+	every := make([]float64, 120) // what runs every ten minutes is no rise
+	for i := range every {
+		every[i] = 0.01
+		if i%10 == 0 {
+			every[i] = 3
+		}
+	}
+	if got, ok := findRise(times, end, every, nil); ok {
+		t.Errorf("every ten minutes: %+v", got)
+	}
+}
+
+// TestRiseWhereNobodyCounted: time before the gateway was there is no time without load.
+func TestRiseWhereNobodyCounted(t *testing.T) {
+	times, end := minutes(60)
+	values, alive := make([]float64, 60), make([]float64, 60)
+	for i := 20; i < 60; i++ {
+		values[i], alive[i] = 1, 500
+	}
+	if got, ok := findRise(times, end, values, alive); ok {
+		t.Errorf("a load that was there from the start: %+v", got)
+	}
+	for i := 50; i < 60; i++ {
+		values[i] = 4
+	}
+	values[55] = math.NaN()
+	if got, ok := findRise(times, end, values, alive); !ok || !got.From.Equal(times[50]) || got.Times() != "× 4" || got.When(time.Hour) != "since 02:50" {
+		t.Errorf("%+v, %v, %s, %s", got, ok, got.Times(), got.When(time.Hour))
+	}
+}
