@@ -306,7 +306,7 @@ func (c *cutover) wait(ctx context.Context) error {
 	if err := c.f.WaitCaughtUp(ctx); err != nil {
 		return err
 	}
-	if err := c.describeReversed(ctx); err != nil {
+	if err := c.patiently(ctx, func() error { return c.describeReversed(ctx) }); err != nil {
 		return err
 	}
 	asked := time.Now()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -69,22 +71,17 @@ func (c *cutover) describeBack(ctx context.Context, to *mysqlconn.Client, o *Opt
 
 // reverse has the target's changes go back to the source until the window is over.
 func (c *cutover) reverse(ctx context.Context) error {
-	if err := c.describeReversed(ctx); err != nil {
-		return err
-	}
 	o := c.backOptions()
-	there, err := c.openBack(ctx, o.Tables)
+	var there *backSide
+	var from rowstream.Position
+	err := c.patiently(ctx, func() (err error) {
+		there, from, err = c.beginBack(ctx, &o)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = there.c.Close() }() // what it wrote is committed
-	from, err := c.reverseFrom(ctx, there)
-	if err != nil {
-		return err
-	}
-	if err := c.back.CheckFollow(ctx, c.sources(), from); err != nil {
-		return err
-	}
 	f, err := newFollower(&o, c.back, c.reversed, there.state, from)
 	if err != nil {
 		return err
@@ -107,6 +104,50 @@ func (c *cutover) reverse(ctx context.Context) error {
 	watching.Wait()
 	c.report.Reverse = f.report()
 	return err
+}
+
+// beginBack connects to the source for writing, and finds out where the reverse stream begins.
+func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, from rowstream.Position, err error) {
+	if err := c.describeReversed(ctx); err != nil {
+		return nil, from, err
+	}
+	if there, err = c.openBack(ctx, o.Tables); err != nil {
+		return nil, from, err
+	}
+	if from, err = c.reverseFrom(ctx, there); err == nil {
+		err = c.back.CheckFollow(ctx, c.sources(), from)
+	}
+	if err != nil {
+		_ = there.c.Close() // its note may be written again
+		return nil, from, err
+	}
+	return there, from, nil
+}
+
+// patiently does what may be done twice, again as long as a server is away, until the patience
+// ends.
+func (c *cutover) patiently(ctx context.Context, do func() error) error {
+	for began := time.Now(); ; {
+		err := do()
+		if err == nil || !isAway(err) || time.Since(began) > c.r.o.Patience {
+			return err
+		}
+		c.r.o.Observe(Event{Kind: EventRetry, Text: err.Error()})
+		if !sleep(ctx, routePause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// isAway reports whether an error means that a server could not be reached, or that the connection
+// to it was lost.
+func isAway(err error) bool {
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		return refused.SafeToRetry() || shuttingDown(refused.Number)
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysqlconn.ErrBroken)
 }
 
 // watchBack ends the reverse stream when its window is over, or clients are at the source again.
