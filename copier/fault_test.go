@@ -123,7 +123,7 @@ func (b *breaker) serve(client net.Conn) {
 func TestBrokenWrites(t *testing.T) {
 	p := newPair(t, "broken")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_70", "ANALYZE TABLE a")
-	const firstWrites = 16 // within which a copy has created all that it creates
+	const firstWrites = 17 // within which a copy has created all that it creates
 	for _, applied := range []bool{false, true} {
 		for at := int64(1); ; at++ {
 			if at <= firstWrites {

@@ -74,6 +74,7 @@ const (
 type slot struct {
 	batch   rowstream.ChangeBatch
 	applier *applier
+	stop    error // instead of a batch: the log cannot be read on, and all before it was
 }
 
 // errEnded says that a follower has stopped for no error.
@@ -95,6 +96,15 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 		f.targets = append(f.targets, &t.target)
 		f.options.Tables = append(f.options.Tables, t.source)
 		f.options.Plans = append(f.options.Plans, t.events)
+		var defined rowstream.Position
+		var layout []int
+		if t.redefined != nil {
+			defined = t.redefined.upto
+		}
+		if t.past() {
+			layout = t.redefined.layout
+		}
+		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
 	}
 	for range o.Workers {
 		f.writers = append(f.writers, &writer{
@@ -237,7 +247,13 @@ func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-
 		case <-ctx.Done():
 			return nil
 		}
-		if err := changes.Next(ctx, &s.batch); err != nil {
+		err := changes.Next(ctx, &s.batch)
+		if stop := new(rowstream.StopError); errors.As(err, &stop) {
+			s.stop = err
+			full <- s
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		s.applier.spread(f.spread())
@@ -273,6 +289,9 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case s := <-full:
+			if s.stop != nil {
+				return errors.Join(s.stop, f.note(ctx))
+			}
 			ended, err := f.obey(ctx, s)
 			if ended || err != nil {
 				return err

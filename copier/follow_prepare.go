@@ -192,8 +192,18 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), r.goOn)
+	for _, t := range r.tables {
+		if d := t.redefined; d != nil && d.anew {
+			if err := r.state.define(ctx, r.to, t.spec, d.definition); err != nil {
+				return err
+			}
+		}
+	}
+	return r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn)
 }
+
+// past reports whether the table is described as it was.
+func (t *table) past() bool { return t.redefined != nil && t.redefined.past }
 
 // followChanges follows the source once all rows are copied.
 func (r *run) followChanges(ctx context.Context) error {
@@ -218,6 +228,9 @@ func (r *run) followChanges(ctx context.Context) error {
 		var telling sync.WaitGroup
 		defer telling.Wait()
 		telling.Go(func() { r.tellSteps(ctx, f) })
+	}
+	if slices.ContainsFunc(r.tables, (*table).past) { // it ends at the change before anything else could be done
+		return f.run(ctx)
 	}
 	return r.followAndCut(ctx, f)
 }
@@ -248,7 +261,7 @@ func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 				return
 			case <-ticker.C:
 			}
-			err := r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), from)
+			err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), from)
 			if stopped := new(rowstream.StopError); errors.As(err, &stopped) {
 				fail(err)
 				return

@@ -2,10 +2,7 @@ package copier
 
 import (
 	"context"
-	"errors"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -35,7 +32,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 		return nil, err
 	}
 	if o.Follow {
-		if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.sources(), rowstream.Position{}); err != nil {
+		if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), rowstream.Position{}); err != nil {
 			return nil, err
 		}
 	}
@@ -55,8 +52,7 @@ func (t *table) recallIfAny(ctx context.Context, r *run, o *Options) error {
 		return nil
 	}
 	err := t.recall(ctx, r.to, o, r.state, r.from.Addr())
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) && (refused.Number == errNoSuchTable || refused.Number == mysqlwire.ErrnoUnknownDatabase) {
+	if absent(err) {
 		return nil
 	}
 	return err

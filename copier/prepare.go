@@ -27,6 +27,8 @@ type table struct {
 	events *rowstream.Plan // for rows in events, which no SQL can filter
 	key    []int           // the source's key, as numbers of the target's columns
 	unique []uniqueKey     // of the target
+
+	redefined *redefinition // nil unless the copy follows
 }
 
 // describe reads a table at both sides and refuses what cannot be copied well, before any
@@ -36,7 +38,12 @@ func describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 	if err != nil {
 		return nil, err
 	}
-	t := &table{spec: spec, source: source, target: target{spec: spec}}
+	return describeAs(ctx, source, to, o, spec)
+}
+
+// describeAs is describe with what the source says of the table.
+func describeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Client, o *Options, spec *TableSpec) (t *table, err error) {
+	t = &table{spec: spec, source: source, target: target{spec: spec}}
 	if err := suitable(source); err != nil {
 		return nil, err
 	}
@@ -108,7 +115,7 @@ func (t *table) accept(there *rowstream.Table) error {
 		there = &narrowed
 	}
 	if d := differences(&source, there); len(d) > 0 {
-		return fmt.Errorf("the target's %s differs:\n  %s", t.spec.target(), strings.Join(d, "\n  "))
+		return &differsError{fmt.Errorf("the target's %s differs:\n  %s", t.spec.target(), strings.Join(d, "\n  ")), there}
 	}
 	if len(there.Triggers) > 0 {
 		return fmt.Errorf("the target's %s has triggers (%s), which would change rows as they are written: drop them and create them again afterwards",
@@ -118,6 +125,12 @@ func (t *table) accept(there *rowstream.Table) error {
 		return fmt.Errorf("the target's %s is kept by %s: without transactions the copy could not go on after a crash; ALTER TABLE it to InnoDB", t.spec.target(), there.Engine)
 	}
 	return nil
+}
+
+// A differsError says in what a table in the target is not the source's.
+type differsError struct {
+	error
+	there *rowstream.Table
 }
 
 // lockTargets keeps other copies away from the target tables as long as the connection lives.

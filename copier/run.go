@@ -97,7 +97,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if r.o.Follow {
 		r.enter(RunFollowing)
 		if err := r.followChanges(ctx); err != nil {
-			return nil, err
+			return nil, r.schemaStopped(ctx, err)
 		}
 	}
 	if r.o.Verify && !r.o.Follow {
@@ -203,6 +203,16 @@ func (r *run) sources() []*rowstream.Table {
 	return all
 }
 
+// present are those of them that are described as they are now.
+func (r *run) present() (all []*rowstream.Table) {
+	for _, t := range r.tables {
+		if !t.past() {
+			all = append(all, t.source)
+		}
+	}
+	return all
+}
+
 // describe connects to both sides and reads what they say of the tables.
 func (r *run) describe(ctx context.Context) (err error) {
 	if r.from, err = r.o.From(ctx); err != nil {
@@ -218,13 +228,20 @@ func (r *run) describe(ctx context.Context) (err error) {
 		if t := &r.o.Tables[i]; r.from.Addr() == r.o.To.Addr && t.source() == t.target() {
 			return fmt.Errorf("table %s would be copied onto itself: both servers are %s", t.source(), r.from.Addr())
 		}
-		t, err := describe(ctx, r.from, r.to, r.o, &r.o.Tables[i])
+		t, err := r.describeTable(ctx, &r.o.Tables[i])
 		if err != nil {
 			return err
 		}
 		r.tables = append(r.tables, t)
 	}
 	return nil
+}
+
+func (r *run) describeTable(ctx context.Context, spec *TableSpec) (*table, error) {
+	if source, ok := r.from.(rowstream.SchemaFollower); ok && r.o.Follow {
+		return r.describeFollowed(ctx, source, spec)
+	}
+	return describe(ctx, r.from, r.to, r.o, spec)
 }
 
 // copy runs the workers until the machine has nothing more for them.

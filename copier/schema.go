@@ -12,6 +12,11 @@ import (
 // differences are what two descriptions of a table do not share and what matters for the
 // rows: each is a sentence for people.
 func differences(source, target *rowstream.Table) []string {
+	return differencesBetween("in the source", "in the target", source, target)
+}
+
+// differencesBetween are differences of a table here and there.
+func differencesBetween(here, there string, source, target *rowstream.Table) []string {
 	var all []string
 	byName := make(map[string]*rowstream.Column)
 	for i := range target.Columns {
@@ -25,17 +30,17 @@ func differences(source, target *rowstream.Table) []string {
 		delete(byName, strings.ToLower(name))
 		switch {
 		case t == nil:
-			all = append(all, fmt.Sprintf("column %s is missing in the target", name))
+			all = append(all, fmt.Sprintf("column %s is missing %s", name, there))
 		case jsonAsText(s, t):
 			if s.Nullable != t.Nullable {
 				all = append(all, fmt.Sprintf("column %s may be NULL in one of the two only", name))
 			}
 		case !sameType(s, t):
-			all = append(all, fmt.Sprintf("column %s is %s in the source and %s in the target", name, s.FullType, t.FullType))
+			all = append(all, fmt.Sprintf("column %s is %s %s and %s %s", name, s.FullType, here, t.FullType, there))
 		case s.Charset != t.Charset:
-			all = append(all, fmt.Sprintf("column %s has the character set %s in the source and %s in the target", name, s.Charset, t.Charset))
+			all = append(all, fmt.Sprintf("column %s has the character set %s %s and %s %s", name, s.Charset, here, t.Charset, there))
 		case s.Collation != t.Collation && unique(name):
-			all = append(all, fmt.Sprintf("column %s, which is of a unique key, has the collation %s in the source and %s in the target", name, s.Collation, t.Collation))
+			all = append(all, fmt.Sprintf("column %s, which is of a unique key, has the collation %s %s and %s %s", name, s.Collation, here, t.Collation, there))
 		case s.Nullable != t.Nullable:
 			all = append(all, fmt.Sprintf("column %s may be NULL in one of the two only", name))
 		}
@@ -43,13 +48,18 @@ func differences(source, target *rowstream.Table) []string {
 	for i := range target.Columns {
 		c := &target.Columns[i]
 		if byName[strings.ToLower(c.Name)] != nil {
-			all = append(all, fmt.Sprintf("column %s is missing in the source", c.Name))
+			all = append(all, fmt.Sprintf("column %s is missing %s", c.Name, here))
 		}
 	}
 	if s, t := keyNames(source), keyNames(target); s != t {
-		all = append(all, fmt.Sprintf("the rows are ordered by the key (%s) in the source and (%s) in the target", s, t))
+		all = append(all, fmt.Sprintf("the rows are ordered by the key (%s) %s and (%s) %s", s, here, t, there))
 	}
 	return all
+}
+
+// sameColumn reports whether a column of the target holds what the source's does.
+func sameColumn(source, target *rowstream.Column) bool {
+	return source.Nullable == target.Nullable && (jsonAsText(source, target) || sameType(source, target) && source.Charset == target.Charset)
 }
 
 // displayWidth is the width for printing that some servers show with integers and others no

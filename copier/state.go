@@ -22,6 +22,7 @@ const StateVersion = 2
 //	               indexes are still to be built
 //	copy_chunk     one row a chunk that was cut: its key range, its rows, whether it is copied
 //	copy_verified  one row a chunk that a verification has found equal, until it is through
+//	copy_definition one row a table: how the source has described it (definition.go)
 //	copy_follow    one row a copy that follows its source: how far it has come (follow_state.go)
 //	copy_cutover   one row a cutover: how far it is (cutover_state.go)
 //
@@ -66,6 +67,14 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   chunk         bigint NOT NULL,
   PRIMARY KEY (target_schema, target_table, chunk)
 ) ENGINE=InnoDB COMMENT='chunks that a verification which is not through has found equal'`,
+		"CREATE TABLE IF NOT EXISTS " + s.definitions() + ` (
+  target_schema varbinary(256) NOT NULL,
+  target_table  varbinary(256) NOT NULL,
+  definition    longblob NOT NULL COMMENT 'of the source, in JSON, as it was where following goes on',
+  upto          blob NOT NULL COMMENT 'place in the binary log before which changes of the definition are contained',
+  stopped       longblob NOT NULL COMMENT 'the statement about the table that has ended a run',
+  PRIMARY KEY (target_schema, target_table)
+) ENGINE=InnoDB COMMENT='how the source has described the tables of tare copy'`,
 	} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
@@ -169,6 +178,19 @@ func (s state) cut(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k 
 	return s.noted(spec, err)
 }
 
+// phaseOf is how far a table is, and the position of its first snapshot; empty and zero when nothing is known.
+func (s state) phaseOf(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (is phase, p rowstream.Position, err error) {
+	_, err = c.Query(ctx, "SELECT phase, position FROM "+s.tables()+spec.where(), func(row mysqlwire.TextRow) (err error) {
+		is = phase(row[0])
+		p, err = rowstream.ParsePosition(string(row[1]))
+		return err
+	})
+	if absent(err) {
+		err = nil
+	}
+	return is, p, err
+}
+
 // copied notes, within the transaction that wrote the rows, that a chunk is copied.
 func (s state) copied(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k rowstream.Chunk, rows int64) error {
 	res, err := c.Exec(ctx, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
@@ -201,7 +223,7 @@ func (s state) enter(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, 
 
 // forget drops what is known of a table.
 func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
-	for _, table := range []string{s.verifieds(), s.chunks(), s.tables()} {
+	for _, table := range []string{s.verifieds(), s.definitions(), s.chunks(), s.tables()} {
 		if _, err := c.Exec(ctx, "DELETE FROM "+table+spec.where()); err != nil {
 			return s.noted(spec, err)
 		}

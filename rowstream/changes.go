@@ -86,7 +86,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 }
 
 // layOut finds out what columns the tables have now. What differs from their description
-// since then is an error; what changes from now on is in the log.
+// since then is an error, unless they are described as they were; what changes from now on is in the log.
 func (c *changes) layOut(ctx context.Context) error {
 	conn, err := Connect(ctx, c.d.cfg)
 	if err != nil {
@@ -94,9 +94,14 @@ func (c *changes) layOut(ctx context.Context) error {
 	}
 	defer conn.Close()
 	for i, t := range c.o.Tables {
-		f, err := layOut(ctx, conn, t)
-		if err != nil {
+		f := followedTable{table: t, schema: t.Schema, name: t.Name}
+		if i < len(c.o.Layouts) && c.o.Layouts[i] != nil {
+			f.all = c.o.Layouts[i]
+		} else if f, err = layOut(ctx, conn, t); err != nil {
 			return err
+		}
+		if i < len(c.o.Defined) {
+			f.defined = c.o.Defined[i]
 		}
 		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
 			if f.filter, err = NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {

@@ -28,6 +28,9 @@ type followedTable struct {
 	all []int
 
 	filter *Filter // nil: rows as they are
+
+	defined Position // before it, changes of the definition are in the description
+	rows    bool     // some were logged since the last of them; for a scan
 }
 
 // columns is how many columns rows have that are handed out.

@@ -24,6 +24,40 @@ type Follower interface {
 	LogBytes(ctx context.Context, from, to Position) (int64, error)
 }
 
+// A SchemaFollower is a Follower by which following can go on behind a change of a table's definition.
+type SchemaFollower interface {
+	Follower
+
+	// Layout is each column that a table has now, in order: its number in the table's columns, or -1
+	// when it is generated. A table that is not as it was described is an error.
+	Layout(ctx context.Context, t *Table) ([]int, error)
+
+	// SchemaChanges are the changes of the tables' definitions between two positions, in the
+	// log's order. It reads all of the log between them.
+	SchemaChanges(ctx context.Context, tables []*Table, from, to Position) ([]SchemaChange, error)
+}
+
+// A SchemaChange is a statement in the log that has changed a table's definition, or emptied,
+// dropped or renamed it.
+type SchemaChange struct {
+	Table int      // number of the table
+	At    Position // before it
+	SQL   string   // the beginning of the statement
+	Kind  SchemaChangeKind
+	Rows  bool // some of the table's were logged before it: behind the change before, or behind the place where reading began
+}
+
+// A SchemaChangeKind is what a statement does to the rows of a table.
+type SchemaChangeKind uint8
+
+// The kinds of changes.
+const (
+	ChangeIndex    SchemaChangeKind = iota // CREATE INDEX, DROP INDEX: nothing
+	ChangeColumns                          // ALTER TABLE: it may convert them, where the same statement does the same
+	ChangeTruncate                         // TRUNCATE TABLE: it removes them
+	ChangeOther                            // whatever it is, the log does not tell
+)
+
 // FollowOptions say what of the binary log is wanted.
 type FollowOptions struct {
 	// From is where to begin. With a GTID in it the server looks the place up, so that it may
@@ -36,6 +70,15 @@ type FollowOptions struct {
 
 	Tables []*Table // as they were described when they were copied
 	Plans  []*Plan  // filter and projection of each; a nil entry, or nil: all as it is
+
+	// Layouts has for a table that is described as it was at From, and is not so any more, what
+	// Layout was then. A nil entry, or nil: the table must be as it is described.
+	Layouts [][]int
+
+	// Defined has for a table the place before which changes of its definition are passed over: they
+	// are in its description already, and no rows of another form come before them (SchemaChanges
+	// tells). A zero entry, or nil: each of them stops the reading.
+	Defined []Position
 
 	// BatchBytes is how many bytes of rows a batch gathers before it is handed out; 0 stands
 	// for DefaultFollowBytes. A batch is larger by up to the rows of one event. Nothing is
@@ -101,10 +144,12 @@ const (
 type StopError struct {
 	Reason StopReason
 	At     Position
-	Table  string // full name; empty when it is not about one table
-	What   string // happened
-	Try    string // what to do
-	Err    error  // what lies beneath, if anything
+	Table  string           // full name; empty when it is not about one table
+	What   string           // happened
+	SQL    string           // with StopSchema: the statement that did it, its beginning when it is long; empty when it was not seen
+	Change SchemaChangeKind // what SQL does to the rows
+	Try    string           // what to do
+	Err    error            // what lies beneath, if anything
 }
 
 func (e *StopError) Error() string {

@@ -42,6 +42,9 @@ type logReader struct {
 	first      int    // change of the batch with which the group began
 	savepoints []savepoint
 
+	// scan is told of changes of definitions, and rows are left alone; nil: rows are what is read.
+	scan func(SchemaChange)
+
 	inflate inflater
 	unpack  unpacker
 	row     Batch // an image before the filter
@@ -324,7 +327,7 @@ func (r *logReader) partialUpdate(e *event) error {
 	if err != nil {
 		return r.unknown("rows", err)
 	}
-	if m := r.maps[id]; m != nil {
+	if m := r.maps[id]; m != nil && r.scan == nil {
 		return r.stop(StopImage, r.tables[m.table].table.FullName(), "JSON values were logged in part",
 			"SET GLOBAL binlog_row_value_options = '' and copy the table anew", nil)
 	}
@@ -353,6 +356,10 @@ func (r *logReader) tableMap(e *event) error {
 	}
 	m.table = number
 	f := &r.tables[number]
+	if r.scan != nil {
+		f.rows = true
+		return nil
+	}
 	if err := m.set(f, e.body, rest); err != nil {
 		m.body = m.body[:0]
 		return r.stop(StopSchema, f.table.FullName(), "its rows are logged in another form than it was described with",
@@ -368,7 +375,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		return r.unknown("rows", err)
 	}
 	m := r.maps[id]
-	if m == nil {
+	if m == nil || r.scan != nil {
 		return nil // not of ours
 	}
 	f := &r.tables[m.table]
@@ -456,7 +463,7 @@ func (r *logReader) size() (n int) {
 }
 
 // stop is the error that ends the reading.
-func (r *logReader) stop(reason StopReason, table, what, try string, err error) error {
+func (r *logReader) stop(reason StopReason, table, what, try string, err error) *StopError {
 	return &StopError{Reason: reason, At: r.position(), Table: table, What: what, Try: try, Err: err}
 }
 

@@ -118,6 +118,8 @@ type statement struct {
 	kind  statementKind
 	name  string // of a savepoint
 	table int    // number of the followed table that it is about, or -1
+
+	change SchemaChangeKind // of statementSchema
 }
 
 // look finds out what a statement does to the followed tables. The statement's schema is the
@@ -154,7 +156,7 @@ func (r *logReader) look(schema, sql []byte) statement {
 	case first.is("ALTER"), first.is("DROP"), first.is("RENAME"), first.is("TRUNCATE"), first.is("CREATE"):
 		s.table = r.defined(string(schema), words)
 		if s.table >= 0 {
-			s.kind = statementSchema
+			s.kind, s.change = statementSchema, changeKind(words)
 		}
 	case first.is("INSERT"), first.is("REPLACE"), first.is("UPDATE"), first.is("DELETE"), first.is("LOAD"), first.is("WITH"),
 		first.is("CALL"), first.is("SELECT"), first.is("DO"), first.is("IMPORT"):
@@ -164,6 +166,43 @@ func (r *logReader) look(schema, sql []byte) statement {
 		}
 	}
 	return s
+}
+
+// changeKind is what a statement about a table's definition does to its rows. What is not surely
+// known is ChangeOther.
+func changeKind(words []sqlWord) SchemaChangeKind {
+	first := words[0]
+	if first.is("TRUNCATE") {
+		return ChangeTruncate
+	}
+	for i, w := range words[1:min(len(words), 6)] {
+		switch {
+		case w.is("INDEX") && (first.is("CREATE") || first.is("DROP")):
+			return ChangeIndex
+		case w.is("TABLE") && first.is("ALTER"):
+			return alterKind(words[i+2:])
+		case w.is("TABLE"), w.is("TABLES"), w.is("DATABASE"), w.is("SCHEMA"):
+			return ChangeOther
+		}
+	}
+	return ChangeOther
+}
+
+// alterKind is changeKind for what follows ALTER TABLE. A table that gets another name, or has parts of its rows
+// taken away or exchanged, is no matter of columns.
+func alterKind(words []sqlWord) SchemaChangeKind {
+	for i, w := range words {
+		next := sqlWord{}
+		if i+1 < len(words) {
+			next = words[i+1]
+		}
+		switch {
+		case w.is("RENAME") && !next.is("COLUMN") && !next.is("INDEX") && !next.is("KEY"),
+			w.is("PARTITION"), w.is("PARTITIONS"), w.is("PARTITIONING"), w.is("TABLESPACE"), w.is("SYSTEM"), w.is("PERIOD"), w.is("VERSIONING"):
+			return ChangeOther
+		}
+	}
+	return ChangeColumns
 }
 
 // defined is the followed table whose definition a statement changes, or -1.
@@ -370,9 +409,11 @@ func (r *logReader) statement(e *event) error {
 	case statementXA:
 		r.open, r.single = true, false
 	case statementSchema:
-		return r.stop(StopSchema, table, "its definition or existence was changed: "+shortSQL(r.query.text),
-			"bring both sides to the same definition, and copy the table anew", nil)
+		return r.schemaChange(e, s, table)
 	case statementRows:
+		if r.scan != nil {
+			break // who follows comes by it
+		}
 		return r.stop(StopStatement, table, "rows were changed by a statement that was logged instead of them",
 			"SET GLOBAL binlog_format = ROW, end the sessions that have another, and copy the table anew", nil)
 	case statementOther:
@@ -382,6 +423,28 @@ func (r *logReader) statement(e *event) error {
 	}
 	return nil
 }
+
+// schemaChange takes a statement that changes a table's definition: it is noted, passed over or the end.
+func (r *logReader) schemaChange(e *event, s statement, name string) error {
+	f := &r.tables[s.table]
+	text := string(r.query.text[:min(len(r.query.text), maxChangeSQL)])
+	switch {
+	case r.scan != nil:
+		r.scan(SchemaChange{Table: s.table, At: r.position(), SQL: text, Kind: s.change, Rows: f.rows})
+		f.rows = false
+	case r.position().Compare(f.defined) >= 0 || f.defined.IsZero():
+		err := r.stop(StopSchema, name, "its definition or existence was changed: "+shortSQL(r.query.text),
+			"bring both sides to the same definition and go on behind it, or copy the table anew", nil)
+		err.SQL, err.Change = text, s.change
+		return err
+	}
+	clear(r.maps)
+	r.close(e)
+	return nil
+}
+
+// maxChangeSQL is how much of a statement about a definition is told.
+const maxChangeSQL = 16 << 10
 
 // shortSQL is the beginning of a statement about a definition.
 func shortSQL(sql []byte) string {

@@ -1,0 +1,245 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// A followed table that is altered on the source ends the run, with all before that place in the
+// target. The same command goes on once both sides agree again. It must know what rows look like
+// in the log between the place where following goes on and its end, of which only the definition
+// at the one (noted in the target) and at the other (the source's present one) can be known:
+//
+//	goes on from ── rows as noted ── ALTER ── rows as now ── end
+//
+//   - No rows come before the change: the present definition holds for all, and the change is passed over,
+//     provided that the target agrees with it.
+//   - Rows come before it: a run that was killed has left them. They are read by the noted definition, up to
+//     the change, which ends the run in the usual way.
+//   - Rows come between two changes: nobody knows what they look like.
+//
+// What takes rows away or exchanges them as a whole is not passed over; but for TRUNCATE, when
+// the target is empty too.
+
+// A redefinition is how a table that may have been altered is gone on with.
+type redefinition struct {
+	definition        // the present one, or the noted one
+	past       bool   // it is the noted one
+	anew       bool   // it is to be noted
+	change     string // the statements, for people
+	empty      bool   // the target must be, since the source was emptied
+}
+
+// redefine finds out by which definition a table is gone on with. before is the source's position before
+// it was described as now.
+func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, now definition, before rowstream.Position) (*redefinition, error) {
+	var noted *definition
+	var err error
+	if !r.o.Restart {
+		noted, err = r.state.definition(ctx, r.to, spec)
+	}
+	if err != nil || noted == nil {
+		return &redefinition{definition: now, anew: true}, err
+	}
+	same := noted.sameShape(&now)
+	asNoted := &redefinition{definition: now}
+	asNoted.upto = noted.upto
+	if same && noted.stopped == "" {
+		return asNoted, nil
+	}
+	from, err := r.followedFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if from.IsZero() {
+		known, _, err := r.state.phaseOf(ctx, r.to, spec)
+		switch {
+		case err != nil:
+			return nil, err
+		case same:
+			return asNoted, nil
+		case known == "": // killed before the first row
+			return &redefinition{definition: now, anew: true}, nil
+		}
+		return nil, fmt.Errorf("table %s was altered on the source while rows were being copied, which are of two kinds now:\n  %s\nbegin anew with --restart",
+			spec.source(), strings.Join(differencesBetween("before", "now", noted.table, now.table), "\n  "))
+	}
+	end, err := source.NowPosition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := source.SchemaChanges(ctx, []*rowstream.Table{now.table}, from, end)
+	if err != nil {
+		return nil, err
+	}
+	changes = slices.DeleteFunc(changes, func(c rowstream.SchemaChange) bool { return c.At.Compare(noted.upto) < 0 && !noted.upto.IsZero() })
+	d := &redefinition{definition: now, anew: true}
+	d.upto = end
+	if err := d.judge(spec, changes, noted, before); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// judge looks at the changes between the place where following goes on and the end of the log.
+func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, noted *definition, before rowstream.Position) error {
+	restart := func(format string, a ...any) error {
+		return fmt.Errorf("table %s cannot be gone on with: %s; begin anew with --restart", spec.source(), fmt.Sprintf(format, a...))
+	}
+	same := noted.sameShape(&d.definition)
+	var said []string
+	significant := 0
+	for _, c := range changes {
+		said = append(said, c.SQL)
+		switch {
+		case c.At.Compare(before) >= 0:
+			return fmt.Errorf("table %s is being altered just now (%s): run the same command again", spec.source(), c.SQL)
+		case c.Kind == rowstream.ChangeOther:
+			return restart("the log does not tell what became of its rows by: %s", c.SQL)
+		case c.Kind == rowstream.ChangeIndex:
+			continue
+		}
+		truncate := c.Kind == rowstream.ChangeTruncate
+		if c.Rows && significant == 0 && (truncate || !same) {
+			d.definition, d.past, d.anew, d.change = *noted, true, false, c.SQL
+			return nil
+		}
+		if c.Rows && significant > 0 {
+			return restart("it was altered more than once, and written between: %s", strings.Join(said, "; "))
+		}
+		significant++
+		d.empty = d.empty || truncate
+	}
+	if was, is := keyNames(noted.table), keyNames(d.table); was != is {
+		return restart("its key was (%s) and is (%s), by which its chunks were cut", was, is)
+	}
+	d.change = strings.Join(said, "; ")
+	return nil
+}
+
+// followedFrom is where following goes on: zero when rows are still to be copied.
+func (r *run) followedFrom(ctx context.Context) (rowstream.Position, error) {
+	from, err := r.state.followed(r.from.Addr(), r.o.Tables).position(ctx, r.to)
+	if absent(err) {
+		err = nil
+	}
+	if err != nil || !from.IsZero() {
+		return from, err
+	}
+	for i := range r.o.Tables {
+		done, p, err := r.state.phaseOf(ctx, r.to, &r.o.Tables[i])
+		if err != nil || done != finished || p.IsZero() {
+			return rowstream.Position{}, err
+		}
+		if from.IsZero() || p.Compare(from) < 0 {
+			from = p
+		}
+	}
+	return from, nil
+}
+
+// describeFollowed describes a table of a copy that follows, by the definition that it is gone on with.
+func (r *run) describeFollowed(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec) (*table, error) {
+	before, err := source.NowPosition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var now definition
+	if now.table, err = r.from.Describe(ctx, spec.Schema, spec.Name); err != nil {
+		return nil, err
+	}
+	if now.layout, err = source.Layout(ctx, now.table); err != nil {
+		return nil, err
+	}
+	d, err := r.redefine(ctx, source, spec, now, before)
+	if err != nil {
+		return nil, err
+	}
+	t, err := describeAs(ctx, d.table, r.to, r.o, spec)
+	switch differs := new(differsError); {
+	case errors.As(err, &differs) && d.past:
+		return nil, fmt.Errorf("%w\nchanges of its rows from before %q are still to be applied: make it as it was for that, and run the same command again; or begin anew with --restart", err, d.change)
+	case errors.As(err, &differs) && d.change != "":
+		return nil, fmt.Errorf("%w\nthe source's was altered (%s), and all before that is in the target: do the same there%s, and run the same command again, it goes on from here",
+			err, d.change, alteration(spec, d.table, differs.there))
+	case err != nil:
+		return nil, err
+	}
+	t.redefined = d
+	if d.empty {
+		if err := t.mustBeEmpty(ctx, r.to); err != nil {
+			return nil, fmt.Errorf("the source's %s was emptied (%s), and all before that is in the target: do the same there, TRUNCATE TABLE %s, and run the same command again, it goes on from here",
+				spec.source(), d.change, spec.targetSQL())
+		}
+	}
+	return t, nil
+}
+
+// columnLine is a line of SHOW CREATE TABLE that defines a column.
+var columnLine = regexp.MustCompile("^  (`((?:[^`]|``)+)` .*?),?$")
+
+// alteration is the statement that gives the target's table the source's columns, as a part of a
+// sentence; empty where it gets others.
+func alteration(spec *TableSpec, source, there *rowstream.Table) string {
+	if len(spec.Columns) > 0 {
+		return ""
+	}
+	lines := make(map[string]string)
+	for line := range strings.Lines(source.Create) {
+		if m := columnLine.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+			lines[strings.ToLower(strings.ReplaceAll(m[2], "``", "`"))] = m[1]
+		}
+	}
+	var parts []string
+	added, dropped := false, false
+	for i := range source.Columns {
+		s := &source.Columns[i]
+		n := columnNumber(there, s.Name)
+		line := lines[strings.ToLower(s.Name)]
+		switch {
+		case line == "":
+			return ""
+		case n < 0:
+			parts, added = append(parts, "ADD COLUMN "+line), true
+		case !sameColumn(s, &there.Columns[n]):
+			parts = append(parts, "MODIFY COLUMN "+line)
+		}
+	}
+	for i := range there.Columns {
+		if columnNumber(source, there.Columns[i].Name) < 0 {
+			parts, dropped = append(parts, "DROP COLUMN "+rowstream.Ident(there.Columns[i].Name)), true
+		}
+	}
+	if len(parts) == 0 || added && dropped { // which may be one column under another name
+		return ""
+	}
+	return ", such as by ALTER TABLE " + spec.targetSQL() + " " + strings.Join(parts, ", ")
+}
+
+// schemaStopped notes what has ended following, when it was a change of a table's definition, and says how to
+// go on.
+func (r *run) schemaStopped(ctx context.Context, err error) error {
+	var stop *rowstream.StopError
+	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
+		return err
+	}
+	said := *stop
+	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again, it goes on from here"
+	if stop.Change == rowstream.ChangeOther {
+		said.Try = "what became of its rows the log does not tell: begin anew with --restart"
+	}
+	for _, t := range r.tables {
+		if t.source.FullName() == stop.Table {
+			if err := r.state.stoppedBy(ctx, r.to, t.spec, stop.SQL); err != nil {
+				return errors.Join(&said, err)
+			}
+		}
+	}
+	return &said
+}

@@ -1,0 +1,49 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+var _ SchemaFollower = (*Direct)(nil)
+
+// Layout implements SchemaFollower.
+func (d *Direct) Layout(ctx context.Context, t *Table) ([]int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return nil, err
+	}
+	f, err := layOut(ctx, d.c, t)
+	return f.all, err
+}
+
+// SchemaChanges implements SchemaFollower.
+func (d *Direct) SchemaChanges(ctx context.Context, tables []*Table, from, to Position) (found []SchemaChange, err error) {
+	if from.Compare(to) >= 0 {
+		return nil, nil
+	}
+	o := FollowOptions{From: from, Tables: tables}
+	for range tables {
+		o.Layouts = append(o.Layouts, []int{}) // no row is looked at
+	}
+	followed, err := d.Follow(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, followed.Close()) }()
+	c := followed.(*changes)
+	c.r.scan = func(s SchemaChange) {
+		if s.At.Compare(to) < 0 {
+			found = append(found, s)
+		}
+	}
+	var b ChangeBatch
+	for b.Upto.IsZero() || b.Upto.Compare(to) < 0 {
+		if err := c.Next(ctx, &b); err != nil {
+			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,116 @@
+package rowstream
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSchemaChanges finds changes of definitions in the log, with what they do to rows and whether there are any
+// before them, and follows past those that are told to be in the description.
+func TestSchemaChanges(t *testing.T) {
+	_, d, c, tables := followServer(t)
+	from := now(t, d, false)
+	first := []string{"INSERT INTO a VALUES (1, 1, 'before')", "ALTER TABLE a ADD COLUMN x INT DEFAULT 7", "INSERT INTO a VALUES (2, 2, 'after', 8)", "CREATE INDEX i ON a (n)"}
+	exec(t, c, first...)
+	to := now(t, d, false)
+	exec(t, c, "ALTER TABLE a DROP COLUMN x", "TRUNCATE TABLE a")
+	told := func(all []SchemaChange) (got []string) {
+		for _, s := range all {
+			got = append(got, fmt.Sprintf("%d: kind %d, rows %v: %s", s.Table, s.Kind, s.Rows, s.SQL))
+		}
+		return got
+	}
+	changes, err := d.SchemaChanges(t.Context(), tables, from, to)
+	want := []string{"0: kind 1, rows true: " + first[1], "0: kind 0, rows true: " + first[3]}
+	if diff := cmp.Diff(want, told(changes)); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if none, err := d.SchemaChanges(t.Context(), tables, to, to); len(none) > 0 || err != nil {
+		t.Errorf("between a place and itself: %v, %v", told(none), err)
+	}
+
+	// From behind the first rows, with the description of what comes then.
+	exec(t, c, "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100), x INT)")
+	table, err := d.Describe(t.Context(), "f", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, stop := untilStop(t, d, FollowOptions{From: changes[0].At, Tables: []*Table{table}, Defined: []Position{to}})
+	if stop.Reason != StopSchema || stop.SQL != "ALTER TABLE a DROP COLUMN x" || stop.Change != ChangeColumns {
+		t.Errorf("it ended with %v", stop)
+	}
+	if diff := cmp.Diff([]string{`0 insert -> ["2" "2" "after" "8"].`}, got); diff != "" {
+		t.Error(diff)
+	}
+	layout, err := d.Layout(t.Context(), table)
+	if diff := cmp.Diff([]int{0, 1, 2, 3}, layout); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+
+	// As it was at a place, with a generated column that is not there any more.
+	old, err := d.Describe(t.Context(), "f", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, c, "ALTER TABLE a ADD COLUMN g INT AS (n + 1) STORED AFTER id")
+	if layout, err = d.Layout(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	from = now(t, d, false)
+	exec(t, c, "INSERT INTO a (id, n, s, x) VALUES (1, 2, 'c', 4)", "ALTER TABLE a DROP COLUMN g, DROP COLUMN x")
+	past, _ := untilStop(t, d, FollowOptions{From: from, Tables: []*Table{old}, Layouts: [][]int{layout}})
+	if diff := cmp.Diff([]string{`0 insert -> ["1" "2" "c" "4"].`}, past); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// untilStop is what is read until the reading stops.
+func untilStop(t *testing.T, d *Direct, o FollowOptions) (got []string, stop *StopError) {
+	t.Helper()
+	changes, err := d.Follow(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Close()
+	var b ChangeBatch
+	for {
+		err := changes.Next(t.Context(), &b)
+		if errors.As(err, &stop) {
+			return got, stop
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, texts(changesOf(t, &b))...)
+	}
+}
+
+// TestChangeKind tells what statements do to rows.
+func TestChangeKind(t *testing.T) {
+	for sql, want := range map[string]SchemaChangeKind{
+		"CREATE INDEX i ON a (n)":                                      ChangeIndex,
+		"CREATE OR REPLACE UNIQUE INDEX i ON a (n)":                    ChangeIndex,
+		"DROP INDEX i ON a":                                            ChangeIndex,
+		"ALTER TABLE a ADD COLUMN x INT":                               ChangeColumns,
+		"ALTER ONLINE IGNORE TABLE f.a ADD x INT, RENAME INDEX i TO j": ChangeColumns,
+		"alter table a rename column n to m":                           ChangeColumns,
+		"ALTER TABLE a ADD COLUMN x INT COMMENT 'RENAME TO b'":         ChangeColumns,
+		"ALTER TABLE a RENAME TO b":                                    ChangeOther,
+		"ALTER TABLE a ADD COLUMN x INT, RENAME b":                     ChangeOther,
+		"ALTER TABLE a DROP PARTITION p":                               ChangeOther,
+		"ALTER TABLE a DISCARD TABLESPACE":                             ChangeOther,
+		"TRUNCATE a":                                                   ChangeTruncate,
+		"TRUNCATE TABLE f.a":                                           ChangeTruncate,
+		"RENAME TABLE a TO b":                                          ChangeOther,
+		"DROP TABLE a":                                                 ChangeOther,
+		"CREATE OR REPLACE TABLE a (id INT)":                           ChangeOther,
+		"DROP DATABASE f":                                              ChangeOther,
+	} {
+		if got := changeKind(splitSQL([]byte(sql))); got != want {
+			t.Errorf("%s: %d, want %d", sql, got, want)
+		}
+	}
+}
