@@ -84,6 +84,8 @@ type FollowStatus struct {
 	LagBytes   int64   `json:"lag_bytes"`
 	CaughtUp   bool    `json:"caught_up"`
 
+	Outrun *Outrun `json:"outrun,omitempty"` // while the source writes faster than the target takes it: it will not catch up
+
 	HeldSeconds float64 `json:"held_seconds"`   // how long changes have waited for the throttle
 	Held        string  `json:"held,omitempty"` // why they are not applied at full speed; empty when they are
 }

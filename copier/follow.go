@@ -499,7 +499,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	})
 	lag := Lag{
 		Bytes: max(0, behind), Position: applied.String(), Changes: changes,
-		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(),
+		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(), Outrun: w.chase.outrun(),
 	}
 	if applied.Compare(end) < 0 {
 		if commit.IsZero() {
@@ -515,7 +515,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 		w.told = now
 		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
 	}
-	if text := w.chase.outrun(reason); text != "" {
+	if text := w.chase.tell(lag.Outrun, reason); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
 	}
 	if w.caughtUp && (finished || there && f.o.UntilCaughtUp && f.mayEnd()) {
@@ -545,7 +545,7 @@ func (f *follower) report() *FollowReport {
 func (f *follower) status() *FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp}
+	s := &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp, Outrun: f.lag.Outrun}
 	if f.pace != nil {
 		held, reason := f.pace.hold()
 		s.HeldSeconds, s.Held = held.Seconds(), reason

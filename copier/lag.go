@@ -16,6 +16,29 @@ type Lag struct {
 
 	// ETASeconds is how long catching up takes at the present rates; left out when it makes no headway.
 	ETASeconds float64 `json:"eta_seconds,omitempty"`
+
+	// Outrun is there while the source writes faster than the target takes it.
+	Outrun *Outrun `json:"outrun,omitempty"`
+}
+
+// An Outrun is a source that writes faster than the target takes it: at these rates it will not catch up.
+type Outrun struct {
+	Seconds     float64 `json:"seconds"`                 // that the rates are of
+	Source      float64 `json:"source_bytes_per_second"` // of binary log
+	Target      float64 `json:"target_bytes_per_second"` // of it that were applied
+	TargetRows  float64 `json:"target_changes_per_second"`
+	SourceRows  float64 `json:"source_changes_per_second"` // about: as many bytes each as those that were applied; 0 when none were
+	LagGrowthBy float64 `json:"lag_bytes_per_second"`
+}
+
+// String is the rates for people.
+func (o *Outrun) String() string {
+	rows := ""
+	if o.SourceRows > 0 {
+		rows = fmt.Sprintf("about %.0f rows/s against %.0f, ", o.SourceRows, o.TargetRows)
+	}
+	return fmt.Sprintf("over %.0f s the source wrote %.2f MB/s of binary log and the target applied %.2f MB/s (%sthe lag grows by %.2f MB/s)",
+		o.Seconds, o.Source/1e6, o.Target/1e6, rows, o.LagGrowthBy/1e6)
 }
 
 // outrunWindow is how long a source must have been faster than the target before it is said
@@ -58,28 +81,39 @@ func (p *chase) perSecond() float64 {
 	return 0
 }
 
-// outrun says that the source writes faster than the target can take, when that was so for a
-// window, and says it again after ten windows; otherwise it is empty. Where the throttle, for
-// the reason that is given, had changes wait for a good part of the window, it says so.
-func (p *chase) outrun(reason string) string {
+// outrun tells that the source writes faster than the target takes it, when that was so for a
+// window; otherwise it is nil.
+func (p *chase) outrun() *Outrun {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	window := last.at.Sub(first.at)
-	if window < outrunWindow || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
-		return ""
-	}
 	applied := last.applied - first.applied
-	written := applied + last.behind - first.behind
-	if last.behind < outrunBytes || written <= applied {
+	growth := last.behind - first.behind
+	if window < outrunWindow || last.behind < outrunBytes || growth <= 0 {
+		return nil
+	}
+	rate := func(n int64) float64 { return float64(n) / window.Seconds() }
+	o := &Outrun{
+		Seconds: window.Seconds(), Source: rate(applied + growth), Target: rate(applied), LagGrowthBy: rate(growth), TargetRows: rate(last.changes - first.changes),
+	}
+	if applied > 0 {
+		o.SourceRows = o.TargetRows * o.Source / o.Target
+	}
+	return o
+}
+
+// tell is what is to be said of an outrun, and again after ten windows; otherwise it is empty. Where the
+// throttle, for the reason that is given, had changes wait for a good part of the window, it says so.
+func (p *chase) tell(o *Outrun, reason string) string {
+	first, last := p.looks[0], p.looks[len(p.looks)-1]
+	if o == nil || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
 		return ""
 	}
 	p.told = last.at
-	rate := func(n int64) float64 { return float64(n) / 1e6 / window.Seconds() }
 	advice := "write less to the source, use more --workers while it catches up, or give the target faster disks"
-	if held := last.held - first.held; reason != "" && held >= window/heldPart {
+	if held := last.held - first.held; reason != "" && held >= last.at.Sub(first.at)/heldPart {
 		advice = fmt.Sprintf("the throttle is the reason, which had changes wait for %.0f s of them: %s; raise the limit (tare copy ctl throttle), or write less to the source", held.Seconds(), reason)
 	}
-	return fmt.Sprintf("it will not catch up: over %.0f s the source wrote %.2f MB/s of binary log and the target applied %.2f MB/s, so the lag grows; %s",
-		window.Seconds(), rate(written), rate(applied), advice)
+	return fmt.Sprintf("it will not catch up: %s; %s", o, advice)
 }
 
 // heldPart is the part of a window, a quarter, for which the throttle must have held changes back

@@ -37,7 +37,7 @@ func TestLag(t *testing.T) {
 				if eta := c.eta(); eta > 0 {
 					fmt.Fprintf(&out, ", caught up in %v", eta)
 				}
-				if text := c.outrun(reason); text != "" {
+				if text := c.tell(c.outrun(), reason); text != "" {
 					fmt.Fprintf(&out, "\n     %s", text)
 				}
 				out.WriteByte('\n')

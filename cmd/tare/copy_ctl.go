@@ -169,6 +169,9 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 	}
 	if f := s.Follow; f != nil {
 		fmt.Fprintf(t, "\nfollows the source: %.1f s and %d bytes behind, at %s\n", f.LagSeconds, f.LagBytes, f.Position)
+		if f.Outrun != nil {
+			fmt.Fprintf(t, "it will not catch up: %s\n", f.Outrun)
+		}
 		if f.Held != "" {
 			fmt.Fprintf(t, "changes have waited for %.0f s, and are held back now: %s\n", f.HeldSeconds, f.Held)
 		}

@@ -83,6 +83,9 @@ func lagText(l *copier.Lag) string {
 	if l.ETASeconds > 0 && !l.CaughtUp {
 		text += fmt.Sprintf(", caught up in about %v", time.Duration(l.ETASeconds*float64(time.Second)).Round(time.Second))
 	}
+	if l.Outrun != nil {
+		text += "; it will not catch up: " + l.Outrun.String()
+	}
 	return text
 }
 

@@ -1,0 +1,197 @@
+package copier
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// A countedSource is a source that tells how many bytes of changes it has handed out.
+type countedSource struct {
+	rowstream.SchemaFollower
+	rowstream.Server
+	handed *atomic.Int64
+}
+
+func (s countedSource) Follow(ctx context.Context, o rowstream.FollowOptions) (rowstream.Changes, error) {
+	c, err := s.SchemaFollower.Follow(ctx, o)
+	return countedChanges{c, s.handed}, err
+}
+
+type countedChanges struct {
+	rowstream.Changes
+	handed *atomic.Int64
+}
+
+func (c countedChanges) Next(ctx context.Context, b *rowstream.ChangeBatch) error {
+	err := c.Changes.Next(ctx, b)
+	for i := range b.Tables {
+		c.handed.Add(int64(len(b.Tables[i].Bytes)))
+	}
+	return err
+}
+
+// TestFollowBounded has a source write far more than the target takes, whose table somebody has
+// locked: what is under way is bounded by the slots, and the rest waits in the source's log.
+func TestFollowBounded(t *testing.T) {
+	p := newPair(t, "bounded")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(1000))", "INSERT INTO a VALUES (0, 'first')")
+	o := p.options("a")
+	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "c.sock")
+	var handed atomic.Int64
+	from := o.From
+	o.From = func(ctx context.Context) (rowstream.Server, error) {
+		s, err := from(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return countedSource{s.(rowstream.SchemaFollower), s, &handed}, nil
+	}
+	caughtUp := make(chan struct{})
+	lags := make(chan int64, 1)
+	o.Observe = func(e Event) {
+		switch e.Kind {
+		case EventCaughtUp:
+			close(caughtUp)
+		case EventLag:
+			select {
+			case <-lags:
+			default:
+			}
+			lags <- e.Lag.Bytes
+		}
+	}
+	var running sync.WaitGroup
+	var err error
+	ended := make(chan struct{})
+	running.Go(func() {
+		defer close(ended)
+		_, err = Run(t.Context(), o)
+	})
+	select {
+	case <-caughtUp:
+	case <-ended:
+		t.Fatal(err)
+	}
+	holder := connect(t, root(p.to))
+	sqlExec(t, holder, "LOCK TABLES bounded.a READ")
+	const rows = 20_000 // of 1 KB
+	for i := range 2 {
+		sqlExec(t, p.source, "INSERT INTO a SELECT seq + "+strings.Repeat("10000 + ", i)+"0, REPEAT('x', 1000) FROM seq_1_to_10000")
+	}
+	const written = rows * 1000
+	for { // until nothing moves any more: the lag is told once a second
+		before := handed.Load()
+		for range 2 {
+			select {
+			case <-lags:
+			case <-ended:
+				t.Fatal(err)
+			}
+		}
+		if behind := <-lags; behind > written && handed.Load() == before && before > 0 {
+			break
+		}
+	}
+	const most = slots * (rowstream.DefaultFollowBytes + 64<<10) // a batch is larger by the rows of an event
+	if n := handed.Load(); n > most {
+		t.Errorf("%d bytes of changes are under way, of %d that were written; want %d at most", n, written, most)
+	}
+	sqlExec(t, holder, "UNLOCK TABLES")
+	c := NewControl(o.Control)
+	defer c.Close()
+	if _, err := c.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	running.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.same(t, "a")
+	if handed.Load() < written {
+		t.Errorf("%d bytes of changes were handed out in all", handed.Load())
+	}
+}
+
+// A writingSource is a source whose log grows by 20 MB a second, of the clock that a test sets.
+type writingSource struct {
+	rowstream.Follower
+	now *time.Time
+}
+
+func at(offset int64) rowstream.Position {
+	return rowstream.Position{File: "log.000001", Offset: uint64(offset)}
+}
+
+func (s writingSource) NowPosition(context.Context) (rowstream.Position, error) {
+	return at(20e6 * s.now.Unix()), nil
+}
+
+func (s writingSource) LogBytes(_ context.Context, from, to rowstream.Position) (int64, error) {
+	return int64(to.Offset) - int64(from.Offset), nil
+}
+
+// TestOutrun tells by the status, the lag and once in a while by an event that a source cannot be caught
+// up with, for as long as that is so.
+func TestOutrun(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var told []string
+	var last *Lag
+	f := &follower{
+		source: writingSource{now: &now}, now: func() time.Time { return now }, moved: make(chan struct{}), stop: make(chan struct{}),
+		o: &Options{Observe: func(e Event) {
+			if e.Kind == EventOutrun {
+				told = append(told, e.Text)
+			}
+			if e.Kind == EventLag {
+				last = e.Lag
+			}
+		}},
+		start: at(0), begun: now, applied: at(20e6 * 900),
+	}
+	w := lagWatch{f: f}
+	second := func(applied int64) {
+		t.Helper()
+		now = now.Add(time.Second)
+		f.mu.Lock()
+		f.applied, f.changes = at(int64(f.applied.Offset)+applied), f.changes+applied/1000
+		f.mu.Unlock()
+		if err := w.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 30 {
+		second(5e6)
+	}
+	if s := f.status(); s.Outrun != nil || len(told) > 0 {
+		t.Errorf("before the window is full: %v, %q", s.Outrun, told)
+	}
+	for range 60 {
+		second(5e6)
+	}
+	const rates = "over 30 s the source wrote 20.00 MB/s of binary log and the target applied 5.00 MB/s (about 20000 rows/s against 5000, the lag grows by 15.00 MB/s)"
+	if s := f.status(); s.Outrun == nil || s.Outrun.String() != rates || last.Outrun == nil || *last.Outrun != *s.Outrun {
+		t.Errorf("the status is %v, the lag's %v", s.Outrun, last.Outrun)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "it will not catch up: "+rates) {
+		t.Errorf("it was told %q", told)
+	}
+	for range 31 {
+		second(0)
+	}
+	if s := f.status(); s.Outrun == nil || s.Outrun.SourceRows != 0 || strings.Contains(s.Outrun.String(), "rows/s") {
+		t.Errorf("with nothing applied, %v", s.Outrun)
+	}
+	for range 31 {
+		second(21e6)
+	}
+	if s := f.status(); s.Outrun != nil || last.ETASeconds == 0 {
+		t.Errorf("when it catches up again: %v, %+v", s.Outrun, last)
+	}
+}
