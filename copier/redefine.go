@@ -226,7 +226,8 @@ func alteration(spec *TableSpec, source, there *rowstream.Table) string {
 // go on.
 func (r *run) schemaStopped(ctx context.Context, err error) error {
 	var stop *rowstream.StopError
-	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
+	_, passes := r.from.(rowstream.SchemaFollower)
+	if !passes || !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
 		return err
 	}
 	said := *stop
