@@ -64,7 +64,7 @@ func TestEarlyFaults(t *testing.T) {
 		"404 with a page":    {its: fails(404, "text/html; charset=utf-8", "<html>"), code: 404, want: "404 Not Found (a page of HTML)", asked: 4},
 		"413":                {its: fails(413, "text/plain", "response is too large"), code: 413, want: "shard count too low: ask for more than 4 with the header Sharding-Control, 128 at most: response is too large", asked: 4},
 		"413 at the limit":   {its: fails(413, "text/plain", "big"), change: func(o *Options) { o.MaxShards = 4 }, code: 413, want: "more shards are not allowed: ask with a narrower selector or count_by=: big", asked: 4},
-		"429":                {its: fails(429, "text/plain", "slow down", "Retry-After", "17"), code: 429, want: "slow down", retry: "17", asked: 4},
+		"429":                {its: fails(429, "text/plain", "slow down", "Retry-After", "17"), code: 429, want: "slow down (4 shards were asked at once; the header Sharding-Control asks for fewer)", retry: "17", asked: 4},
 		"503":                {its: fails(503, "text/plain", "", "Retry-After", "3"), code: 503, want: "503 Service Unavailable", retry: "3"},
 		"302":                {its: fails(302, "text/plain", "", "Location", "/login"), code: 502, want: "status 302, which means nothing here"},
 		"204":                {its: func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(204) }, code: 502, want: "status 204"},

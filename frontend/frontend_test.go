@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/golang/snappy"
@@ -61,6 +62,40 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// TestSplitOnce: a downstream that would split what it is asked for is told not to, as it finds nothing that is in two
+// shards of different numbers. What this frontend does not split, is the downstream's to split.
+func TestSplitOnce(t *testing.T) {
+	var told sync.Map
+	l := newFleet(t, false, nil, func(w http.ResponseWriter, r *http.Request, _ string) {
+		told.Store(r.Header.Get(shardingHeader), true)
+		says(`{"data":[]}`)(w, r, "")
+	})
+	sharded := "/api/v1/cardinality/active_series?selector=" + url.QueryEscape(`{__query_shard__="2_of_3",job="x"}`)
+	for _, c := range []struct {
+		name, want string
+		ask        func()
+		shards     int
+	}{
+		{"split", "0", func() { l.get("") }, 4},
+		{"split by its header", "0", func() { l.get("", shardingHeader, "2") }, 4},
+		{"not split by its header", "0", func() { l.get("", shardingHeader, "1") }, 4},
+		{"split by a frontend above", "0", func() { l.ask(http.MethodGet, sharded, nil) }, 4},
+		{"not split", "", func() { l.get("") }, 1},
+	} {
+		told.Clear()
+		l.frontend.options.Shards = c.shards
+		c.ask()
+		for got := range told.Range {
+			if got != c.want {
+				t.Errorf("%s: %s is %q, want %q", c.name, shardingHeader, got, c.want)
+			}
+		}
+		if _, ok := told.Load(c.want); !ok {
+			t.Errorf("%s: nobody was asked", c.name)
+		}
+	}
+}
+
 // TestNoLimitOfShards: upstream's 0 refuses everything.
 func TestNoLimitOfShards(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.MaxShards = 0 }, hasSeries(1))
@@ -102,7 +137,7 @@ func TestPassedOn(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"X-Scope-Orgid": "team-a", "Traceparent": "00-1", "Authorization": "Basic dGFyZTpzZWNyZXQ=", "Cookie": "",
-		"Accept-Encoding": "zstd", "User-Agent": "tare-frontend", "Accept": accepted, "Sharding-Control": "",
+		"Accept-Encoding": "zstd", "User-Agent": "tare-frontend", "Accept": jsonType, "Sharding-Control": "",
 	} {
 		if got.Get(name) != want {
 			t.Errorf("%s: got %q, want %q", name, got.Get(name), want)

@@ -13,15 +13,9 @@ import (
 	"time"
 )
 
-const (
-	// longURL is from where on a question goes into a form instead of the URL: a quarter of what the
-	// strictest of the common servers and proxies take.
-	longURL = 2 << 10
-
-	// accepted prefers JSON: it is merged as fast as frames are, and a body that ends early cannot pass
-	// for a whole one. Frames are taken from who has nothing else.
-	accepted = "application/json, application/vnd.mimir.active-series-framed;end=1;q=0.5"
-)
+// longURL is from where on a question goes into a form instead of the URL: a quarter of what the
+// strictest of the common servers and proxies take.
+const longURL = 2 << 10
 
 // A part is one shard of one system: what one request downstream asks for.
 type part struct {
@@ -164,10 +158,9 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 		req.SetBasicAuth(user.Username(), password)
 	}
 	req.Header.Set("User-Agent", "tare-frontend")
+	// JSON is merged as fast as frames are, and a body that ends early cannot pass for a whole one. Who
+	// has nothing else may send frames: a Mimir that has both sends them to whoever names them, at any weight.
 	req.Header.Set("Accept", jsonType)
-	if q.endpoint == seriesEndpoint {
-		req.Header.Set("Accept", accepted)
-	}
 	encoding := string(x.f.options.Encoding)
 	if encoding == "" {
 		encoding = "identity"

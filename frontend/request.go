@@ -88,6 +88,10 @@ func (f *Frontend) parseRequest(w http.ResponseWriter, r *http.Request, e endpoi
 	if q.selector.sharded {
 		q.shards = 1
 	}
+	if q.shards > 1 || q.selector.sharded || r.Header.Get(shardingHeader) != "" {
+		// A downstream that splits by itself would ask for shards of shards, which have no series.
+		q.header.Set(shardingHeader, "0")
+	}
 	return q, nil
 }
 

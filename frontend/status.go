@@ -102,6 +102,8 @@ func (x *exchange) errorOf(resp *http.Response, part string) error {
 	switch {
 	case resp.StatusCode == http.StatusRequestEntityTooLarge:
 		e.Text = x.shardAdvice() + ": " + text
+	case resp.StatusCode == http.StatusTooManyRequests && x.request.shards > 1:
+		e.Text = fmt.Sprintf("%s (%d shards were asked at once; the header %s asks for fewer)", text, x.request.shards, shardingHeader)
 	case resp.StatusCode < http.StatusBadRequest:
 		e.Code, e.RetryAfter = http.StatusBadGateway, ""
 		e.Text = fmt.Sprintf("answered with status %d, which means nothing here: %s", resp.StatusCode, text)
