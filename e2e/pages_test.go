@@ -15,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
+
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testmysql"
 )
 
 // A gatewayUnderLoad is a gateway with a history, and clients that work through it.
@@ -174,6 +177,15 @@ func TestQueriesPage(t *testing.T) {
 	tb.until(t, "in the filter", `document.activeElement.matches("[data-filter]")`)
 	tb.run(t, evalTask(`document.activeElement.value = ""`), keys("sleep")) // the protocol types the / as well
 	tb.until(t, "filtered", rows+` === 1 && new URL(location.href).searchParams.get("filter") === "sleep"`)
+	// What was chosen before stays: in the address, and in the links to other times.
+	if !eval[bool](t, tb, `new URL(location.href).searchParams.get("sort") === "p99" && new URL(location.href).searchParams.get("order") === "asc"`) {
+		t.Errorf("the filter forgot the order: %s", eval[string](t, tb, `location.search`))
+	}
+	for _, link := range []string{`document.querySelector(".presets a").href`, `new URL(document.querySelector("form.range [data-link]").dataset.link, location.href).href`} {
+		if kept := eval[string](t, tb, link); !strings.Contains(kept, "filter=sleep") || !strings.Contains(kept, "sort=p99") {
+			t.Errorf("another time is at %s", kept)
+		}
+	}
 	if all < 6 {
 		t.Errorf("%d rows without a filter", all)
 	}
@@ -232,6 +244,32 @@ func TestTimeInURL(t *testing.T) {
 	tb.accessible(t, b, "a time that is none")
 }
 
+// TestTimeInChart chooses a part of the time with the mouse.
+func TestTimeInChart(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.size(t, 1280, 900)
+	tb.visit(t, "/?from=now-5m")
+	tb.until(t, "drawn", `document.querySelector("#rate .choosable > svg") !== null`)
+	tb.run(t, evalTask(`document.querySelector("#rate").scrollIntoView(), document.querySelector("#follow").click()`))
+	box := eval[map[string]float64](t, tb, `(({left, top, width, height}) => ({left, top, width, height}))(document.querySelector("#rate .plot > svg").getBoundingClientRect())`)
+	y := box["top"] + box["height"]/2
+	at := func(f float64) float64 { return box["left"] + f*box["width"] }
+	tb.run(t,
+		input.DispatchMouseEvent(input.MousePressed, at(0.75), y).WithButton(input.Left).WithClickCount(1),
+		input.DispatchMouseEvent(input.MouseMoved, at(0.5), y).WithButton(input.Left),
+	)
+	tb.until(t, "marked", `Math.abs(document.querySelector("#rate .band").getBoundingClientRect().width / document.querySelector("#rate .plot > svg").getBoundingClientRect().width - 0.25) < 0.02`)
+	length := eval[float64](t, tb, `(({from, to}) => to - from)(document.querySelector("#rate .plot").dataset)`)
+	tb.run(t, input.DispatchMouseEvent(input.MouseReleased, at(0.5), y).WithButton(input.Left).WithClickCount(1))
+	tb.until(t, "at that time", `/Z$/.test(new URL(location.href).searchParams.get("from"))`)
+	chosen := eval[float64](t, tb, `(Date.parse(new URL(location.href).searchParams.get("to")) - Date.parse(new URL(location.href).searchParams.get("from"))) / 1000`)
+	if chosen < length/4-3 || chosen > length/4+3 {
+		t.Errorf("%v seconds of %v were chosen, want a quarter", chosen, length)
+	}
+}
+
 // TestColours: the button goes through the choices, and the choice is kept.
 func TestColours(t *testing.T) {
 	b := startBrowser(t)
@@ -280,7 +318,36 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestOtherPages looks at every page of a store and of a frontend.
+// TestTablesWithoutScripts looks at every page: what it has to show is there without scripts, but for the
+// live stream, which says so.
+func TestTablesWithoutScripts(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.scripts(t, false)
+	tb.visit(t, "/queries?filter=sleep")
+	paths := append(navigation(t, tb), eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`))
+	if len(paths) < 9 {
+		t.Errorf("only %v", paths)
+	}
+	for _, path := range paths {
+		tb.visit(t, path)
+		shown := eval[int](t, tb, `Array.from(document.querySelectorAll("main table tbody tr, main dl.figures dd")).filter((e) => e.checkVisibility()).length`)
+		told := eval[bool](t, tb, `document.querySelector("main noscript")?.checkVisibility() ?? false`)
+		if shown == 0 && !told && path != "/copies" || told != (path == "/live") {
+			t.Errorf("%s shows %d figures and rows; says that it needs scripts: %v", path, shown, told)
+		}
+		if eval[bool](t, tb, `Array.from(document.querySelectorAll("[data-scripted]")).some((e) => e.checkVisibility())`) {
+			t.Errorf("%s shows tools that need scripts", path)
+		}
+		// A chart's numbers open without scripts.
+		if closed := eval[int](t, tb, `((all) => all.filter((d) => (d.open = true, !d.querySelector("td")?.checkVisibility())).length)(Array.from(document.querySelectorAll("figure details.numbers")))`); closed > 0 {
+			t.Errorf("%s: %d charts have no numbers", path, closed)
+		}
+	}
+}
+
+// TestOtherPages looks at every page of a store, of a frontend and of a server of rows.
 func TestOtherPages(t *testing.T) {
 	b := startBrowser(t)
 	bucket := t.TempDir()
@@ -291,8 +358,9 @@ func TestOtherPages(t *testing.T) {
 	}))
 	t.Cleanup(downstream.Close)
 	for name, args := range map[string][]string{
-		"store":    {"--bucket", "file://" + bucket, "--grpc", "off", "--data-dir", t.TempDir()},
-		"frontend": {"--downstream", downstream.URL},
+		"store":     {"--bucket", "file://" + bucket, "--grpc", "off", "--data-dir", t.TempDir()},
+		"frontend":  {"--downstream", downstream.URL},
+		"rowstream": {"--from", "mysql://app:" + testmysql.Password + "@" + mariadb.Addr, "--listen", "127.0.0.1:0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, append([]string{name, "--http", "127.0.0.1:0", "--diag-format", "json"}, args...))

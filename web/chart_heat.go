@@ -38,16 +38,13 @@ func (c heatMap) HTML() template.HTML {
 		return p.html()
 	}
 	// One row more on each side, where there is one, so that nothing sticks to the border.
-	first, last = max(first-1, 0), min(last+1, len(c.Bounds)-1)
-	bounds := c.Bounds[first : last+1]
-	for i := range 5 {
-		at := float64(len(bounds)-1) * float64(4-i) / 4
-		low, high := bounds[int(at)], bounds[min(int(at)+1, len(bounds)-1)]
-		v := low
-		if low > 0 && high > low {
-			v = low * math.Pow(high/low, at-math.Floor(at))
+	first, last, step := c.rows(max(first-1, 0), min(last+1, len(c.Bounds)-1))
+	for edge := last + 1; edge >= first; edge -= step {
+		low := 0.0 // below the least bound
+		if edge > 0 {
+			low = c.Bounds[edge-1]
 		}
-		p.up = append(p.up, c.Unit.write(v))
+		p.up = append(p.up, c.Unit.write(low))
 	}
 	p.across = timeMarks(c.Times[0], c.End, 5)
 	p.from, p.to = c.Times[0], c.End
@@ -56,6 +53,25 @@ func (c heatMap) HTML() template.HTML {
 	p.drawing = c.draw(first, last, most)
 	p.table = c.table(first, last)
 	return p.html()
+}
+
+// rows widens some rows until their borders can be marked at even distances, step rows apart.
+func (c heatMap) rows(first, last int) (_, _, step int) {
+	const marks = 5
+	for {
+		n := last - first + 1
+		if step = (n + marks - 1) / marks; n%step == 0 {
+			return first, last, step
+		}
+		switch {
+		case last < len(c.Bounds)-1:
+			last++
+		case first > 0:
+			first--
+		default:
+			return first, last, n
+		}
+	}
 }
 
 // draw makes one path of all fields of a shade.

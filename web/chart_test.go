@@ -123,6 +123,33 @@ func TestChartsSayWhatTheyShow(t *testing.T) {
 	}
 }
 
+// TestHeatMapRows: the marks beside a heat map are the borders of its rows, from the top, at even distances.
+func TestHeatMapRows(t *testing.T) {
+	var bounds []float64
+	for b := 0.001; len(bounds) < 20; b *= 2 {
+		bounds = append(bounds, b)
+	}
+	for _, c := range []struct {
+		low, high int // rows with calls
+		want      string
+	}{
+		{7, 8, "512 ms 256 ms 128 ms 64 ms 32 ms"},
+		{0, 1, "4 ms 2 ms 1 ms 0 s"},
+		{17, 19, "8.74 min 4.37 min 2.18 min 65.5 s 32.8 s"},
+		{0, 19, "8.74 min 32.8 s 2.05 s 128 ms 8 ms 0 s"},
+	} {
+		counts := make([]uint64, len(bounds))
+		counts[c.low], counts[c.high] = 3, 5
+		m := heatMap{ID: "h", Title: "Heat", Times: chartTimes(2), End: chartStart.Add(2 * time.Minute), Bounds: bounds, Counts: [][]uint64{counts}, Unit: unitSeconds}
+		_, up, _ := strings.Cut(string(m.HTML()), `<div class="up" aria-hidden="true">`)
+		up, _, _ = strings.Cut(up, "</div>")
+		got := strings.TrimSpace(strings.NewReplacer("<span>", "", "</span>", " ").Replace(up))
+		if got != c.want {
+			t.Errorf("rows %d to %d: %s, want %s", c.low, c.high, got, c.want)
+		}
+	}
+}
+
 // TestHeatMapSumsUp: the numbers under a heat map have every call of it, however many fields it has.
 func TestHeatMapSumsUp(t *testing.T) {
 	const columns, rows = 120, 37
