@@ -125,8 +125,10 @@ func (s span) put(q url.Values) {
 	q.Set("to", s.ToText)
 }
 
-// absolute is the same time, whenever its link is opened.
-func (s span) absolute() span { return spanOf(s.From, s.To) }
+// absolute is the same time, whenever its link is opened: in whole seconds, with all that was seen.
+func (s span) absolute() span {
+	return spanOf(s.From, s.To.Add(time.Second-time.Nanosecond).Truncate(time.Second))
+}
 
 func spanOf(from, to time.Time) span {
 	return span{From: from, To: to, FromText: stamp(from), ToText: stamp(to)}
