@@ -46,11 +46,11 @@ func TestHoldIsOverByItself(t *testing.T) {
 	c := p.session(t)
 	token := p.mustHold(t, 200*time.Millisecond)
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
-	if _, err := p.Switch(t.Context(), "another's", SideStandby, false); !errors.Is(err, ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), "another's", SideStandby, false); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a switch with another token: %v", err)
 	}
 	must(t, <-done)
-	if _, err := p.Switch(t.Context(), token, SideStandby, false); !errors.Is(err, ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), token, SideStandby, false); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a switch that comes too late: %v", err)
 	}
 	if n := count(t, p.servers[0]); n != 1 {
@@ -90,7 +90,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	}
 	h := <-result
 	must(t, h.err)
-	_, err = p.Switch(t.Context(), h.token, SideStandby, false)
+	_, _, err = p.Switch(t.Context(), h.token, SideStandby, false)
 	must(t, err)
 	must(t, <-done)
 	if a, b := count(t, p.servers[0]), count(t, p.servers[1]); a != 1 || b != 1 {
@@ -109,7 +109,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 		t.Helper()
 		token := p.mustHold(t, 5*time.Second)
 		done := waiting(t, p, sessions[0], "DO 1")
-		if _, err := p.Switch(t.Context(), token, SideStandby, false); err == nil || !strings.Contains(err.Error(), why) {
+		if _, _, err := p.Switch(t.Context(), token, SideStandby, false); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %q", err, why)
 		}
 		must(t, <-done)
@@ -149,14 +149,14 @@ func TestAccounts(t *testing.T) {
 	p := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "", false } })
 	p.session(t)
 	token := p.mustHold(t, 5*time.Second)
-	_, err := p.Switch(t.Context(), token, SideStandby, true)
+	_, _, err := p.Switch(t.Context(), token, SideStandby, true)
 	if err == nil || !strings.Contains(err.Error(), `user "app" is not in the file of accounts`) {
 		t.Errorf("got %v", err)
 	}
 	wrong := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "wrong", true } })
 	wrong.session(t)
 	token = wrong.mustHold(t, 5*time.Second)
-	_, err = wrong.Switch(t.Context(), token, SideStandby, true)
+	_, _, err = wrong.Switch(t.Context(), token, SideStandby, true)
 	if err == nil || !strings.Contains(err.Error(), "1045") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("got %v", err)
 	}
@@ -186,7 +186,7 @@ func TestWhileHeld(t *testing.T) {
 	for p.Sessions() < 2 {
 		time.Sleep(time.Millisecond) // polls: the new client is there
 	}
-	_, err := p.Switch(t.Context(), token, SideStandby, false)
+	_, _, err := p.Switch(t.Context(), token, SideStandby, false)
 	must(t, err)
 	c := <-arrived
 	defer c.Close()

@@ -180,7 +180,7 @@ func TestPins(t *testing.T) {
 				to = SideBackend
 			}
 			token := p.mustHold(t, 10*time.Second)
-			_, err = p.Switch(t.Context(), token, to, false)
+			_, _, err = p.Switch(t.Context(), token, to, false)
 			pinned, is := errors.AsType[*PinnedError](err)
 			switch {
 			case k.want == "" && err != nil:
@@ -191,8 +191,8 @@ func TestPins(t *testing.T) {
 			if k.want == "" {
 				return
 			}
-			if _, err := p.Switch(t.Context(), token, to, true); err != nil {
-				t.Errorf("closing what is pinned: %v", err)
+			if moved, closed, err := p.Switch(t.Context(), token, to, true); err != nil || moved != 0 || closed != 1 {
+				t.Errorf("closing what is pinned: %d moved, %d closed, %v", moved, closed, err)
 			}
 			if _, err := exec(t, c, "SELECT 1"); err == nil {
 				t.Error("a session that was to be closed was served")

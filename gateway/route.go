@@ -56,6 +56,8 @@ type hold struct {
 	to          Side
 	closePinned bool
 
+	closing atomic.Int64 // sessions that are closed because they are pinned
+
 	// Written before done is closed.
 	switched bool
 	why      error           // of a hold that did not end in a switch
@@ -232,20 +234,20 @@ func (s *Server) open(h *hold) {
 // none: when a session cannot be, the hold is over, everything stays where it was, and the
 // error says why. Sessions that are pinned are a reason to refuse, after which the hold goes
 // on, unless closePinned asks for them to be closed.
-func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned bool) (moved int, err error) {
+func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned bool) (moved, closed int, err error) {
 	if s.opts.Standby == nil {
-		return 0, ErrNoStandby
+		return 0, 0, ErrNoStandby
 	}
 	r := &s.route
 	r.mu.Lock()
 	h := r.hold.Load()
 	if err := r.routing.mayHolder(token); err != nil {
 		r.mu.Unlock()
-		return 0, err
+		return 0, 0, err
 	}
 	if pins := s.Pinned(); len(pins) > 0 && !closePinned {
 		r.mu.Unlock()
-		return 0, &PinnedError{pins}
+		return 0, 0, &PinnedError{pins}
 	}
 	all := s.participants()
 	moved = len(all)
@@ -257,24 +259,26 @@ func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned 
 	s.perform(acts)
 	r.mu.Unlock()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	s.wakeAll(h)
 	select {
 	case err = <-h.ready:
 	case <-h.done:
-		return 0, fmt.Errorf("nothing was switched: %w", h.why)
+		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	case <-ctx.Done():
 		s.event(func(r *routing) []act { return r.abandon(errors.New("its holder hung up")) })
 		<-h.done
-		return 0, fmt.Errorf("nothing was switched: %w", h.why)
+		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	}
 	if err = s.decide(h, err); err != nil {
-		return 0, fmt.Errorf("nothing was switched: %w", err)
+		return 0, 0, fmt.Errorf("nothing was switched: %w", err)
 	}
-	s.opts.Diag.Info("sessions were switched", "to", s.targets[to].Addr, "side", to.String(), "sessions", moved, "pause", time.Since(h.began))
-	s.closePipes()
-	return moved, nil
+	closed = int(h.closing.Load())
+	moved -= closed
+	closed += s.closePipes()
+	s.opts.Diag.Info("sessions were switched", "to", s.targets[to].Addr, "side", to.String(), "sessions", moved, "closed", closed, "pause", time.Since(h.began))
+	return moved, closed, nil
 }
 
 // decide ends the switch once it is known how the sessions fared.
@@ -304,15 +308,24 @@ func (s *Server) Release(token string) error {
 	return err
 }
 
-// saveRoute writes down which side is active, before anything goes there.
+// saveRoute writes down which side is active, before anything goes there. When that fails it may have
+// been done all the same, so that a restart would go to a server that nobody was switched to: the
+// side that stays is written over it.
 func (s *Server) saveRoute(to Side) error {
 	if s.opts.SaveRoute == nil {
 		return nil
 	}
-	if err := s.opts.SaveRoute(s.targets[to].Addr); err != nil {
-		return fmt.Errorf("write the route down: %w", err)
+	err := s.opts.SaveRoute(s.targets[to].Addr)
+	if err == nil {
+		return nil
 	}
-	return nil
+	stays := s.targets[s.route.routing.active].Addr
+	if again := s.opts.SaveRoute(stays); again != nil {
+		s.opts.Diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
+			"stays", stays, "other", s.targets[to].Addr, "error", again)
+		return fmt.Errorf("write the route down: %w; nor could it be written that %s stays: mend the data directory and switch again before the gateway is restarted", err, stays)
+	}
+	return fmt.Errorf("write the route down: %w", err)
 }
 
 // participants are the sessions that have to connect to the other side. One that is still
@@ -364,15 +377,19 @@ func (h *hold) report(failure error) {
 	}
 }
 
-// closePipes ends the sessions that no route can move: those that read a binary log.
-func (s *Server) closePipes() {
+// closePipes ends the sessions that no route can move, those that read a binary log, and answers
+// how many there were.
+func (s *Server) closePipes() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ses := range s.sessions {
 		if ses.phase.Load() == phasePipe {
 			ses.interrupt(causeDrainLimit)
+			s.route.closed.Add(1)
+			n++
 		}
 	}
+	return n
 }
 
 // Active is the server that new sessions go to.

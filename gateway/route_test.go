@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,7 @@ func (p *pair) mustHold(t *testing.T, d time.Duration) string {
 
 func (p *pair) mustSwitch(t *testing.T, to Side) {
 	t.Helper()
-	_, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), to, false)
+	_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), to, false)
 	must(t, err)
 }
 
@@ -126,7 +127,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 		token, waited, err := p.Hold(t.Context(), 5*time.Second)
 		must(t, err)
 		start := time.Now()
-		moved, err := p.Switch(t.Context(), token, to, false)
+		moved, _, err := p.Switch(t.Context(), token, to, false)
 		must(t, err)
 		t.Logf("to the %s: quiet after %v, %d sessions moved in %v", to, waited, moved, time.Since(start))
 		to, switches = 1-to, switches+1
@@ -202,4 +203,55 @@ func count(t *testing.T, s *testmysql.Server) (n int64) {
 	defer db.Close()
 	must(t, db.QueryRow("SELECT COUNT(*) FROM shop.note").Scan(&n))
 	return n
+}
+
+// TestRouteNotSaved has writing the route fail, after it was written or before: sessions stay, and what
+// is written in the end is where they are, unless that cannot be written either, which is said.
+func TestRouteNotSaved(t *testing.T) {
+	var p *pair
+	var fails int  // of the next writes
+	var after bool // they fail after the file was written
+	p = startPair(t, func(o *Options) {
+		save := o.SaveRoute
+		o.SaveRoute = func(addr string) error {
+			if fails == 0 {
+				return save(addr)
+			}
+			fails--
+			if after {
+				_ = save(addr)
+			}
+			return errors.New("no space")
+		}
+	})
+	c := p.session(t)
+	here := port(t, c)
+	for _, tt := range []struct {
+		fails int
+		after bool
+		saved string // nothing: as it was
+		want  string
+	}{
+		{1, false, p.servers[0].Addr, "nothing was switched: write the route down: no space"},
+		{1, true, p.servers[0].Addr, "nothing was switched: write the route down: no space"},
+		{2, true, p.servers[0].Addr, "; nor could it be written that " + p.servers[0].Addr + " stays: mend the data directory"},
+		{2, false, "", "; nor could it be written that " + p.servers[0].Addr + " stays: mend the data directory"},
+	} {
+		p.saved.Store(new(string))
+		fails, after = tt.fails, tt.after
+		_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), SideStandby, false)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v", tt, err)
+		}
+		if got := *p.saved.Load(); got != tt.saved {
+			t.Errorf("%+v: it is written that sessions are at %q", tt, got)
+		}
+		if got := port(t, c); got != here {
+			t.Errorf("%+v: the session went from port %s to %s", tt, here, got)
+		}
+	}
+	p.mustSwitch(t, SideStandby)
+	if got := port(t, c); got == here || *p.saved.Load() != p.servers[1].Addr {
+		t.Errorf("after a switch that could be written: port %s, %q is written", got, *p.saved.Load())
+	}
 }

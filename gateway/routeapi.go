@@ -105,6 +105,7 @@ type (
 		Active  string  `json:"active"`
 		Address string  `json:"address"`
 		Moved   int     `json:"moved"`
+		Closed  int     `json:"closed"`  // pinned ones
 		Seconds float64 `json:"seconds"` // of the switch alone
 	}
 	releaseRequest struct {
@@ -194,12 +195,12 @@ func (s *Server) serveSwitch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := time.Now()
-	moved, err := s.Switch(r.Context(), request.Token, to, request.Pinned == "close")
+	moved, closed, err := s.Switch(r.Context(), request.Token, to, request.Pinned == "close")
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
-	s.answer(w, http.StatusOK, switchAnswer{Active: to.String(), Address: s.targets[to].Addr, Moved: moved, Seconds: time.Since(began).Seconds()})
+	s.answer(w, http.StatusOK, switchAnswer{Active: to.String(), Address: s.targets[to].Addr, Moved: moved, Closed: closed, Seconds: time.Since(began).Seconds()})
 }
 
 func (s *Server) serveRelease(w http.ResponseWriter, r *http.Request) {

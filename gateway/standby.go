@@ -25,6 +25,7 @@ type next struct {
 // that the session is ready to move, or to be closed if that was asked for.
 func (s *session) connectNext(h *hold) error {
 	if s.pin.Load() != nil && h.closePinned {
+		h.closing.Add(1)
 		return nil
 	}
 	select {
@@ -38,6 +39,7 @@ func (s *session) connectNext(h *hold) error {
 	err := s.connect(ctx, s.srv.targets[h.to])
 	var pinned *pin
 	if h.closePinned && errors.As(err, &pinned) {
+		h.closing.Add(1)
 		return nil
 	}
 	if err != nil {

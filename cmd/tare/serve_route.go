@@ -21,7 +21,7 @@ const routeName = "route.json"
 type savedRoute struct {
 	Version int       `json:"version"` // 1
 	Address string    `json:"address"` // of the server that sessions go to
-	At      time.Time `json:"at"`      // of the switch
+	At      time.Time `json:"at"`      // of the switch; zero when there was none yet
 }
 
 // setRoute gives the gateway its second server, and the one that it begins with: where the last
@@ -45,7 +45,7 @@ func (s *service) setRoute(o *gateway.Options) error {
 		return fmt.Errorf("--standby-%w", err)
 	}
 	s.accounts.Store(&accounts)
-	if saved.Address != "" {
+	if !saved.At.IsZero() {
 		s.switched.Store(&saved)
 	}
 	o.Standby = &gateway.Backend{Addr: string(s.cfg.Standby), TLS: o.Backend.TLS, CAs: o.Backend.CAs}
@@ -115,6 +115,12 @@ func readRoute(path string) (saved savedRoute, err error) {
 func (s *service) saveRoute(addr string) error {
 	path := s.data.file(routeName)
 	saved := savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)}
+	switch last := s.switched.Load(); {
+	case last == nil && addr == string(s.cfg.Backend): // where sessions stay that were never switched
+		saved.At = time.Time{}
+	case last != nil && last.Address == addr: // where they stay
+		saved = *last
+	}
 	text, err := json.Marshal(saved)
 	if err != nil {
 		return err
@@ -138,6 +144,8 @@ func (s *service) saveRoute(addr string) error {
 	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
 		return err
 	}
-	s.switched.Store(&saved)
+	if !saved.At.IsZero() {
+		s.switched.Store(&saved)
+	}
 	return nil
 }

@@ -96,9 +96,42 @@ func TestRouteEvents(t *testing.T) {
 	if all = s.events(); len(all) != 2 || all[0].Name != "Commands held" || !all[0].Grave || !strings.Contains(all[0].Text, "(held)") {
 		t.Errorf("during a hold: %+v", all)
 	}
-	_, err = s.gateway.Switch(t.Context(), token, gateway.SideBackend, false)
+	_, _, err = s.gateway.Switch(t.Context(), token, gateway.SideBackend, false)
 	must(t, err)
 	if all = s.events(); len(all) != 1 || all[0].Text != "Sessions were switched to --backend, 127.0.0.1:3306." || time.Since(all[0].Time) > time.Minute {
 		t.Errorf("after a switch: %+v", all)
+	}
+}
+
+// TestRouteStays writes the route of a side that sessions stay at, after a switch that could not be written
+// down: it is no switch.
+func TestRouteStays(t *testing.T) {
+	s := routedService(t, "2026-11-01T00:00:00Z")
+	saved := func() savedRoute {
+		t.Helper()
+		r, err := readRoute(s.data.file(routeName))
+		must(t, err)
+		return r
+	}
+	before := saved()
+	must(t, s.saveRoute("127.0.0.1:3307"))
+	if got := saved(); got != before || len(s.events()) != 1 {
+		t.Errorf("it was %+v and is %+v: %+v", before, got, s.events())
+	}
+	// Sessions that were never switched.
+	s.switched.Store(nil)
+	must(t, s.saveRoute("127.0.0.1:3306"))
+	if got := saved(); got.Address != "127.0.0.1:3306" || !got.At.IsZero() || s.switched.Load() != nil {
+		t.Errorf("it is %+v", got)
+	}
+	must(t, s.setRoute(&gateway.Options{}))
+	if s.switched.Load() != nil {
+		t.Error("after a restart it is a switch")
+	}
+	// A directory that takes no file leaves the route as it was.
+	must(t, os.Remove(s.data.file(routeName)))
+	must(t, os.Mkdir(s.data.file(routeName), 0o700))
+	if err := s.saveRoute("127.0.0.1:3307"); err == nil || s.switched.Load() != nil {
+		t.Errorf("a directory is in the way: %v", err)
 	}
 }
