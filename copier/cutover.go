@@ -37,14 +37,16 @@ type cutover struct {
 	limit  time.Time
 	frozen bool
 
+	pinned time.Time // when sessions were first seen that cannot be switched; zero: none were
 	report CutoverReport
 }
 
 // A CutoverReport is what a cutover has done.
 type CutoverReport struct {
-	Phase          string        `json:"phase"` // what the target has noted: cut, reversing or done; empty: clients are at the source
-	Tries          int           `json:"tries"` // in this run
-	Moved          int           `json:"moved"` // sessions, by this run
+	Phase          string        `json:"phase"`  // what the target has noted: cut, reversing or done; empty: clients are at the source
+	Tries          int           `json:"tries"`  // in this run
+	Moved          int           `json:"moved"`  // sessions, by this run
+	Closed         int           `json:"closed"` // sessions that could not be switched, with ClosePinned
 	PauseSeconds   float64       `json:"pause_seconds"`
 	SourcePosition string        `json:"source_position,omitempty"` // all before it was in the target at the switch
 	TargetPosition string        `json:"target_position,omitempty"` // what clients wrote there comes after it
@@ -316,7 +318,9 @@ func (c *cutover) wait(ctx context.Context) error {
 			return errUnequal
 		}
 		if c.f.mayEnd() && status.LagSeconds <= c.o.Lag.Seconds() {
-			return c.notes.connect(ctx)
+			if err := c.notes.connect(ctx); err != nil || !c.waitsForPinned(ctx) {
+				return err
+			}
 		}
 		if time.Since(asked) > routePause {
 			asked = time.Now()
@@ -331,6 +335,24 @@ func (c *cutover) wait(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// waitsForPinned reports whether sessions that cannot be switched have time left to come to an end. It is waited
+// for outside of the hold, within which they could do nothing to that end.
+func (c *cutover) waitsForPinned(ctx context.Context) bool {
+	if c.o.ClosePinned == 0 {
+		return false
+	}
+	a, err := c.gateway.route(ctx)
+	if err != nil || len(a.Pinned) == 0 {
+		return false // the hold will tell
+	}
+	if c.pinned.IsZero() {
+		c.pinned = time.Now()
+		p := a.Pinned[0]
+		c.tell("%d sessions cannot be switched, and are closed in %v unless they let go: connection %d of user %q: %s", len(a.Pinned), c.o.ClosePinned, p.Connection, p.User, p.Reason)
+	}
+	return time.Since(c.pinned) < c.o.ClosePinned
 }
 
 // unequal is how many rows are known to differ.
@@ -392,13 +414,17 @@ func (c *cutover) late(ctx context.Context, err error, what string) error {
 
 // change has the gateway switch, and tells how long clients had to wait.
 func (c *cutover) change(ctx context.Context) error {
-	moved, err := c.gateway.change(ctx, c.token, c.side)
+	done, err := c.gateway.change(ctx, c.token, c.side, c.o.ClosePinned > 0)
 	if err != nil {
 		return err
 	}
 	pause := time.Since(c.began)
-	c.report.Moved, c.report.PauseSeconds = moved, pause.Seconds()
-	c.tell("%d sessions are at the target; commands waited for at most %v; it has all of the source before %s", moved, pause.Round(100*time.Microsecond), c.source)
+	c.report.Moved, c.report.Closed, c.report.PauseSeconds = done.Moved, done.Closed, pause.Seconds()
+	closed := ""
+	if done.Closed > 0 {
+		closed = fmt.Sprintf(", %d were closed since they could not be switched", done.Closed)
+	}
+	c.tell("%d sessions are at the target%s; commands waited for at most %v; it has all of the source before %s", done.Moved, closed, pause.Round(100*time.Microsecond), c.source)
 	return nil
 }
 

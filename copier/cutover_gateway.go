@@ -35,6 +35,15 @@ type routeAnswer struct {
 	Backend string `json:"backend"`
 	Standby string `json:"standby"`
 	Stage   string `json:"stage"`
+
+	Pinned []pinnedAnswer `json:"pinned"`
+}
+
+// A pinnedAnswer is a session that a switch would have to close.
+type pinnedAnswer struct {
+	Connection uint32 `json:"connection"`
+	User       string `json:"user"`
+	Reason     string `json:"reason"`
 }
 
 // A refusedError is a gateway's word, as opposed to its silence.
@@ -54,13 +63,20 @@ func (g *gatewayRoute) hold(ctx context.Context, d time.Duration) (token string,
 	return a.Token, err
 }
 
-// change switches all sessions to a side, and answers how many there were.
-func (g *gatewayRoute) change(ctx context.Context, token, side string) (moved int, err error) {
-	var a struct {
-		Moved int `json:"moved"`
+// A switchAnswer is how many sessions were switched, and how many closed since they could not be.
+type switchAnswer struct {
+	Moved  int `json:"moved"`
+	Closed int `json:"closed"`
+}
+
+// change switches all sessions to a side. Those that are pinned are closed, or a reason to refuse.
+func (g *gatewayRoute) change(ctx context.Context, token, side string, closePinned bool) (a switchAnswer, err error) {
+	request := map[string]string{"token": token, "to": side}
+	if closePinned {
+		request["pinned"] = "close"
 	}
-	err = g.ask(ctx, gatewayTimeout, http.MethodPost, "/switch", map[string]string{"token": token, "to": side}, &a)
-	return a.Moved, err
+	err = g.ask(ctx, gatewayTimeout, http.MethodPost, "/switch", request, &a)
+	return a, err
 }
 
 // release ends a hold.

@@ -36,7 +36,7 @@ func TestGatewayRoute(t *testing.T) {
 		{http.StatusOK, "<html>", "is it a tare serve?"},
 	} {
 		status, body = c.status, c.body
-		if _, err := g.change(t.Context(), "abc", "standby"); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := g.change(t.Context(), "abc", "standby", true); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%d %s: %v, want %q", c.status, c.body, err, c.want)
 		}
 	}

@@ -130,6 +130,11 @@ type CutoverOptions struct {
 	Hold   time.Duration // how long clients wait at most; 0: DefaultCutoverHold
 	Tries  int           // 0: DefaultCutoverTries
 	Window time.Duration // how long the target's changes go back to the source; 0: not at all
+
+	// ClosePinned is how long sessions that cannot be switched are waited for, once the target has caught
+	// up and before clients are held; then the gateway closes them. 0: they are never closed, and keep
+	// all clients from being switched.
+	ClosePinned time.Duration
 }
 
 // The defaults of a cutover.
@@ -147,7 +152,7 @@ func (o *CutoverOptions) Validate() error {
 	switch {
 	case o.Gateway == "":
 		return nil
-	case o.Lag < 0 || o.Window < 0 || o.Tries < 0:
+	case o.Lag < 0 || o.Window < 0 || o.Tries < 0 || o.ClosePinned < 0:
 		return errors.New("a cutover's times and tries are 0 or more")
 	case o.Hold < 0 || o.Hold > longest:
 		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.Hold, longest)

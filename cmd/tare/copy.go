@@ -254,6 +254,9 @@ func printCutover(w io.Writer, c *copier.CutoverReport) error {
 	}
 	if c.PauseSeconds > 0 {
 		text = fmt.Sprintf("clients are at the target: %d sessions were switched, and commands waited for at most %.0f ms\n", c.Moved, c.PauseSeconds*1000)
+		if c.Closed > 0 {
+			text += fmt.Sprintf("%d sessions were closed, since they could not be switched\n", c.Closed)
+		}
 	}
 	if f := c.Reverse; f != nil {
 		text += fmt.Sprintf("%d inserts, %d updates and %d deletes went back to the source: everything before %s of the target's log is there\n", f.Inserts, f.Updates, f.Deletes, f.Position)

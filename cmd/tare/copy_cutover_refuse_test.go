@@ -2,11 +2,14 @@ package main
 
 import (
 	"database/sql"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
@@ -132,6 +135,31 @@ func TestCutoverWaits(t *testing.T) {
 	must(t, db.QueryRow("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '_tare'").Scan(&schemas))
 	if schemas != 0 {
 		t.Error("the source has a schema _tare")
+	}
+}
+
+// TestCutoverClosesPinned meets sessions that cannot be switched: one lets go in the time that it is given, the other
+// is closed, and clients go over.
+func TestCutoverClosesPinned(t *testing.T) {
+	d := newCutoverDrill(t)
+	letsGo := d.through(t, "DO GET_LOCK('mine', 1)")
+	stays := d.through(t, "CREATE TEMPORARY TABLE shop.tmp (id INT)")
+	o := d.options(func(e copier.Event) {
+		if e.Kind == copier.EventCutover && strings.HasPrefix(e.Text, "2 sessions cannot be switched, and are closed in 300ms unless they let go: connection ") {
+			if err := letsGo.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	o.Cutover.ClosePinned, o.Cutover.Window = 300*time.Millisecond, 0
+	report, err := copier.Run(t.Context(), o)
+	must(t, err)
+	if c := report.Cutover; c.Phase != "done" || c.Closed != 1 || c.Tries != 0 || d.gateway.Route().Address != d.servers[1].Addr {
+		t.Errorf("%+v", c)
+	}
+	var refused *mysql.MySQLError
+	if _, err := stays.ExecContext(t.Context(), "INSERT INTO shop.tmp VALUES (1)"); !errors.As(err, &refused) || refused.Number != 1053 || !strings.Contains(refused.Message, "a temporary table") {
+		t.Errorf("the session that was closed: %v", err)
 	}
 }
 

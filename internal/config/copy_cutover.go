@@ -13,6 +13,7 @@ type CopyCutover struct {
 	Lag           time.Duration
 	Hold          time.Duration
 	Tries         int
+	ClosePinned   time.Duration
 	ReverseWindow time.Duration
 }
 
@@ -21,6 +22,7 @@ func (o *CopyCutover) declare(s *Set) {
 	s.Duration(&o.Lag, "cutover-lag", copier.DefaultCutoverLag.String(), "how far the target may be behind when clients are held")
 	s.Duration(&o.Hold, "cutover-hold", copier.DefaultCutoverHold.String(), "how long clients are held at most; when it is over everything is as before, and tried again")
 	s.Int(&o.Tries, "cutover-tries", "10", 1, "how often it is tried before the copy fails")
+	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0s", "how long sessions that cannot be switched (docs/cutover.md) are waited for before clients are held; then the gateway closes them; 0: never, clients stay where they are")
 	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch the target's changes go back to the source; 0: not at all")
 }
 
@@ -39,10 +41,13 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	if o.On && (o.Hold <= 0 || o.Hold > longest) {
 		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
 	}
+	if o.ClosePinned > 0 && !(o.On && c.Throttle.Gateway.set()) {
+		errs = append(errs, errors.New("--cutover-close-pinned has no effect without --cutover and --gateway"))
+	}
 	return errs
 }
 
 // Options are those for the copier, without the source as a server that is written to.
 func (o *CopyCutover) Options(gateway GatewayURL) copier.CutoverOptions {
-	return copier.CutoverOptions{Gateway: gateway.Reveal(), Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow}
+	return copier.CutoverOptions{Gateway: gateway.Reveal(), Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
 }
