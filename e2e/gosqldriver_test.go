@@ -53,8 +53,13 @@ func runGoSQLDriver(t *testing.T, addr string) map[string]outcome {
 func TestGoSQLDriver(t *testing.T) {
 	newSchema(t, mariadb, "gotest")
 	p := startTare(t, mariadb.Addr)
-	direct := runGoSQLDriver(t, mariadb.Addr)
-	through := runGoSQLDriver(t, p.addr)
+	compareGoSQLDriver(t, mariadb.Addr, p.addr)
+}
+
+func compareGoSQLDriver(t *testing.T, server, gateway string) {
+	t.Helper()
+	direct := runGoSQLDriver(t, server)
+	through := runGoSQLDriver(t, gateway)
 	passed := 0
 	for name, d := range direct {
 		if d.action != "pass" {

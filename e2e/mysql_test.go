@@ -34,6 +34,8 @@ func (s *mysqlServer) get(t *testing.T) *testmysql.Server {
 		opts := []testmysql.Option{testmysql.WithMySQL(), testmysql.WithBinlog(), copierAccount, testmysql.WithArgs("--max-connections=1300")}
 		if s == &mysqlGTID {
 			opts = append(opts, testmysql.WithArgs("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-transaction-compression=ON"))
+		} else { // newer servers have GTIDs by default
+			opts = append(opts, testmysql.WithArgs("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--binlog-transaction-compression=OFF"))
 		}
 		s.server, s.err = testmysql.New(opts...)
 	})

@@ -45,7 +45,7 @@ func mySQL() *product {
 		owner:      func() (owner, error) { return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil },
 		initialise: initialiseMySQL,
 		key:        mysqlTemplateSQL + redoLogCapacity,
-		common:     append([]string{redoLogCapacity, "--mysqlx=OFF"}, asRoot()...),
+		common:     append([]string{"--innodb-flush-method=nosync", redoLogCapacity, "--mysqlx=OFF"}, asRoot()...),
 	}
 }
 
