@@ -20,7 +20,8 @@ type cutover struct {
 	m       *cutMachine
 	state   *cutState
 	gateway *gatewayRoute
-	side    string // the gateway's name of the target
+	names   routeNames  // the gateway's, of both sides
+	asked   routeAnswer // when they were found out
 	notes   *writer
 
 	back     *rowstream.Direct // the target as a source; nil without a reverse stream
@@ -155,10 +156,10 @@ func (c *cutover) known(ctx context.Context) error {
 	for began := time.Now(); ; {
 		a, err := c.gateway.route(ctx)
 		if err == nil {
-			if c.side, err = a.sideOf(c.r.from.Addr(), c.r.o.To.Addr); err != nil {
+			if err := c.findNames(ctx, &a); err != nil {
 				return err
 			}
-			c.m.route(a.at(c.r.from.Addr(), c.r.o.To.Addr))
+			c.m.route(a.at(c.names))
 			if c.m.step != step {
 				return nil
 			}
@@ -324,7 +325,7 @@ func (c *cutover) wait(ctx context.Context) error {
 		}
 		if time.Since(asked) > routePause {
 			asked = time.Now()
-			if a, err := c.gateway.route(ctx); err == nil && a.at(c.r.from.Addr(), c.r.o.To.Addr) == routeTarget {
+			if a, err := c.gateway.route(ctx); err == nil && a.at(c.names) == routeTarget {
 				return errElsewhere
 			}
 		}
@@ -414,7 +415,7 @@ func (c *cutover) late(ctx context.Context, err error, what string) error {
 
 // change has the gateway switch, and tells how long clients had to wait.
 func (c *cutover) change(ctx context.Context) error {
-	done, err := c.gateway.change(ctx, c.token, c.side, c.o.ClosePinned > 0)
+	done, err := c.gateway.change(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
 	if err != nil {
 		return err
 	}

@@ -60,11 +60,11 @@ func TestRouteAnswer(t *testing.T) {
 		{routeAnswer{Backend: "a:1", Standby: "c:1", Address: "a:1", Stage: "open"}, "", routeSource},
 		{routeAnswer{Backend: "a:1", Address: "a:1", Stage: "open"}, "", routeSource},
 	} {
-		side, err := c.a.sideOf("a:1", "b:1")
-		if side != c.side || (err == nil) != (c.side != "") {
-			t.Errorf("%+v: side %q, %v", c.a, side, err)
+		n, ok := c.a.namesOf("a:1", "b:1")
+		if n.side != c.side || ok != (c.side != "") {
+			t.Errorf("%+v: side %q, %v", c.a, n.side, ok)
 		}
-		if at := c.a.at("a:1", "b:1"); at != c.at {
+		if at := c.a.at(routeNames{from: "a:1", to: "b:1"}); at != c.at {
 			t.Errorf("%+v: clients are at %d, want %d", c.a, at, c.at)
 		}
 	}

@@ -163,7 +163,7 @@ func (c *cutover) watchBack(ctx context.Context, f *follower, left time.Duration
 		case <-over.C:
 			f.Finish()
 		case <-look.C:
-			if a, err := c.gateway.route(ctx); err == nil && a.at(c.r.from.Addr(), c.r.o.To.Addr) == routeSource {
+			if a, err := c.gateway.route(ctx); err == nil && a.at(c.names) == routeSource {
 				end(errSwitchedBack)
 			}
 		}

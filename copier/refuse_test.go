@@ -52,6 +52,10 @@ func TestRefusals(t *testing.T) {
 		{"a column that is none", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"nix", "nix"}} }), "", "table refused.plain has no column nix", false},
 		{"columns without a table", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}} }), "", "create it first", false},
 		{"itself", plain(func(o *Options) { o.To = root(p.from) }), "", "would be copied onto itself", false},
+		{"itself under another name", plain(func(o *Options) {
+			o.To = root(p.from)
+			o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
+		}), "", "would be copied onto itself", false},
 		{"a condition", plain(func(o *Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
 	}
 	for _, tt := range tests {

@@ -224,10 +224,10 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
+	if err := r.ontoItself(ctx); err != nil {
+		return err
+	}
 	for i := range r.o.Tables {
-		if t := &r.o.Tables[i]; r.from.Addr() == r.o.To.Addr && t.source() == t.target() {
-			return fmt.Errorf("table %s would be copied onto itself: both servers are %s", t.source(), r.from.Addr())
-		}
 		t, err := r.describeTable(ctx, &r.o.Tables[i])
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // A Server is where tables are read: a MySQL-compatible server itself (Direct), or a process
@@ -67,6 +68,21 @@ func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
 
 // Addr is the server's address.
 func (d *Direct) Addr() string { return d.cfg.Addr }
+
+// LockIsFree reports whether nobody has the lock by that name (GET_LOCK) on the server. A lock that was taken
+// over another connection tells whether that is to the same server, whatever it is called.
+func (d *Direct) LockIsFree(ctx context.Context, name string) (free bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return false, err
+	}
+	_, err = d.c.Query(ctx, "SELECT IS_FREE_LOCK("+string(AppendQuoted(nil, []byte(name)))+")", func(row mysqlwire.TextRow) error {
+		free = string(row[0]) == "1"
+		return nil
+	})
+	return free, err
+}
 
 // Describe is ReadTable, over a new connection if the one before was lost meanwhile.
 func (d *Direct) Describe(ctx context.Context, schema, name string) (*Table, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
 )
 
 // refused runs a cutover that must not switch anybody.
@@ -46,7 +47,7 @@ func TestCutoverRefusals(t *testing.T) {
 	other.To.Addr = third.Addr
 	d.refused(t, other, "the target's changes could not go back to the source: where the binary log of "+third.Addr)
 	other.Cutover.Window = 0
-	d.refused(t, other, "they must be the same two servers, under the same addresses")
+	d.refused(t, other, "they must be the same two servers; change --from and --to")
 
 	must(t, d.servers[0].Exec("CREATE TRIGGER shop.tr BEFORE INSERT ON shop.counter FOR EACH ROW SET NEW.n = NEW.n"))
 	d.refused(t, d.options(nil), "shop.counter has triggers (tr)")
@@ -152,6 +153,13 @@ func TestCutoverClosesPinned(t *testing.T) {
 		}
 	})
 	o.Cutover.ClosePinned, o.Cutover.Window = 300*time.Millisecond, 0
+	// Under other names than the gateway's.
+	named := func(client int) mysqlconn.Config {
+		cfg := d.account(client)
+		cfg.Addr = strings.Replace(cfg.Addr, "127.0.0.1", "localhost", 1)
+		return cfg
+	}
+	o.From, o.To, o.Cutover.Back = copier.FromServer(named(0)), named(1), named(0)
 	report, err := copier.Run(t.Context(), o)
 	must(t, err)
 	if c := report.Cutover; c.Phase != "done" || c.Closed != 1 || c.Tries != 0 || d.gateway.Route().Address != d.servers[1].Addr {

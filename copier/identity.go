@@ -1,0 +1,78 @@
+package copier
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Servers have many names: a host's name, its address, a port that is forwarded. Ids that they tell of themselves
+// are copied along with their data. So whether two connections lead to one server is tried: a lock that is taken
+// over the one is seen over the other.
+
+// A lockSeer is a server that can be asked for locks.
+type lockSeer interface {
+	LockIsFree(ctx context.Context, name string) (bool, error)
+}
+
+// sameServer reports whether a connection and another server are one.
+func sameServer(ctx context.Context, c *mysqlconn.Client, other lockSeer) (same bool, err error) {
+	name := "tare.same." + rand.Text()
+	got := ""
+	if _, err := c.Query(ctx, "SELECT GET_LOCK("+literal(name)+", 0)", func(row mysqlwire.TextRow) error {
+		got = string(row[0])
+		return nil
+	}); err != nil {
+		return false, fmt.Errorf("find out which server is which: %w", err)
+	}
+	if got != "1" {
+		return false, errors.New("find out which server is which: the server gives no lock")
+	}
+	defer func() {
+		_, releaseErr := c.Query(ctx, "SELECT RELEASE_LOCK("+literal(name)+")", func(mysqlwire.TextRow) error { return nil })
+		err = errors.Join(err, releaseErr)
+	}()
+	free, err := other.LockIsFree(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("find out which server is which: %w", err)
+	}
+	return !free, nil
+}
+
+// isServer reports whether the server of a connection is the one at an address, with the account that cfg has.
+func isServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
+	cfg.Addr = addr
+	other, err := rowstream.OpenDirect(ctx, cfg)
+	if err != nil {
+		return false, err
+	}
+	same, err := sameServer(ctx, c, other)
+	return same, errors.Join(err, other.Close())
+}
+
+// ontoItself refuses to copy a table onto itself.
+func (r *run) ontoItself(ctx context.Context) error {
+	for i := range r.o.Tables {
+		t := &r.o.Tables[i]
+		if t.source() != t.target() {
+			continue
+		}
+		same := r.from.Addr() == r.o.To.Addr
+		if other, ok := r.from.(lockSeer); ok && !same {
+			var err error
+			if same, err = sameServer(ctx, r.to, other); err != nil {
+				return err
+			}
+		}
+		if same {
+			return fmt.Errorf("table %s would be copied onto itself: %s and %s are one server", t.source(), r.from.Addr(), r.o.To.Addr)
+		}
+		return nil // nor are the others
+	}
+	return nil
+}
