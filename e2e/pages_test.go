@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testmysql"
@@ -190,7 +191,14 @@ func TestQueriesPage(t *testing.T) {
 		t.Errorf("%d rows without a filter", all)
 	}
 
-	// Keys: a row, the time range, help.
+	// Keys: past the navigation, a row, the time range, help.
+	tb.visit(t, "/queries?from=now-15m")
+	tb.run(t, keys(kb.Tab))
+	tb.until(t, "at the first thing that takes keys", `document.activeElement.matches(".skip") && document.activeElement.getBoundingClientRect().left >= 0`)
+	tb.run(t, keys(kb.Enter))
+	tb.until(t, "past the navigation", `document.activeElement.id === "main"`)
+	tb.run(t, keys(kb.Tab))
+	tb.until(t, "at the filter", `document.activeElement.matches("[data-filter]")`)
 	tb.visit(t, "/queries?from=now-15m")
 	tb.run(t, keys("jj"))
 	tb.until(t, "at the second row", `document.querySelectorAll("table.queries tbody tr")[1].classList.contains("at") && document.querySelectorAll("table.queries tbody tr")[1].contains(document.activeElement)`)

@@ -88,8 +88,11 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 	var all []string
 	switch source {
 	case history.SourceCounters:
-		all = append(all, "No history is kept: these are the figures since "+moment(from)+
-			" UTC, whatever the time range says. Start tare serve with --bucket to keep one.")
+		what := "No history is kept: these are the figures since " + moment(from) + " UTC, whatever the time range says."
+		if from.IsZero() {
+			what = "No history is kept, and no statement has come since the start."
+		}
+		all = append(all, what+" Start tare serve with --bucket to keep one.")
 	case history.SourceRollups:
 		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
 			all = append(all, "These are whole hours: "+moment(from)+" – "+moment(to)+" UTC.")

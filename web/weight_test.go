@@ -1,6 +1,9 @@
 package web
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -56,5 +59,30 @@ func TestOwnerRows(t *testing.T) {
 		if r.What == "" {
 			t.Errorf("nothing says what %s is", r.Name)
 		}
+	}
+}
+
+// TestOwnersAreNamed: the page says what each owner of the heap holds that a command declares.
+func TestOwnersAreNamed(t *testing.T) {
+	files, err := filepath.Glob("../cmd/tare/*_wiring.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := regexp.MustCompile(`\{Name: "([a-z_]+)", Bytes: `)
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range owner.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			if ownerNames[m[1]] == "" {
+				t.Errorf("%s: what does %s hold? Say it in ownerNames", file, m[1])
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d owners were looked for", seen)
 	}
 }
