@@ -32,6 +32,7 @@ type cutter struct {
 	mu    sync.Mutex
 	to    string
 	conns []net.Conn
+	muted *atomic.Bool // of the connections since the last silence: they pass nothing any more
 }
 
 func newCutter(t *testing.T, to string) *cutter {
@@ -40,7 +41,7 @@ func newCutter(t *testing.T, to string) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{addr: l.Addr().String(), to: to}
+	c := &cutter{addr: l.Addr().String(), to: to, muted: new(atomic.Bool)}
 	var passing sync.WaitGroup
 	passing.Go(func() {
 		for {
@@ -53,11 +54,13 @@ func newCutter(t *testing.T, to string) *cutter {
 				_ = in.Close()
 				continue
 			}
-			c.keep(in, out)
+			muted := c.keep(in, out)
 			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
 				passing.Go(func() {
-					_, _ = io.Copy(way[0], way[1])
-					_ = way[0].Close()
+					_, _ = io.Copy(mutable{way[0], muted}, way[1])
+					if !muted.Load() {
+						_ = way[0].Close()
+					}
 				})
 			}
 		}
@@ -76,10 +79,24 @@ func (c *cutter) target() string {
 	return c.to
 }
 
-func (c *cutter) keep(conns ...net.Conn) {
+func (c *cutter) keep(conns ...net.Conn) (muted *atomic.Bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conns = append(c.conns, conns...)
+	return c.muted
+}
+
+// A mutable is a writer to nowhere once it is muted.
+type mutable struct {
+	io.Writer
+	muted *atomic.Bool
+}
+
+func (m mutable) Write(b []byte) (int, error) {
+	if m.muted.Load() {
+		return len(b), nil
+	}
+	return m.Writer.Write(b)
 }
 
 // cut cuts all connections; later ones go to the address.
@@ -229,6 +246,7 @@ type memoryLog struct {
 	*memory
 	b     ChangeBatch
 	after func(n int) error // n batches: what comes then; nil: there is always one more
+	pace  time.Duration     // between batches
 	taken atomic.Int64
 	asked FollowOptions
 }
@@ -269,6 +287,13 @@ func (c *memoryChanges) Next(ctx context.Context, b *ChangeBatch) error {
 				err = context.Cause(ctx)
 			}
 			return err
+		}
+	}
+	if c.l.pace > 0 {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(c.l.pace):
 		}
 	}
 	c.n++
