@@ -28,11 +28,12 @@ func TestAltered(t *testing.T) {
 		ended   = "all before it is in the target: do the same there"
 		restart = "--restart"
 	)
+	wire := overTheWire(t, root(p.from), rowstream.NoCompression)
 	type step struct {
 		source, target []string
 		want           string // of the run that follows; empty: it catches up
 	}
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name    string
 		columns []ColumnSpec
 		steps   []step
@@ -87,6 +88,9 @@ func TestAltered(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sqlExec(t, p.source, "DROP TABLE IF EXISTS a, b, c", "CREATE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(20))", "INSERT INTO a SELECT seq, seq, 'row' FROM seq_1_to_9")
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS altered", "DROP DATABASE IF EXISTS _tare")
+			if p.over = nil; i%2 == 0 {
+				p.over = wire
+			}
 			o := p.options("a")
 			o.Follow = true
 			if o.Tables[0].Columns = tt.columns; tt.columns != nil {

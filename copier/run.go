@@ -182,7 +182,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.o.Follow {
 		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not tell its position
 	}
-	if r.snapshot, err = r.from.Snapshot(ctx, workers, r.sources()); err != nil {
+	if r.snapshot, err = r.from.Snapshot(ctx, workers, r.present()); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
@@ -194,16 +194,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// sources are the tables as the source describes them.
-func (r *run) sources() []*rowstream.Table {
-	all := make([]*rowstream.Table, len(r.tables))
-	for i, t := range r.tables {
-		all[i] = t.source
-	}
-	return all
-}
-
-// present are those of them that are described as they are now.
+// present are the tables that the source describes so now.
 func (r *run) present() (all []*rowstream.Table) {
 	for _, t := range r.tables {
 		if !t.past() {

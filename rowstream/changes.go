@@ -97,6 +97,9 @@ func (c *changes) layOut(ctx context.Context) error {
 		f := followedTable{table: t, schema: t.Schema, name: t.Name}
 		if i < len(c.o.Layouts) && c.o.Layouts[i] != nil {
 			f.all = c.o.Layouts[i]
+			if err := f.findName(ctx, conn); err != nil {
+				return err
+			}
 		} else if f, err = layOut(ctx, conn, t); err != nil {
 			return err
 		}

@@ -262,6 +262,14 @@ func (c *logColumn) describe(d *Column, t mysqlwire.ColumnType, meta []byte) err
 	}
 	c.unsigned = d.Unsigned
 	arguments := typeArguments(d.FullType)
+	zerofill := strings.Contains(d.FullType, "zerofill") && d.Type != "float"
+	if zerofill || d.Type == "double" {
+		for _, n := range arguments { // a description may come from elsewhere
+			if n < 0 || n > maxWidth {
+				return errColumnType
+			}
+		}
+	}
 	switch d.Type {
 	case "float", "double":
 		if d.Type == "double" && len(arguments) == 2 {
@@ -314,11 +322,14 @@ func (c *logColumn) describe(d *Column, t mysqlwire.ColumnType, meta []byte) err
 			return errColumnType
 		}
 	}
-	if strings.Contains(d.FullType, "zerofill") && d.Type != "float" {
+	if zerofill {
 		c.fill = zeroFillWidth(d, arguments)
 	}
 	return nil
 }
+
+// maxWidth is the largest width for printing that a number's type may have.
+const maxWidth = 255
 
 // typeArguments are the numbers in the parentheses of a type such as "decimal(10,2)".
 func typeArguments(full string) (n []int) {

@@ -51,6 +51,16 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *Table) (followedTable, 
 	return f, nil
 }
 
+// findName finds out how the log writes the names of a table: where they are compared without case, in
+// another way perhaps than who asks. One that is not there any more is called as it was.
+func (f *followedTable) findName(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE "+f.table.where(), func(row mysqlwire.TextRow) error {
+		f.schema, f.name = string(row[0]), string(row[1])
+		return nil
+	})
+	return err
+}
+
 // isMaria reports whether a server's version is MariaDB's.
 func isMaria(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
 

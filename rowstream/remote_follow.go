@@ -86,6 +86,12 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 			columns = f.Columns()
 			m.Plan, m.Match = planMessage(o.Plans[i]), termsOf(o.Plans[i].Match, nil)
 		}
+		if i < len(o.Layouts) && o.Layouts[i] != nil {
+			m.Layout = layoutMessage(o.Layouts[i])
+		}
+		if i < len(o.Defined) {
+			m.Defined = o.Defined[i].String()
+		}
 		c.request.Tables = append(c.request.Tables, m)
 		c.columns = append(c.columns, columns)
 	}
@@ -125,8 +131,8 @@ func (c *remoteChanges) connect(ctx context.Context) error {
 	if err == nil {
 		var first *rowpb.Changes
 		first, err = stream.Recv()
-		if err == nil && len(first.GetRows()) > 0 {
-			err = status.Error(codes.Internal, "the first message of a stream has changes")
+		if err == nil {
+			err = c.began(first)
 		}
 	}
 	if !stop() && err == nil {
@@ -137,6 +143,22 @@ func (c *remoteChanges) connect(ctx context.Context) error {
 		return err
 	}
 	c.stream, c.cut = stream, cut
+	return nil
+}
+
+// began takes the first message of a stream. Tables that were as they are described when the stream began
+// may be altered before it is asked for again: then they were as they are described.
+func (c *remoteChanges) began(m *rowpb.Changes) error {
+	tables := c.request.Tables
+	if len(m.GetRows()) > 0 || len(m.GetLayouts()) != 0 && len(m.GetLayouts()) != len(tables) {
+		return status.Error(codes.Internal, "the first message of a stream is none")
+	}
+	for i, l := range m.GetLayouts() {
+		if _, err := layoutOf(l, len(tables[i].GetTable().GetColumns())); err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		tables[i].Layout = l
+	}
 	return nil
 }
 

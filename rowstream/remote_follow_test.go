@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/rowpb"
 )
@@ -180,6 +179,22 @@ func TestFollowCut(t *testing.T) {
 	if next != id || split == 0 {
 		t.Errorf("%d changes of %d, %d batches within a transaction", next, id, split)
 	}
+
+	// A table that was altered before the stream is asked for again is read as it was, up to that.
+	id++
+	exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
+	way.cut(to)
+	var stop *StopError
+	for stop == nil {
+		err := changes.Next(t.Context(), &b)
+		next += len(b.Changes)
+		if err != nil && !errors.As(err, &stop) {
+			t.Fatal(err)
+		}
+	}
+	if next != id || stop.Reason != StopSchema || stop.SQL != "ALTER TABLE a ADD COLUMN x INT FIRST" || stop.Change != ChangeColumns {
+		t.Errorf("%d changes of %d, and %+v", next, id, stop)
+	}
 	if s := services[0].Stats(); s.Following != 0 || s.Follows == 0 || s.Changes == 0 {
 		t.Errorf("%+v", s)
 	}
@@ -239,109 +254,11 @@ func TestFollowRemote(t *testing.T) {
 	if err := r.CheckFollow(t.Context(), []*Table{&old}, from); err == nil || !strings.Contains(err.Error(), "not as it was described") {
 		t.Error(err)
 	}
-}
-
-// A memoryLog is a memory whose log has one batch, again and again.
-type memoryLog struct {
-	*memory
-	b     ChangeBatch
-	after func(n int) error // n batches: what comes then; nil: there is always one more
-	pace  time.Duration     // between batches
-	taken atomic.Int64
-	asked FollowOptions
-}
-
-var _ Follower = (*memoryLog)(nil)
-
-func newMemoryLog(after func(int) error, changes ...Change) *memoryLog {
-	l := &memoryLog{memory: newMemory(1, row("1", "2")), after: after}
-	l.b.Upto, l.b.Boundary, l.b.Commit = Position{File: "binlog.1", Offset: 10}, true, time.Unix(1000, 0)
-	l.b.Changes = changes
-	return l
-}
-
-func (l *memoryLog) CheckFollow(context.Context, []*Table, Position) error { return nil }
-func (l *memoryLog) NowPosition(context.Context) (Position, error)         { return l.b.Upto, nil }
-func (l *memoryLog) LogBytes(context.Context, Position, Position) (int64, error) {
-	return 0, errors.New("it is in memory")
-}
-
-func (l *memoryLog) Follow(_ context.Context, o FollowOptions) (Changes, error) {
-	l.asked = o
-	return &memoryChanges{l: l}, nil
-}
-
-type memoryChanges struct {
-	l *memoryLog
-	n int
-}
-
-func (c *memoryChanges) Next(ctx context.Context, b *ChangeBatch) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if c.l.after != nil {
-		if err := c.l.after(c.n); err != nil {
-			if errors.Is(err, errWait) {
-				<-ctx.Done()
-				err = context.Cause(ctx)
-			}
-			return err
+	for _, layout := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 2, 1}, {0, 1, -2, 2}, {}} {
+		if _, err := r.Follow(t.Context(), FollowOptions{From: from, Tables: tables[:1], Layouts: [][]int{layout}}); err == nil || !strings.Contains(err.Error(), errTableLayout.Error()) {
+			t.Errorf("layout %v: %v", layout, err)
 		}
 	}
-	if c.l.pace > 0 {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(c.l.pace):
-		}
-	}
-	c.n++
-	c.l.taken.Add(1)
-	*b = c.l.b
-	return nil
-}
-
-func (*memoryChanges) Close() error { return nil }
-
-// errWait has a log of memory wait until its reader is gone.
-var errWait = errors.New("nothing comes any more")
-
-// updates fills the log's batch with so many updates of a table of two columns.
-func (l *memoryLog) updates(n int, before, after mysqlwire.TextRow) {
-	l.b.Tables = make([]Batch, 1)
-	t := &l.b.Tables[0]
-	t.Reset(2)
-	l.b.Changes = nil
-	for i := range n {
-		c := Change{Kind: Update, Before: len(t.Bytes), LastOfTransaction: i == n-1}
-		t.AppendRow(before)
-		c.After = len(t.Bytes)
-		t.AppendRow(after)
-		l.b.Changes = append(l.b.Changes, c)
-	}
-}
-
-// followMemory follows a log of memory over a wire.
-func followMemory(t testing.TB, l Server, o ServiceOptions, c Compression) (*Service, Changes) {
-	t.Helper()
-	o.Server = l
-	s, addr := serve(t, o)
-	r := open(t, RemoteOptions{Addr: addr, Compression: c, Token: o.Token})
-	table, err := r.Describe(t.Context(), "d", "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes, err := r.Follow(t.Context(), FollowOptions{From: Position{File: "binlog.1", Offset: 4}, Tables: []*Table{table}, Patience: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := changes.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s, changes
 }
 
 // TestFollowFlow has a slow client: what it does not take, waits at the source.

@@ -23,7 +23,12 @@ func TestSchemaChanges(t *testing.T) {
 		}
 		return got
 	}
+	remote := followers(t, d)["remote"].(SchemaFollower)
 	changes, err := d.SchemaChanges(t.Context(), tables, from, to)
+	across, remoteErr := remote.SchemaChanges(t.Context(), tables, from, to)
+	if diff := cmp.Diff(changes, across); diff != "" || remoteErr != nil {
+		t.Errorf("%v\n%s", remoteErr, diff)
+	}
 	want := []string{"0: kind 1, rows true: " + first[1], "0: kind 0, rows true: " + first[3]}
 	if diff := cmp.Diff(want, told(changes)); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
@@ -38,14 +43,16 @@ func TestSchemaChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, stop := untilStop(t, d, FollowOptions{From: changes[0].At, Tables: []*Table{table}, Defined: []Position{to}})
-	if stop.Reason != StopSchema || stop.SQL != "ALTER TABLE a DROP COLUMN x" || stop.Change != ChangeColumns {
-		t.Errorf("it ended with %v", stop)
+	for _, f := range []Follower{d, remote} {
+		got, stop := untilStop(t, f, FollowOptions{From: changes[0].At, Tables: []*Table{table}, Defined: []Position{to}})
+		if stop.Reason != StopSchema || stop.SQL != "ALTER TABLE a DROP COLUMN x" || stop.Change != ChangeColumns {
+			t.Errorf("it ended with %v", stop)
+		}
+		if diff := cmp.Diff([]string{`0 insert -> ["2" "2" "after" "8"].`}, got); diff != "" {
+			t.Error(diff)
+		}
 	}
-	if diff := cmp.Diff([]string{`0 insert -> ["2" "2" "after" "8"].`}, got); diff != "" {
-		t.Error(diff)
-	}
-	layout, err := d.Layout(t.Context(), table)
+	layout, err := remote.Layout(t.Context(), table)
 	if diff := cmp.Diff([]int{0, 1, 2, 3}, layout); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -61,14 +68,16 @@ func TestSchemaChanges(t *testing.T) {
 	}
 	from = now(t, d, false)
 	exec(t, c, "INSERT INTO a (id, n, s, x) VALUES (1, 2, 'c', 4)", "ALTER TABLE a DROP COLUMN g, DROP COLUMN x")
-	past, _ := untilStop(t, d, FollowOptions{From: from, Tables: []*Table{old}, Layouts: [][]int{layout}})
-	if diff := cmp.Diff([]string{`0 insert -> ["1" "2" "c" "4"].`}, past); diff != "" {
-		t.Error(diff)
+	for _, f := range []Follower{d, remote} {
+		past, _ := untilStop(t, f, FollowOptions{From: from, Tables: []*Table{old}, Layouts: [][]int{layout}})
+		if diff := cmp.Diff([]string{`0 insert -> ["1" "2" "c" "4"].`}, past); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
 // untilStop is what is read until the reading stops.
-func untilStop(t *testing.T, d *Direct, o FollowOptions) (got []string, stop *StopError) {
+func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *StopError) {
 	t.Helper()
 	changes, err := d.Follow(t.Context(), o)
 	if err != nil {
@@ -111,6 +120,30 @@ func TestChangeKind(t *testing.T) {
 	} {
 		if got := changeKind(splitSQL([]byte(sql))); got != want {
 			t.Errorf("%s: %d, want %d", sql, got, want)
+		}
+	}
+}
+
+// TestFollowNames follows a table that is called in another way than the log writes its name: also one
+// whose layout is given.
+func TestFollowNames(t *testing.T) {
+	_, d, c, _ := followServer(t, "--lower-case-table-names=1")
+	table, err := d.Describe(t.Context(), "F", "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := d.Layout(t.Context(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := now(t, d, false)
+	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
+	to := now(t, d, false)
+	for name, f := range followers(t, d) {
+		for _, layouts := range [][][]int{nil, {layout}} {
+			if got := until(t, follow(t, f, FollowOptions{From: from, Tables: []*Table{table}, Layouts: layouts}), to); len(got) != 1 {
+				t.Errorf("%s, layouts %v: %v", name, layouts, texts(got))
+			}
 		}
 	}
 }

@@ -53,9 +53,9 @@ func (s *Service) serveCheckFollow(ctx context.Context, m *rowpb.CheckFollowRequ
 	}
 	var tables []*Table
 	for _, m := range m.GetTables() {
-		t, err := tableOf(m)
+		t, err := describedTable(m)
 		if err != nil {
-			return refuse(codes.InvalidArgument, "table %s.%s: %w", m.GetSchema(), m.GetName(), err)
+			return err
 		}
 		tables = append(tables, t)
 	}
@@ -122,7 +122,7 @@ func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer)
 	}
 	c.entry.From, c.entry.Upto, c.entry.Table = m.GetFrom(), m.GetFrom(), tableNames(tables)
 	s.stats.following.Add(1)
-	err := c.end(s.serveFollow(m, tables, stream, c))
+	err := c.end(s.serveFollow(m, stream, c))
 	s.stats.following.Add(-1)
 	s.stats.follows.Add(1)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer)
 	return err
 }
 
-func (s *Service) serveFollow(m *rowpb.FollowRequest, messages []*rowpb.Table, stream rowpb.Rows_FollowServer, c *call) error {
+func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer, c *call) error {
 	f, err := s.follower()
 	if err != nil {
 		return err
@@ -143,11 +143,12 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, messages []*rowpb.Table, s
 	ctx := stream.Context()
 	end := endOf(ctx)
 	defer context.AfterFunc(s.ending, func() { end(context.Cause(s.ending)) })()
-	tables, err := s.checkTables(ctx, messages)
+	tables, layouts, err := s.followedTables(ctx, m.GetTables())
 	if err != nil {
 		return err
 	}
 	o, err := followOptionsOf(m, tables)
+	o.Layouts = layouts
 	if err != nil {
 		return refuse(codes.InvalidArgument, "follow %s: %w", c.entry.Table, err)
 	}
@@ -156,7 +157,7 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, messages []*rowpb.Table, s
 		return err
 	}
 	defer func() { _ = changes.Close() }() // what it has not sent is asked for again
-	if err := stream.Send(&rowpb.Changes{Upto: m.GetFrom()}); err != nil {
+	if err := stream.Send(begun(m.GetFrom(), layouts)); err != nil {
 		return err
 	}
 	out := changeSender{stream: stream, call: c, pause: s.recordPause, packer: changePacker{keep: roomKept(o.BatchBytes)}}
@@ -212,7 +213,11 @@ func followOptionsOf(m *rowpb.FollowRequest, tables []*Table) (o FollowOptions, 
 				return o, fmt.Errorf("plan of %s: %w", tables[i].FullName(), err)
 			}
 		}
-		o.Plans = append(o.Plans, plan)
+		defined, err := ParsePosition(t.GetDefined())
+		if err != nil {
+			return o, err
+		}
+		o.Plans, o.Defined = append(o.Plans, plan), append(o.Defined, defined)
 	}
 	return o, nil
 }

@@ -130,11 +130,10 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 	return nil
 }
 
+var errNoTables = refuse(codes.InvalidArgument, "no tables are named")
+
 // checkTables describes tables and looks whether they still are what the client was told.
 func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*Table, error) {
-	if len(messages) == 0 {
-		return nil, refuse(codes.InvalidArgument, "no tables are named")
-	}
 	tables := make([]*Table, len(messages))
 	for i, m := range messages {
 		told, err := tableOf(m)

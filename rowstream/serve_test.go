@@ -162,7 +162,6 @@ func TestLimits(t *testing.T) {
 	}
 	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
 	refused("a snapshot of 0 workers", 0, table)
-	refused("no tables are named", 1)
 	refused("it was altered meanwhile", 1, &Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
 	refused("the type blurb are not known", 1, &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
 	second, _ := view(t, r, 1)

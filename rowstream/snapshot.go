@@ -211,6 +211,10 @@ func withGTID(ctx context.Context, c *mysqlconn.Client, position string) (string
 
 // locked starts the transactions while another connection keeps writers out.
 func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
+	if len(tables) == 0 { // there is nothing to be seen in different states
+		s.how = "no tables"
+		return true, s.start(ctx)
+	}
 	holder, err := Connect(ctx, cfg)
 	if err != nil {
 		return false, err

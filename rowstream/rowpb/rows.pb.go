@@ -1427,6 +1427,276 @@ func (x *LogBytesReply) GetBytes() int64 {
 	return 0
 }
 
+type LayoutRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // as it was described; the server looks whether it still is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LayoutRequest) Reset() {
+	*x = LayoutRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LayoutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LayoutRequest) ProtoMessage() {}
+
+func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LayoutRequest.ProtoReflect.Descriptor instead.
+func (*LayoutRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LayoutRequest) GetTable() *Table {
+	if x != nil {
+		return x.Table
+	}
+	return nil
+}
+
+// TableLayout is a table's columns with those that are generated.
+type TableLayout struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Columns       []int32                `protobuf:"zigzag32,1,rep,packed,name=columns,proto3" json:"columns,omitempty"` // of each its number in the description, or -1 when it is generated
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TableLayout) Reset() {
+	*x = TableLayout{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TableLayout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TableLayout) ProtoMessage() {}
+
+func (x *TableLayout) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TableLayout.ProtoReflect.Descriptor instead.
+func (*TableLayout) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TableLayout) GetColumns() []int32 {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+type SchemaChangesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tables        []*Table               `protobuf:"bytes,1,rep,name=tables,proto3" json:"tables,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // positions
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchemaChangesRequest) Reset() {
+	*x = SchemaChangesRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchemaChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchemaChangesRequest) ProtoMessage() {}
+
+func (x *SchemaChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchemaChangesRequest.ProtoReflect.Descriptor instead.
+func (*SchemaChangesRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SchemaChangesRequest) GetTables() []*Table {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+func (x *SchemaChangesRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *SchemaChangesRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type SchemaChangesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*SchemaChange        `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"` // in the log's order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchemaChangesReply) Reset() {
+	*x = SchemaChangesReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchemaChangesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchemaChangesReply) ProtoMessage() {}
+
+func (x *SchemaChangesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchemaChangesReply.ProtoReflect.Descriptor instead.
+func (*SchemaChangesReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SchemaChangesReply) GetChanges() []*SchemaChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// SchemaChange is a statement that has changed a table's definition, or emptied, dropped or renamed it.
+type SchemaChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         int32                  `protobuf:"varint,1,opt,name=table,proto3" json:"table,omitempty"`
+	At            string                 `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"` // position before it
+	Sql           string                 `protobuf:"bytes,3,opt,name=sql,proto3" json:"sql,omitempty"`
+	Kind          uint32                 `protobuf:"varint,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Rows          bool                   `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // some were logged before it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchemaChange) Reset() {
+	*x = SchemaChange{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchemaChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchemaChange) ProtoMessage() {}
+
+func (x *SchemaChange) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchemaChange.ProtoReflect.Descriptor instead.
+func (*SchemaChange) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SchemaChange) GetTable() int32 {
+	if x != nil {
+		return x.Table
+	}
+	return 0
+}
+
+func (x *SchemaChange) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *SchemaChange) GetSql() string {
+	if x != nil {
+		return x.Sql
+	}
+	return ""
+}
+
+func (x *SchemaChange) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *SchemaChange) GetRows() bool {
+	if x != nil {
+		return x.Rows
+	}
+	return false
+}
+
 type FollowRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`  // position
@@ -1442,7 +1712,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1724,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1737,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FollowRequest) GetFrom() string {
@@ -1521,16 +1791,18 @@ func (x *FollowRequest) GetPatienceMs() int64 {
 
 type FollowedTable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // as it was described; the server looks whether it still is
-	Plan          *Plan                  `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`   // absent: rows as they are
-	Match         []*Term                `protobuf:"bytes,3,rep,name=match,proto3" json:"match,omitempty"` // a predicate that must be true as well, a term before its arguments; none: it is
+	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`     // as it was described; without a layout the server looks whether it still is
+	Plan          *Plan                  `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`       // absent: rows as they are
+	Match         []*Term                `protobuf:"bytes,3,rep,name=match,proto3" json:"match,omitempty"`     // a predicate that must be true as well, a term before its arguments; none: it is
+	Layout        *TableLayout           `protobuf:"bytes,4,opt,name=layout,proto3" json:"layout,omitempty"`   // the table's, where it is described as it was at the position
+	Defined       string                 `protobuf:"bytes,5,opt,name=defined,proto3" json:"defined,omitempty"` // position before which changes of the definition are passed over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FollowedTable) Reset() {
 	*x = FollowedTable{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1814,7 @@ func (x *FollowedTable) String() string {
 func (*FollowedTable) ProtoMessage() {}
 
 func (x *FollowedTable) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1827,7 @@ func (x *FollowedTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedTable.ProtoReflect.Descriptor instead.
 func (*FollowedTable) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FollowedTable) GetTable() *Table {
@@ -1579,6 +1851,20 @@ func (x *FollowedTable) GetMatch() []*Term {
 	return nil
 }
 
+func (x *FollowedTable) GetLayout() *TableLayout {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+func (x *FollowedTable) GetDefined() string {
+	if x != nil {
+		return x.Defined
+	}
+	return ""
+}
+
 // Term is one operator of a predicate. Those that have arguments have them right behind them.
 type Term struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1593,7 +1879,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1891,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1904,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Term) GetOp() uint32 {
@@ -1665,7 +1951,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1963,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1976,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Value) GetBytes() []byte {
@@ -1714,15 +2000,16 @@ type Changes struct {
 	Layout []byte `protobuf:"bytes,6,opt,name=layout,proto3" json:"layout,omitempty"`
 	// rows are the images of the first table's changes, in their order, as rows of a Batch, the one
 	// before ahead of the one after; then those of the second table's, and so on.
-	Rows          []byte `protobuf:"bytes,7,opt,name=rows,proto3" json:"rows,omitempty"`
-	Unpacked      uint32 `protobuf:"varint,8,opt,name=unpacked,proto3" json:"unpacked,omitempty"` // not 0: rows are one zstd frame of so many bytes
+	Rows          []byte         `protobuf:"bytes,7,opt,name=rows,proto3" json:"rows,omitempty"`
+	Unpacked      uint32         `protobuf:"varint,8,opt,name=unpacked,proto3" json:"unpacked,omitempty"` // not 0: rows are one zstd frame of so many bytes
+	Layouts       []*TableLayout `protobuf:"bytes,9,rep,name=layouts,proto3" json:"layouts,omitempty"`    // of the first message: the tables', for who comes again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2021,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2034,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Changes) GetUpto() string {
@@ -1806,6 +2093,13 @@ func (x *Changes) GetUnpacked() uint32 {
 	return 0
 }
 
+func (x *Changes) GetLayouts() []*TableLayout {
+	if x != nil {
+		return x.Layouts
+	}
+	return nil
+}
+
 // StopError is why a log cannot be read on, in the details of a status.
 type StopError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1815,13 +2109,15 @@ type StopError struct {
 	What          string                 `protobuf:"bytes,4,opt,name=what,proto3" json:"what,omitempty"`
 	Try           string                 `protobuf:"bytes,5,opt,name=try,proto3" json:"try,omitempty"`
 	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	Sql           string                 `protobuf:"bytes,7,opt,name=sql,proto3" json:"sql,omitempty"`        // the statement that did it
+	Change        uint32                 `protobuf:"varint,8,opt,name=change,proto3" json:"change,omitempty"` // what that does to rows: the kind of a SchemaChange
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopError) Reset() {
 	*x = StopError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2129,7 @@ func (x *StopError) String() string {
 func (*StopError) ProtoMessage() {}
 
 func (x *StopError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2142,7 @@ func (x *StopError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopError.ProtoReflect.Descriptor instead.
 func (*StopError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StopError) GetReason() uint32 {
@@ -1891,6 +2187,20 @@ func (x *StopError) GetCause() string {
 	return ""
 }
 
+func (x *StopError) GetSql() string {
+	if x != nil {
+		return x.Sql
+	}
+	return ""
+}
+
+func (x *StopError) GetChange() uint32 {
+	if x != nil {
+		return x.Change
+	}
+	return 0
+}
+
 // ServerError is what the MySQL-compatible server has answered, in the details of a status.
 type ServerError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1903,7 +2213,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2225,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2238,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ServerError) GetNumber() uint32 {
@@ -2065,7 +2375,23 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"%\n" +
 	"\rLogBytesReply\x12\x14\n" +
-	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\x8e\x02\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\":\n" +
+	"\rLayoutRequest\x12)\n" +
+	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\"'\n" +
+	"\vTableLayout\x12\x18\n" +
+	"\acolumns\x18\x01 \x03(\x11R\acolumns\"g\n" +
+	"\x14SchemaChangesRequest\x12+\n" +
+	"\x06tables\x18\x01 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"J\n" +
+	"\x12SchemaChangesReply\x124\n" +
+	"\achanges\x18\x01 \x03(\v2\x1a.tare.rows.v1.SchemaChangeR\achanges\"n\n" +
+	"\fSchemaChange\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\x05R\x05table\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\tR\x02at\x12\x10\n" +
+	"\x03sql\x18\x03 \x01(\tR\x03sql\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\x8e\x02\n" +
 	"\rFollowRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
 	"\x04skip\x18\x02 \x01(\x04R\x04skip\x123\n" +
@@ -2075,11 +2401,13 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\vcompression\x18\x05 \x01(\x0e2\x19.tare.rows.v1.CompressionR\vcompression\x12!\n" +
 	"\fheartbeat_ms\x18\x06 \x01(\x03R\vheartbeatMs\x12\x1f\n" +
 	"\vpatience_ms\x18\a \x01(\x03R\n" +
-	"patienceMs\"\x8c\x01\n" +
+	"patienceMs\"\xd9\x01\n" +
 	"\rFollowedTable\x12)\n" +
 	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\x12&\n" +
 	"\x04plan\x18\x02 \x01(\v2\x12.tare.rows.v1.PlanR\x04plan\x12(\n" +
-	"\x05match\x18\x03 \x03(\v2\x12.tare.rows.v1.TermR\x05match\"\x89\x01\n" +
+	"\x05match\x18\x03 \x03(\v2\x12.tare.rows.v1.TermR\x05match\x121\n" +
+	"\x06layout\x18\x04 \x01(\v2\x19.tare.rows.v1.TableLayoutR\x06layout\x12\x18\n" +
+	"\adefined\x18\x05 \x01(\tR\adefined\"\x89\x01\n" +
 	"\x04Term\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\rR\x02op\x12\x12\n" +
 	"\x04args\x18\x02 \x01(\rR\x04args\x12\x16\n" +
@@ -2088,7 +2416,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x06values\x18\x05 \x03(\v2\x13.tare.rows.v1.ValueR\x06values\",\n" +
 	"\x05Value\x12\x19\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x88\x01\x01B\b\n" +
-	"\x06_bytes\"\xc1\x01\n" +
+	"\x06_bytes\"\xf6\x01\n" +
 	"\aChanges\x12\x12\n" +
 	"\x04upto\x18\x01 \x01(\tR\x04upto\x12\x12\n" +
 	"\x04skip\x18\x02 \x01(\x04R\x04skip\x12\x1a\n" +
@@ -2097,21 +2425,24 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x06commit\x18\x05 \x01(\x03R\x06commit\x12\x16\n" +
 	"\x06layout\x18\x06 \x01(\fR\x06layout\x12\x12\n" +
 	"\x04rows\x18\a \x01(\fR\x04rows\x12\x1a\n" +
-	"\bunpacked\x18\b \x01(\rR\bunpacked\"\x85\x01\n" +
+	"\bunpacked\x18\b \x01(\rR\bunpacked\x123\n" +
+	"\alayouts\x18\t \x03(\v2\x19.tare.rows.v1.TableLayoutR\alayouts\"\xaf\x01\n" +
 	"\tStopError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\rR\x06reason\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\tR\x02at\x12\x14\n" +
 	"\x05table\x18\x03 \x01(\tR\x05table\x12\x12\n" +
 	"\x04what\x18\x04 \x01(\tR\x04what\x12\x10\n" +
 	"\x03try\x18\x05 \x01(\tR\x03try\x12\x14\n" +
-	"\x05cause\x18\x06 \x01(\tR\x05cause\"U\n" +
+	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x10\n" +
+	"\x03sql\x18\a \x01(\tR\x03sql\x12\x16\n" +
+	"\x06change\x18\b \x01(\rR\x06change\"U\n" +
 	"\vServerError\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\x93\x05\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xac\x06\n" +
 	"\x04Rows\x12>\n" +
 	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12H\n" +
 	"\bSnapshot\x12\x1d.tare.rows.v1.SnapshotRequest\x1a\x1b.tare.rows.v1.SnapshotReply0\x01\x127\n" +
@@ -2121,7 +2452,9 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\aSumRows\x12\x18.tare.rows.v1.SumRequest\x1a\x13.tare.rows.v1.Batch0\x01\x12O\n" +
 	"\vCheckFollow\x12 .tare.rows.v1.CheckFollowRequest\x1a\x1e.tare.rows.v1.CheckFollowReply\x12@\n" +
 	"\x06LogEnd\x12\x1b.tare.rows.v1.LogEndRequest\x1a\x19.tare.rows.v1.LogEndReply\x12F\n" +
-	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12>\n" +
+	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12@\n" +
+	"\x06Layout\x12\x1b.tare.rows.v1.LayoutRequest\x1a\x19.tare.rows.v1.TableLayout\x12U\n" +
+	"\rSchemaChanges\x12\".tare.rows.v1.SchemaChangesRequest\x1a .tare.rows.v1.SchemaChangesReply\x12>\n" +
 	"\x06Follow\x12\x1b.tare.rows.v1.FollowRequest\x1a\x15.tare.rows.v1.Changes0\x01B(Z&github.com/taredb/tare/rowstream/rowpbb\x06proto3"
 
 var (
@@ -2137,37 +2470,42 @@ func file_rowstream_rowpb_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_rowstream_rowpb_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_rowstream_rowpb_rows_proto_goTypes = []any{
-	(Compression)(0),           // 0: tare.rows.v1.Compression
-	(*DescribeRequest)(nil),    // 1: tare.rows.v1.DescribeRequest
-	(*Column)(nil),             // 2: tare.rows.v1.Column
-	(*Table)(nil),              // 3: tare.rows.v1.Table
-	(*SnapshotRequest)(nil),    // 4: tare.rows.v1.SnapshotRequest
-	(*SnapshotReply)(nil),      // 5: tare.rows.v1.SnapshotReply
-	(*Chunk)(nil),              // 6: tare.rows.v1.Chunk
-	(*CutRequest)(nil),         // 7: tare.rows.v1.CutRequest
-	(*CutReply)(nil),           // 8: tare.rows.v1.CutReply
-	(*ReadRequest)(nil),        // 9: tare.rows.v1.ReadRequest
-	(*Plan)(nil),               // 10: tare.rows.v1.Plan
-	(*Condition)(nil),          // 11: tare.rows.v1.Condition
-	(*Output)(nil),             // 12: tare.rows.v1.Output
-	(*Batch)(nil),              // 13: tare.rows.v1.Batch
-	(*SumRequest)(nil),         // 14: tare.rows.v1.SumRequest
-	(*SumReply)(nil),           // 15: tare.rows.v1.SumReply
-	(*CheckFollowRequest)(nil), // 16: tare.rows.v1.CheckFollowRequest
-	(*CheckFollowReply)(nil),   // 17: tare.rows.v1.CheckFollowReply
-	(*LogEndRequest)(nil),      // 18: tare.rows.v1.LogEndRequest
-	(*LogEndReply)(nil),        // 19: tare.rows.v1.LogEndReply
-	(*LogBytesRequest)(nil),    // 20: tare.rows.v1.LogBytesRequest
-	(*LogBytesReply)(nil),      // 21: tare.rows.v1.LogBytesReply
-	(*FollowRequest)(nil),      // 22: tare.rows.v1.FollowRequest
-	(*FollowedTable)(nil),      // 23: tare.rows.v1.FollowedTable
-	(*Term)(nil),               // 24: tare.rows.v1.Term
-	(*Value)(nil),              // 25: tare.rows.v1.Value
-	(*Changes)(nil),            // 26: tare.rows.v1.Changes
-	(*StopError)(nil),          // 27: tare.rows.v1.StopError
-	(*ServerError)(nil),        // 28: tare.rows.v1.ServerError
+	(Compression)(0),             // 0: tare.rows.v1.Compression
+	(*DescribeRequest)(nil),      // 1: tare.rows.v1.DescribeRequest
+	(*Column)(nil),               // 2: tare.rows.v1.Column
+	(*Table)(nil),                // 3: tare.rows.v1.Table
+	(*SnapshotRequest)(nil),      // 4: tare.rows.v1.SnapshotRequest
+	(*SnapshotReply)(nil),        // 5: tare.rows.v1.SnapshotReply
+	(*Chunk)(nil),                // 6: tare.rows.v1.Chunk
+	(*CutRequest)(nil),           // 7: tare.rows.v1.CutRequest
+	(*CutReply)(nil),             // 8: tare.rows.v1.CutReply
+	(*ReadRequest)(nil),          // 9: tare.rows.v1.ReadRequest
+	(*Plan)(nil),                 // 10: tare.rows.v1.Plan
+	(*Condition)(nil),            // 11: tare.rows.v1.Condition
+	(*Output)(nil),               // 12: tare.rows.v1.Output
+	(*Batch)(nil),                // 13: tare.rows.v1.Batch
+	(*SumRequest)(nil),           // 14: tare.rows.v1.SumRequest
+	(*SumReply)(nil),             // 15: tare.rows.v1.SumReply
+	(*CheckFollowRequest)(nil),   // 16: tare.rows.v1.CheckFollowRequest
+	(*CheckFollowReply)(nil),     // 17: tare.rows.v1.CheckFollowReply
+	(*LogEndRequest)(nil),        // 18: tare.rows.v1.LogEndRequest
+	(*LogEndReply)(nil),          // 19: tare.rows.v1.LogEndReply
+	(*LogBytesRequest)(nil),      // 20: tare.rows.v1.LogBytesRequest
+	(*LogBytesReply)(nil),        // 21: tare.rows.v1.LogBytesReply
+	(*LayoutRequest)(nil),        // 22: tare.rows.v1.LayoutRequest
+	(*TableLayout)(nil),          // 23: tare.rows.v1.TableLayout
+	(*SchemaChangesRequest)(nil), // 24: tare.rows.v1.SchemaChangesRequest
+	(*SchemaChangesReply)(nil),   // 25: tare.rows.v1.SchemaChangesReply
+	(*SchemaChange)(nil),         // 26: tare.rows.v1.SchemaChange
+	(*FollowRequest)(nil),        // 27: tare.rows.v1.FollowRequest
+	(*FollowedTable)(nil),        // 28: tare.rows.v1.FollowedTable
+	(*Term)(nil),                 // 29: tare.rows.v1.Term
+	(*Value)(nil),                // 30: tare.rows.v1.Value
+	(*Changes)(nil),              // 31: tare.rows.v1.Changes
+	(*StopError)(nil),            // 32: tare.rows.v1.StopError
+	(*ServerError)(nil),          // 33: tare.rows.v1.ServerError
 }
 var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	2,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
@@ -2186,37 +2524,46 @@ var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	10, // 13: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
 	0,  // 14: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
 	3,  // 15: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
-	23, // 16: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
-	0,  // 17: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
-	3,  // 18: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
-	10, // 19: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
-	24, // 20: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
-	25, // 21: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
-	1,  // 22: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
-	4,  // 23: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
-	7,  // 24: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
-	9,  // 25: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
-	14, // 26: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
-	14, // 27: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
-	16, // 28: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
-	18, // 29: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
-	20, // 30: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
-	22, // 31: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
-	3,  // 32: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	5,  // 33: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	8,  // 34: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	13, // 35: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	15, // 36: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
-	13, // 37: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
-	17, // 38: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
-	19, // 39: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
-	21, // 40: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
-	26, // 41: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
-	32, // [32:42] is the sub-list for method output_type
-	22, // [22:32] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	3,  // 16: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
+	3,  // 17: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
+	26, // 18: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
+	28, // 19: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
+	0,  // 20: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
+	3,  // 21: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
+	10, // 22: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
+	29, // 23: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
+	23, // 24: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
+	30, // 25: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
+	23, // 26: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
+	1,  // 27: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
+	4,  // 28: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
+	7,  // 29: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
+	9,  // 30: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
+	14, // 31: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
+	14, // 32: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
+	16, // 33: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
+	18, // 34: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
+	20, // 35: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
+	22, // 36: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
+	24, // 37: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
+	27, // 38: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	3,  // 39: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	5,  // 40: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	8,  // 41: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	13, // 42: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	15, // 43: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	13, // 44: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	17, // 45: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	19, // 46: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	21, // 47: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	23, // 48: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
+	25, // 49: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
+	31, // 50: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	39, // [39:51] is the sub-list for method output_type
+	27, // [27:39] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_rowstream_rowpb_rows_proto_init() }
@@ -2227,14 +2574,14 @@ func file_rowstream_rowpb_rows_proto_init() {
 	file_rowstream_rowpb_rows_proto_msgTypes[5].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[10].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[11].OneofWrappers = []any{}
-	file_rowstream_rowpb_rows_proto_msgTypes[24].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rowstream_rowpb_rows_proto_rawDesc), len(file_rowstream_rowpb_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

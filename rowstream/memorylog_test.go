@@ -1,0 +1,114 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A memoryLog is a memory whose log has one batch, again and again.
+type memoryLog struct {
+	*memory
+	b     ChangeBatch
+	after func(n int) error // n batches: what comes then; nil: there is always one more
+	pace  time.Duration     // between batches
+	taken atomic.Int64
+	asked FollowOptions
+}
+
+var _ Follower = (*memoryLog)(nil)
+
+func newMemoryLog(after func(int) error, changes ...Change) *memoryLog {
+	l := &memoryLog{memory: newMemory(1, row("1", "2")), after: after}
+	l.b.Upto, l.b.Boundary, l.b.Commit = Position{File: "binlog.1", Offset: 10}, true, time.Unix(1000, 0)
+	l.b.Changes = changes
+	return l
+}
+
+func (l *memoryLog) CheckFollow(context.Context, []*Table, Position) error { return nil }
+func (l *memoryLog) NowPosition(context.Context) (Position, error)         { return l.b.Upto, nil }
+func (l *memoryLog) LogBytes(context.Context, Position, Position) (int64, error) {
+	return 0, errors.New("it is in memory")
+}
+
+func (l *memoryLog) Follow(_ context.Context, o FollowOptions) (Changes, error) {
+	l.asked = o
+	return &memoryChanges{l: l}, nil
+}
+
+type memoryChanges struct {
+	l *memoryLog
+	n int
+}
+
+func (c *memoryChanges) Next(ctx context.Context, b *ChangeBatch) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if c.l.after != nil {
+		if err := c.l.after(c.n); err != nil {
+			if errors.Is(err, errWait) {
+				<-ctx.Done()
+				err = context.Cause(ctx)
+			}
+			return err
+		}
+	}
+	if c.l.pace > 0 {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(c.l.pace):
+		}
+	}
+	c.n++
+	c.l.taken.Add(1)
+	*b = c.l.b
+	return nil
+}
+
+func (*memoryChanges) Close() error { return nil }
+
+// errWait has a log of memory wait until its reader is gone.
+var errWait = errors.New("nothing comes any more")
+
+// updates fills the log's batch with so many updates of a table of two columns.
+func (l *memoryLog) updates(n int, before, after mysqlwire.TextRow) {
+	l.b.Tables = make([]Batch, 1)
+	t := &l.b.Tables[0]
+	t.Reset(2)
+	l.b.Changes = nil
+	for i := range n {
+		c := Change{Kind: Update, Before: len(t.Bytes), LastOfTransaction: i == n-1}
+		t.AppendRow(before)
+		c.After = len(t.Bytes)
+		t.AppendRow(after)
+		l.b.Changes = append(l.b.Changes, c)
+	}
+}
+
+// followMemory follows a log of memory over a wire.
+func followMemory(t testing.TB, l Server, o ServiceOptions, c Compression) (*Service, Changes) {
+	t.Helper()
+	o.Server = l
+	s, addr := serve(t, o)
+	r := open(t, RemoteOptions{Addr: addr, Compression: c, Token: o.Token})
+	table, err := r.Describe(t.Context(), "d", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := r.Follow(t.Context(), FollowOptions{From: Position{File: "binlog.1", Offset: 4}, Tables: []*Table{table}, Patience: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := changes.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, changes
+}
