@@ -40,11 +40,7 @@ func (c heatMap) HTML() template.HTML {
 	// One row more on each side, where there is one, so that nothing sticks to the border.
 	first, last, step := c.rows(max(first-1, 0), min(last+1, len(c.Bounds)-1))
 	for edge := last + 1; edge >= first; edge -= step {
-		low := 0.0 // below the least bound
-		if edge > 0 {
-			low = c.Bounds[edge-1]
-		}
-		p.up = append(p.up, c.Unit.write(low))
+		p.up = append(p.up, c.Unit.write(c.border(edge)))
 	}
 	p.across = timeMarks(c.Times[0], c.End, 5)
 	p.from, p.to = c.Times[0], c.End
@@ -53,6 +49,18 @@ func (c heatMap) HTML() template.HTML {
 	p.drawing = c.draw(first, last, most)
 	p.table = c.table(first, last)
 	return p.html()
+}
+
+// border is what lies below a row and is the bound of the one before. Rows are octaves; what is below
+// the first of them is half of its bound, unless it is a row for all that took next to no time.
+func (c heatMap) border(row int) float64 {
+	switch {
+	case row > 0:
+		return c.Bounds[row-1]
+	case len(c.Bounds) > 1 && c.Bounds[1] > 2.1*c.Bounds[0]:
+		return 0
+	}
+	return c.Bounds[0] / 2
 }
 
 // rows widens some rows until their borders can be marked at even distances, step rows apart.

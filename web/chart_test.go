@@ -134,9 +134,9 @@ func TestHeatMapRows(t *testing.T) {
 		want      string
 	}{
 		{7, 8, "512 ms 256 ms 128 ms 64 ms 32 ms"},
-		{0, 1, "4 ms 2 ms 1 ms 0 s"},
+		{0, 1, "4 ms 2 ms 1 ms 500 µs"},
 		{17, 19, "8.74 min 4.37 min 2.18 min 65.5 s 32.8 s"},
-		{0, 19, "8.74 min 32.8 s 2.05 s 128 ms 8 ms 0 s"},
+		{0, 19, "8.74 min 32.8 s 2.05 s 128 ms 8 ms 500 µs"},
 	} {
 		counts := make([]uint64, len(bounds))
 		counts[c.low], counts[c.high] = 3, 5

@@ -348,9 +348,9 @@ func TestPagesDoNotGrowWithTheStatements(t *testing.T) {
 
 // TestNoCallIsNoLatency: where nothing was called the line of its latency has a gap.
 func TestNoCallIsNoLatency(t *testing.T) {
-	got := called([]float64{0, 0.5, 0}, []float64{0, 2, 1})
-	if !math.IsNaN(got[0]) || got[1] != 0.5 || got[2] != 0 {
-		t.Errorf("got %v, want no value, 0.5 and 0", got)
+	got := called([]float64{0, 0.5, 0, 1}, []float64{0, 2, 0.1, 0})
+	if !math.IsNaN(got[0]) || got[1] != 0.5 || !math.IsNaN(got[2]) || !math.IsNaN(got[3]) {
+		t.Errorf("got %v, want 0.5 at the second alone", got)
 	}
 }
 

@@ -167,11 +167,12 @@ func riseText(r *rise, points *history.StatementSeries, looked time.Duration) st
 	return text + "."
 }
 
-// called are the values of points in which there was a call: of none no call took 0 s.
+// called are the values of points in which there was a call: of none no call took 0 s, nor of a part of
+// one, which a point may have.
 func called(values, calls []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
-		if out[i] = v; i < len(calls) && calls[i] == 0 {
+		if out[i] = v; v <= 0 || i < len(calls) && calls[i] == 0 {
 			out[i] = math.NaN()
 		}
 	}
