@@ -58,7 +58,7 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client) (own cutNoted,
 			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one knows %d): go on with that one", row[1], StateVersion))
 		}
 		if string(row[0]) != s.id {
-			for _, target := range strings.Split(string(row[2]), "\n") {
+			for target := range strings.SplitSeq(string(row[2]), "\n") {
 				if slices.Contains(mine, target) {
 					others = append(others, target)
 				}

@@ -89,7 +89,7 @@ func TestChartsArePromQL(t *testing.T) {
 			case 11:
 				d.kill()
 			}
-			time.Sleep(began.Add(time.Duration(slot+1) * 15 * time.Minute).Sub(time.Now()))
+			time.Sleep(time.Until(began.Add(time.Duration(slot+1) * 15 * time.Minute)))
 		}
 		time.Sleep(3 * time.Minute)
 		now := began.Add(30 * time.Hour)

@@ -202,10 +202,10 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 
 // visit values the rows of one Key, those of the newest file first.
 func (r *ranking) visit(rows []*rankedFile) error {
-	var print keyPrint
-	binary.BigEndian.PutUint64(print[:], rows[0].high)
-	binary.BigEndian.PutUint64(print[8:], rows[0].low)
-	if print.isSum() {
+	var key keyPrint
+	binary.BigEndian.PutUint64(key[:], rows[0].high)
+	binary.BigEndian.PutUint64(key[8:], rows[0].low)
+	if key.isSum() {
 		return nil
 	}
 	if len(r.filter.terms) > 0 {
@@ -218,7 +218,7 @@ func (r *ranking) visit(rows []*rankedFile) error {
 		return err
 	}
 	r.matching++
-	r.rows = append(r.rows, rankedPrint{ranked{value: value, id: rows[0].high}, print})
+	r.rows = append(r.rows, rankedPrint{ranked{value: value, id: rows[0].high}, key})
 	r.keep(1024)
 	return nil
 }

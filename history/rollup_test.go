@@ -334,8 +334,12 @@ func TestRollupExpiry(t *testing.T) {
 		after       time.Duration
 		hours, days int
 	}{
-		{0, 48, 0}, {23 * time.Hour, 48, 0}, {49 * time.Hour, 48, 1}, {hourAge + 20*time.Hour, 48 - 19, 1},
-		{hourAge + 72*time.Hour, 24, 1}, {33 * 24 * time.Hour, 0, 0},
+		{0, 48, 0},
+		{23 * time.Hour, 48, 0},
+		{49 * time.Hour, 48, 1},
+		{hourAge + 20*time.Hour, 48 - 19, 1},
+		{hourAge + 72*time.Hour, 24, 1},
+		{33 * 24 * time.Hour, 0, 0},
 	} {
 		r = testStore(t, dir, bucket, start.Add(c.after))
 		r.done = start.Add(min(c.after, 48*time.Hour))

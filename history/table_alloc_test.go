@@ -12,7 +12,7 @@ import (
 // TestAllocs is the table's allocation table: what a statement that is over costs.
 func TestAllocs(t *testing.T) {
 	table := mustOpen(t, Options{Dir: t.TempDir()})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	small := mustOpen(t, Options{MaxDigests: 1, Bytes: leastBytes(1)})
 	defer func() { _ = small.Close() }()
 	small.Observe(record(0, time.Millisecond))
@@ -61,7 +61,7 @@ func TestAllocs(t *testing.T) {
 // Collecting does not allocate either, but for the strings of what is told for the first time.
 func TestCollectAllocs(t *testing.T) {
 	table := mustOpen(t, Options{})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	records := make([]*querylog.Record, 100)
 	for i := range records {
 		records[i] = record(i, time.Millisecond)

@@ -40,7 +40,7 @@ func benchRecords(digests, records int, skewed bool) []statement {
 
 func benchTable(b *testing.B, records []statement) *Table {
 	table := mustOpen(b, Options{Dir: b.TempDir()})
-	b.Cleanup(func() { table.Close() })
+	b.Cleanup(func() { _ = table.Close() })
 	r := record(0, 0)
 	for range 2 {
 		for i := range records {

@@ -165,7 +165,7 @@ var (
 // when the batch has room.
 func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error) {
 	m := &b.room.message
-	rows := m.Rows
+	var rows []byte
 	if rows, b.room.unpacked, err = unpack(m.Rows, m.Unpacked, p, b.room.unpacked, limit); err != nil {
 		return err
 	}

@@ -59,12 +59,12 @@ func TestSumsOfNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	view, err := d.Snapshot(t.Context(), 1, []*Table{table})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer view.Close()
+	defer func() { _ = view.Close() }()
 	if err := sumRead(t.Context(), view.Reader(0), table, Chunk{}, o, note(&here)); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package rowstream_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"net"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -46,18 +45,18 @@ func (animals) Read(_ context.Context, _ *rowstream.Table, _ rowstream.Chunk, _ 
 func ExampleService() {
 	service, err := rowstream.NewService(rowstream.ServiceOptions{Server: animals{}, Token: "rows"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	server := service.NewServer()
 	served := make(chan error)
 	go func() { served <- server.Serve(l) }()
 
 	if err := readAll(context.Background(), l.Addr().String()); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	left := service.Drain(context.Background())
 	server.Stop()
@@ -120,7 +119,7 @@ func ExampleOpenRemote() {
 	ctx := context.Background()
 	remote, err := rowstream.OpenRemote(ctx, rowstream.RemoteOptions{Addr: "db1:3319", Token: "rows"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer func() { _ = remote.Close() }()
 	table, err := remote.Describe(ctx, "shop", "orders")

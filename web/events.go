@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/taredb/tare/history"
 )
 
 // An Event is something to look at: it has happened, or it is so now.
@@ -50,7 +48,7 @@ func (s *Server) lookForEvents(ctx context.Context, v *view) <-chan []Event {
 			})
 		}
 		if s.opts.Copies != nil {
-			asked.Go(func() { all[1] = copyEvents(s.copying.look(ctx, v.now, s.opts.Copies), v) })
+			asked.Go(func() { all[1] = copyEvents(s.copying.look(ctx, v.now, s.opts.Copies)) })
 		}
 		if s.opts.Events != nil {
 			all[2] = s.serverEvents(v)
@@ -97,7 +95,7 @@ func inOrder(all []Event) []Event {
 }
 
 // statementEvents are statements that are new and heavy, and those whose load has risen.
-func statementEvents(v *view, top *history.Top, rows []queryRow) []Event {
+func statementEvents(v *view, rows []queryRow) []Event {
 	var all []Event
 	told := make(map[string]bool) // a statement has a row for each user and schema; one word is enough
 	for i := range rows {
@@ -130,7 +128,7 @@ func statementEvents(v *view, top *history.Top, rows []queryRow) []Event {
 }
 
 // copyEvents are copies that somebody should look at.
-func copyEvents(c Copies, v *view) []Event {
+func copyEvents(c Copies) []Event {
 	var all []Event
 	running := make(map[string]bool)
 	for _, r := range c.Running {

@@ -72,7 +72,7 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
 	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != history.SourceCounters}
-	o.Events = statementEvents(v, top, all)
+	o.Events = statementEvents(v, all)
 	if top.Source == history.SourceCounters {
 		return
 	}

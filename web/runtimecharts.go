@@ -129,7 +129,7 @@ func (w *lookResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Write implements net.Conn.
 func (l *look) Write(b []byte) (int, error) {
-	_ = l.Conn.SetWriteDeadline(time.Now().Add(lookPatience))
+	_ = l.SetWriteDeadline(time.Now().Add(lookPatience))
 	n, err := l.Conn.Write(b)
 	if err != nil {
 		_ = l.Close() // the error of writing is told
