@@ -251,7 +251,7 @@ func (f *rollupFile) counts(column int) (c counts, spread []byte, err error) {
 }
 
 // read reads all rows, and checks all of the file.
-func (f *rollupFile) read() (*rollup, error) {
+func (f *rollupFile) read(u *unzipper) (*rollup, error) {
 	r := f.rollup
 	var err error
 	if r.labels, err = f.instance(); err != nil {
@@ -264,9 +264,7 @@ func (f *rollupFile) read() (*rollup, error) {
 	if err != nil {
 		return nil, err
 	}
-	var u unzipper
-	defer u.close()
-	texts, err := f.openTexts(&u, allAtOnce)
+	texts, err := f.openTexts(u, allAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -311,6 +309,9 @@ func (f *rollupFile) read() (*rollup, error) {
 // allAtOnce is a window for who reads all of a column.
 const allAtOnce = maxRollupBytes
 
+// maxOffset is more milliseconds than any file spans.
+const maxOffset = 1 << 40
+
 // readRow reads one row.
 func (f *rollupFile) readRow(row *rollupRow, i int, prints *columnReader, names *rollupNames, texts *rollupTexts, spreads *spreadReader, columns *[rollupColumns]columnReader) error {
 	b, err := prints.bytes(16*int64(i), 16)
@@ -339,12 +340,15 @@ func (f *rollupFile) readRow(row *rollupRow, i int, prints *columnReader, names 
 	if err != nil {
 		return err
 	}
-	if first > 0 {
-		row.first = f.start.UnixMilli() + int64(first) - 1
-	}
 	last, err := columns[colLasts].number(i)
 	if err != nil {
 		return err
+	}
+	if first > maxOffset || last > maxOffset {
+		return badRollup("row %d has times %d and %d ms after the start", i, first, last)
+	}
+	if first > 0 {
+		row.first = f.start.UnixMilli() + int64(first) - 1
 	}
 	row.last = f.start.UnixMilli() + int64(last)
 	if b, err = spreads.spread(i); err == nil {

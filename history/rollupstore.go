@@ -331,12 +331,14 @@ func (r *rollupStore) days() error {
 
 func (r *rollupStore) mergeHours(day time.Time, names []rollupName) (*rollup, error) {
 	var hours []*rollup
+	var u unzipper
+	defer u.close()
 	for _, n := range names {
 		f, err := r.open(n)
 		if err != nil {
 			return nil, err
 		}
-		up, err := f.read()
+		up, err := f.read(&u)
 		if err = errors.Join(err, f.close()); err != nil {
 			return nil, fmt.Errorf("read rollup %s: %w", n, err)
 		}
@@ -375,7 +377,9 @@ func (r *rollupStore) shipFile(ctx context.Context, n rollupName) error {
 	// What cannot be read would only be spread.
 	f, err := openRollup(bytes.NewReader(text), int64(len(text)))
 	if err == nil {
-		_, err = f.read()
+		var u unzipper
+		_, err = f.read(&u)
+		u.close()
 	}
 	if err != nil {
 		return err

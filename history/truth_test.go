@@ -136,6 +136,8 @@ func (d *day) checkRollups() {
 	if len(names) < 24 {
 		d.t.Fatalf("%d hours were made", len(names))
 	}
+	var u unzipper
+	defer u.close()
 	days := make(map[int64]*rollup)
 	var all counts
 	var spread Histogram
@@ -144,7 +146,7 @@ func (d *day) checkRollups() {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		up, err := f.read()
+		up, err := f.read(&u)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -188,7 +190,7 @@ func (d *day) checkRollups() {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		up, err := f.read()
+		up, err := f.read(&u)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -212,7 +214,7 @@ func (d *day) checkRollups() {
 			d.t.Errorf("in the bucket: %v", err)
 			continue
 		}
-		if _, err := f.read(); err != nil || !store.shipped(n) {
+		if _, err := f.read(&u); err != nil || !store.shipped(n) {
 			d.t.Errorf("in the bucket: %v", err)
 		}
 	}
