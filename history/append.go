@@ -56,9 +56,10 @@ type writer struct {
 	stale   []staleSeries            // to be ended by the next commit
 	full    int64                    // time of the last round that looked at all Keys
 
-	app    storage.AppenderV2
-	batch  []*track // what the commit under way has
-	counts writerCounts
+	app     storage.AppenderV2
+	records recordSize
+	batch   []*track // what the commit under way has
+	counts  writerCounts
 }
 
 // writerCounts are what a writer has done.
@@ -224,6 +225,7 @@ func joinFirst(errs []error) error {
 func (w *writer) commit() error {
 	ended := w.endStale()
 	err := w.app.Commit()
+	w.records.commit()
 	if err != nil {
 		w.counts.failures.Add(1)
 		err = fmt.Errorf("commit samples: %w", err)

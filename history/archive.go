@@ -127,6 +127,7 @@ type Archive struct {
 	shipper *shipper
 	rollups *rollupStore
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
+	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: what was called before is in samples; 0 before the first round
 
 	queryable *queryable
@@ -138,6 +139,10 @@ type Archive struct {
 
 	flushing sync.Mutex // a round runs
 	closed   bool       // under flushing
+	weighed  struct {
+		at     int64  // milliseconds
+		series uint64 // in the head then
+	} // under flushing: when heap was stored
 }
 
 // OpenArchive opens the history in a directory and replays its write-ahead log. Writing begins with Run.
@@ -165,6 +170,9 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	a.rollups.db = a.db
 	if a.writer, err = newWriter(a.db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	if err := a.weigh(context.Background()); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	bucket := o.Gateway.Queryable(func(context.Context) (string, error) { return noTenant, nil })
@@ -255,6 +263,9 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	err := a.writer.round(ctx, spread)
 	a.settled.Store(a.writer.last)
 	a.whole.Store(a.writer.began)
+	if a.outweighed() && ctx.Err() == nil {
+		err = errors.Join(err, a.weigh(ctx))
+	}
 	return err
 }
 

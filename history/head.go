@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/compression"
 )
 
@@ -31,7 +32,8 @@ func openHead(dir string, log *slog.Logger, expired tsdb.BlocksToDeleteFunc) (*t
 	o.EnableOverlappingCompaction = false
 	o.FloatChunkEncoding = chunkenc.EncXOR // what Thanos and our own store gateway read
 	o.EnableSTAsZeroSample = true
-	o.HeadChunksWriteQueueSize = 0 // chunks are written as they are cut
+	o.HeadChunksWriteBufferSize = chunks.MinWriteBufferSize // the chunks in it are held in memory once more
+	o.HeadChunksWriteQueueSize = 0                          // chunks are written as they are cut
 	o.BlocksToDelete = expired
 	db, err := tsdb.Open(dir, quiet(log), nil, o, nil)
 	if err != nil {

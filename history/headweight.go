@@ -22,9 +22,12 @@ const (
 	seriesBytes    = 176 + 32 + 32 // memSeries, txRing and its first four numbers
 	openBytes      = 48 + 32       // memChunk and XORChunk or HistogramChunk
 	floatOpenBytes = 48            // xorAppender
-	histOpenBytes  = 256 + 160     // HistogramAppender and the last histogram.Histogram
+	histOpenBytes  = 256 + 160     // HistogramAppender and the last histogram.Histogram, without their slices
 	closedBytes    = 48 + 8        // mmappedChunk and the pointer to it
 	postingBytes   = 9             // a reference in the list of a label, with the room that append leaves
+
+	// The buffer of the file of closed chunks, and the chunks in it once more.
+	closedBuffer = 160 << 10
 
 	// A label value that few series have: its place among the values, its place in the map of lists, and its list.
 	valueBytes = 20 + 64
@@ -71,7 +74,11 @@ func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 	if err := all.Err(); err != nil || w.seen == 0 {
 		return 0, err
 	}
-	return int64(float64(w.bytes)/float64(w.seen)*float64(count)) + stripeBytes(float64(count)), nil
+	bytes := int64(float64(w.bytes)/float64(w.seen)*float64(count)) + stripeBytes(float64(count))
+	if w.closed {
+		bytes += closedBuffer
+	}
+	return bytes, nil
 }
 
 // A headWeigher adds up series.
@@ -82,6 +89,7 @@ type headWeigher struct {
 	h       histogram.Histogram
 
 	seen, bytes int64
+	closed      bool // some have chunks that are closed
 }
 
 func (w *headWeigher) series() error {
@@ -108,6 +116,7 @@ func (w *headWeigher) series() error {
 		return nil
 	}
 	w.bytes += closedBytes * int64(len(w.metas)-1)
+	w.closed = w.closed || len(w.metas) > 1
 	return w.open(&w.metas[len(w.metas)-1])
 }
 
@@ -117,7 +126,7 @@ func (w *headWeigher) open(m *chunks.Meta) error {
 	if err != nil || c == nil {
 		return nil //nolint:nilerr // it has just become a block
 	}
-	w.bytes += openBytes + grownBytes(len(c.Bytes()))
+	w.bytes += openBytes + int64(heapsize.Bytes(c.Bytes()))
 	if c.Encoding() != chunkenc.EncHistogram {
 		w.bytes += floatOpenBytes
 		return nil
@@ -132,20 +141,6 @@ func (w *headWeigher) open(m *chunks.Meta) error {
 	spans := int64(heapsize.Array(uintptr(len(h.PositiveSpans)), 8, false))
 	w.bytes += 3*buckets + 2*spans // of the appender its own and their growth, and those of the last histogram
 	return nil
-}
-
-// grownBytes is the memory of so many bytes that were appended one after the other to 128.
-func grownBytes(n int) int64 {
-	room := 128
-	for room < n {
-		if room < 256 {
-			room *= 2
-		} else {
-			room += (room + 3*256) / 4
-		}
-		room = int(heapsize.Object(uintptr(room), false))
-	}
-	return int64(room)
 }
 
 // stripeBytes is what the maps of a head's stripes take with so many series: by number, and by hash.
@@ -179,10 +174,61 @@ func mapBytes(n int) int64 {
 	return 48 + int64(slots/8)*group
 }
 
-// heapBytes is what a writer keeps of Keys. The labels of infos are those of the head's series.
+// A recordSize follows how large the records of the write-ahead log become: the log keeps a buffer for the largest one.
+type recordSize struct {
+	series, floats, histograms int64 // of the commit under way
+	largest                    int64
+}
+
+// sample adds what a sample takes in the records of its commit, with its series where that is new.
+func (r *recordSize) sample(series labels.Labels, h *histogram.Histogram) {
+	if !series.IsEmpty() {
+		r.series += int64(series.ByteSize()) + 12
+	}
+	if h == nil {
+		r.floats += 14
+		return
+	}
+	r.histograms += 30 + 2*int64(len(h.PositiveBuckets)) + 4*int64(len(h.PositiveSpans))
+}
+
+func (r *recordSize) commit() {
+	*r = recordSize{largest: max(r.largest, r.series, r.floats, r.histograms)}
+}
+
+// heapBytes is the buffer, which has room for what cannot be compressed.
+func (r *recordSize) heapBytes() int64 {
+	if r.largest == 0 {
+		return 0
+	}
+	return int64(heapsize.Object(uintptr(32+r.largest+r.largest/6), false))
+}
+
+// heapBytes is what a writer keeps of Keys, and the log of its records. The labels of infos are those of the head's series.
 func (w *writer) heapBytes() int64 {
 	const names = 3 * 16 // of a Key
 	tracks := len(w.tracks) + len(w.ended)
 	return int64(heapsize.Map(w.tracks)+heapsize.Map(w.byKey)+heapsize.Map(w.infos)) +
-		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{}))
+		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes()
 }
+
+// weigh notes what the head and its writer hold. It is called while no round runs.
+func (a *Archive) weigh(ctx context.Context) error {
+	head, err := weighHead(ctx, a.db.Head())
+	if err != nil {
+		return err
+	}
+	a.heap.Store(head + a.writer.heapBytes())
+	a.weighed.at, a.weighed.series = a.writer.last, a.db.Head().NumSeries()
+	return nil
+}
+
+// outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
+func (a *Archive) outweighed() bool {
+	series, was := a.db.Head().NumSeries(), a.weighed.series
+	return a.writer.last-a.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
+}
+
+// HeapBytes is what the head's series and what is known of their Keys take of the heap, as of the last minute. An empty head, which
+// an Archive has from the start on, is not in it.
+func (a *Archive) HeapBytes() int64 { return a.heap.Load() }

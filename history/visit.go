@@ -199,6 +199,7 @@ func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64
 	if ref != 0 {
 		if ref, err := w.app.Append(ref, labels.EmptyLabels(), start, w.last, v, h, nil, storage.AOptions{}); err == nil {
 			w.counts.samples.Add(1)
+			w.records.sample(labels.EmptyLabels(), h)
 			return ref, nil
 		}
 	}
@@ -209,6 +210,7 @@ func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64
 	ref, err := w.app.Append(0, l, start, w.last, v, h, nil, storage.AOptions{})
 	if err == nil {
 		w.counts.samples.Add(1)
+		w.records.sample(l, h)
 	}
 	return ref, err
 }

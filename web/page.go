@@ -236,6 +236,11 @@ func sortedNames(q url.Values) []string {
 
 // templates are the layout with each page's own template, by its name.
 var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:gochecknoglobals // made once, never changed
+	templatesMade.Store(true)
+	return parseTemplates()
+})
+
+func parseTemplates() map[string]*template.Template {
 	funcs := template.FuncMap{
 		"asset": assetPath, "count": count, "calls": callsText, "short": short, "seconds": seconds, "duration": duration,
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
@@ -256,4 +261,4 @@ var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:g
 		all[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(t.ParseFS(templateFiles, append(shared, name)...))
 	}
 	return all
-})
+}

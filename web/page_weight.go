@@ -22,7 +22,8 @@ type weightData struct {
 	Limit       float64 // bytes; 0: none
 	Owners      []ownerRow
 	Owned       float64
-	Off         string // of Owned from Now.Live
+	Others      float64 // live beyond Owned
+	Off         string  // of Owned from Now.Live
 	Charts      []template.HTML
 }
 
@@ -48,6 +49,7 @@ func (s *Server) weight(_ context.Context, v *view) (any, error) {
 		d.Owners, d.Owned = ownerRows(source.Heap())
 		if d.Now.Live > 0 {
 			d.Off = offText(d.Owned/d.Now.Live - 1)
+			d.Others = max(d.Now.Live-d.Owned, 0)
 		}
 	}
 	if len(looks) > 2 {

@@ -190,6 +190,9 @@ var ownerNames = map[string]string{
 	"index_cache":    "pages of block indexes",
 	"index_headers":  "index headers of blocks",
 	"frames_idle":    "frames of gRPC answers, kept for the next",
+	"history_head":   "series of the history that are being written, and what is known of them",
+	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",
+	"pages":          "templates of the pages, and what was shown within a second",
 	"decoders_idle":  "decoders kept for the next request",
 	memory.BaseOwner: "what nobody owns, measured at start",
 }

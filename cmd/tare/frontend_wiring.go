@@ -134,6 +134,7 @@ func (s *frontendService) build() (err error) {
 	s.ledger = memory.NewLedger( // last: what is made by now is the base
 		memory.Owner{Name: "decoders_idle", Bytes: s.frontend.IdleBytes},
 		memory.Owner{Name: "query_log", Bytes: s.queries.HeapBytes},
+		memory.Owner{Name: "pages", Bytes: s.web.HeapBytes},
 	)
 	s.metrics.MustRegister(s.ledger)
 	return nil

@@ -152,6 +152,46 @@ func TestOwnersAreTheHeap(t *testing.T) {
 	}
 }
 
+// TestOwnersAreTheHeapWithHistory has a gateway write the history of thousands of digests, and its pages and PromQL asked: the owners
+// and the base are the heap in use within ten percent.
+func TestOwnersAreTheHeapWithHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of series")
+	}
+	server := testmysql.Start(t)
+	s := startServe(t, "mysql://"+server.Addr, "--bucket", "file://"+t.TempDir(), "--data-dir", t.TempDir(), "--history-interval", "1s")
+	check := func(when string) {
+		t.Helper()
+		h := s.heap(t)
+		off := (h.sum - h.live) / h.live * 100
+		t.Logf("%s: heap in use %.0f, owners %.0f (%+.2f %%): %v", when, h.live, h.sum, off, h.owners)
+		if off > 10 || off < -10 {
+			t.Errorf("%s: the owners hold %.0f bytes and the heap %.0f: %+.2f %%, want within 10 %%", when, h.sum, h.live, off)
+		}
+	}
+	check("idle")
+	cfg := server.Config("app")
+	cfg.Addr = s.listen
+	occupy(t, cfg, 100, 50)
+	series := func() float64 {
+		return s.metrics(t)["tare_history_head_series"].GetMetric()[0].GetGauge().GetValue()
+	}
+	for begin, last := time.Now(), 0.0; ; time.Sleep(3 * time.Second) { // polls: three rounds
+		now := series()
+		if now > 5000 && now == last {
+			break
+		}
+		if last = now; time.Since(begin) > time.Minute {
+			t.Fatalf("%.0f series after a minute, and not settled", now)
+		}
+	}
+	s.get(t, "/")
+	s.get(t, "/queries?by=p99")
+	s.get(t, "/api/v1/query?query=sum(tare_queries_total)")
+	time.Sleep(2 * time.Second) // polls: pages are kept for a second
+	check("loaded")
+}
+
 // occupy opens connections that stay, each of which runs and prepares statements of its own.
 func occupy(t *testing.T, cfg *mysql.Config, connections, statements int) {
 	t.Helper()

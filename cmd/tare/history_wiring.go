@@ -17,6 +17,7 @@ import (
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -203,6 +204,20 @@ func (h *historyService) status() func() storegateway.StatusPage {
 		return nil
 	}
 	return h.gateway.StatusPage
+}
+
+// heapOwners are the parts whose heap grows. The table's does not: it is in the base.
+func (h *historyService) heapOwners() []memory.Owner {
+	if h == nil || h.archive == nil {
+		return nil
+	}
+	return []memory.Owner{
+		{Name: "history_head", Bytes: h.archive.HeapBytes},
+		{Name: "history_bucket", Bytes: func() int64 {
+			slabs := h.pool.Stats()
+			return h.cache.Stats().Bytes + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
+		}},
+	}
 }
 
 // run writes, ships and syncs until ctx is done.

@@ -369,7 +369,7 @@ func (s *service) held() []memory.Holding { return s.ledger.Holdings() }
 
 // heapOwners are the parts whose heap is bounded and counted.
 func (s *service) heapOwners() []memory.Owner {
-	return []memory.Owner{
+	owners := []memory.Owner{
 		{Name: "plan_cache", Bytes: s.planner.Bytes},
 		{Name: "query_log", Bytes: s.queries.HeapBytes},
 		{Name: "sessions", Bytes: s.gateway.SessionBytes},
@@ -378,5 +378,7 @@ func (s *service) heapOwners() []memory.Owner {
 			kept, lent := s.gateway.BufferBytes()
 			return kept + lent
 		}},
+		{Name: "pages", Bytes: s.web.HeapBytes},
 	}
+	return append(owners, s.history.heapOwners()...)
 }

@@ -288,6 +288,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 			return s.api.FrameBytes()
 		}},
 		{Name: "query_log", Bytes: s.queries.HeapBytes},
+		{Name: "pages", Bytes: s.web.HeapBytes},
 	}
 }
 
