@@ -87,6 +87,24 @@ func equalChanges(got, want *ChangeBatch) error {
 	return nil
 }
 
+// TestChangesForm holds the bytes of a layout: other versions read and write the same.
+func TestChangesForm(t *testing.T) {
+	m := must(new(changePacker).pack(sampleChanges()))
+	want := "10 00 bc 02" + // bytes of the three tables' rows: 16, 0, 316
+		" 01" + // table 0: insert
+		" 12" + // table 2: update
+		" 06" + // table 0: update, the last of its transaction
+		" 13" + // table 2: delete
+		" 03" // table 0: delete
+	if got := fmt.Sprintf("% x", m.Layout); got != want {
+		t.Errorf("layout %s, want %s", got, want)
+	}
+	b := sampleChanges()
+	if rows := append(b.Tables[0].Bytes, b.Tables[2].Bytes...); !bytes.Equal(m.Rows, rows) || m.Upto != "binlog.000007 4711 gtid=0-1-5" || m.Commit != 1_700_000_000 {
+		t.Errorf("up to %q of %d: % x, want % x", m.Upto, m.Commit, m.Rows, rows)
+	}
+}
+
 func TestChangesAcross(t *testing.T) {
 	unpacker := must(newUnpacker(1 << 20))
 	for _, p := range []*changePacker{{keep: 1 << 20}, {keep: 1 << 20, zstd: must(newPacker())}} {
