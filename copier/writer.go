@@ -36,7 +36,9 @@ type writer struct {
 	c      *mysqlconn.Client // nil until connected
 	insert bool              // INSERT, since the server takes no files of clients
 	limit  int               // bytes of an INSERT
-	text   []byte            // LOAD DATA or INSERT text of one batch
+	// warnings is how many of a statement's the server keeps.
+	warnings uint32
+	text     []byte // LOAD DATA or INSERT text of one batch
 }
 
 // A sourceError is an error of the side that rows are read from; repeating on the target
@@ -103,21 +105,9 @@ func (w *writer) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var settings mysqlwire.TextRow
-	_, err = c.Exec(ctx, fmt.Sprintf("SET SESSION foreign_key_checks = 0, max_error_count = %d", warningsKept))
-	if err == nil {
-		_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet", func(row mysqlwire.TextRow) error {
-			settings = mysqlwire.TextRow{[]byte(string(row[0])), []byte(string(row[1]))}
-			return nil
-		})
-	}
-	if err != nil {
+	if err := w.prepare(ctx, c); err != nil {
 		_ = c.Close()
 		return fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
-	}
-	packet, err := strconv.Atoi(string(settings[1]))
-	if err != nil {
-		return fmt.Errorf("max_allowed_packet: %w", err)
 	}
 	if w.follows {
 		if err := w.readCommitted(ctx, c); err != nil {
@@ -125,10 +115,28 @@ func (w *writer) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	w.insert = string(settings[0]) != "1"
-	w.limit = packet - 1024
 	w.c = c
 	return nil
+}
+
+// prepare sets what a writer needs and asks for the server's limits. MySQL lets not everybody have more
+// warnings kept than there are by default.
+func (w *writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
+	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
+		return err
+	}
+	_, err := c.Exec(ctx, fmt.Sprintf("SET SESSION max_error_count = %d", mostWarnings))
+	var refused *mysqlconn.ServerError
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet, @@max_error_count", func(row mysqlwire.TextRow) error {
+		packet, err1 := strconv.Atoi(string(row[1]))
+		warnings, err2 := strconv.ParseUint(string(row[2]), 10, 32)
+		w.insert, w.limit, w.warnings = string(row[0]) != "1", packet-1024, uint32(warnings)
+		return errors.Join(err1, err2)
+	})
+	return err
 }
 
 // reconnect opens a new connection, as soon as the server is there again.
@@ -286,8 +294,8 @@ func (w *writer) shrink() {
 	}
 }
 
-// warningsKept is how many warnings of a statement a server can be made to keep.
-const warningsKept = 65535
+// mostWarnings is how many warnings of a statement a server can be made to keep.
+const mostWarnings = 65535
 
 // expected checks the warnings of a statement. The one that is expected says that an ENUM
 // got the number 0: that is what the source has, where someone once stored a value that is
@@ -296,8 +304,8 @@ func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error
 	if warnings == 0 {
 		return nil
 	}
-	if warnings > warningsKept {
-		return fmt.Errorf("%w: %d warnings, of which the server tells %d: use smaller chunks (--chunk-bytes), so that all can be looked at", errRows, warnings, warningsKept)
+	if warnings > w.warnings {
+		return fmt.Errorf("%w: %d warnings, of which the server tells %d: use smaller chunks (--chunk-bytes), so that all can be looked at", errRows, warnings, w.warnings)
 	}
 	told := uint32(0)
 	var other []string
