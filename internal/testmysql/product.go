@@ -32,7 +32,7 @@ func mariaDB() *product {
 		owner:      serverOwner,
 		initialise: initialiseMariaDB,
 		key:        templateSQL + logFileSize,
-		common:     []string{"--innodb-flush-method=nosync", logFileSize, "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M"},
+		common:     []string{"--innodb-flush-method=nosync", "--debug-no-sync", logFileSize, "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M"},
 		binlog:     []string{"--binlog-format=ROW"},
 	}
 }
