@@ -13,7 +13,9 @@
 //   - A cutover brings a gateway's clients from the source to the target; the cut machine is
 //     its pure core. The reverse stream brings what they write there back to the source.
 //   - The throttle is another: figures of how others fare go in, the share of full speed that
-//     the copy may use comes out. The pacer makes workers obey it.
+//     the copy may use comes out. The pacer makes workers obey it, through a gate that lets all of
+//     them work for a slice and then nobody.
+//   - A redefinition is how a followed table that was altered on the source is gone on with.
 //   - A control socket tells the status of a copy that runs, and changes its limits.
 //
 // # Data flow

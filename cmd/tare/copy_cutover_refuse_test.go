@@ -150,6 +150,9 @@ func TestCutoverClosesPinned(t *testing.T) {
 			if err := letsGo.Close(); err != nil {
 				t.Error(err)
 			}
+			for len(d.gateway.Route().Pinned) > 1 {
+				time.Sleep(time.Millisecond) // polls: the session ends
+			}
 		}
 	})
 	o.Cutover.ClosePinned, o.Cutover.Window = 300*time.Millisecond, 0
