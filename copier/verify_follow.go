@@ -174,9 +174,7 @@ func (m *RowMismatch) name() string { return string(m.Kind) + "\x00" + strings.J
 
 // look compares a chunk in a view of the source with the target, once that has reached the view.
 func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k verifyChunk) (_ *ChunkMismatch, _ *VerifyReport, source, target rowstream.Checksum, err error) {
-	fail := func(err error) (*ChunkMismatch, //nolint:unparam // what look answers
-		*VerifyReport, rowstream.Checksum, rowstream.Checksum, error,
-	) {
+	fail := func(err error) (*ChunkMismatch, *VerifyReport, rowstream.Checksum, rowstream.Checksum, error) { //nolint:unparam // what look answers
 		return nil, nil, source, target, err
 	}
 	defer w.pace.end()

@@ -100,7 +100,7 @@ func BenchmarkObserveParallel(b *testing.B) {
 
 func BenchmarkObserveUntracked(b *testing.B) {
 	table := mustOpen(b, Options{MaxDigests: 1, Bytes: leastBytes(1)})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	table.Observe(record(0, time.Millisecond))
 	r := record(1, time.Millisecond)
 	b.ReportAllocs()
@@ -135,5 +135,5 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		table = mustOpen(b, o)
 	}
-	table.Close()
+	_ = table.Close()
 }

@@ -217,7 +217,7 @@ func TestKillWithinEviction(t *testing.T) {
 				t.Fatal(err)
 			}
 			table := mustOpen(t, o)
-			defer table.Close()
+			defer func() { _ = table.Close() }()
 			var all, evicted, gone uint64
 			if err := table.Collect(func(s *Sample) error {
 				switch all += s.Calls; s.Kind {

@@ -20,7 +20,7 @@ func TestEviction(t *testing.T) {
 	table := mustOpen(t, Options{
 		MaxDigests: 32, MinIdle: time.Minute, Turnover: 32 * time.Minute, Now: func() time.Time { return now },
 	})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	observe := func(n int) {
 		r := record(n, time.Millisecond)
 		r.Start = now
@@ -82,7 +82,7 @@ func TestEviction(t *testing.T) {
 // TestMemoryIsBounded fills the default table with what takes the most, and adds up what it has.
 func TestMemoryIsBounded(t *testing.T) {
 	table := mustOpen(t, Options{})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	r := record(0, 0)
 	r.Normalized = bytes.Repeat([]byte("select ?, "), 1000)
 	for n := range 30_000 {
@@ -111,7 +111,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestDefaultsHoldTheirDigests has ordinary statements: all of them find a place.
 func TestDefaultsHoldTheirDigests(t *testing.T) {
 	table := mustOpen(t, Options{})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	r := record(0, 0)
 	r.Normalized = bytes.Repeat([]byte("select ?, "), 40)
 	for n := range DefaultMaxDigests {
@@ -183,7 +183,7 @@ func TestForeignFilesAreSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			table := mustOpen(t, o)
-			defer table.Close()
+			defer func() { _ = table.Close() }()
 			aside := table.Stats().SetAside
 			if got, err := os.ReadFile(aside); err != nil || !bytes.Equal(got, c.content) {
 				t.Errorf("what was set aside is %d bytes, %v", len(got), err)
@@ -244,7 +244,7 @@ func TestRedaction(t *testing.T) {
 func TestSlowestRecentCalls(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := mustOpen(t, Options{Now: func() time.Time { return now }})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	observe := func(d time.Duration) {
 		r := record(1, d)
 		r.Start, r.Text = now, fmt.Appendf(nil, "select sleep(%v)", d)
@@ -281,10 +281,21 @@ func TestClassOf(t *testing.T) {
 		state  string
 		want   ErrorClass
 	}{
-		{1064, "42000", ClassSyntax}, {1146, "42S02", ClassSyntax}, {1045, "28000", ClassDenied}, {1227, "42000", ClassDenied},
-		{1062, "23000", ClassConstraint}, {1406, "22001", ClassData}, {1213, "40001", ClassDeadlock}, {1205, "HY000", ClassTimeout},
-		{1969, "70100", ClassTimeout}, {1317, "70100", ClassKilled}, {1290, "HY000", ClassReadOnly}, {1040, "08004", ClassResource},
-		{1160, "08S01", ClassConnection}, {9999, "HY000", ClassOther}, {9999, "", ClassOther},
+		{1064, "42000", ClassSyntax},
+		{1146, "42S02", ClassSyntax},
+		{1045, "28000", ClassDenied},
+		{1227, "42000", ClassDenied},
+		{1062, "23000", ClassConstraint},
+		{1406, "22001", ClassData},
+		{1213, "40001", ClassDeadlock},
+		{1205, "HY000", ClassTimeout},
+		{1969, "70100", ClassTimeout},
+		{1317, "70100", ClassKilled},
+		{1290, "HY000", ClassReadOnly},
+		{1040, "08004", ClassResource},
+		{1160, "08S01", ClassConnection},
+		{9999, "HY000", ClassOther},
+		{9999, "", ClassOther},
 	} {
 		if got := ClassOf(c.number, c.state); got != c.want {
 			t.Errorf("error %d (%s) is of class %s, want %s", c.number, c.state, got, c.want)
@@ -302,7 +313,7 @@ func TestClassOf(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []Options{{MaxDigests: -1}, {Bytes: 1000}, {Turnover: -1}, {MinIdle: -1}, {MaxDigests: 1 << 30}} {
 		if table, err := OpenTable(o); err == nil {
-			table.Close()
+			_ = table.Close()
 			t.Errorf("%+v is accepted", o)
 		}
 	}
@@ -313,7 +324,7 @@ func ExampleTable() {
 	if err != nil {
 		panic(err)
 	}
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	r := querylog.Record{Digest: [16]byte{1}, Normalized: []byte("select ?"), User: "app"}
 	for ms := range 10 {
 		r.Start, r.Total = time.Unix(1_770_000_000, 0), time.Duration(ms+1)*time.Millisecond

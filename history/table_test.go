@@ -43,12 +43,12 @@ func TestObserveThenCollect(t *testing.T) {
 	if len(samples) != 3 || samples[2].Calls != 5 || samples[2].Text != "select ?" || samples[2].RowsSent != 15 {
 		t.Fatalf("got %+v", samples)
 	}
-	table.Close()
+	_ = table.Close()
 	table = mustOpen(t, Options{Dir: dir})
 	collect()
 	if len(samples) != 3 || samples[2].Calls != 5 || samples[2].Text != "select ?" || samples[2].Schema != "shop" {
 		t.Fatalf("got %+v", samples)
 	}
 	t.Log(table.Stats(), entryBytes, totalsBytes)
-	table.Close()
+	_ = table.Close()
 }

@@ -17,7 +17,7 @@ func span(now time.Time) (from, to time.Time) { return now.Add(-time.Hour), now.
 // says.
 func TestTableTop(t *testing.T) {
 	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20, MinIdle: 1})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := range 150 { // a third finds no place
 		for range 1 + rng.IntN(40) {
@@ -140,7 +140,7 @@ func TestTopQueryRefuses(t *testing.T) {
 func TestTableStatement(t *testing.T) {
 	now := record(0, 0).Start
 	table := mustOpen(t, Options{Now: func() time.Time { return now.Add(time.Minute) }})
-	defer table.Close()
+	defer func() { _ = table.Close() }()
 	for i := range 12 {
 		r := record(7, time.Duration(i+1)*time.Second)
 		r.User = []string{"app", "batch", "root"}[i%3]

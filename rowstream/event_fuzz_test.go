@@ -348,7 +348,10 @@ func TestJSON(t *testing.T) {
 	}
 	for _, tt := range []struct{ doc, want string }{
 		{"", "null"},
-		{"\x05\xff\xff", "-1"}, {"\x06\xff\xff", "65535"}, {"\x07\xff\xff\xff\xff", "-1"}, {"\x08\xff\xff\xff\xff", "4294967295"},
+		{"\x05\xff\xff", "-1"},
+		{"\x06\xff\xff", "65535"},
+		{"\x07\xff\xff\xff\xff", "-1"},
+		{"\x08\xff\xff\xff\xff", "4294967295"},
 		{"\x0a\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615"},
 		{"\x0b\x00\x00\x00\x00\x00\x00\xf0\x3f", "1.0"},
 		{"\x0c\x05a\"\x08\x1f\n", `"a\"\b\u001f\n"`},
@@ -416,8 +419,10 @@ func FuzzJSON(f *testing.F) {
 		}
 		log := &logBuilder{offset: 4}
 		image := append(binary.LittleEndian.AppendUint32([]byte{0}, uint32(len(doc))), doc...)
-		rows, err := goMySQLRows([][]byte{log.event(eventFormat, formatBody(false)),
-			log.event(eventTableMap, tableMapBody(5, "t", []mysqlwire.ColumnType{mysqlwire.TypeJSON}, []byte{4})), log.event(eventWriteRows, rowsBody(5, Insert, 1, image))})
+		rows, err := goMySQLRows([][]byte{
+			log.event(eventFormat, formatBody(false)),
+			log.event(eventTableMap, tableMapBody(5, "t", []mysqlwire.ColumnType{mysqlwire.TypeJSON}, []byte{4})), log.event(eventWriteRows, rowsBody(5, Insert, 1, image)),
+		})
 		if err != nil || len(rows) != 1 || bytes.Contains(doc, []byte{jsonOpaque}) || len(doc) == 0 {
 			return // opaque values are its own
 		}

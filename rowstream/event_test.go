@@ -369,8 +369,11 @@ func TestStatements(t *testing.T) {
 
 func TestFollowAllocs(t *testing.T) {
 	columns := []Column{
-		intColumn, textColumn, {Name: "d", Type: "decimal", FullType: "decimal(20,5)"}, {Name: "f", Type: "double", FullType: "double"},
-		{Name: "ts", Type: "timestamp", FullType: "timestamp(3)"}, {Name: "e", Type: "enum", FullType: "enum('a')"},
+		intColumn, textColumn,
+		{Name: "d", Type: "decimal", FullType: "decimal(20,5)"},
+		{Name: "f", Type: "double", FullType: "double"},
+		{Name: "ts", Type: "timestamp", FullType: "timestamp(3)"},
+		{Name: "e", Type: "enum", FullType: "enum('a')"},
 	}
 	types := []mysqlwire.ColumnType{mysqlwire.TypeLong, mysqlwire.TypeVarchar, mysqlwire.TypeNewDecimal, mysqlwire.TypeDouble, mysqlwire.TypeTimestamp2, mysqlwire.TypeString}
 	meta := []byte{20, 0, 20, 5, 8, 3, byte(mysqlwire.TypeEnum), 1}

@@ -208,8 +208,10 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 	default:
 		return nil
 	}
-	return &StopError{Reason: StopLogGone, At: from, What: gone,
-		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew"}
+	return &StopError{
+		Reason: StopLogGone, At: from, What: gone,
+		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew",
+	}
 }
 
 // NowPosition implements Follower.

@@ -219,8 +219,10 @@ func (r *logReader) defined(schema string, words []sqlWord) int {
 		if w.is("TEMPORARY") {
 			return -1
 		}
-		for _, o := range [...]string{"TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE",
-			"SERVER", "SEQUENCE", "TABLESPACE", "PACKAGE", "LOGFILE", "INSTANCE", "RESOURCE", "SPATIAL"} {
+		for _, o := range [...]string{
+			"TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE",
+			"SERVER", "SEQUENCE", "TABLESPACE", "PACKAGE", "LOGFILE", "INSTANCE", "RESOURCE", "SPATIAL",
+		} {
 			if w.is(o) {
 				object = o
 			}

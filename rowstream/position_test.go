@@ -27,8 +27,11 @@ func TestPosition(t *testing.T) {
 
 func TestPositionCompare(t *testing.T) {
 	ascending := []Position{
-		{File: "binlog.000009", Offset: 500}, {File: "binlog.000010", Offset: 4}, {File: "binlog.000010", Offset: 40},
-		{File: "binlog.999999", Offset: 1 << 40}, {File: "binlog.1000000", Offset: 4},
+		{File: "binlog.000009", Offset: 500},
+		{File: "binlog.000010", Offset: 4},
+		{File: "binlog.000010", Offset: 40},
+		{File: "binlog.999999", Offset: 1 << 40},
+		{File: "binlog.1000000", Offset: 4},
 	}
 	for i, p := range ascending {
 		for j, q := range ascending {

@@ -83,7 +83,7 @@ func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *S
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer changes.Close()
+	defer func() { _ = changes.Close() }()
 	var b ChangeBatch
 	for {
 		err := changes.Next(t.Context(), &b)

@@ -122,14 +122,19 @@ func (s *Server) overviewFigures(v *view, top *history.Top) []figure {
 		}
 		return []figure{
 			{Name: "Statements", Value: unitRate.write(float64(within.Calls) / length), Note: changed},
-			{Name: "p50", Value: duration(within.P50)}, {Name: "p99", Value: duration(within.P99)}, {Name: "p99.9", Value: duration(within.P999)},
+			{Name: "p50", Value: duration(within.P50)},
+			{Name: "p99", Value: duration(within.P99)},
+			{Name: "p99.9", Value: duration(within.P999)},
 			{Name: "Errors", Value: count(within.Errors), Bad: within.Errors > 0},
 		}
 	}
 	l := s.opts.Latest()
 	figures := []figure{
-		{Name: "Statements", Value: unitRate.write(l.PerSecond)}, {Name: "p50", Value: duration(l.P50)}, {Name: "p99", Value: duration(l.P99)},
-		{Name: "p99.9", Value: duration(l.P999)}, {Name: "Errors", Value: unitRate.write(float64(l.Errors) / max(l.Seconds, 1)), Bad: l.Errors > 0},
+		{Name: "Statements", Value: unitRate.write(l.PerSecond)},
+		{Name: "p50", Value: duration(l.P50)},
+		{Name: "p99", Value: duration(l.P99)},
+		{Name: "p99.9", Value: duration(l.P999)},
+		{Name: "Errors", Value: unitRate.write(float64(l.Errors) / max(l.Seconds, 1)), Bad: l.Errors > 0},
 		{Name: "Connections", Value: count(uint64(max(l.Sessions, 0)))},
 	}
 	if top != nil {

@@ -174,11 +174,22 @@ func TestRoles(t *testing.T) {
 		path        string
 		dba, others int
 	}{
-		{"/", 200, 200}, {"/queries", 200, 200}, {"/query/" + someDigest, 200, 200},
-		{"/queries?filter=user%3Dapp+-schema%3Dx", 200, 200}, {"/queries?filter=secret", 200, 403}, {"/queries?filter=-secret", 200, 403}, {"/queries?filter=text%3Da", 200, 403},
-		{"/debug/querylog", 200, 403}, {"/debug/pprof/cmdline", 200, 403}, {"/debug/pprof/", 200, 200},
-		{"/api/v1/query", 200, 200}, {"/api/v1/texts", 200, 403}, {"/api/v1/live", 200, 200},
-		{"/metrics", 200, 200}, {"/-/healthy", 200, 200}, {"/-/ready", 200, 200},
+		{"/", 200, 200},
+		{"/queries", 200, 200},
+		{"/query/" + someDigest, 200, 200},
+		{"/queries?filter=user%3Dapp+-schema%3Dx", 200, 200},
+		{"/queries?filter=secret", 200, 403},
+		{"/queries?filter=-secret", 200, 403},
+		{"/queries?filter=text%3Da", 200, 403},
+		{"/debug/querylog", 200, 403},
+		{"/debug/pprof/cmdline", 200, 403},
+		{"/debug/pprof/", 200, 200},
+		{"/api/v1/query", 200, 200},
+		{"/api/v1/texts", 200, 403},
+		{"/api/v1/live", 200, 200},
+		{"/metrics", 200, 200},
+		{"/-/healthy", 200, 200},
+		{"/-/ready", 200, 200},
 	} {
 		if code, _ := browse(t, h, c.path, "dba"); code != c.dba {
 			t.Errorf("%s: %d, want %d", c.path, code, c.dba)
