@@ -54,7 +54,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 			return err
 		}
 		for _, row := range r.shown() {
-			details = append(details, &detail{print: row.print}) //nolint:forbidigo // a field; its Key and text are asked for
+			details = append(details, &detail{print: row.print})
 		}
 		reader := newDetailer(details)
 		defer reader.close()
@@ -116,7 +116,7 @@ func (top *Top) details() []*detail {
 	details := make([]*detail, len(top.Rows))
 	for i := range top.Rows {
 		k := &top.Rows[i].Key
-		details[i] = &detail{print: printOf(k), key: *k, known: true} //nolint:forbidigo // a field
+		details[i] = &detail{print: printOf(k), key: *k, known: true}
 	}
 	return details
 }

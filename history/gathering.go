@@ -178,7 +178,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 			}
 		}
 		if p := keyPrint(prints[16*row:]); !p.isSum() {
-			details = append(details, &detail{print: p}) //nolint:forbidigo // a field
+			details = append(details, &detail{print: p})
 		}
 	}
 	if len(details) == 0 {
