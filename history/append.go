@@ -58,6 +58,7 @@ type writer struct {
 
 	app     storage.AppenderV2
 	records recordSize
+	minutes minutes
 	batch   []*track // what the commit under way has
 	counts  writerCounts
 }
@@ -145,9 +146,17 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	p.failed(w.commit())
 	if all {
 		w.app = w.db.AppenderV2(ctx)
-		p.failed(w.source.Each(p.visit))
+		w.minutes.begin()
+		err := w.source.Each(func(s *Sample) error {
+			w.minutes.add(s)
+			return p.visit(s)
+		})
+		p.failed(err)
 		w.evicted = nil
 		p.failed(w.commit())
+		if err == nil {
+			w.minutes.end(w.last)
+		}
 		w.full = w.last
 	}
 	if len(p.failures) > 0 {

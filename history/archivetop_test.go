@@ -184,6 +184,9 @@ func TestArchiveTop(t *testing.T) {
 		now := time.Now()
 		d.checkTop(t, calls, now.Add(-4*time.Hour), now, SourceSamples)
 		d.checkTop(t, calls, now.Add(-3*time.Hour), now.Add(-time.Hour), SourceSamples)
+		d.archive.few = 0 // as if there were many: the chart of all statements is of what they had counted each minute
+		d.checkTop(t, calls, now.Add(-4*time.Hour), now, SourceSamples)
+		d.checkTop(t, calls, now.Add(-3*time.Hour), now.Add(-time.Hour), SourceSamples)
 		d.checkTop(t, calls, now.Add(-10*time.Hour), now, SourceRollups)
 		d.checkTop(t, calls, began, now, SourceRollups)
 		d.checkTop(t, calls, began.Add(3*time.Hour+time.Minute), began.Add(30*time.Hour), SourceRollups)

@@ -209,7 +209,7 @@ func (w *writer) heapBytes() int64 {
 	const names = 3 * 16 // of a Key
 	tracks := len(w.tracks) + len(w.ended)
 	return int64(heapsize.Map(w.tracks)+heapsize.Map(w.byKey)+heapsize.Map(w.infos)) +
-		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes()
+		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes() + w.minutes.heapBytes()
 }
 
 // weigh notes what the head and its writer hold. It is called while no round runs.

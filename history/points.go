@@ -206,7 +206,20 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 		return nil
 	}
 	w := walk{db: a.db, from: top.From, to: top.To, interval: a.options.Interval}
-	if q.RowPointsOnly {
+	var of []minute
+	if !q.RowPointsOnly {
+		of = a.minutesFor(x.from, x.end)
+	}
+	if of != nil { // none of the points ends after what is known
+		x = evenAxis(x.from, time.UnixMilli(of[len(of)-1].at), q.Points, a.options.Interval)
+		if top.beginPoints(x); x.n == 0 {
+			return nil
+		}
+		if err := top.seriesOfMinutes(x, of); err != nil {
+			return err
+		}
+	}
+	if q.RowPointsOnly || of != nil {
 		if w.digests, w.most = digests, maxWalk; len(digests) == 0 {
 			return nil
 		}

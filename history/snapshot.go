@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -98,11 +99,37 @@ func snapshotAt(ctx context.Context, db *tsdb.DB, at int64, digest *[16]byte) (*
 	}
 }
 
+// snapshotOf reads counters and durations at the same time: each is about half of the work.
 func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) (*snapshot, error) {
 	s := &snapshot{at: at, byPrint: make(map[keyPrint]*rollupRow)}
+	spreads := &snapshot{byPrint: make(map[keyPrint]*rollupRow)}
+	var err, spreadErr error
+	var parts sync.WaitGroup
+	parts.Go(func() { spreadErr = spreads.durations(ctx, db, from, at, of) })
+	err = s.counters(ctx, db, from, at, of)
+	parts.Wait()
+	if err := errors.Join(err, spreadErr); err != nil {
+		return nil, err
+	}
+	s.rows = make([]rollupRow, 0, len(s.byPrint))
+	for p, row := range s.byPrint {
+		if d := spreads.byPrint[p]; d != nil {
+			row.counts.nanos, row.spread = d.counts.nanos, d.spread
+			delete(spreads.byPrint, p)
+		}
+		s.rows = append(s.rows, *row)
+	}
+	for _, row := range spreads.byPrint {
+		s.rows = append(s.rows, *row)
+	}
+	s.byPrint = nil
+	return s, s.order()
+}
+
+func (s *snapshot) counters(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) error {
 	q, err := db.Querier(from, at)
 	if err != nil {
-		return nil, fmt.Errorf("read samples: %w", err)
+		return fmt.Errorf("read samples: %w", err)
 	}
 	defer func() { _ = q.Close() }() // it was only read
 	var it chunkenc.Iterator
@@ -117,32 +144,29 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []
 				}
 			}
 			if err := it.Err(); err != nil {
-				return nil, fmt.Errorf("read %s: %w", c.name, err)
+				return fmt.Errorf("read %s: %w", c.name, err)
 			}
 			k, kind, class, err := keyOfSeries(set.At().Labels())
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if last > 0 {
 				*c.count(&s.row(k, kind).counts, class) = uint64(last)
 			}
 		}
 		if err := set.Err(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", c.name, err)
+			return fmt.Errorf("read %s: %w", c.name, err)
 		}
 	}
-	if err := s.durations(ctx, q, of); err != nil {
-		return nil, err
-	}
-	s.rows = make([]rollupRow, 0, len(s.byPrint))
-	for _, row := range s.byPrint {
-		s.rows = append(s.rows, *row)
-	}
-	s.byPrint = nil
-	return s, s.order()
+	return nil
 }
 
-func (s *snapshot) durations(ctx context.Context, q storage.Querier, of []*labels.Matcher) error {
+func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) error {
+	q, err := db.Querier(from, at)
+	if err != nil {
+		return fmt.Errorf("read samples: %w", err)
+	}
+	defer func() { _ = q.Close() }() // it was only read
 	set := selectName(ctx, q, nameDuration, of...)
 	var it chunkenc.Iterator
 	var spread Histogram
