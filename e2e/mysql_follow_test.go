@@ -108,7 +108,7 @@ func TestMySQLFollowWays(t *testing.T) {
 		for _, all := range []string{"select * from ways.t order by id", "select my_row_id, name from ways.g order by 1"} {
 			want := texts(t, source, all)
 			var got []string
-			for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // another process, which tells nobody
+			for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // polls: another process, which tells nobody
 				if got = texts(t, target, all); slices.Equal(got, want) || time.Now().After(until) {
 					break
 				}

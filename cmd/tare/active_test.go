@@ -141,7 +141,7 @@ func TestFleetOfGateways(t *testing.T) {
 		t.Errorf("counts: %v %v", counts, header)
 	}
 	metrics := (&served{http: front}).heap(t)
-	if metrics.owners["decoders_idle"] == 0 || metrics.owners["base"] == 0 || len(metrics.owners) != 3 {
+	if metrics.owners["decoders_idle"] == 0 || metrics.owners["base"] == 0 || len(metrics.owners) != 4 { // with pages and query_log
 		t.Errorf("the frontend's heap: %v", metrics.owners)
 	}
 	for _, c := range counts {
