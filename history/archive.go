@@ -137,7 +137,7 @@ type Archive struct {
 	}
 	lost atomic.Uint64 // blocks that were deleted without being in the bucket
 
-	few int64 // samples that are added up for a chart of all statements
+	few int64 // minutes of Keys whose samples are added up for a chart of all statements
 
 	flushing sync.Mutex // a round runs
 	closed   bool       // under flushing
@@ -152,7 +152,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	a := &Archive{options: o, log: o.Log, few: fewSamples}
+	a := &Archive{options: o, log: o.Log, few: fewMinutes}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make history directory: %w", err)
 	}

@@ -101,8 +101,9 @@ func (x axis) addBetween(points []totalPoint, a, b *minute) error {
 	return nil
 }
 
-// fewSamples is how many samples are added up for a chart rather than totals, which are a minute apart: some 100 ms' work.
-const fewSamples = 64 << 10
+// fewMinutes is up to how many minutes of Keys the samples are added up for a chart, which show more than a sum a minute does: some
+// 100,000 samples where all Keys are called in each interval of 15 seconds.
+const fewMinutes = 16 << 10
 
 // minutesFor are what a chart is made of, nil where samples are to be added up: because they are few, or because there is nothing else.
 func (a *Archive) minutesFor(from, to time.Time) []minute {

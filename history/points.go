@@ -20,8 +20,8 @@ type TopSeries struct {
 	P50, P99, P999      []float64 // seconds; 0 where there was no call
 }
 
-// maxTotalWalk bounds the samples that are looked at for a TopSeries: some 2 seconds' work. It is 500 digests called in each interval
-// of 15 seconds for 6 hours, or 8,000 for a quarter of an hour.
+// maxTotalWalk bounds the samples that are looked at for a TopSeries of many Keys in the first minutes of a process, when there are no sums
+// yet: some 2 seconds' work.
 const maxTotalWalk = 1 << 20
 
 // A totalPoint is what all statements did in a point. Calls are shared among points, so that there are parts of them.

@@ -8,11 +8,14 @@ import (
 	"sort"
 )
 
-// rankBytes is how much of files a ranking holds at once, shared out among their columns; at least a page of each. Beside
+// What a ranking holds of files at once, shared out among their columns; at least a page of each. Beside
 // that it holds the rows that may be shown, and an array of buckets.
-const rankBytes = 16 << 20
+const (
+	rankBytes       = 16 << 20
+	remoteRankBytes = 64 << 20 // where some are in the bucket
+)
 
-// maxWindow is the most that is read at once of a column.
+// maxWindow is the most that is read at once of a column, unless it is in the bucket.
 const maxWindow = 64 << 10
 
 // A ranking finds the rows that have the most of a measure. It goes through all files at once, in the order of their
@@ -129,8 +132,12 @@ func (f *rankedFile) next() (bool, error) {
 	return true, nil
 }
 
-// window is how much is read at once of each column of so many files.
-func (r *ranking) window(files int) int64 {
+// window is how much is read at once of each column of the files.
+func (r *ranking) window(files []*openFile) int64 {
+	bytes, most := rankBytes, int64(maxWindow)
+	if slices.ContainsFunc(files, func(f *openFile) bool { return f.remote }) {
+		bytes, most = remoteRankBytes, remoteWindow
+	}
 	columns := 1 + len(r.query.By.columnsOf())
 	if r.query.By == ByP99 {
 		columns += 2
@@ -141,13 +148,13 @@ func (r *ranking) window(files int) int64 {
 	if r.filter.wantText {
 		columns += 4
 	}
-	window := int64(rankBytes / max(files*columns, 1) / rollupPage * rollupPage)
-	return min(max(window, rollupPage), maxWindow)
+	window := int64(bytes / max(len(files)*columns, 1) / rollupPage * rollupPage)
+	return min(max(window, rollupPage), most)
 }
 
 // run visits all rows.
 func (r *ranking) run(ctx context.Context, open []*openFile) error {
-	window := r.window(len(open))
+	window := r.window(open)
 	files := make([]*rankedFile, 0, len(open)) // in the order of before
 	for i, o := range open {
 		f, err := r.begin(o, i, window)

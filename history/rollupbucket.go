@@ -101,6 +101,7 @@ func openRemote(ctx context.Context, bucket objstore.Bucket, name string, n roll
 	if err != nil {
 		return nil, fmt.Errorf("open rollup %s: %w", name, err)
 	}
+	f.remote = true
 	return f, nil
 }
 

@@ -13,8 +13,16 @@ type columnReader struct {
 	b      []byte
 }
 
-// onePage is the least window.
-const onePage = rollupPage
+// remoteWindow is how much is read at once of a file in the bucket, where a request costs more than the bytes.
+const remoteWindow = 1 << 20
+
+// little is the window of who reads a few rows.
+func (f *rollupFile) little() int64 {
+	if f.remote {
+		return remoteWindow
+	}
+	return rollupPage
+}
 
 // reader reads a column of bytes.
 func (f *rollupFile) reader(column int, window int64) columnReader {

@@ -52,7 +52,7 @@ func (r *detailer) find(f *rollupFile) (any bool, err error) {
 
 // each visits what a column has of the rows that were found.
 func (r *detailer) each(f *rollupFile, column int, visit func(i int, n uint64)) error {
-	reader, err := f.numberReader(column, onePage)
+	reader, err := f.numberReader(column, f.little())
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *detailer) add(f *rollupFile) error {
 	if err := r.each(f, colLasts, func(i int, n uint64) { r.of[i].last = max(r.of[i].last, start+int64(n)) }); err != nil {
 		return err
 	}
-	spreads, err := f.spreadReader(onePage)
+	spreads, err := f.spreadReader(f.little())
 	if err != nil {
 		return err
 	}
@@ -131,10 +131,10 @@ func (r *detailer) tell(f *rollupFile) error {
 		}
 		var err error
 		if names == nil {
-			if names, err = f.names(onePage); err != nil {
+			if names, err = f.names(f.little()); err != nil {
 				return err
 			}
-			if texts, err = f.openTexts(&r.unzipper, onePage); err != nil {
+			if texts, err = f.openTexts(&r.unzipper, f.little()); err != nil {
 				return err
 			}
 		}

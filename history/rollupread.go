@@ -18,7 +18,8 @@ type rollupFile struct {
 	rollup  // its rows are not read
 	at      io.ReaderAt
 	version int
-	count   int // of rows
+	remote  bool // each read is a request
+	count   int  // of rows
 	texts   int
 
 	columns [rollupColumns]rollupColumn

@@ -39,7 +39,7 @@ type rollupTexts struct {
 }
 
 func (f *rollupFile) openTexts(u *unzipper, window int64) (*rollupTexts, error) {
-	t := &rollupTexts{file: f, unzipper: u, pages: f.reader(colTextPages, onePage), number: -1}
+	t := &rollupTexts{file: f, unzipper: u, pages: f.reader(colTextPages, f.little()), number: -1}
 	var err error
 	if t.refs, err = f.numberReader(colTexts, window); err != nil {
 		return nil, err
