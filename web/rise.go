@@ -21,9 +21,11 @@ const (
 	riseTimes    = 2
 	riseExplains = 0.5
 
-	// risePoints is how few points tell nothing, riseLength how short a stretch may be in points.
+	// risePoints is how few points tell nothing, riseLength how short a stretch may be in points, and
+	// riseBefore the part of all points that has to lie before it: clients that begin are no rise.
 	risePoints = 12
 	riseLength = 2
+	riseBefore = 8
 
 	// riseLate is how much may be missing at the end of what lasts: what was called last may not be
 	// sampled yet.
@@ -66,7 +68,7 @@ func findRise(times []time.Time, end time.Time, values, alive []float64) (rise, 
 			}
 		}
 	}
-	if best < riseExplains*variance || best == 0 || from < riseLength {
+	if best < riseExplains*variance || best == 0 || from < max(riseLength, n/riseBefore) {
 		return rise{}, false
 	}
 	inside := sums[to] - sums[from]

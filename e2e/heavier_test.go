@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestHeavier: a statement that begins to hurt is among what to look at, with when that was, and its page
+// says that a call takes longer.
+func TestHeavier(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	eventually(t, "a time without it", func() bool {
+		tb.visit(t, "/queries?from=now-5m&filter=sleep")
+		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child").textContent.replace(" ", "T") + "Z") > 20_000`)
+	})
+	began := time.Now().UTC()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var clients sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		clients.Wait()
+	})
+	for range 4 {
+		db := open(t, p.addr, "pages")
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = db.ExecContext(ctx, "select sleep(0.1)") // until the test is over
+			}
+		})
+	}
+	eventually(t, "it is told", func() bool {
+		tb.visit(t, "/?from=now-5m")
+		return eval[bool](t, tb, `Array.from(document.querySelectorAll(".events li"), (e) => e.innerText).some((e) => /^Heavier/.test(e) && /sleep/i.test(e))`)
+	})
+	text := eval[string](t, tb, `Array.from(document.querySelectorAll(".events li"), (e) => e.innerText).find((e) => /sleep/i.test(e))`)
+	at, err := time.Parse(time.DateTime, strings.TrimSpace(strings.TrimPrefix(text, "Heavier"))[:len(time.DateTime)])
+	must(t, err)
+	if d := at.Sub(began); d < -5*time.Second || d > 5*time.Second {
+		t.Errorf("it began at %s; the page says: %s", began.Format(time.DateTime), text)
+	}
+	tb.run(t, evalTask(`Array.from(document.querySelectorAll(".events a")).find((a) => /sleep/i.test(a.innerText)).click()`))
+	tb.until(t, "with its reason", `/^Load .* since [0-9:]+, × .* a call \(× [0-9.]+\)/.test(document.querySelector("p.rise")?.textContent)`)
+	tb.accessible(t, b, "a statement that is heavier")
+}
