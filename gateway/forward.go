@@ -155,7 +155,9 @@ func (s *session) pipe() error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(s.backend.NetConn(), buffered(s.client))
-		_ = s.backend.SetDeadline(past)
+		if s.causes.Load()&causeBackendGone == 0 { // otherwise it ends by itself, behind what it sent before
+			_ = s.backend.SetDeadline(past)
+		}
 		done <- err
 	}()
 	_, err := io.Copy(s.client.NetConn(), buffered(s.backend))
