@@ -130,6 +130,8 @@ type Archive struct {
 	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: what was called before is in samples; 0 before the first round
 
+	opened time.Time // by the clock of ArchiveOptions
+
 	queryable *queryable
 	lastClose struct {
 		sync.Mutex
@@ -152,7 +154,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	a := &Archive{options: o, log: o.Log, few: fewMinutes}
+	a := &Archive{options: o, log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make history directory: %w", err)
 	}

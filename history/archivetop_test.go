@@ -316,3 +316,27 @@ func TestArchiveTopNewest(t *testing.T) {
 		}
 	})
 }
+
+// TestArchiveTopFirst asks before anything was sampled: the time is that since the history was opened, and there is nothing before it.
+func TestArchiveTopFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &day{t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir())}
+		began := time.Now()
+		d.start()
+		time.Sleep(5 * time.Second)
+		d.model.call(1, time.Now(), time.Second, false)
+		time.Sleep(2 * time.Second)
+		top, err := d.archive.Top(t.Context(), TopQuery{From: began.Add(-time.Hour), To: time.Now(), Compare: true})
+		if err != nil || !top.From.Equal(began) || !top.To.Equal(time.Now()) || top.Total.Calls != 1 || top.Before.Calls != 0 {
+			t.Errorf("%+v (%v), want 1 call in the 7 s since %v", top, err, began)
+		}
+		top, err = d.archive.Top(t.Context(), TopQuery{From: began.Add(-2 * time.Hour), To: began.Add(-time.Hour)})
+		if err != nil || top.Total.Calls != 0 {
+			t.Errorf("the time before: %+v (%v), want no call", top, err)
+		}
+		d.end()
+		if err := d.archive.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -190,7 +190,13 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	if to.After(now) {
 		to = now
 	}
-	start := time.UnixMilli(min(localStart(a.db), to.UnixMilli()))
+	start := time.UnixMilli(localStart(a.db))
+	if start.After(to) { // nothing was sampled so far: what is counted came since
+		start = a.opened
+	}
+	if start.After(to) {
+		start = to
+	}
 	if from.Before(start) {
 		older := a.rollups.list(func(n rollupName) bool { return n.end().Before(start) })
 		if len(older) > 0 {
@@ -205,9 +211,9 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 }
 
 // upToNow is now for a time that ends after the newest round that is whole: what had been called by then is not in samples yet, and the
-// counters tell no other time than now.
+// counters tell no other time than now. Before the first round that is all since the history was opened.
 func (a *Archive) upToNow(to, now time.Time) time.Time {
-	if to.UnixMilli() > a.whole.Load() {
+	if to.After(a.opened) && to.UnixMilli() > a.whole.Load() {
 		return now
 	}
 	return to
