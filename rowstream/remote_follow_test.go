@@ -432,7 +432,12 @@ func TestFollowLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newMemoryLog(nil)
+	l := newMemoryLog(func(n int) error {
+		if n == 100 { // no more records than the ring holds
+			return errWait
+		}
+		return nil
+	})
 	l.updates(3, row("1", "it's"), row("2", "it's"))
 	l.b.Tables = append(l.b.Tables, Batch{Columns: 2}) // nothing happens to the other
 	s, err := NewService(ServiceOptions{Server: l, Log: log})
