@@ -3,6 +3,7 @@ package copier
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +14,9 @@ import (
 // lookEvery is how often the limits' sources are asked.
 const lookEvery = 500 * time.Millisecond
 
-// A pacer makes everything that a run does to the servers obey the throttle: all work for a slice, and
-// then nobody (gate). Slices are short, a batch of each worker where the share is low, so that a statement of
-// the live traffic is not held up for long. Who rests is within no statement, and so keeps no lock that others
+// A pacer makes everything that a run does to the servers obey the throttle: the share's part of the workers
+// works for a slice, and then nobody (gate). Slices are short, a batch of one worker where the share is low, so that a
+// statement of the live traffic is not held up for long. Who rests is within no statement, and so keeps no lock that others
 // wait for, such as the one on AUTO_INCREMENT that LOAD DATA has to its end.
 type pacer struct {
 	share atomic.Uint64 // bits of the float64 that the throttle allows
@@ -30,6 +31,10 @@ type pacer struct {
 	values []reading // of the last look
 	gate   gate
 	told   string // what the last event was about
+
+	joined int     // goroutines that obey
+	steps  int     // of them, those within a step
+	queue  []*pace // who waits for another's step to end, in order
 }
 
 func newPacer(o *Options) *pacer {
@@ -160,11 +165,22 @@ func (p *pacer) news() (Event, bool) {
 // A pace is how one goroutine of a run obeys.
 type pace struct {
 	p      *pacer
+	step   bool // it is within a step
 	within bool // it is let in, and does not rest
 	timer  *time.Timer
 }
 
-func (p *pacer) join() *pace { return &pace{p: p} }
+func (p *pacer) join() *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.joined++
+	return &pace{p: p}
+}
+
+// abreast is how many may be within a step: the share of all, rounded up. Where few do the same work in more slices,
+// a statement of the live traffic waits behind one of them instead of all. Who has begun a step is never kept from ending
+// it, since others may wait for its locks. The caller holds mu.
+func (p *pacer) abreast() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
 
 // begin waits until the goroutine may begin a step; end says that it has ended, if it was begun or not.
 func (w *pace) begin(ctx context.Context) error {
@@ -175,11 +191,63 @@ func (w *pace) begin(ctx context.Context) error {
 		case <-time.After(tick.Interval):
 		}
 	}
+	if err := w.turn(ctx); err != nil {
+		return err
+	}
 	w.due()
 	return w.pass(ctx)
 }
 
+// turn waits until there are not too many within a step. Those that came first begin first.
+func (w *pace) turn(ctx context.Context) error {
+	p := w.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, w)
+	for p.queue[0] != w || p.steps >= p.abreast() {
+		changed := p.gate.changed
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			p.unqueue(w)
+			return context.Cause(ctx)
+		}
+	}
+	p.unqueue(w)
+	p.steps++
+	w.step = true
+	return nil
+}
+
+// unqueue takes w out of the queue, and has the others look whether it is their turn. The caller holds mu.
+func (p *pacer) unqueue(w *pace) {
+	at := slices.Index(p.queue, w)
+	p.queue = slices.Delete(p.queue, at, at+1)
+	if len(p.queue) > 0 {
+		p.gate.wake()
+	}
+}
+
 func (w *pace) end() {
+	w.leave()
+	if !w.step {
+		return
+	}
+	w.step = false
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	w.p.steps--
+	if len(w.p.queue) > 0 {
+		w.p.gate.wake()
+	}
+}
+
+// leave says that the goroutine rests.
+func (w *pace) leave() {
 	if !w.within {
 		return
 	}
@@ -208,7 +276,7 @@ func (w *pace) rest(ctx context.Context, settle func()) error {
 		return nil
 	}
 	settle()
-	w.end()
+	w.leave()
 	return w.pass(ctx)
 }
 

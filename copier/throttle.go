@@ -10,7 +10,8 @@ import (
 // share of its full speed that the copy may use comes out. It knows no server and no clock
 // (testdata/throttle).
 //
-// Below all limits the share doubles each second until a limit is first met. After that it doubles up
+// Below all limits the share doubles again and again until a limit is first met, in half the time that the limits' figures look
+// back, so that a figure tells of a share before it is passed by far. After that it doubles up
 // to three quarters of the share at which the limit was met last, grows slowly beyond, and faster again where
 // nothing was met before. Above a limit it is halved, and not again before the source has
 // forgotten the time before. Above twice a limit, or at the least share, the copy stops until the
@@ -24,6 +25,7 @@ type throttle struct {
 	most    float64 // what a person allows: 0 stops, 1 leaves it to the limits
 	met     float64 // the share at which a limit was last met; 0: none was
 	growth  float64 // a second, beyond met
+	double  float64 // seconds in which the share is doubled at most
 	stopped bool
 	crossed bool   // a limit is crossed now, or its figure not known
 	because string // which limit cut the share last; empty when none has, or all was regrown
@@ -70,13 +72,16 @@ type reading struct {
 }
 
 func newThrottle(limits []Limit, patience time.Duration) *throttle {
-	t := &throttle{limits: limits, patience: patience, share: firstShare, most: 1, holding: -1}
+	t := &throttle{limits: limits, patience: patience, share: firstShare, most: 1, holding: -1, double: 1}
 	t.silent, t.held = make([]time.Duration, len(limits)), make([]time.Duration, len(limits))
 	for i := range t.silent {
 		t.silent[i] = -1
 	}
 	if len(limits) == 0 {
 		t.share = 1
+	}
+	for _, l := range limits {
+		t.double = max(t.double, l.Memory.Seconds()/2)
 	}
 	return t
 }
@@ -168,16 +173,17 @@ func (t *throttle) under(since time.Duration, ratio float64) {
 
 // grow raises the share after so many seconds below all limits.
 func (t *throttle) grow(seconds float64) {
+	times := math.Exp2(seconds / t.double)
 	switch fast := fastUpTo * t.met; {
 	case t.met == 0:
-		t.share *= math.Exp2(seconds)
+		t.share *= times
 	case t.share < fast:
-		t.share = min(fast, t.share*math.Exp2(seconds))
+		t.share = min(fast, t.share*times)
 	case t.share < t.met:
 		t.share += slowGrowth * seconds
 	default:
 		t.share += t.growth * seconds
-		t.growth *= math.Exp2(seconds)
+		t.growth *= times
 	}
 }
 
