@@ -8,7 +8,8 @@ import "time"
 // All work and rest at the same time, since nobody knows how much one worker is held up by another: where
 // they wait for one lock, a pause of one is filled by the work of the next, and four of them at a quarter of
 // their speed copy as much as at full speed. A slice is the time in which anybody works: from the opening to
-// the last one's rest. So the share of the time is that of the work, whether workers hinder each other or not.
+// the last one's rest. So the share of the time is that of the work of those within a step, whether they hinder each
+// other or not.
 type gate struct {
 	working int           // who are let in and do not rest
 	since   time.Time     // when working was last 0, or the gate was opened
