@@ -181,7 +181,7 @@ func (m *cutMachine) afterRelease() cutStep {
 func (m *cutMachine) again() cutStep {
 	if m.tried >= m.tries {
 		m.err = fmt.Errorf("clients are where they were after as many tries as are allowed (%d); the last one: %w; "+
-			"see docs/cutover.md on what holds and switches wait for, and run the same command again: it goes on from here", m.tried, m.why)
+			"see docs/tasks/switch-clients.md on what holds and switches wait for, and run the same command again: it goes on from here", m.tried, m.why)
 		return cutEnd
 	}
 	if m.tried == 0 {

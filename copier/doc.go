@@ -88,5 +88,5 @@
 // # Specification
 //
 // MySQL and MariaDB "LOAD DATA", "START TRANSACTION"; the state's tables are described in
-// state.go and docs/copy.md.
+// state.go and docs/tasks/move-a-table.md.
 package copier

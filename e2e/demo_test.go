@@ -72,7 +72,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestFirstMinute walks docs/first-minute.md as somebody would who sees it for the first time, and says how
+// TestFirstMinute walks docs/start/first-hour.md as somebody would who sees it for the first time, and says how
 // long each step took: from the address that the demo prints to promtool's answer.
 func TestFirstMinute(t *testing.T) {
 	b := startBrowser(t)

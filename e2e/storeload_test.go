@@ -142,7 +142,7 @@ func gauge(ctx context.Context, base, name string) float64 {
 
 const mebibyte = 1 << 20
 
-// storeBase is what a store's process takes besides its budgets, as docs/storeapi.md states it.
+// storeBase is what a store's process takes besides its budgets, as docs/reference/storeapi.md states it.
 const storeBase = 192 * mebibyte
 
 // TestStoreShapes reads a million series of one sample, and a hundred thousand of a hundred, out

@@ -328,7 +328,7 @@ func TestActiveAfterClose(t *testing.T) {
 	}
 }
 
-// TestActiveBytes is the bound of docs/frontend.md at the defaults.
+// TestActiveBytes is the bound of docs/tasks/list-active-series.md at the defaults.
 func TestActiveBytes(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := mustOpen(t, Options{Now: func() time.Time { return now }})

@@ -38,7 +38,7 @@ type StatementsOptions struct {
 const statementsAtOnce = 2
 
 // NewStatementsHandler answers which statements had the most of something within a time, as JSON.
-// docs/top.md has the form of questions and answers.
+// docs/reference/top.md has the form of questions and answers.
 func NewStatementsHandler(o StatementsOptions) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -178,9 +178,9 @@ func TestChangesAreRefused(t *testing.T) {
 	}
 }
 
-// TestPagesAreDescribed: docs/pages.md names each chart of the first page and of a statement's.
+// TestPagesAreDescribed: docs/tasks/find-a-slow-statement.md names each chart of the first page and of a statement's.
 func TestPagesAreDescribed(t *testing.T) {
-	doc, err := os.ReadFile("../docs/pages.md")
+	doc, err := os.ReadFile("../docs/tasks/find-a-slow-statement.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestPagesAreDescribed(t *testing.T) {
 		for _, m := range name.FindAllStringSubmatch(body, -1) {
 			seen++
 			if !strings.Contains(string(doc), "*"+m[1]+"*") {
-				t.Errorf("docs/pages.md does not say what *%s* on %s shows", m[1], path)
+				t.Errorf("docs/tasks/find-a-slow-statement.md does not say what *%s* on %s shows", m[1], path)
 			}
 		}
 	}

@@ -6,7 +6,7 @@
 //	go run ./origins -only plancache one
 //
 // For each it writes old.txt and new.txt, lines of Go's benchmark format, and has benchstat
-// compare them; some draw a chart. docs/origins.md tells what the figures say.
+// compare them; some draw a chart. docs/background/origins.md tells what the figures say.
 //
 // A change is one entry of origins in main.go, and a file of its own.
 package main

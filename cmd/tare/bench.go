@@ -17,7 +17,7 @@ func newBenchCommand() *cobra.Command {
 		Short: "Measure what a process costs: CPU, garbage collection, allocations, memory, latency",
 		Long: `Measure what a process costs: CPU, garbage collection, allocations, memory, latency.
 
-The measures are defined in docs/bench.md.`,
+The measures are defined in docs/reference/bench.md.`,
 	})
 	cmd.AddCommand(newBenchOLTPCommand(), newBenchLogCommand(), newBenchImportCommand())
 	return cmd

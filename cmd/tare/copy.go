@@ -33,7 +33,7 @@ The rows of a run come from one consistent view of the source, on which nothing 
 The target keeps what is copied in a schema of its own, in the transactions that write the
 rows: whatever is killed when, the same command goes on, and no row is lost or doubled. What is
 written to the source while it runs is copied with --follow alone, which applies the changes out
-of the source's binary log and goes on until it is told to finish. See docs/copy.md.
+of the source's binary log and goes on until it is told to finish. See docs/tasks/move-a-table.md.
 
 Passwords in flags are seen by everybody who can list processes: TARE_FROM and TARE_TO take
 the same text.`,

@@ -28,7 +28,7 @@ type vocabulary map[string][]string
 // targetLabels are those that whoever reads metrics adds.
 var targetLabels = []string{"job", "instance", model.MetricNameLabel}
 
-// newVocabulary reads docs/metrics.md, which TestMetricsPage holds against the servers, and adds
+// newVocabulary reads docs/reference/metrics.md, which TestMetricsPage holds against the servers, and adds
 // what the runtime and the process say.
 func newVocabulary(t *testing.T) vocabulary {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the pages and scripts that are generated instead of comparing them")
 
-const configurationPage = "../../docs/configuration.md"
+const configurationPage = "../../docs/reference/configuration.md"
 
 const configurationIntro = `# How is Tare configured?
 
@@ -67,6 +67,6 @@ func TestConfigurationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/configuration.md is stale: run make generate\n%s", diff)
+		t.Errorf("docs/reference/configuration.md is stale: run make generate\n%s", diff)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-const metricsPage = "../../docs/metrics.md"
+const metricsPage = "../../docs/reference/metrics.md"
 
 const metricsIntro = `# Which metrics are there?
 
@@ -60,7 +60,7 @@ func TestMetricsPage(t *testing.T) {
 	got, err := os.ReadFile(metricsPage)
 	must(t, err)
 	if d := diff.Diff(page.String(), string(got)); d != "" {
-		t.Errorf("docs/metrics.md is stale: run make generate\n%s", d)
+		t.Errorf("docs/reference/metrics.md is stale: run make generate\n%s", d)
 	}
 }
 

@@ -2,7 +2,7 @@ package main
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// A registry is Prometheus' own that also keeps who registered, so that docs/metrics.md can name
+// A registry is Prometheus' own that also keeps who registered, so that docs/reference/metrics.md can name
 // metrics that have no value yet.
 type registry struct {
 	*prometheus.Registry

@@ -17,7 +17,7 @@ func newRowstreamCommand() *cobra.Command {
 It runs beside the source. tare copy --from tare://… reads tables through it over one
 connection, in batches that come as fast as they are taken, packed if asked for. A snapshot
 lives as long as the copy that took it is connected. With --follow the copy also gets what
-happens to the tables, out of the source's binary log. See docs/copy.md.
+happens to the tables, out of the source's binary log. See docs/tasks/move-a-table.md.
 
 Whoever may connect reads whatever the account in --from may: give it no more than SELECT
 (RELOAD or LOCK TABLES for the moment of a snapshot, REPLICATION SLAVE and REPLICATION CLIENT

@@ -19,7 +19,7 @@
 // It repairs nothing it measures: an operation that fails ends the benchmark, but for lock
 // conflicts, which are part of the workload, counted, and tried no second time.
 //
-// Specification: the measures are defined in docs/bench.md by the names of runtime/metrics;
+// Specification: the measures are defined in docs/reference/bench.md by the names of runtime/metrics;
 // the workloads follow sysbench 1.0's oltp_*.lua and the transactions of TPC-C; lines are
 // in the Go benchmark data format (golang.org/design/14313-benchmark-format).
 package bench

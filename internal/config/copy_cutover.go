@@ -22,7 +22,7 @@ func (o *CopyCutover) declare(s *Set) {
 	s.Duration(&o.Lag, "cutover-lag", copier.DefaultCutoverLag.String(), "how far the target may be behind when clients are held")
 	s.Duration(&o.Hold, "cutover-hold", copier.DefaultCutoverHold.String(), "how long clients are held at most; when it is over everything is as before, and tried again")
 	s.Int(&o.Tries, "cutover-tries", "10", 1, "how often it is tried before the copy fails")
-	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/cutover.md) are waited for before clients are held; then the gateway closes them; 0: never, clients stay where they are")
+	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are waited for before clients are held; then the gateway closes them; 0: never, clients stay where they are")
 	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch the target's changes go back to the source; 0: not at all")
 }
 
@@ -36,7 +36,7 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	}
 	if o.On && c.From.Tare != "" && c.Throttle.Gateway.set() {
 		errs = append(errs, errors.New("--cutover with --gateway needs --from mysql://: it must be sure that the gateway's server is the one that is read, and writes to it afterwards; "+
-			"leave --cutover out, and switch by hand once the target has caught up: hold at the gateway, tare copy ctl finish, switch (docs/cutover.md)"))
+			"leave --cutover out, and switch by hand once the target has caught up: hold at the gateway, tare copy ctl finish, switch (docs/tasks/switch-clients.md)"))
 	}
 	if o.On && (o.Hold <= 0 || o.Hold > longest) {
 		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))

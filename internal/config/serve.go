@@ -69,7 +69,7 @@ func NewServe() *Serve {
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend that may KILL the statements of clients that are gone")
 	s.Control(&c.Copies, "copies", "account on a server that tables are copied to: the page of copies shows what it remembers of them in its schema _tare; SELECT on that schema is enough")
-	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, which sessions can be switched to and back from while they are in use: see docs/cutover.md")
+	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, which sessions can be switched to and back from while they are in use: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts that sessions log in with when they are switched: YAML, a user and a password a line; nobody else may read the file (0600)")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for what outlives the process: the history's counters, newest samples and local blocks, the query log's sequence file, and which server sessions were switched to; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --bucket, --log-file or --standby")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); without one, made at start and self-signed")

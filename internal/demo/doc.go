@@ -19,5 +19,5 @@
 // It does not measure how fast Tare can be: the engine answers some 1,500 statements a
 // second, and that is the ceiling here. For figures there is `tare bench`.
 //
-// Specification: the result of `tare demo --json` is documented in docs/demo.md.
+// Specification: the result of `tare demo --json` is documented in docs/reference/demo.md.
 package demo
