@@ -43,7 +43,8 @@ type preparedStatement struct {
 	kept   int                  // bytes that count against maxPreparedBytes
 	heap   int                  // bytes that it takes on the heap
 
-	divergent bool // servers may read it in two ways: sqldigest.Digester.Divergent
+	divergent  bool // servers may read it in two ways: sqldigest.Digester.Divergent
+	unreadable bool // it was prepared in a mode that was not known: no text of it is logged
 
 	tagText []byte // as listTags takes them; empty past maxPreparedBytes
 	tagEnds []int
@@ -73,7 +74,7 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 		return
 	}
 	st := &preparedStatement{
-		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent,
+		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent, unreadable: view.unreadable,
 		schema: view.schema, mode: view.mode, paramCount: params, columns: view.columns, moved: view.moved,
 	}
 	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params) + len(view.sql)

@@ -77,18 +77,19 @@ type session struct {
 	ownRead  [2][]byte
 	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
 
-	plan      *sqlplan.Plan
-	sent      time.Time    // the statement was passed on
-	firstByte time.Time    // of the response
-	lastByte  time.Time    // the response's last read
-	failed    *clientError // what the gateway itself answered
-	sqlState  string
-	divergent bool // the text may be read in two ways: sqldigest.Digester.Divergent
-	tagText   []byte
-	tagEnds   []int
-	tagList   []querylog.Tag
-	values    []mysqlwire.BinaryValue
-	names     [][]byte
+	plan       *sqlplan.Plan
+	sent       time.Time    // the statement was passed on
+	firstByte  time.Time    // of the response
+	lastByte   time.Time    // the response's last read
+	failed     *clientError // what the gateway itself answered
+	sqlState   string
+	divergent  bool // the text may be read in two ways: sqldigest.Digester.Divergent
+	unreadable bool // the statement was read in a mode that is unknown: it is logged without text
+	tagText    []byte
+	tagEnds    []int
+	tagList    []querylog.Tag
+	values     []mysqlwire.BinaryValue
+	names      [][]byte
 
 	counters *stripe
 	errBuf   []byte

@@ -66,6 +66,7 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.rec.Normalized, s.rec.NormalizedCut = s.digester.Text(), s.digester.TextTruncated()
 	s.rec.Tags = s.collectTags()
 	s.divergent = s.digester.Divergent()
+	s.unreadable = s.mode.Unknown()
 	s.findPlan(sql, complete, s.divergent)
 }
 
@@ -252,7 +253,7 @@ func (s *session) execution() error {
 		return err
 	}
 	s.rec.Digest, s.rec.Normalized, s.rec.NormalizedCut = st.digest, st.text, st.cut
-	s.rec.StatementID = st.id
+	s.rec.StatementID, s.unreadable = st.id, st.unreadable
 	if st.moved {
 		if e := s.translate(st); e != nil {
 			return s.answerError(e)
@@ -328,7 +329,7 @@ func (s *session) keepPrepared() {
 	s.rec.StatementID = s.resp.StatementID
 	view := preparedStatement{
 		id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
-		text: s.rec.Normalized, cut: s.rec.NormalizedCut, tagText: s.tagText, tagEnds: s.tagEnds,
+		text: s.rec.Normalized, cut: s.rec.NormalizedCut, unreadable: s.unreadable, tagText: s.tagText, tagEnds: s.tagEnds,
 	}
 	if s.srv.opts.Standby != nil {
 		view.schema, view.mode, view.columns = s.schemaName, s.mode, s.resp.Columns()
@@ -403,6 +404,7 @@ func (s *session) beginRecord() {
 		BytesIn:      s.msg.bytes,
 	}
 	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
+	s.unreadable = false
 	s.resp = mysqlwire.Response{}
 }
 
@@ -429,6 +431,10 @@ func (s *session) record(err error) {
 		r.ErrorText = []byte(err.Error())
 	}
 	s.noteTransaction()
+	if s.unreadable {
+		// Text whose strings may end elsewhere can show what is in them.
+		r.Text, r.Normalized, r.Digest, r.Tags, r.StatementName = nil, nil, [16]byte{}, nil, nil
+	}
 	s.counters.statement(s.plan, r)
 	s.srv.live.record(now, r.Total, r.ErrorNumber != 0)
 	s.srv.opts.Log.Log(r)

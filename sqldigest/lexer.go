@@ -1,23 +1,5 @@
 package sqldigest
 
-// A Mode holds the session modes that change how SQL is read.
-type Mode uint8
-
-const (
-	// ANSIQuotes makes "…" an identifier, as sql_mode ANSI_QUOTES does.
-	ANSIQuotes Mode = 1 << iota
-	// NoBackslashEscapes makes the backslash an ordinary byte in strings, as sql_mode
-	// NO_BACKSLASH_ESCAPES does.
-	NoBackslashEscapes
-	// Big5 is set where the client's character set is big5, whose characters of two bytes may
-	// end in a backslash or a backtick. Of the three character set bits the lowest counts.
-	Big5
-	// GBK is set where the client's character set is gbk or gb18030.
-	GBK
-	// SJIS is set where the client's character set is sjis or cp932.
-	SJIS
-)
-
 // A Kind says what a token is.
 type Kind uint8
 

@@ -169,7 +169,7 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]
 	}
 	a.scan(text, j.Mode)
-	if j.divergent || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
+	if j.divergent || j.Mode.Unknown() || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
 		a.hide()
 	}
 	a.classify()

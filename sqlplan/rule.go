@@ -51,8 +51,9 @@ func ParseAction(name string) (Action, error) {
 // What cannot be known counts against the statement:
 //   - a statement that was not parsed has the tables and types that any word of its text may
 //     mean;
-//   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE) and the part of a
-//     statement past what was kept have every table and type.
+//   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE), the part of a
+//     statement past what was kept, and a statement in a mode that is unknown
+//     (sqldigest.Mode.Unknown) have every table and type.
 //
 // CALL and EXECUTE run what was stored or prepared earlier and are judged by their own type
 // alone. A view stands for itself, not for the tables behind it.

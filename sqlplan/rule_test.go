@@ -148,3 +148,29 @@ func TestGlob(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownMode has rules about tables, types and read-only statements refuse what may be read
+// in another way than it was.
+func TestUnknownMode(t *testing.T) {
+	for _, r := range []Rule{
+		{Name: "r", Action: ActionBlock, Tables: []string{"shop.secret"}},
+		{Name: "r", Action: ActionBlock, Types: []Type{TypeDelete}},
+		{Name: "r", Action: ActionReadOnly},
+	} {
+		p, err := New(Options{Rules: []Rule{r}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unknown := range []sqldigest.Mode{0, sqldigest.UnknownCharset, sqldigest.UnknownSQLMode} {
+			var d sqldigest.Digester
+			digest := d.Digest([]byte("select 1"), unknown)
+			plan := p.Plan(Statement{
+				SQL: []byte("select 1"), Complete: true, Text: d.Text(), Digest: digest, Mode: unknown,
+				Scope: p.ScopeOf(nil, nil, unknown),
+			})
+			if v, _ := plan.Verdict(); (v == VerdictPass) != (unknown == 0) {
+				t.Errorf("%+v in mode %#x: %v", r, unknown, v)
+			}
+		}
+	}
+}

@@ -1,0 +1,249 @@
+//go:build ignore
+
+// Gen_ctype writes ctype_table.go from the answers of real servers: what each byte is to their
+// lexers in each character set, and the character set of each collation. Run it where MariaDB
+// and MySQL are installed, the latter named by TARE_MYSQL_DIR or in the PATH.
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"go/format"
+	"log"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/internal/testmysql"
+)
+
+// The classes of a byte, as one letter each.
+const (
+	other   = '.' // a token of its own, or part of an operator, quote or comment
+	space   = 's'
+	word    = 'w'
+	control = 'c' // other, but "--" before it starts a comment
+)
+
+// A probed server holds the results of one server.
+type probed struct {
+	name       string
+	maxLen     map[string]int    // of the characters of each character set, in bytes
+	classes    map[string]string // 256 letters
+	collations map[int]string
+}
+
+func main() {
+	log.SetFlags(0)
+	var servers []probed
+	for _, s := range []struct {
+		name string
+		opts []testmysql.Option
+	}{{"MariaDB", nil}, {"MySQL", []testmysql.Option{testmysql.WithMySQL()}}} {
+		p, err := probe(s.name, s.opts)
+		if err != nil {
+			log.Fatalf("probe %s: %v", s.name, err)
+		}
+		servers = append(servers, p)
+	}
+	src, err := format.Source(render(servers))
+	if err != nil {
+		log.Fatalf("format ctype_table.go: %v", err)
+	}
+	if err := os.WriteFile("ctype_table.go", src, 0o644); err != nil {
+		log.Fatalf("write ctype_table.go: %v", err)
+	}
+}
+
+func probe(name string, opts []testmysql.Option) (probed, error) {
+	p := probed{name: name, classes: map[string]string{}, collations: map[int]string{}}
+	s, err := testmysql.New(opts...)
+	if err != nil {
+		return p, err
+	}
+	defer s.Close()
+	db, err := sql.Open("mysql", s.DSN("root"))
+	if err != nil {
+		return p, err
+	}
+	defer db.Close()
+	if p.maxLen, err = pairs[string, int](db, "SELECT character_set_name, maxlen FROM information_schema.character_sets"); err != nil {
+		return p, err
+	}
+	source := "information_schema.collations"
+	if name == "MariaDB" { // a collation may have several character sets there, and an id for each
+		source = "information_schema.collation_character_set_applicability"
+	}
+	if p.collations, err = pairs[int, string](db, "SELECT id, character_set_name FROM "+source+" WHERE id IS NOT NULL"); err != nil {
+		return p, err
+	}
+	for charset, maxLen := range p.maxLen {
+		classes, err := classesOf(db, charset, maxLen > 1)
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", charset, err)
+		}
+		if classes != "" {
+			p.classes[charset] = classes
+		}
+	}
+	return p, nil
+}
+
+// pairs returns the rows of a query of two columns.
+func pairs[K comparable, V any](db *sql.DB, query string) (map[K]V, error) {
+	rows, err := db.Query(query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	m := map[K]V{}
+	for rows.Next() {
+		var k K
+		var v V
+		if err := rows.Scan(&k, &v); err != nil {
+			return nil, err
+		}
+		m[k] = v
+	}
+	return m, rows.Err()
+}
+
+// classesOf returns the classes of the 256 bytes, "" for a character set that clients cannot
+// have. Of a character set with characters of several bytes, all bytes past 0x7f that are not
+// white space count as word bytes: in a well-formed name they are.
+func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
+	ctx := context.Background()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer conn.Raw(func(any) error { return fmt.Errorf("not for reuse: %w", errClosed) })
+	if _, err := conn.ExecContext(ctx, "SET NAMES "+charset); err != nil {
+		return "", nil
+	}
+	if _, err := conn.ExecContext(ctx, "SET character_set_results = NULL"); err != nil {
+		return "", err
+	}
+	runs := func(sql string) (bool, error) {
+		rows, err := conn.QueryContext(ctx, sql)
+		if err == nil {
+			for rows.Next() {
+			}
+			err = rows.Err()
+			rows.Close()
+		}
+		var my *mysql.MySQLError
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.As(err, &my):
+			return false, nil
+		}
+		return false, err
+	}
+	var classes [256]byte
+	for c := range 256 {
+		b := string([]byte{byte(c)})
+		classes[c] = other
+		for _, p := range []struct {
+			class    byte
+			sql, not string // runs, and does not run
+		}{
+			{space, "SELECT 1" + b + "AS" + b + "x", "SELECT 1" + b + "AS" + b + "x )"},
+			{word, "SELECT 1 AS a" + b + "_", "SELECT 1 AS a" + b + "_ )"},
+			{control, "SELECT 1 --" + b + ")", "SELECT 1 )"},
+		} {
+			yes, err := runs(p.sql)
+			if err != nil {
+				return "", err
+			}
+			no, err := runs(p.not)
+			if err != nil {
+				return "", err
+			}
+			if yes && !no {
+				classes[c] = p.class
+				break
+			}
+		}
+		if multi && c >= 0x80 && classes[c] != space {
+			classes[c] = word
+		}
+	}
+	return string(classes[:]), nil
+}
+
+var errClosed = errors.New("connection done with")
+
+func render(servers []probed) []byte {
+	var b bytes.Buffer
+	b.WriteString("// Code generated by gen_ctype.go from the servers' answers; DO NOT EDIT.\n\npackage sqldigest\n\n")
+	all := map[string]bool{}
+	for _, s := range servers {
+		for c := range s.maxLen {
+			all[c] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(all))
+	b.WriteString("// charsetNames are the character sets by number; 0 is none.\nvar charsetNames = [...]string{\n\"\",\n")
+	number := map[string]int{}
+	for i, n := range names {
+		number[n] = i + 1
+		fmt.Fprintf(&b, "%q,\n", n)
+	}
+	b.WriteString("}\n\n")
+
+	b.WriteString("// collations are the runs of collation ids of one character set, ascending.\nvar collations = [...]collationRun{\n")
+	ids := map[int]string{}
+	for _, s := range servers {
+		for id, c := range s.collations {
+			if was := ids[id]; was != "" && was != c {
+				log.Fatalf("collation %d is of %s and of %s", id, was, c)
+			}
+			ids[id] = c
+		}
+	}
+	order := slices.Sorted(maps.Keys(ids))
+	for i := 0; i < len(order); {
+		j := i
+		for j+1 < len(order) && ids[order[j+1]] == ids[order[i]] && order[j+1] == order[j]+1 {
+			j++
+		}
+		fmt.Fprintf(&b, "{%d, %d, %d}, // %s\n", order[i], order[j], number[ids[order[i]]], ids[order[i]])
+		i = j + 1
+	}
+	b.WriteString("}\n\n")
+
+	tables := map[string]int{}
+	var kinds []string
+	for _, s := range servers {
+		fmt.Fprintf(&b, "// ctypes%s are the tables of the character sets; 0 where a client cannot have it.\nvar ctypes%s = [...]uint8{\n", s.name, s.name)
+		for _, n := range names {
+			classes := s.classes[n]
+			if classes == "" {
+				continue
+			}
+			if tables[classes] == 0 {
+				kinds = append(kinds, classes)
+				tables[classes] = len(kinds)
+			}
+			fmt.Fprintf(&b, "%d: %d, // %s\n", number[n], tables[classes], n)
+		}
+		b.WriteString("}\n\n")
+	}
+	b.WriteString("// ctypeTables hold a letter for each byte: s for white space, w for a word byte, c for a control\n// character, a dot for others.\nvar ctypeTables = [...]string{\n\"\",\n")
+	for _, k := range kinds {
+		for i := 0; i < 256; i += 64 {
+			fmt.Fprintf(&b, "%q", k[i:i+64])
+			b.WriteString(map[bool]string{true: " +\n", false: ",\n"}[i < 192])
+		}
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}

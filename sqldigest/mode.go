@@ -1,0 +1,186 @@
+package sqldigest
+
+import (
+	"strings"
+)
+
+// A Mode holds everything about a session that changes how SQL is read: modes out of sql_mode,
+// the character set of the client, and the server with its version. The zero value reads as a
+// server of unknown kind does in utf8mb4.
+//
+//	bits 0–7    flags
+//	bits 8–15   Charset
+//	bits 16–19  ServerKind
+//	bits 20–39  the server's version
+type Mode uint64
+
+const (
+	// ANSIQuotes makes "…" an identifier, as sql_mode ANSI_QUOTES does.
+	ANSIQuotes Mode = 1 << iota
+	// NoBackslashEscapes makes the backslash an ordinary byte in strings, as sql_mode
+	// NO_BACKSLASH_ESCAPES does.
+	NoBackslashEscapes
+	// Big5 is set where the client's character set is big5, whose characters of two bytes may
+	// end in a backslash or a backtick. Of the three character set bits the lowest counts.
+	Big5
+	// GBK is set where the client's character set is gbk or gb18030.
+	GBK
+	// SJIS is set where the client's character set is sjis or cp932.
+	SJIS
+	// Oracle is MariaDB's sql_mode ORACLE, with another grammar.
+	Oracle
+	// UnknownCharset says that the character set is not known: no byte of the text can be
+	// relied on. See Mode.Unknown.
+	UnknownCharset
+	// UnknownSQLMode says that the sql_mode is not known.
+	UnknownSQLMode
+)
+
+// Unknown reports whether the character set or the sql_mode is not known. Any reading of a
+// statement is a guess then, down to where its strings end: rules about tables, types or
+// read-only statements refuse it, and its text is neither logged nor shown.
+func (m Mode) Unknown() bool { return m&(UnknownCharset|UnknownSQLMode) != 0 }
+
+const (
+	charsetShift = 8
+	serverShift  = 16
+	versionShift = 20
+	charsetBits  = Mode(0xff) << charsetShift
+	serverBits   = Mode(0xffffff) << serverShift
+	maxVersion   = 1<<20 - 1
+)
+
+// A ServerKind says whose dialect a server speaks.
+type ServerKind uint8
+
+// The kinds of servers. What differs between them is *unknown* for ServerUnknown.
+const (
+	ServerUnknown ServerKind = iota
+	ServerMariaDB
+	ServerMySQL
+	ServerTiDB
+)
+
+// String returns the product's name.
+func (k ServerKind) String() string {
+	switch k {
+	case ServerMariaDB:
+		return "MariaDB"
+	case ServerMySQL:
+		return "MySQL"
+	case ServerTiDB:
+		return "TiDB"
+	}
+	return "unknown"
+}
+
+// A Server is a server's kind and version. The version of MySQL 8.0.36 is 80036, that of
+// MariaDB 10.11.6 is 101106; 0 is an unknown one. TiDB's is that of the MySQL it stands for.
+type Server struct {
+	Kind    ServerKind
+	Version int
+}
+
+// ParseServer reads the version string of a server's greeting, or of SELECT VERSION():
+// "5.5.5-10.11.6-MariaDB-log", "8.0.36", "8.0.11-TiDB-v8.5.0". A string of another form, as that
+// of another product, is a Server of ServerUnknown.
+func ParseServer(version string) Server {
+	s := Server{Kind: ServerMySQL}
+	switch {
+	case strings.Contains(version, "MariaDB"):
+		s.Kind = ServerMariaDB
+		version = strings.TrimPrefix(version, "5.5.5-") // for clients that know no version above 5
+	case strings.Contains(version, "-TiDB-"):
+		s.Kind = ServerTiDB
+	}
+	for i := range 3 {
+		n, digits := 0, 0
+		for digits < len(version) && isDigit(version[digits]) {
+			if n = 10*n + int(version[digits]-'0'); n > 99 {
+				return Server{}
+			}
+			digits++
+		}
+		last := i == 2
+		if digits == 0 || !last && (digits == len(version) || version[digits] != '.') {
+			return Server{}
+		}
+		s.Version = 100*s.Version + n
+		if version = version[digits:]; !last {
+			version = version[1:]
+		}
+	}
+	// MySQL's own builds have a suffix in front of which stands a hyphen, or none.
+	if version != "" && version[0] != '-' || s.Version > maxVersion || !known(s.Kind, version) {
+		return Server{}
+	}
+	return s
+}
+
+// known reports whether a server with that suffix to its version is what it seems. Products
+// that speak the protocol and greet with a version of MySQL's have a name in it.
+func known(k ServerKind, suffix string) bool {
+	if k != ServerMySQL {
+		return true
+	}
+	for _, other := range [...]string{"vitess", "oceanbase", "polardb", "singlestore", "memsql", "starrocks", "doris", "tdsql", "dolt", "aurora"} {
+		if strings.Contains(strings.ToLower(suffix), other) {
+			return false
+		}
+	}
+	return true
+}
+
+// WithServer returns m for statements that go to s.
+func (m Mode) WithServer(s Server) Mode {
+	m &^= serverBits
+	if s.Version < 0 || s.Version > maxVersion || s.Kind > ServerTiDB {
+		return m
+	}
+	return m | Mode(s.Kind)<<serverShift | Mode(s.Version)<<versionShift
+}
+
+// Server returns the server that m is for.
+func (m Mode) Server() Server {
+	return Server{Kind: m.kind(), Version: int(m >> versionShift & maxVersion)}
+}
+
+func (m Mode) kind() ServerKind { return ServerKind(m >> serverShift & 0xf) }
+
+// WithSQLMode returns m with the modes in the value that a server has for sql_mode. The
+// sql_mode is known then.
+func (m Mode) WithSQLMode(value []byte) Mode {
+	m &^= ANSIQuotes | NoBackslashEscapes | Oracle | UnknownSQLMode
+	for len(value) > 0 {
+		name := value
+		value = nil
+		for i, c := range name {
+			if c == ',' {
+				name, value = name[:i], name[i+1:]
+				break
+			}
+		}
+		m |= SQLModeNamed(name)
+	}
+	return m
+}
+
+// SQLModeNamed returns the flags that the name of one sql_mode, in any case, stands for.
+//
+// Source: "Server SQL Modes" of the MySQL manual, "SQL_MODE" of MariaDB's, whose modes named
+// after other systems include ANSI_QUOTES. A server that has them all set lists them all.
+func SQLModeNamed(name []byte) Mode {
+	for _, f := range [...]struct {
+		name string
+		mode Mode
+	}{
+		{"ANSI_QUOTES", ANSIQuotes}, {"ANSI", ANSIQuotes}, {"DB2", ANSIQuotes}, {"MAXDB", ANSIQuotes},
+		{"MSSQL", ANSIQuotes}, {"POSTGRESQL", ANSIQuotes}, {"ORACLE", ANSIQuotes | Oracle},
+		{"NO_BACKSLASH_ESCAPES", NoBackslashEscapes},
+	} {
+		if len(name) == len(f.name) && strings.EqualFold(string(name), f.name) {
+			return f.mode
+		}
+	}
+	return 0
+}
