@@ -70,9 +70,13 @@ func NewKeyPair() (*KeyPair, error) {
 // PublicPEM is the public key as a server sends it, in PEM. The caller must not change it.
 func (k *KeyPair) PublicPEM() []byte { return k.public }
 
-// DecryptPassword is the reverse of EncryptPassword.
+// DecryptPassword is the reverse of EncryptPassword. A secret has the length of the key: the RSA
+// operation itself would take one that lost leading zero bytes.
 func (k *KeyPair) DecryptPassword(secret, challenge []byte) (string, error) {
 	challenge = scramble20(challenge)
+	if len(secret) != k.private.Size() {
+		return "", fmt.Errorf("decrypt the password: it has %d bytes, want %d", len(secret), k.private.Size())
+	}
 	plain, err := rsa.DecryptOAEP(sha1.New(), rand.Reader, k.private, secret, nil)
 	if err != nil {
 		return "", fmt.Errorf("decrypt the password: %w", err)

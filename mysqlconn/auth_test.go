@@ -91,8 +91,18 @@ func TestRSA(t *testing.T) {
 	if p, err := pair.DecryptPassword(secret, []byte("another challenge---")); err == nil {
 		t.Errorf("decrypted with another challenge: %q", p)
 	}
-	if p, err := pair.DecryptPassword(secret[1:], challenge20); err == nil {
-		t.Errorf("decrypted a truncated secret: %q", p)
+	for tries := 0; secret[0] != 0; tries++ { // one in 256, and without its first byte still the same number
+		if tries == 10_000 {
+			t.Fatalf("none of %d secrets has a leading zero byte", tries)
+		}
+		if secret, err = EncryptPassword("secret", challenge20, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, wrong := range [][]byte{nil, secret[1:], secret[:len(secret)-1], append([]byte{0}, secret...)} {
+		if p, err := pair.DecryptPassword(wrong, challenge20); err == nil {
+			t.Errorf("decrypted a secret of %d bytes, the key has %d: %q", len(wrong), len(secret), p)
+		}
 	}
 	if _, err := EncryptPassword("secret", nil, key); err == nil {
 		t.Error("encrypted without a challenge")
