@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -26,13 +27,11 @@ func TestDrain(t *testing.T) {
 		result <- err
 	}()
 	g.records.wait(t, 0)
-	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
-		time.Sleep(time.Millisecond) // polls: the statement is on its way
-	}
+	g.awaitQueries(t, 2)
 	ended := make(chan int, 1)
 	go func() { ended <- g.Shutdown(context.Background()) }()
 	wantShutdown(t, "the idle session", idle)
-	if err := <-result; err != nil {
+	if err := testwait.Receive(t, "the running statement's result", result); err != nil {
 		t.Errorf("the running statement: %v", err)
 	}
 	if _, err := exec(t, open, "select 1"); err != nil {
@@ -41,7 +40,7 @@ func TestDrain(t *testing.T) {
 	if _, err := exec(t, open, "commit"); err != nil {
 		t.Errorf("the open transaction's commit: %v", err)
 	}
-	if n := <-ended; n != 0 {
+	if n := testwait.Receive(t, "Shutdown to return", ended); n != 0 {
 		t.Errorf("Shutdown ended %d sessions, want 0", n)
 	}
 	if _, err := connect(t, g.addr); err == nil {
@@ -75,13 +74,11 @@ func TestDrainLimit(t *testing.T) {
 		_, err := running.Exec(context.Background(), "select sleep(5)")
 		result <- err
 	}()
-	for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) < 2 {
-		time.Sleep(time.Millisecond) // polls: the statement is on its way
-	}
+	g.awaitQueries(t, 2)
 	if n := g.Shutdown(context.Background()); n != 2 {
 		t.Errorf("Shutdown ended %d sessions, want 2", n)
 	}
-	if e, ok := serverError(<-result); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
+	if e, ok := serverError(testwait.Receive(t, "the running statement's result", result)); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
 		t.Errorf("the running statement got %v, want error 1053 that names --drain-timeout", e)
 	}
 	wantShutdown(t, "the open transaction", open)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
@@ -295,9 +296,7 @@ func TestLimits(t *testing.T) {
 	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoTooManyUserConnections || got.State != "42000" {
 		t.Errorf("third connection of a user: %v, want error 1203 (42000)", err)
 	}
-	for g.Sessions() > 2 { // the refused one is on its way out
-		time.Sleep(time.Millisecond) // polls: the sessions end
-	}
+	testwait.Equal(t, "the refused session to end", 2, g.Sessions)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	third, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: "other", TLSMode: mysqlconn.TLSDisabled})
@@ -312,9 +311,7 @@ func TestLimits(t *testing.T) {
 	}
 	first.Close()
 	second.Close()
-	for g.Sessions() > 1 {
-		time.Sleep(time.Millisecond) // polls: the sessions end
-	}
+	testwait.Equal(t, "two sessions to end", 1, g.Sessions)
 	mustConnect(t, g.addr)
 }
 

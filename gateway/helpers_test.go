@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -70,6 +71,14 @@ func (r *recorder) wait(t *testing.T, i int) (querylog.Record, string, string) {
 		r.more.Wait()
 	}
 	return r.list[i], r.text[i], r.errs[i]
+}
+
+// awaitQueries waits until the gateway has passed on n COM_QUERY.
+func (r *rig) awaitQueries(t *testing.T, n uint64) {
+	t.Helper()
+	testwait.Equal(t, "the statements to be passed on", n, func() uint64 {
+		return r.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() })
+	})
 }
 
 // startGateway runs a gateway before the backend until the test ends, and checks that it

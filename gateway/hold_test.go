@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -23,9 +24,7 @@ func waiting(t *testing.T, p *pair, c *mysqlconn.Client, sql string) <-chan erro
 		_, err := c.Exec(context.Background(), sql)
 		done <- err
 	}()
-	for !p.anyPhase(phaseHeld) {
-		time.Sleep(time.Millisecond) // polls: the statement is on its way
-	}
+	testwait.Until(t, "a session that is held with "+sql, func() bool { return p.anyPhase(phaseHeld) })
 	return done
 }
 
@@ -44,12 +43,13 @@ func (r *rig) anyPhase(phase uint32) bool {
 func TestHoldIsOverByItself(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
-	token := p.mustHold(t, 200*time.Millisecond)
+	token := p.mustHold(t, 20*time.Second)
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
 	if _, _, err := p.Switch(t.Context(), "another's", SideStandby, false); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a switch with another token: %v", err)
 	}
-	must(t, <-done)
+	p.event(func(r *routing) []act { return r.tick(time.Now().Add(20 * time.Second)) }) // the limit passes
+	must(t, testwait.Receive(t, "the held statement's result", done))
 	if _, _, err := p.Switch(t.Context(), token, SideStandby, false); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a switch that comes too late: %v", err)
 	}
@@ -65,6 +65,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	open, other := p.session(t), p.session(t)
 	_, err := exec(t, open, "BEGIN")
 	must(t, err)
+	testwait.Until(t, "the session to wait within its transaction", func() bool { return p.anyPhase(phaseOpen) })
 	_, _, err = p.Hold(t.Context(), 50*time.Millisecond)
 	inside, ok := errors.AsType[*InsideError](err)
 	if !ok || len(inside.Sessions) != 1 || inside.Sessions[0].User != "app" || inside.Sessions[0].Doing != "a transaction is open" {
@@ -79,20 +80,18 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 		token, _, err := p.Hold(context.Background(), 20*time.Second)
 		result <- held{token, err}
 	}()
-	for p.gate.Load()&gateHeld == 0 {
-		time.Sleep(time.Millisecond) // polls: the hold has begun
-	}
+	testwait.Until(t, "the hold to start", func() bool { return p.gate.Load()&gateHeld != 0 })
 	done := waiting(t, p, other, "INSERT INTO note (id) VALUES (2)")
 	for _, sql := range []string{"INSERT INTO note (id) VALUES (1)", "COMMIT"} {
 		if _, err := exec(t, open, sql); err != nil {
 			t.Fatalf("%s within a hold: %v", sql, err)
 		}
 	}
-	h := <-result
+	h := testwait.Receive(t, "the hold's result", result)
 	must(t, h.err)
 	_, _, err = p.Switch(t.Context(), h.token, SideStandby, false)
 	must(t, err)
-	must(t, <-done)
+	must(t, testwait.Receive(t, "the held statement's result", done))
 	if a, b := count(t, p.servers[0]), count(t, p.servers[1]); a != 1 || b != 1 {
 		t.Errorf("%d and %d rows, want the transaction's on the first side and the other on the second", a, b)
 	}
@@ -112,7 +111,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 		if _, _, err := p.Switch(t.Context(), token, SideStandby, false); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %q", err, why)
 		}
-		must(t, <-done)
+		must(t, testwait.Receive(t, "the held statement's result", done))
 		for _, c := range sessions {
 			if at := port(t, c); at != from {
 				t.Errorf("a session is on port %s, want %s", at, from)
@@ -169,12 +168,10 @@ func TestWhileHeld(t *testing.T) {
 	token := p.mustHold(t, 20*time.Second)
 	left := waiting(t, p, leaves, "INSERT INTO note (id) VALUES (1)")
 	must(t, leaves.Conn.Close())
-	if err := <-left; err == nil {
+	if err := testwait.Receive(t, "the result of the client that hung up", left); err == nil {
 		t.Error("a client that hung up was answered")
 	}
-	for p.Sessions() > 1 {
-		time.Sleep(time.Millisecond) // polls: the gateway has noticed
-	}
+	testwait.Equal(t, "one session after the other's client hung up", 1, p.Sessions)
 	arrived := make(chan *mysqlconn.Client, 1)
 	go func() {
 		c, err := mysqlconn.Dial(context.Background(), mysqlconn.Config{Addr: p.addr, User: "app", Password: "tare-test", TLSMode: mysqlconn.TLSDisabled})
@@ -183,12 +180,10 @@ func TestWhileHeld(t *testing.T) {
 		}
 		arrived <- c
 	}()
-	for p.Sessions() < 2 {
-		time.Sleep(time.Millisecond) // polls: the new client is there
-	}
+	testwait.Equal(t, "the new client's session", 2, p.Sessions)
 	_, _, err := p.Switch(t.Context(), token, SideStandby, false)
 	must(t, err)
-	c := <-arrived
+	c := testwait.Receive(t, "the login during the hold", arrived)
 	defer c.Close()
 	if port(t, c) != port(t, stays) {
 		t.Error("who came during the hold is on another side than who stayed")
@@ -204,7 +199,7 @@ func TestWhileHeld(t *testing.T) {
 	if ended := p.Shutdown(ctx); ended != 0 {
 		t.Errorf("%d sessions had to be ended", ended)
 	}
-	must(t, <-done)
+	must(t, testwait.Receive(t, "the held statement's result", done))
 	if n := count(t, p.servers[1]); n != 1 {
 		t.Errorf("%d rows, want the one that waited when the shutdown came", n)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -512,22 +513,14 @@ func TestClientVanishes(t *testing.T) {
 			c := raw(t, g, s, 0)
 			c.Seq = 0
 			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(3)"...)))
-			for g.metrics.sum(func(s *stripe) uint64 { return s.commands[mysqlwire.ComQuery].Load() }) == 0 {
-				time.Sleep(time.Millisecond) // polls: the statement is on its way
-			}
+			g.awaitQueries(t, 1)
 			c.NetConn().Close()
-			start := time.Now()
-			for g.Sessions() > 0 {
-				if time.Since(start) > 10*time.Second {
-					t.Fatal("the session goes on without its client")
-				}
-				time.Sleep(time.Millisecond) // polls: the session ends
-			}
+			testwait.Equal(t, "the session to end without its client", 0, g.Sessions)
 			if r, _, text := g.records.wait(t, 0); r.ErrorNumber == 0 || !strings.Contains(text, "client left") {
 				t.Errorf("record: error %d %q", r.ErrorNumber, text)
 			}
 			if control {
-				if id := <-killed; id != c.ConnectionID {
+				if id := testwait.Receive(t, "the statement to be killed", killed); id != c.ConnectionID {
 					t.Errorf("killed %d, want %d", id, c.ConnectionID)
 				}
 			}

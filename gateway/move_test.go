@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -168,9 +169,7 @@ func TestPins(t *testing.T) {
 			must(t, err)
 			defer func() { // the next case's sessions are its own
 				c.Close()
-				for p.Sessions() > 0 {
-					time.Sleep(time.Millisecond) // polls: the session ends
-				}
+				testwait.Equal(t, "the session to end", 0, p.Sessions)
 			}()
 			for _, sql := range k.sql {
 				_, _ = exec(t, c, sql)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -60,7 +61,8 @@ func (p *pair) open(t *testing.T, change func(*mysql.Config)) *sql.DB {
 	return db
 }
 
-// session is one connection through the gateway.
+// session is one connection through the gateway, which waits for its first command: a hold that
+// starts during the login would not count it.
 func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
@@ -68,7 +70,20 @@ func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	})
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
+	testwait.Until(t, "the session to finish its login", func() bool { return p.loggedIn(c.ConnectionID) })
 	return c
+}
+
+// loggedIn reports whether the session of a backend's connection is past its login.
+func (r *rig) loggedIn(connection uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.sessions {
+		if s.shown.connection.Load() == connection && s.phase.Load() != phaseLogin {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pair) mustHold(t *testing.T, d time.Duration) string {
@@ -121,9 +136,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	to, switches := SideStandby, 0
 	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
 		before := acknowledged.Load()
-		for acknowledged.Load() < before+50 && len(errs) == 0 {
-			time.Sleep(time.Millisecond) // polls: there is load between the switches
-		}
+		testwait.Until(t, "load between the switches", func() bool { return acknowledged.Load() >= before+50 || len(errs) > 0 })
 		token, waited, err := p.Hold(t.Context(), 5*time.Second)
 		must(t, err)
 		start := time.Now()
@@ -133,7 +146,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 		to, switches = 1-to, switches+1
 	}
 	stop.Store(true)
-	wg.Wait()
+	testwait.Group(t, "the writers to stop", &wg)
 	close(errs)
 	for err := range errs {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqlplan"
@@ -156,24 +157,16 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 // idle waits until all sessions wait for a command.
 func idle(t *testing.T, g *rig) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	testwait.Equal(t, "no busy session", 0, func() (busy int) {
 		g.mu.Lock()
-		busy := 0
+		defer g.mu.Unlock()
 		for s := range g.sessions {
 			if s.phase.Load() != phaseIdle {
 				busy++
 			}
 		}
-		g.mu.Unlock()
-		if busy == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sessions are busy after 10 s", busy)
-		}
-		time.Sleep(time.Millisecond) // polls: the last command's end
-	}
+		return busy
+	})
 }
 
 // TestStreamedStatementIsNotHeld sends a statement of sixteen megabytes through a gateway that
@@ -233,9 +226,7 @@ func TestSessionBytes(t *testing.T) {
 		t.Errorf("the statements were closed, and the account still has %d bytes of them", left)
 	}
 	c.Close()
-	for g.Sessions() > 0 {
-		time.Sleep(time.Millisecond) // polls: the session ends
-	}
+	testwait.Equal(t, "the session to end", 0, g.Sessions)
 	if n := g.held.Load(); n != 0 {
 		t.Errorf("%d bytes are accounted for sessions that have ended", n)
 	}
