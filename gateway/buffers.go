@@ -11,7 +11,10 @@ const (
 	relayBuffer = 64 << 10
 
 	minBufferBits = 16 // relayBuffer
-	maxBufferBits = 24
+
+	// maxBufferBits fits the longest message that is held whole with its header: one byte
+	// less than mysqlwire.MaxPayload, and HeaderLen.
+	maxBufferBits = 25
 )
 
 // A bufferPool lends buffers of relayBuffer times a power of two bytes. What is given back

@@ -49,7 +49,7 @@ func (s *session) awaitCommand() error {
 	total := mysqlwire.HeaderLen + h.Len
 	s.msg.whole = h.Len < mysqlwire.MaxPayload && h.Len <= s.srv.opts.StatementMemory
 	if !s.msg.whole {
-		total = relayBuffer
+		total = min(total, relayBuffer)
 	}
 	if total > s.client.Size() {
 		s.borrowClient(total)

@@ -11,7 +11,9 @@ import (
 var (
 	errClientLeft  = errors.New("the client left")
 	errQuit        = errors.New("the client quit")
-	errBackendGone = errors.New("the backend ended the session")
+	errBackendGone = errors.New("the backend closed the connection during a command")
+	errBackendIdle = errors.New("the backend closed the connection")
+	errPanic       = errors.New("panic in the session")
 	errDrained     = errors.New("Tare is shutting down") //nolint:staticcheck // a name
 	errIdle        = errors.New("the client was idle")
 	errRefused     = errors.New("a long statement was refused")

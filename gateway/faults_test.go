@@ -34,22 +34,22 @@ func TestBackendFaults(t *testing.T) {
 		errno  mysqlwire.Errno
 		text   string
 	}{
-		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoServerLost, "during its greeting: it closed the connection"},
+		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoNetRead, "during its greeting: it closed the connection"},
 		{
 			"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
-			false, mysqlwire.ErrnoServerLost, "during its greeting: decode handshake",
+			false, mysqlwire.ErrnoNetRead, "during its greeting: decode handshake",
 		},
 		{
 			"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
-			false, mysqlwire.ErrnoServerLost, "during its greeting: unexpected EOF",
+			false, mysqlwire.ErrnoNetRead, "during its greeting: unexpected EOF",
 		},
 		{
 			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
-			false, mysqlwire.ErrnoServerLost, "out of order",
+			false, mysqlwire.ErrnoNetRead, "out of order",
 		},
 		{
 			"greets with a giant", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{0, 0, 0x80, 0, 10}) },
-			false, mysqlwire.ErrnoServerLost, "larger than its limit",
+			false, mysqlwire.ErrnoNetRead, "larger than its limit",
 		},
 		{"refuses with its own words", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
@@ -57,12 +57,12 @@ func TestBackendFaults(t *testing.T) {
 		{"closes after its greeting", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(greeting())
 			_, _ = c.ReadMessage(1 << 16)
-		}, false, mysqlwire.ErrnoServerLost, "during authentication: it closed the connection"},
+		}, false, mysqlwire.ErrnoNetRead, "during authentication: it closed the connection"},
 		{"never answers the login", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(greeting())
 			_, _ = c.ReadMessage(1 << 16)
 			_, _ = c.ReadMessage(1 << 16)
-		}, false, mysqlwire.ErrnoServerLost, "no answer within 500ms (--handshake-timeout)"},
+		}, false, mysqlwire.ErrnoNetRead, "no answer within 500ms (--handshake-timeout)"},
 		{"asks without end", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(greeting())
 			for {
@@ -76,7 +76,7 @@ func TestBackendFaults(t *testing.T) {
 		}, false, 0, ""}, // the client may be the first to give up
 		{
 			"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
-			mysqlwire.ErrnoServerLost, "during Query: it closed the connection",
+			mysqlwire.ErrnoNetRead, "during Query: it closed the connection",
 		},
 		{"answers out of order", func(c *mysqlconn.Conn) {
 			scriptCommand(c)
@@ -90,11 +90,11 @@ func TestBackendFaults(t *testing.T) {
 		{"closes after the column count", func(c *mysqlconn.Conn) {
 			scriptCommand(c)
 			rows(c, []byte{2}, column)
-		}, true, mysqlwire.ErrnoServerLost, "it closed the connection"},
+		}, true, mysqlwire.ErrnoNetRead, "it closed the connection"},
 		{"closes among the rows", func(c *mysqlconn.Conn) {
 			scriptCommand(c)
 			rows(c, []byte{1}, column, []byte{1, 'a'}, []byte{1, 'b'})
-		}, true, mysqlwire.ErrnoServerLost, "it closed the connection"},
+		}, true, mysqlwire.ErrnoNetRead, "it closed the connection"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,9 +136,9 @@ func TestBackendDown(t *testing.T) {
 	l.Close()
 	g := startGateway(t, l.Addr().String(), nil)
 	_, err = connect(t, g.addr)
-	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoCannotConnect ||
+	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoNetRead ||
 		!strings.Contains(got.Message, l.Addr().String()) || !strings.Contains(got.Message, "connection refused") {
-		t.Errorf("got %v, want error 2003 that names the backend and the reason", err)
+		t.Errorf("got %v, want error 1158 that names the backend and the reason", err)
 	}
 }
 
@@ -155,8 +155,8 @@ func TestBackendBreaksOffRow(t *testing.T) {
 	if _, err := exec(t, c, "select 1"); err == nil {
 		t.Error("half a row passed for an answer")
 	}
-	if rec, _, text := g.records.wait(t, 0); rec.ErrorNumber != uint16(mysqlwire.ErrnoServerLost) || !strings.Contains(text, "lost backend") {
-		t.Errorf("record has error %d %q, want 2013", rec.ErrorNumber, text)
+	if rec, _, text := g.records.wait(t, 0); rec.ErrorNumber != uint16(mysqlwire.ErrnoNetRead) || !strings.Contains(text, "lost backend") {
+		t.Errorf("record has error %d %q, want 1158", rec.ErrorNumber, text)
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *session) interruptedIdle() error {
 	switch {
 	case causes&causeBackendGone != 0:
 		s.lastWords()
-		return fmt.Errorf("%w: between commands", errBackendGone)
+		return fmt.Errorf("%w: between commands", errBackendIdle)
 	case causes&causeDrainLimit != 0:
 		return s.drained("a transaction was still open after --drain-timeout")
 	case causes&causeDrain != 0:
@@ -115,7 +115,7 @@ func (s *session) interruptedIdle() error {
 
 // idleErrno is the number by which clients of the backend's kind know an idle time-out.
 func (s *session) idleErrno() mysqlwire.Errno {
-	if s.srv.maria.Load() {
+	if s.maria {
 		return mysqlwire.ErrnoNetReadInterrupted
 	}
 	return mysqlwire.ErrnoClientIdle
@@ -126,7 +126,7 @@ func (s *session) interruptedBusy() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeBackendGone != 0:
 		s.lastWords()
-		return fmt.Errorf("%w: while the client was sending a command", errBackendGone)
+		return fmt.Errorf("%w: while the client was sending a command", errBackendIdle)
 	case causes&causeDrainLimit != 0:
 		return s.drained("a command did not arrive within --drain-timeout")
 	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // nothing of the command was passed on

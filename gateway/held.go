@@ -78,8 +78,8 @@ func (s *session) interruptedHeld() error {
 	case causes&causeDrainLimit != 0:
 		return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was held"}, errDrained)
 	case causes&causeBackendGone != 0 && s.next == nil:
-		return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
-			"Tare lost backend %s while the session was held", s.to.Addr)}, errBackendGone)
+		return s.endHeld(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+			"Tare lost backend %s while the session was held", s.to.Addr)}, errBackendIdle)
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type rig struct {
 	*Server
 	addr    string
 	records *recorder
+
+	expectedPanics uint64
 }
 
 // A recorder keeps what an observer is told of.
@@ -123,6 +125,9 @@ func startGateway(t testing.TB, backend string, change func(*Options)) *rig {
 		}
 		if err := log.Close(ctx); err != nil {
 			t.Errorf("close the log: %v", err)
+		}
+		if n := r.metrics.panics.Load(); n != r.expectedPanics {
+			t.Errorf("%d sessions panicked, want %d", n, r.expectedPanics)
 		}
 		if n := r.Sessions(); n != 0 {
 			t.Errorf("%d sessions after Shutdown", n)

@@ -41,7 +41,7 @@ type login struct {
 // in its chain.
 func (l *login) run(ctx context.Context) error {
 	if err := l.dial(ctx); err != nil {
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoCannotConnect, msg: err.Error()})
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: err.Error()})
 	}
 	if err := l.setDeadlines(time.Now().Add(l.srv.opts.HandshakeTimeout), 0); err != nil {
 		return fmt.Errorf("set the login's deadline: %w", err)
@@ -64,7 +64,7 @@ func (l *login) run(ctx context.Context) error {
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
 	l.setCharset(collationMode(uint16(l.answer.Charset)))
-	l.unsure = !l.srv.maria.Load() // MySQL does not tell whether its sql_mode has ANSI_QUOTES
+	l.unsure = !l.maria // MySQL does not tell whether its sql_mode has ANSI_QUOTES
 	l.rescope()
 	if err := l.clearDeadlines(0); err != nil {
 		return fmt.Errorf("clear the login's deadline: %w", err)
@@ -108,9 +108,7 @@ func (l *login) greet() error {
 		return l.refuse(l.backendError("its greeting", err))
 	}
 	l.connID = l.hello.ConnectionID
-	if bytes.Contains(l.hello.ServerVersion, []byte("MariaDB")) != l.srv.maria.Load() {
-		l.srv.maria.Store(!l.srv.maria.Load())
-	}
+	l.maria = bytes.Contains(l.hello.ServerVersion, []byte("MariaDB"))
 	offered := l.hello.Capabilities & knownCapabilities
 	if !l.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
 		return l.refuse(l.backendError("its greeting", errors.New("it speaks the protocol from before MySQL 4.1")))
@@ -120,7 +118,7 @@ func (l *login) greet() error {
 	case mode == TLSMirror && !backendTLS:
 		offered &^= mysqlwire.CapSSL
 	case mode.required() && !backendTLS:
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoCannotConnect, msg: fmt.Sprintf(
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 			"Tare requires TLS to backend %s (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", l.to.Addr, mode)})
 	default:
 		offered |= mysqlwire.CapSSL // a certificate is always at hand
@@ -291,7 +289,7 @@ func (l *login) backendError(doing string, err error) *clientError {
 	} else if errors.Is(err, io.EOF) {
 		err = errors.New("it closed the connection")
 	}
-	return &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
+	return &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 		"Tare lost backend %s during %s: %v", l.to.Addr, doing, err)}
 }
 

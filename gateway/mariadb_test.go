@@ -255,7 +255,7 @@ func TestTooLong(t *testing.T) {
 	if err == nil {
 		t.Fatal("20 MiB passed a server that takes 1 MiB")
 	}
-	if e, ok := serverError(err); ok && e.Number != mysqlwire.ErrnoPacketTooLarge && e.Number != mysqlwire.ErrnoServerLost {
+	if e, ok := serverError(err); ok && e.Number != mysqlwire.ErrnoPacketTooLarge && e.Number != mysqlwire.ErrnoNetRead {
 		t.Errorf("got %v, want error 1153 or 2013", err)
 	}
 }

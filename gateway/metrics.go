@@ -78,8 +78,9 @@ type metrics struct {
 	stripes []stripe
 	next    atomic.Uint32
 
-	accepted, refusedLimit, refusedShutdown              atomic.Uint64
-	loginFailures, clientsLeft, backendsGone, violations atomic.Uint64
+	accepted, refusedLimit, refusedShutdown        atomic.Uint64
+	loginFailures, clientsLeft, violations, panics atomic.Uint64
+	backendsGone, backendsGoneIdle                 atomic.Uint64
 }
 
 func newMetrics() *metrics {
@@ -118,6 +119,7 @@ func (s *Server) Collector() prometheus.Collector {
 		refused:     counter("tare_connections_refused_total", "Clients refused before their login, by reason.", "reason"),
 		logins:      counter("tare_logins_total", "Logins by outcome.", "outcome"),
 		ended:       counter("tare_sessions_ended_total", "Sessions that did not end by the client's QUIT, by reason.", "reason"),
+		panics:      counter("tare_session_panics_total", "Sessions closed because of a panic, a defect of Tare: the log has its stack."),
 		commands:    counter("tare_commands_total", "Commands by name.", "command"),
 		statements:  counter("tare_statements_total", "Statements by type.", "type"),
 		errors:      counter("tare_statement_errors_total", "Statements that ended with an error."),
@@ -137,7 +139,7 @@ func (s *Server) Collector() prometheus.Collector {
 type collector struct {
 	s *Server
 
-	connections, accepted, refused, logins, ended, commands, statements, errors, ruled, kills,
+	connections, accepted, refused, logins, ended, panics, commands, statements, errors, ruled, kills,
 	rows, affected, warnings, bytes, duration, buffers desc
 
 	route routeDescs
@@ -162,8 +164,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.logins, m.sum(func(s *stripe) uint64 { return s.logins.Load() }), "ok")
 	send(c.logins, m.loginFailures.Load(), "failed")
 	send(c.ended, m.clientsLeft.Load(), "client-left")
-	send(c.ended, m.backendsGone.Load(), "backend-gone")
+	send(c.ended, m.backendsGoneIdle.Load(), "backend-gone-idle")
+	send(c.ended, m.backendsGone.Load(), "backend-gone-during-command")
 	send(c.ended, m.violations.Load(), "protocol-violation")
+	send(c.panics, m.panics.Load())
 	for cmd := range commandCodes {
 		if n := m.sum(func(s *stripe) uint64 { return s.commands[cmd].Load() }); n > 0 {
 			send(c.commands, n, mysqlwire.Command(cmd).String())

@@ -95,7 +95,7 @@ func (s *session) backendGone(err error) error {
 	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")
 	}
-	e := &clientError{errno: mysqlwire.ErrnoServerLost, msg: fmt.Sprintf(
+	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 		"Tare lost backend %s during %s: %v", s.to.Addr, s.msg.cmd, reason)}
 	s.endWith(e)
 	return fmt.Errorf("%w: %w", errBackendGone, e)

@@ -289,8 +289,12 @@ func (s *Server) decide(h *hold, failure error) error {
 	if r.hold.Load() == h { // and not a later one, when the time was over meanwhile
 		acts := r.routing.connected(time.Now(), failure)
 		s.perform(acts)
-		if slices.Contains(acts, actSave) { // the gate is closed, and nobody can open it but the next line
-			s.perform(r.routing.saved(s.saveRoute(r.routing.to)))
+		if slices.Contains(acts, actSave) {
+			to, stays := r.routing.to, r.routing.active
+			r.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
+			err := s.saveRoute(to, stays)
+			r.mu.Lock()
+			s.perform(r.routing.saved(err))
 		}
 	}
 	if h.switched {
@@ -311,7 +315,7 @@ func (s *Server) Release(token string) error {
 // saveRoute writes down which side is active, before anything goes there. When that fails it may have
 // been done all the same, so that a restart would go to a server that nobody was switched to: the
 // side that stays is written over it.
-func (s *Server) saveRoute(to Side) error {
+func (s *Server) saveRoute(to, active Side) error {
 	if s.opts.SaveRoute == nil {
 		return nil
 	}
@@ -319,7 +323,7 @@ func (s *Server) saveRoute(to Side) error {
 	if err == nil {
 		return nil
 	}
-	stays := s.targets[s.route.routing.active].Addr
+	stays := s.targets[active].Addr
 	if again := s.opts.SaveRoute(stays); again != nil {
 		s.opts.Diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
 			"stays", stays, "other", s.targets[to].Addr, "error", again)

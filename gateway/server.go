@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,6 @@ type Server struct {
 	live         *live
 	users        userLimit
 	transactions atomic.Uint64 // the last number given to one
-	maria        atomic.Bool   // the backend is MariaDB, whose status tells ANSI_QUOTES
 	held         atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 
 	ctx    context.Context // ends what sessions wait for besides their sockets
@@ -155,15 +155,33 @@ func (s *Server) enroll(ses *session) *clientError {
 	}
 	s.sessions[ses] = struct{}{}
 	s.running.Go(func() {
+		defer s.dismiss(ses)
+		defer s.recovered(ses)
 		ses.run(s.ctx)
-		s.mu.Lock()
-		delete(s.sessions, ses)
-		s.mu.Unlock()
-		if h := s.route.hold.Load(); h != nil {
-			h.tell(ses, nil)
-		}
 	})
 	return nil
+}
+
+// dismiss removes a finished session.
+func (s *Server) dismiss(ses *session) {
+	s.mu.Lock()
+	delete(s.sessions, ses)
+	s.mu.Unlock()
+	if h := s.route.hold.Load(); h != nil {
+		h.tell(ses, nil)
+	}
+}
+
+// recovered keeps a panic in one session from ending the process: the session's connections
+// are closed, and the panic is logged and counted.
+func (s *Server) recovered(ses *session) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	s.metrics.panics.Add(1)
+	s.opts.Diag.Error("panic in a session; its connections were closed",
+		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
 // Shutdown ends the service: no new clients; sessions end when they are idle and in no
@@ -257,6 +275,8 @@ func (s *Server) sessionEnded(ses *session, err error) {
 		s.metrics.clientsLeft.Add(1)
 		s.opts.Diag.Debug("client left without saying so", "client", ses.remote, "connection", ses.connID, "error", err)
 		return
+	case errors.Is(err, errBackendIdle):
+		s.metrics.backendsGoneIdle.Add(1)
 	case errors.Is(err, errBackendGone):
 		s.metrics.backendsGone.Add(1)
 	case errors.Is(err, errProtocol):

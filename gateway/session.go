@@ -32,6 +32,7 @@ type session struct {
 	clientWatch  watch // for hang-ups
 	backendWatch watch
 	to           *target // the server that backend is connected to
+	maria        bool    // it is MariaDB, whose status reports ANSI_QUOTES
 	lane         uint32  // what Server.gate shows while commands of this session may pass
 
 	// Agreed on at login.
@@ -235,7 +236,7 @@ func (s *session) sawStatus(st mysqlwire.Status) {
 	}
 	if st.Has(mysqlwire.StatusMariaANSIQuotes) {
 		mode |= sqldigest.ANSIQuotes
-	} else if s.srv.maria.Load() {
+	} else if s.maria {
 		mode &^= sqldigest.ANSIQuotes
 	}
 	if mode != s.mode {

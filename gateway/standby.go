@@ -62,7 +62,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 		return err
 	}
 	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // a socket that refuses is found out by its next use
-	here, err := s.askState(s.srv.maria.Load())
+	here, err := s.askState(s.maria)
 	if err != nil {
 		return err
 	}
@@ -226,9 +226,7 @@ func (s *session) goOver(side Side) error {
 	s.connID = n.conn.ConnectionID
 	s.moved = true
 	s.show()
-	if maria := strings.Contains(n.conn.ServerVersion, "MariaDB"); maria != s.srv.maria.Load() {
-		s.srv.maria.Store(maria)
-	}
+	s.maria = strings.Contains(n.conn.ServerVersion, "MariaDB")
 	s.statements.moveTo(n.ids)
 	s.srv.route.moved.Add(1)
 	var err error

@@ -368,7 +368,7 @@ func (s *session) follow(effects sqlplan.Effect) {
 			s.setSchema(name)
 		}
 	}
-	if effects.Has(sqlplan.EffectSQLMode) && !s.srv.maria.Load() { // MariaDB's status tells
+	if effects.Has(sqlplan.EffectSQLMode) && !s.maria { // MariaDB's status tells
 		mode, known := s.plan.SessionMode(sql, s.mode)
 		s.setMode(mode)
 		s.unsure = s.unsure || !known

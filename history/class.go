@@ -53,7 +53,7 @@ func ClassOf(number uint16, state string) ErrorClass {
 	case mysqlwire.ErrnoTooManyConnections, mysqlwire.ErrnoTooManyUserConnections, mysqlwire.ErrnoUserLimit,
 		1021, 1037, 1038, 1041, 1114, 1206, 1461: // disk, memory, sort memory, table full, locks, prepared statements
 		return ClassResource
-	case mysqlwire.ErrnoServerLost, mysqlwire.ErrnoCannotConnect, mysqlwire.ErrnoNetRead, mysqlwire.ErrnoNetReadInterrupted,
+	case mysqlwire.ErrnoServerLost, mysqlwire.ErrnoNetRead, mysqlwire.ErrnoNetReadInterrupted,
 		mysqlwire.ErrnoNetWrite, mysqlwire.ErrnoNetWriteInterrupted, mysqlwire.ErrnoAborting, 2006:
 		return ClassConnection
 	case 1451, 1452, 1216, 1217, 1062, 1586, 1048, 3819, 4025: // 4025: MariaDB's CHECK

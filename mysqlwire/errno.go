@@ -41,7 +41,6 @@ const (
 	ErrnoQueryInterrupted       Errno = 1317
 	ErrnoMalformedPacket        Errno = 1835
 	ErrnoConnectionKilled       Errno = 1927 // MariaDB
-	ErrnoCannotConnect          Errno = 2003
 	ErrnoServerLost             Errno = 2013
 	ErrnoSecureTransport        Errno = 3159
 	ErrnoClientIdle             Errno = 4031 // MySQL; the number means another error in MariaDB
