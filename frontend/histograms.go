@@ -152,7 +152,7 @@ func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 	if err := wantDelim(d, '}'); err != nil {
 		return err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
 		return errors.New("bytes after the end of the body")
 	}
 	switch {
@@ -204,7 +204,7 @@ func wantDelim(d *json.Decoder, want json.Delim) error {
 
 // truncated is err, which at the end of the input means that there should be more.
 func truncated(err error) error {
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF { //nolint:errorlint // as io.Reader says
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("not a list of metrics: %w", err)

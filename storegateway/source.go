@@ -103,8 +103,7 @@ func (s *patientSource) do(ctx context.Context, attempt func(context.Context) er
 			}
 		}
 		err = s.once(ctx, attempt)
-		// io.EOF is the end of the object.
-		if err == nil || errors.Is(err, io.EOF) || isGone(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
+		if err == nil || errors.Is(err, tsblock.ErrObjectEnd) || isGone(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
 			return err
 		}
 	}

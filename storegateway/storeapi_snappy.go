@@ -1,7 +1,6 @@
 package storegateway
 
 import (
-	"errors"
 	"io"
 	"sync"
 
@@ -81,7 +80,7 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := s.r.Read(p)
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF { //nolint:errorlint // as io.Reader says
 		s.r.Reset(nil)
 		s.pool.Put(s.r)
 		s.r = nil

@@ -2,7 +2,6 @@ package storegateway
 
 import (
 	"errors"
-	"io"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -157,7 +156,7 @@ func (s *stream) nextBatch() error {
 	} else {
 		l = s.load()
 	}
-	if errors.Is(l.err, io.EOF) {
+	if errors.Is(l.err, tsblock.ErrNoMoreSeries) {
 		s.done = true
 		return nil
 	}

@@ -3,7 +3,6 @@ package tsblock
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -33,7 +32,7 @@ func TestAllocs(t *testing.T) {
 			series, least := r.Series(p, s), least
 			for {
 				batch, err := series.Next(t.Context())
-				if errors.Is(err, io.EOF) {
+				if errors.Is(err, ErrNoMoreSeries) {
 					break
 				}
 				if err != nil {

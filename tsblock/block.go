@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path"
 	"path/filepath"
@@ -61,6 +60,8 @@ type Block struct {
 
 	lengths chunkLengths
 
+	repair sync.Mutex // held while a damaged local file is removed
+
 	mu     sync.Mutex
 	refs   int // readers and batches
 	closed bool
@@ -79,7 +80,7 @@ func Open(ctx context.Context, source Source, prefix string, o Options) (*Block,
 		return nil, fmt.Errorf("open block %s: a meta.json of %d bytes", prefix, size)
 	}
 	text := make([]byte, size)
-	if n, err := source.ReadRange(ctx, name, 0, text); err != nil && !errors.Is(err, io.EOF) || n < len(text) {
+	if n, err := source.ReadRange(ctx, name, 0, text); err != nil || n < len(text) {
 		return nil, fmt.Errorf("open block %s: read %d of %d bytes of meta.json: %w", prefix, n, size, err)
 	}
 	m, err := ParseMeta(text)

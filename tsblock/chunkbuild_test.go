@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path"
@@ -109,7 +108,7 @@ func (s *faultySource) ReadRange(ctx context.Context, name string, off int64, ds
 	}
 	n := copy(dst, object[min(off, int64(len(object))):])
 	if n < len(dst) {
-		return n, io.EOF
+		return n, ErrObjectEnd
 	}
 	return n, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -151,7 +150,7 @@ func TestChunksAgainstPrometheus(t *testing.T) {
 	for {
 		batch, err := series.Next(t.Context())
 		if batch == nil {
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, ErrNoMoreSeries) {
 				t.Fatal(err)
 			}
 			break

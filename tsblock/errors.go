@@ -5,6 +5,16 @@ import (
 	"strconv"
 )
 
+// The ends of data. They are our own, and neither is ever wrapped around a failure: io.EOF, which every
+// reader and file returns, would let a broken read pass for an end.
+var (
+	// ErrNoMoreSeries is returned by SeriesReader.Next after the last batch.
+	ErrNoMoreSeries = errors.New("no more series")
+
+	// ErrObjectEnd is returned by Source.ReadRange when the object ends before the range.
+	ErrObjectEnd = errors.New("the object ends before the range")
+)
+
 // ErrClosed is wrapped by the errors of readers of a block that has been closed.
 var ErrClosed = errors.New("block is closed")
 
@@ -19,6 +29,12 @@ type CorruptError struct {
 // Error names block, file and offset.
 func (e *CorruptError) Error() string {
 	return "block " + e.Block + ": " + e.File + " at " + strconv.FormatInt(e.Offset, 10) + ": " + e.Reason
+}
+
+// isCorrupt reports whether an error is about bytes of a block, not about reading them.
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*CorruptError](err)
+	return ok
 }
 
 // What is wrong with bytes, in the words that all decoders use.

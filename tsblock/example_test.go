@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -78,7 +77,7 @@ func example(ctx context.Context) error {
 	series := r.Series(p, tsblock.Select{MinTime: 0, MaxTime: math.MaxInt64})
 	for {
 		batch, err := series.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, tsblock.ErrNoMoreSeries) {
 			return nil
 		}
 		if err != nil {

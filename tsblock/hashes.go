@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -46,7 +46,7 @@ func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
 		return h, nil
 	}
 	b.tellDamaged(path, err)
-	if err := b.buildHashes(ctx, path, id); err != nil {
+	if err = b.buildHashes(ctx, path, id); err != nil {
 		return nil, b.failed("hash all series", err)
 	}
 	if h, err = b.openHashes(path, id); err != nil {
@@ -72,9 +72,12 @@ func (b *Block) openHashes(path string, id identity) (*hashes, error) {
 	if d.bad || len(d.rest) > 0 || uint64(len(h.first)) != (h.count+hashesAPage-1)/hashesAPage || int64(len(h.first)) != (l.paged+PageSize-1)>>pageBits {
 		return nil, errMemoryPart
 	}
-	h.file = l.pages(path, hashesFile, func() {
-		removeDamaged(path)
-		b.hashes.dropThis(h)
+	h.file = l.pages(b, path, hashesFile, func(ctx context.Context) error {
+		if b.discard(path, func() bool { return b.hashes.dropThis(h) }) {
+			_, err := b.hashes.get(ctx, nil)
+			return err
+		}
+		return nil
 	})
 	return h, nil
 }
@@ -103,7 +106,7 @@ func (b *Block) buildHashes(ctx context.Context, path string, id identity) error
 	var entry, text []byte
 	for {
 		batch, err := s.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, ErrNoMoreSeries) {
 			break
 		}
 		if err != nil {
@@ -128,6 +131,9 @@ func (b *Block) buildHashes(ctx context.Context, path string, id identity) error
 			}
 		}
 		batch.Release()
+	}
+	if count != uint64(all.Most()) {
+		return b.corrupt("index", 0, fmt.Sprintf("%d series entries for %d postings", count, all.Most()))
 	}
 	memory := binary.AppendUvarint(nil, count)
 	memory = binary.AppendUvarint(memory, uint64(len(first)))

@@ -236,13 +236,30 @@ func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 	}
 	b.tellDamaged(path, err)
 	b.options.Cache.forget(b.number) // pages may be of what is replaced
-	if err := b.buildHeader(ctx, path, id); err != nil {
+	if err = b.buildHeader(ctx, path, id); err != nil && isCorrupt(err) {
+		err = b.buildHeader(ctx, path, id) // the bytes may have been damaged on the way
+	}
+	if err != nil {
 		return nil, err
 	}
 	if h, err = b.openHeader(path, id); err != nil {
 		return nil, b.failed("open the index header just built", err)
 	}
 	return h, nil
+}
+
+// discard removes a local file of which a page was found damaged, so that it is built again, and reports
+// whether it did. drop reports whether what was loaded of the file is still the damaged one: if not,
+// another reader has been here before.
+func (b *Block) discard(path string, drop func() bool) bool {
+	b.repair.Lock()
+	defer b.repair.Unlock()
+	if !drop() {
+		return false
+	}
+	b.options.Log.Warn("local file damaged; rebuilding", "block", b.prefix, "file", filepath.Base(path))
+	removeDamaged(path)
+	return true
 }
 
 // tellDamaged logs why a local file is built anew, unless it is just not there.
@@ -262,9 +279,12 @@ func (b *Block) openHeader(path string, id identity) (*header, error) {
 		return nil, err
 	}
 	h.size = id.size
-	h.file = l.pages(path, headerFile, func() {
-		removeDamaged(path)
-		b.header.dropThis(h)
+	h.file = l.pages(b, path, headerFile, func(ctx context.Context) error {
+		if b.discard(path, func() bool { return b.header.dropThis(h) }) {
+			_, err := b.header.get(ctx, nil)
+			return err
+		}
+		return nil
 	})
 	h.index = &pagedFile{
 		name: "index", kind: indexFile, size: id.size,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -99,7 +98,7 @@ func readRows(ctx context.Context, s *SeriesReader) ([]row, error) {
 	rows := []row{}
 	for {
 		b, err := s.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, ErrNoMoreSeries) {
 			return rows, nil
 		}
 		if err != nil {
@@ -358,7 +357,7 @@ func BenchmarkIndex(b *testing.B) {
 				series, chunks = 0, 0
 				for {
 					batch, err := s.Next(b.Context())
-					if errors.Is(err, io.EOF) {
+					if errors.Is(err, ErrNoMoreSeries) {
 						break
 					}
 					if err != nil {

@@ -94,5 +94,5 @@ func (l *lazyFile[T]) run(ctx context.Context, f *flight[T], loads chan struct{}
 // drop forgets what is loaded.
 func (l *lazyFile[T]) drop() { l.now.Store(nil) }
 
-// dropThis forgets what is loaded if it is still v.
-func (l *lazyFile[T]) dropThis(v *T) { l.now.CompareAndSwap(v, nil) }
+// dropThis forgets what is loaded if it is still v, and reports whether it was.
+func (l *lazyFile[T]) dropThis(v *T) bool { return l.now.CompareAndSwap(v, nil) }

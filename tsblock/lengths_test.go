@@ -2,7 +2,6 @@ package tsblock
 
 import (
 	"errors"
-	"io"
 	"math"
 	"testing"
 
@@ -95,7 +94,7 @@ func TestPlannedBytes(t *testing.T) {
 			series, read, planned := r.Series(p, c.query), 0, int64(0)
 			for {
 				batch, err := series.Next(t.Context())
-				if errors.Is(err, io.EOF) {
+				if errors.Is(err, ErrNoMoreSeries) {
 					break
 				}
 				if err != nil {
@@ -154,7 +153,7 @@ func TestKeepFetches(t *testing.T) {
 		s := r.Series(p, Select{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Keep: keep})
 		for {
 			batch, err := s.Next(t.Context())
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrNoMoreSeries) {
 				return series, r.Stats().Chunks.Fetched
 			}
 			if err != nil {

@@ -68,11 +68,16 @@ func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 	r, at := &l.ranges[i], l.places[i]
 	dst := l.data.slabBytes(at.slab)[at.off : at.off+r.Len : at.off+r.Len]
-	n, err := l.readInto(ctx, r.Segment, r.Off, dst, usage)
-	if err != nil {
-		return err
+	for again := false; ; again = true {
+		n, err := l.readInto(ctx, r.Segment, r.Off, dst, usage)
+		if err != nil {
+			return err
+		}
+		// Bytes that fail their checksum may have been damaged on the way: they are read twice.
+		if err := l.decode(ctx, i, dst[:n], usage); err == nil || again || !isCorrupt(err) {
+			return err
+		}
 	}
-	return l.decode(ctx, i, dst[:n], usage)
 }
 
 // readInto fills dst and returns how much there was: fewer bytes than dst has only at the end of the
@@ -85,7 +90,7 @@ func (l *chunkLoad) readInto(ctx context.Context, segment uint32, off int64, dst
 	usage.Reads++
 	usage.Fetched += int64(n)
 	switch {
-	case n == len(dst) || errors.Is(err, io.EOF):
+	case n == len(dst) || errors.Is(err, ErrObjectEnd):
 		return n, nil
 	case err == nil:
 		return n, fmt.Errorf("block %s: read %s at %d: %w", l.block.prefix, SegmentFile(segment), off, io.ErrNoProgress)

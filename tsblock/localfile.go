@@ -72,8 +72,8 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	if info.Size() < footerBytes {
 		return nil, errStale{"it is too short"}
 	}
-	if _, err := f.ReadAt(footer[:], info.Size()-footerBytes); err != nil {
-		return nil, err
+	if n, err := f.ReadAt(footer[:], info.Size()-footerBytes); n < len(footer) {
+		return nil, shortRead(err)
 	}
 	be := binary.BigEndian
 	b := footer[:]
@@ -95,8 +95,8 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 		return nil, errStale{"its parts do not add up to its size"}
 	}
 	rest := make([]byte, memory+4*pages)
-	if _, err := f.ReadAt(rest, paged); err != nil && (len(rest) > 0 || !errors.Is(err, io.EOF)) {
-		return nil, err
+	if n, err := f.ReadAt(rest, paged); n < len(rest) {
+		return nil, shortRead(err)
 	}
 	l := &localFile{memory: rest[:memory:memory], sums: make([]uint32, pages), paged: paged}
 	if crc32.Checksum(l.memory, castagnoli) != be.Uint32(b[56:]) || crc32.Checksum(rest[memory:], castagnoli) != be.Uint32(b[60:]) {
@@ -108,22 +108,39 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	return l, nil
 }
 
+// shortRead returns the error of a read that did not fill its buffer. A file that has become shorter since
+// its size was asked is as damaged as one that was too short before.
+func shortRead(err error) error {
+	if err == io.EOF { //nolint:errorlint // as io.ReaderAt says
+		return errStale{"it is too short"}
+	}
+	return err
+}
+
 // pages returns the file's pages for reading through the cache. The file is opened for each read: blocks
-// are many, open files are few, and a page that is used is in the cache.
-func (l *localFile) pages(path string, kind fileKind, damaged func()) *pagedFile {
+// are many, open files are few, and a page that is used is in the cache. A file that is missing or too
+// short is as corrupt as one whose bytes are wrong: rebuild makes it again.
+func (l *localFile) pages(b *Block, path string, kind fileKind, rebuild func(context.Context) error) *pagedFile {
 	return &pagedFile{
-		name: filepath.Base(path), kind: kind, size: l.paged, sums: l.sums, damaged: damaged,
+		name: filepath.Base(path), kind: kind, size: l.paged, sums: l.sums, rebuild: rebuild,
 		costs: Costs{Gap: dirGap, Calls: 1},
 		read: func(_ context.Context, dst []byte, off int64) error {
 			f, err := os.Open(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return b.corrupt(filepath.Base(path), 0, "the file is missing")
+			}
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			if n, err := f.ReadAt(dst, off); n < len(dst) {
-				return fmt.Errorf("read %s at %d: %w", path, off, err)
+			n, err := f.ReadAt(dst, off)
+			switch {
+			case n == len(dst):
+				return nil
+			case err == io.EOF: //nolint:errorlint // as io.ReaderAt says
+				return b.corrupt(filepath.Base(path), off+int64(n), endsEarly)
 			}
-			return nil
+			return fmt.Errorf("read %s at %d: %w", path, off, err)
 		},
 	}
 }

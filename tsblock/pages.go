@@ -31,8 +31,9 @@ type pagedFile struct {
 	// costs say how it is best read.
 	costs Costs
 
-	// damaged is told of a page that has another checksum.
-	damaged func()
+	// rebuild makes the file again after a page of it was found damaged, if it is a local one; nil:
+	// the file is the bucket's.
+	rebuild func(context.Context) error
 }
 
 // A pageSet is the pages of one file that a reader works on: pinned, so that they stay while the cache
@@ -233,7 +234,7 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 	} else {
 		whole = make([]byte, n)
 	}
-	if r.err = s.file.read(ctx, whole, off); r.err != nil {
+	if r.err = s.readTwice(ctx, whole, off); r.err != nil {
 		return
 	}
 	want := s.pins[r.from:r.to]
@@ -242,13 +243,6 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 		if r.first < r.last {
 			at := int(p-r.first) << pageBits
 			data = append(make([]byte, 0, min(PageSize, len(whole)-at)), whole[at:min(at+PageSize, len(whole))]...)
-		}
-		if s.file.sums != nil && crc32.Checksum(data, castagnoli) != s.file.sums[p] {
-			r.err = s.reader.block.corrupt(s.file.name, int64(p)<<pageBits, badChecksum)
-			if s.file.damaged != nil {
-				s.file.damaged()
-			}
-			return
 		}
 		s.reader.block.options.Cache.pages.Set(s.key(p), data)
 		for len(want) > 0 && want[0].page < p {
@@ -260,17 +254,64 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 	}
 }
 
+// readTwice reads pages and checks those that have checksums. Bytes that are wrong are read a second
+// time, as they may have been damaged on the way; of a local file after it has been built again.
+func (s *pageSet) readTwice(ctx context.Context, dst []byte, off int64) error {
+	err := s.readChecked(ctx, dst, off)
+	if err == nil || !isCorrupt(err) {
+		return err
+	}
+	if s.file.rebuild != nil {
+		if err := s.file.rebuild(ctx); err != nil {
+			return err
+		}
+	}
+	return s.readChecked(ctx, dst, off)
+}
+
+func (s *pageSet) readChecked(ctx context.Context, dst []byte, off int64) error {
+	if err := s.file.read(ctx, dst, off); err != nil || s.file.sums == nil {
+		return err
+	}
+	for n := 0; n < len(dst); n += PageSize {
+		at := off + int64(n)
+		if crc32.Checksum(dst[n:min(n+PageSize, len(dst))], castagnoli) != s.file.sums[at>>pageBits] {
+			return s.reader.block.corrupt(s.file.name, at, badChecksum)
+		}
+	}
+	return nil
+}
+
+// forget drops the pages of n bytes at off from the cache and, where they are pinned, from their pins: the
+// next load fetches them again.
+func (s *pageSet) forget(off, n int64) {
+	if off < 0 || off >= s.file.size || n <= 0 {
+		return
+	}
+	first, last := uint32(off>>pageBits), uint32(min(off+min(n, s.file.size), s.file.size-1)>>pageBits)
+	for p := first; p <= last; p++ {
+		s.reader.block.options.Cache.pages.Delete(s.key(p))
+	}
+	for i := range s.pins {
+		if p := &s.pins[i]; p.page >= first && p.page <= last {
+			p.data = nil
+		}
+	}
+}
+
 // page returns a page, which is pinned now if it was not.
 func (s *pageSet) page(ctx context.Context, n uint32) ([]byte, error) {
 	for s.at < len(s.pins) && s.pins[s.at].page < n && s.at+1 < len(s.pins) && s.pins[s.at+1].page <= n {
 		s.at++
 	}
-	if s.at < len(s.pins) && s.pins[s.at].page == n {
+	if s.at < len(s.pins) && s.pins[s.at].page == n && s.pins[s.at].data != nil {
 		return s.pins[s.at].data, nil
 	}
 	at, found := slices.BinarySearchFunc(s.pins, n, func(p pin, n uint32) int { return int(int64(p.page) - int64(n)) })
-	if !found {
-		s.pins = slices.Insert(s.pins, at, pin{page: n})
+	if !found || s.pins[at].data == nil {
+		if !found {
+			s.pins = slices.Insert(s.pins, at, pin{page: n})
+		}
 		if err := s.load(ctx); err != nil {
 			return nil, err
 		}

@@ -27,6 +27,7 @@ const (
 type listRange struct {
 	off   int64
 	size  int64 // 0: unknown, of one list
+	open  bool  // size was unknown, and is what the list says
 	lists int64
 }
 
@@ -52,14 +53,44 @@ func (r *Reader) choose(s *selection, off, size int64) error {
 	if err != nil {
 		return err
 	}
-	r.scratch.ranges = append(ranges, listRange{off, size, 1})
+	r.scratch.ranges = append(ranges, listRange{off: off, size: size, lists: 1, open: size == 0})
 	s.to = len(r.scratch.ranges)
 	return nil
 }
 
 // expand reads the lists of a selection and returns what is in them, ascending. The bytes for it
-// are reserved before anything is read. Each list's checksum is checked.
+// are reserved before anything is read. Each list's checksum is checked. Pages whose lists do not decode
+// are fetched a second time before the lists count as corrupt, and do not stay cached.
 func (r *Reader) expand(ctx context.Context, s *selection) ([]uint32, error) {
+	lent := len(r.slabs)
+	refs, err := r.readSelection(ctx, s)
+	if err == nil || !isCorrupt(err) {
+		return refs, err
+	}
+	r.takeBack(slab.Postings, lent)
+	r.forgetSelection(s)
+	if refs, err = r.readSelection(ctx, s); err != nil && isCorrupt(err) {
+		r.forgetSelection(s)
+	}
+	return refs, err
+}
+
+// forgetSelection drops the pages of a selection's lists from the cache.
+func (r *Reader) forgetSelection(s *selection) {
+	set := &r.scratch.index
+	set.begin(r.head.index, slab.Postings, &r.stats.Postings)
+	for i := s.from; i < s.to; i++ {
+		g := &r.scratch.ranges[i]
+		set.forget(g.off, max(g.size, 4))
+		if g.open {
+			g.size = 0
+		}
+	}
+	set.reset()
+}
+
+// readSelection reads the lists of a selection once.
+func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, error) {
 	ranges := r.scratch.ranges[s.from:s.to]
 	if len(ranges) == 0 {
 		return nil, nil

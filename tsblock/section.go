@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"sync"
 )
 
@@ -23,7 +22,7 @@ func (b *Block) readIndex(ctx context.Context, dst []byte, off int64) error {
 	switch {
 	case n == len(dst):
 		return nil
-	case err == nil || errors.Is(err, io.EOF):
+	case err == nil || errors.Is(err, ErrObjectEnd):
 		return b.corrupt("index", off+int64(n), endsEarly)
 	default:
 		return fmt.Errorf("block %s: read index at %d: %w", b.prefix, off, err)

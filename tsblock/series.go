@@ -3,9 +3,9 @@ package tsblock
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/taredb/tare/slab"
 )
@@ -19,6 +19,10 @@ const (
 	// entryGuess is what a series entry is taken to be at least when its pages are fetched; longer
 	// ones whose next page is not there cost another read.
 	entryGuess = 512
+
+	// entryReach is how far behind its offset the pages of a corrupt entry are dropped: more than any
+	// entry is long that Prometheus writes.
+	entryReach = 1 << 20
 
 	// chunkGuess is what is planned for a chunk whose size its neighbours do not tell, as long as
 	// no chunk of the block has been read.
@@ -76,7 +80,7 @@ func (r *Reader) Series(p *Postings, s Select) *SeriesReader {
 	return &SeriesReader{reader: r, postings: p, query: s, size: firstWindow, mean: entryGuess}
 }
 
-// Next returns the next batch, which the caller releases, and io.EOF when there are no more. The
+// Next returns the next batch, which the caller releases, and ErrNoMoreSeries after the last. The
 // bytes that it takes are reserved before. It costs a few allocations a batch, whatever the
 // number of series.
 func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
@@ -123,7 +127,7 @@ func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
 func (s *SeriesReader) refill(ctx context.Context) error {
 	r := s.reader
 	if s.ended {
-		return io.EOF
+		return ErrNoMoreSeries
 	}
 	s.begun = true
 	if s.filter == nil && !s.query.Shard.All() {
@@ -166,7 +170,7 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 	r.scratch.window, s.next, s.sifted = window, 0, false
 	s.size = min(2*s.size, maxWindow)
 	if len(window) == 0 {
-		return io.EOF
+		return ErrNoMoreSeries
 	}
 	return set.load(ctx)
 }
@@ -276,7 +280,7 @@ func (s *scratch) texts(set []Label, slots []uint32) {
 func (s *SeriesReader) each(ctx context.Context, f func() error) error {
 	sc := s.reader.scratch
 	for {
-		if err := s.refill(ctx); err == io.EOF { //nolint:errorlint // a wrapped one is a source's error, not the end
+		if err := s.refill(ctx); errors.Is(err, ErrNoMoreSeries) {
 			return nil
 		} else if err != nil {
 			return err
@@ -297,38 +301,56 @@ func (s *SeriesReader) each(ctx context.Context, f func() error) error {
 	}
 }
 
-// entry returns the body of a series entry, whose checksum is right, and where it begins.
+// entry returns the body of a series entry, whose checksum is right, and where it begins. Pages that
+// do not decode are fetched a second time before the entry counts as corrupt, and do not stay cached.
 func (s *SeriesReader) entry(ctx context.Context, ref uint32) ([]byte, int64, error) {
+	body, off, err := s.decodeEntry(ctx, ref)
+	if err == nil || !isCorrupt(err) {
+		return body, off, err
+	}
+	set := &s.reader.scratch.index
+	set.forget(off, entryReach)
+	if err := set.load(ctx); err != nil {
+		return nil, 0, err
+	}
+	if body, off, err = s.decodeEntry(ctx, ref); err != nil && isCorrupt(err) {
+		set.forget(off, entryReach)
+	}
+	return body, off, err
+}
+
+// decodeEntry decodes the length of an entry and checks its checksum.
+func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int64, error) {
 	r := s.reader
 	set := &r.scratch.index
 	off := r.head.seriesOffset(ref)
 	data, err := set.page(ctx, uint32(off>>pageBits))
 	if err != nil {
-		return nil, 0, err
+		return nil, off, err
 	}
 	data = data[off&(PageSize-1):]
 	length, k := uvarint(data)
 	if k <= 0 {
 		// The length may go on in the next page.
 		if data, err = set.view(ctx, off, int(min(binary.MaxVarintLen32, r.head.size-off))); err != nil {
-			return nil, 0, err
+			return nil, off, err
 		}
 		if length, k = uvarint(data); k <= 0 {
-			return nil, 0, r.block.corrupt("index", off, "series: "+badVarint)
+			return nil, off, r.block.corrupt("index", off, "series: "+badVarint)
 		}
 	}
 	if length > uint64(r.head.series.to-off) || off+int64(k)+int64(length)+4 > r.head.series.to {
-		return nil, 0, r.block.corrupt("index", off, "series: "+badLength)
+		return nil, off, r.block.corrupt("index", off, "series: "+badLength)
 	}
 	n := k + int(length) + 4
 	if n > len(data) {
 		if data, err = set.view(ctx, off, n); err != nil {
-			return nil, 0, err
+			return nil, off, err
 		}
 	}
 	body := data[k : k+int(length)]
 	if binary.BigEndian.Uint32(data[k+int(length):]) != crc32.Checksum(body, castagnoli) {
-		return nil, 0, r.block.corrupt("index", off, "series: "+badChecksum)
+		return nil, off, r.block.corrupt("index", off, "series: "+badChecksum)
 	}
 	s.mean = (7*s.mean + int64(n)) / 8
 	if !s.sifted {

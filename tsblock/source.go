@@ -6,10 +6,10 @@ import "context"
 // are those of the bucket, with slashes: "tenant/ULID/chunks/000001".
 type Source interface {
 	// ReadRange fills dst with the object's bytes from offset off on and returns how many it
-	// read: all of dst and no error, or fewer and an error. The error is io.EOF if the
-	// object ends before dst is full, also when it ends before off; the bytes that were
-	// there are in dst then. dst is the caller's again when ReadRange returns, also when
-	// ctx has ended.
+	// read: all of dst and no error, or fewer and an error. The error is ErrObjectEnd if
+	// the object ends before dst is full, also when it ends before off; the bytes that
+	// were there are in dst then. Any other error, io.EOF included, is a failed read. dst is
+	// the caller's again when ReadRange returns, also when ctx has ended.
 	ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error)
 
 	// Size returns the length of the object.

@@ -61,14 +61,14 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 	switch {
 	case n == len(dst):
 		return n, nil // all is there: what Close says about it does not matter
-	case !errors.Is(err, io.EOF):
+	case err != io.EOF: //nolint:errorlint // wrapped, it is an error of reading and no end
 		return n, err
 	case ctx.Err() != nil:
 		return n, context.Cause(ctx) // an ended context can look like an ended object
 	case closed != nil:
 		return n, closed // and so can a connection that broke
 	default:
-		return n, io.EOF
+		return n, ErrObjectEnd
 	}
 }
 

@@ -3,7 +3,6 @@ package tsblock
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"sync"
@@ -73,7 +72,7 @@ func (d *DirSource) ReadRange(ctx context.Context, name string, off int64, dst [
 		case err != nil:
 			return n, &fs.PathError{Op: "read", Path: name, Err: err}
 		case m == 0:
-			return n, io.EOF
+			return n, ErrObjectEnd
 		}
 		if n += m; n == len(dst) {
 			return n, nil

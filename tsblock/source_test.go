@@ -47,17 +47,17 @@ func TestSources(t *testing.T) {
 				if !bytes.Equal(dst[:n], want) {
 					t.Errorf("%d bytes at %d: got %d, want %d", c.len, c.off, n, len(want))
 				}
-				if full := n == c.len; full && err != nil || !full && !errors.Is(err, io.EOF) {
+				if full := n == c.len; full && err != nil || !full && !errors.Is(err, ErrObjectEnd) {
 					t.Errorf("%d bytes at %d: %d and %v", c.len, c.off, n, err)
 				}
 			}
 			if n, err := s.Size(t.Context(), name); n != 100_000 || err != nil {
 				t.Errorf("size: %d, %v", n, err)
 			}
-			if n, err := s.ReadRange(t.Context(), "empty", 0, make([]byte, 5)); n != 0 || !errors.Is(err, io.EOF) {
+			if n, err := s.ReadRange(t.Context(), "empty", 0, make([]byte, 5)); n != 0 || !errors.Is(err, ErrObjectEnd) {
 				t.Errorf("an empty object: %d, %v", n, err)
 			}
-			if _, err := s.ReadRange(t.Context(), "none", 0, make([]byte, 5)); err == nil || errors.Is(err, io.EOF) {
+			if _, err := s.ReadRange(t.Context(), "none", 0, make([]byte, 5)); err == nil || errors.Is(err, ErrObjectEnd) {
 				t.Errorf("no object: %v", err)
 			}
 			if _, err := s.Size(t.Context(), "none"); err == nil {
@@ -93,6 +93,9 @@ func (p pieces) GetRange(ctx context.Context, name string, off, length int64) (i
 	return pieceReader{r}, nil
 }
 
+// errWrappedEOF is what a layer above a connection makes of its end.
+var errWrappedEOF = fmt.Errorf("read from 10.0.0.1:9000: %w", io.EOF)
+
 type pieceReader struct{ io.ReadCloser }
 
 func (p pieceReader) Read(b []byte) (int, error) { return p.ReadCloser.Read(b[:min(len(b), 777)]) }
@@ -109,7 +112,8 @@ func TestBucketBrokenStream(t *testing.T) {
 		"reading fails":    {brokenStream{read: errInjected}, errInjected},
 		"it is cut off":    {brokenStream{read: io.ErrUnexpectedEOF}, ErrCut},
 		"cut, wrapped":     {brokenStream{read: fmt.Errorf("body: %w", io.ErrUnexpectedEOF)}, ErrCut},
-		"the object ends":  {brokenStream{}, io.EOF},
+		"the object ends":  {brokenStream{}, ErrObjectEnd},
+		"an end, wrapped":  {brokenStream{read: errWrappedEOF}, errWrappedEOF},
 		"the context ends": {brokenStream{end: func() { cancel(fs.ErrClosed) }}, fs.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +125,7 @@ func TestBucketBrokenStream(t *testing.T) {
 			if n != 3 || !errors.Is(err, c.want) {
 				t.Errorf("got %d, %v; want 3, %v", n, err, c.want)
 			}
-			if ends := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); ends != errors.Is(c.want, io.EOF) {
+			if ends := errors.Is(err, ErrObjectEnd); ends != errors.Is(c.want, ErrObjectEnd) {
 				t.Errorf("%v looks like the end of the object: %t", err, ends)
 			}
 		})

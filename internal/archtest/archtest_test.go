@@ -39,6 +39,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"inits":   archtest.Inits,
 		"globals": archtest.Globals,
 		"sleeps":  archtest.Sleeps,
+		"ends":    archtest.Ends,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},

@@ -1,0 +1,57 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// dataPaths are the packages whose results depend on where data ends.
+var dataPaths = [...]string{"activeseries", "frontend", "promapi", "storegateway", "tsblock"}
+
+// Ends checks that no data path takes a wrapped io.EOF for the end of its data: layers above a
+// connection or a file wrap the io.EOF of a broken read, and the result would silently be short. The
+// packages have errors of their own for the end of data; an io.Reader's io.EOF is compared by ==.
+func Ends(t *Tree) ([]Finding, error) {
+	var findings []Finding
+	for _, name := range t.Files {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			!slices.Contains(dataPaths[:], strings.SplitN(path.Dir(name), "/", 2)[0]) {
+			continue
+		}
+		text, err := t.read(name)
+		if err != nil {
+			return nil, err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && isName(call.Fun, "errors", "Is") && len(call.Args) == 2 && isName(call.Args[1], "io", "EOF") {
+				findings = append(findings, Finding{
+					fmt.Sprintf("%s:%d", name, fset.Position(call.Pos()).Line), "errors.Is(…, io.EOF)",
+					"return and compare an error of the package's own for the end of data, or compare an io.Reader's error by ==",
+				})
+			}
+			return true
+		})
+	}
+	return findings, nil
+}
+
+// isName reports whether an expression is the name of a package.
+func isName(e ast.Expr, pkg, name string) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}

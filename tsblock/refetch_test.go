@@ -1,0 +1,239 @@
+package tsblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/slab"
+)
+
+// A noisySource changes one bit of what it reads, or ends early, in some calls.
+type noisySource struct {
+	*memorySource
+	calls int
+	noise func(call int, dst []byte, n int, err error) (int, error)
+}
+
+func (s *noisySource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+	n, err := s.memorySource.ReadRange(ctx, name, off, dst)
+	s.calls++
+	if s.noise == nil || !strings.HasSuffix(name, "/index") {
+		return n, err
+	}
+	return s.noise(s.calls, dst, n, err)
+}
+
+// Costs has readers make one call at a time.
+func (*noisySource) Costs() Costs { return Costs{Gap: 1 << 10, Calls: 1} }
+
+// A refetchTest is a block whose reads are compared with those of the undamaged one.
+type refetchTest struct {
+	env    *testEnv
+	name   string
+	source *memorySource
+	quota  *slab.Quota
+	want   any
+}
+
+type allReads struct {
+	Rows          []row
+	Names, Values []string
+}
+
+func newRefetchTest(t *testing.T) *refetchTest {
+	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(15, 6)), 400))
+	r := &refetchTest{env: newEnv(t), name: name, source: readSource(t, dir, name)}
+	q, err := r.env.gate.Admit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	r.quota = q
+	if r.want, err = r.read(t, r.open(t, r.source, t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.want.(allReads).Rows); n < 20 {
+		t.Fatalf("only %d series are read", n)
+	}
+	return r
+}
+
+func (r *refetchTest) open(t *testing.T, s Source, local string) *Block {
+	t.Helper()
+	o := r.env.options
+	o.LocalDir = local
+	b, err := Open(t.Context(), s, r.name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (r *refetchTest) read(t *testing.T, b *Block) (any, error) {
+	t.Helper()
+	rows, names, values, err := readEverything(t.Context(), b, r.quota)
+	return allReads{rows, names, values}, err
+}
+
+// TestDamagedOnTheWay has each read of an index damaged once. No query notices, and nothing damaged stays
+// in the cache.
+func TestDamagedOnTheWay(t *testing.T) {
+	r := newRefetchTest(t)
+	count := &noisySource{memorySource: r.source}
+	if _, err := r.read(t, r.open(t, count, t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	if count.calls < 6 {
+		t.Fatalf("only %d reads", count.calls)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for call := 1; call <= count.calls; call++ {
+		for _, way := range []string{"a bit", "the end"} {
+			s := &noisySource{memorySource: r.source, noise: func(n int, dst []byte, k int, err error) (int, error) {
+				switch {
+				case n != call || k == 0:
+					return k, err
+				case way == "a bit":
+					dst[rng.IntN(k)] ^= 1 << rng.IntN(8)
+					return k, err
+				default:
+					return k / 2, ErrObjectEnd
+				}
+			}}
+			b := r.open(t, s, t.TempDir())
+			for range 2 { // the second from the cache
+				got, err := r.read(t, b)
+				if err != nil {
+					// What is decoded before its checksum is known (the head of an index) is not read twice.
+					var corrupt *CorruptError
+					if !errors.As(err, &corrupt) {
+						t.Fatalf("call %d, %s: %v", call, way, err)
+					}
+					t.Errorf("call %d, %s: not fetched again: %v", call, way, err)
+					continue
+				}
+				if d := cmp.Diff(r.want, got); d != "" {
+					t.Fatalf("call %d, %s: another result and no error:\n%s", call, way, d)
+				}
+			}
+		}
+	}
+}
+
+// TestDamagedForAWhile has the index damaged for one query and whole after it: the damage is reported, and
+// the next query does not see it.
+func TestDamagedForAWhile(t *testing.T) {
+	r := newRefetchTest(t)
+	local := t.TempDir()
+	if _, err := r.read(t, r.open(t, r.source, local)); err != nil { // local files are in place
+		t.Fatal(err)
+	}
+	broken := true
+	s := &noisySource{memorySource: r.source, noise: func(_ int, dst []byte, n int, err error) (int, error) {
+		if broken {
+			for i := 0; i < n; i += 7 {
+				dst[i] ^= 1
+			}
+		}
+		return n, err
+	}}
+	b := r.open(t, s, local)
+	if _, err := r.read(t, b); !isCorrupt(err) {
+		t.Fatalf("the error is %v, want a CorruptError", err)
+	}
+	broken = false
+	got, err := r.read(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(r.want, got); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// TestForeignEnd has reads fail by io.EOF, bare and wrapped, as layers over connections make it: it is never
+// the end of the series, and no local file is left that lacks some.
+func TestForeignEnd(t *testing.T) {
+	r := newRefetchTest(t)
+	for _, end := range []error{io.EOF, fmt.Errorf("read body: %w", io.EOF), io.ErrUnexpectedEOF} {
+		for call := 1; call <= 12; call++ {
+			s := &noisySource{memorySource: r.source, noise: func(n int, _ []byte, k int, err error) (int, error) {
+				if n == call {
+					return k / 2, end
+				}
+				return k, err
+			}}
+			local := t.TempDir()
+			b := r.open(t, s, local)
+			if got, err := r.read(t, b); err == nil {
+				if d := cmp.Diff(r.want, got); d != "" {
+					t.Fatalf("%v in call %d: another result and no error:\n%s", end, call, d)
+				}
+			}
+			s.noise = nil
+			got, err := r.read(t, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(r.want, got); d != "" {
+				t.Fatalf("after %v in call %d: %s", end, call, d)
+			}
+		}
+	}
+}
+
+// TestLocalFileDamagedInUse has local files cut short, changed and removed while their block is in use.
+// The query that finds it has them built again.
+func TestLocalFileDamagedInUse(t *testing.T) {
+	r := newRefetchTest(t)
+	rng := rand.New(rand.NewPCG(8, 8))
+	local := t.TempDir()
+	b := r.open(t, r.source, local)
+	if _, err := r.read(t, b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		file := filepath.Join(local, r.name, []string{headerName, hashesName}[i%2])
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i / 2 % 3 {
+		case 0:
+			err = os.Truncate(file, int64(rng.IntN(len(text))))
+		case 1:
+			for j := 0; j < len(text); j += 64 {
+				text[j] ^= 1
+			}
+			err = os.WriteFile(file, text, 0o644)
+		default:
+			err = os.Remove(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.env.options.Cache.forget(b.number) // as if other blocks had taken the room
+		got, err := r.read(t, b)
+		if err != nil {
+			t.Fatalf("trial %d: %v", i, err)
+		}
+		if d := cmp.Diff(r.want, got); d != "" {
+			t.Fatalf("trial %d: %s", i, d)
+		}
+		if i/2%3 > 0 { // something was missing or wrong in every page
+			if _, err := os.Stat(file); err != nil {
+				t.Fatalf("trial %d: the file was not built again: %v", i, err)
+			}
+		}
+	}
+}
