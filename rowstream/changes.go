@@ -123,7 +123,9 @@ func (c *changes) connect(ctx context.Context) (err error) {
 	at := c.r.position()
 	conn, err := Connect(ctx, c.d.cfg)
 	if err == nil {
-		c.events, err = c.dump(ctx, conn, at)
+		if err = checkLog(ctx, conn, schemasOf(c.o.Tables)); err == nil {
+			c.events, err = c.dump(ctx, conn, at)
+		}
 		if err != nil {
 			_ = conn.Close()
 		}
@@ -286,6 +288,10 @@ func (c *changes) reconnect(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if isSetting(err) {
+			return c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
+				"have it log them, and copy the tables again if some were made meanwhile", err)
 		}
 		var refused *mysqlconn.ServerError
 		if errors.As(err, &refused) {

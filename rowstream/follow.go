@@ -137,6 +137,9 @@ const (
 	StopLogGone                         // the server no longer has the log at the position
 	StopUndone                          // rows were logged that are not committed there: XA, partial rollbacks
 	StopUnknown                         // an event or a value that Tare does not know
+	StopSettings                        // the server does not log all changes, by its settings
+
+	lastStop = StopSettings
 )
 
 // A StopError says why reading the log cannot go on. The position is before the transaction

@@ -85,8 +85,8 @@ func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position
 		return err
 	}
 	for _, check := range []func() error{
-		func() error { return checkSettings(ctx, d.c) },
 		func() error { return checkGrants(ctx, d.c) },
+		func() error { return checkLog(ctx, d.c, schemasOf(tables)) },
 		func() error { return checkTables(ctx, d.c, tables) },
 		func() error { return checkRetention(ctx, d.c, from) },
 	} {
@@ -97,13 +97,14 @@ func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position
 	return nil
 }
 
-// checkSettings looks at how the server logs.
+// checkSettings reports settings by which changes are not logged as whole rows.
 func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 	for _, s := range []struct{ name, want, try string }{
 		{"log_bin", "1", "start the server with --log-bin"},
 		{"binlog_format", "ROW", "SET GLOBAL binlog_format = ROW, and let the sessions that were open end"},
 		{"binlog_row_image", "FULL", "SET GLOBAL binlog_row_image = FULL, and let the sessions that were open end"},
 		{"binlog_row_value_options", "", "SET GLOBAL binlog_row_value_options = ''"},
+		{"binlog_order_commits", "1", "SET GLOBAL binlog_order_commits = ON, so that commits are seen in the order in which they are logged"},
 	} {
 		value, err := variable(ctx, c, s.name)
 		var refused *mysqlconn.ServerError
@@ -114,7 +115,7 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 			return err
 		}
 		if !strings.EqualFold(value, s.want) {
-			return fmt.Errorf("%s is %q, and must be %q: %s", s.name, value, s.want, s.try)
+			return refuseSetting("%s is %q, and must be %q: %s", s.name, value, s.want, s.try)
 		}
 	}
 	return nil

@@ -39,6 +39,7 @@ type Snapshot struct {
 	how      string
 	position string
 	clients  []*mysqlconn.Client
+	unseen   error // why it cannot be seen whether all changes are logged; nil: they are, or there is no log
 
 	mu       sync.Mutex
 	chunkers map[*Table]*Chunker
@@ -57,8 +58,8 @@ func (s *Snapshot) Position() string { return s.position }
 // the source nothing is changed. Of the ways to do so, the first that the server allows:
 //
 //   - one connection: a transaction of its own, no lock;
-//   - MariaDB with a binary log: transactions are started until all of them stand at the same
-//     place of the log, no lock;
+//   - MariaDB with a binary log of all changes: transactions are started until all of them are at the
+//     same position of the log, no lock;
 //   - FLUSH TABLES WITH READ LOCK while the transactions start, milliseconds, given up after
 //     3 s of waiting for it and tried again; needs RELOAD;
 //   - LOCK TABLES … READ on the tables alone while the transactions start.
@@ -76,6 +77,11 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 		}
 		s.clients = append(s.clients, c)
 		if _, err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
+			return nil, err
+		}
+	}
+	if n > 1 && len(tables) > 0 {
+		if err := s.mayShare(ctx, tables); err != nil {
 			return nil, err
 		}
 	}
@@ -125,6 +131,27 @@ func showAll(ctx context.Context, c *mysqlconn.Client) error {
 	return err
 }
 
+// mayShare refuses a snapshot over several connections of a server that keeps a binary log and does not log all of its
+// writes: a position that does not move proves nothing there.
+func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
+	l, err := readLogging(ctx, s.clients[0])
+	if err != nil {
+		return fmt.Errorf("take a consistent snapshot: %w", err)
+	}
+	if !l.on {
+		return nil // no position: a lock it is
+	}
+	err = l.checkLogged(schemasOf(tables))
+	if errors.Is(err, errLogUnseen) {
+		s.unseen = err
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("take a consistent snapshot over several connections: %w; --workers 1 without --follow needs no log", err)
+	}
+	return nil
+}
+
 // start starts the transactions anew.
 func (s *Snapshot) start(ctx context.Context) error {
 	for _, c := range s.clients {
@@ -151,6 +178,9 @@ func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (b
 
 // matched starts transactions until all of them stand at the same place of the binary log.
 func (s *Snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
+	if s.unseen != nil {
+		return false, nil
+	}
 	for range matchTries {
 		if err := s.start(ctx); err != nil {
 			return false, err
@@ -226,10 +256,10 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 		return false, err
 	}
 	if s.how, err = lock(ctx, holder, tables); err != nil {
-		return false, err
+		return false, errors.Join(err, s.unseen)
 	}
-	if err := s.start(ctx); err != nil {
-		return false, err
+	if err := s.start(ctx); err != nil || s.unseen != nil {
+		return err == nil, err
 	}
 	s.position, err = currentPosition(ctx, holder)
 	return true, err

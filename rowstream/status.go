@@ -120,7 +120,7 @@ func stopOf(m *rowpb.StopError) *StopError {
 	if p, err := ParsePosition(m.GetAt()); err == nil {
 		e.At = p
 	}
-	if m.GetReason() == 0 || m.GetReason() > uint32(StopUnknown) {
+	if m.GetReason() == 0 || m.GetReason() > uint32(lastStop) {
 		e.Reason = StopUnknown
 	}
 	if m.GetCause() != "" {

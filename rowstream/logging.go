@@ -1,0 +1,239 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+var (
+	// errNotLogged is beneath the errors that say that a server may write to tables without logging it.
+	errNotLogged = errors.New("the binary log of the server does not have all changes")
+
+	// errLogUnseen is beneath those of them that say that the user may not see whether it does.
+	errLogUnseen = errors.New("missing privileges")
+)
+
+// A channel is a row of SHOW REPLICA STATUS: a primary that the server replicates from.
+type channel struct {
+	host, port string
+	running    bool // one of its threads
+}
+
+// A logging is how a server logs changes, as far as the user may see it.
+type logging struct {
+	on       bool // log_bin
+	updates  bool // log_slave_updates: changes that are replicated to it are logged too
+	readOnly bool
+	exact    bool // names of schemas are compared with their case
+
+	channels    []channel
+	channelsErr error // why they cannot be seen; nil: they can
+
+	doDB, ignoreDB []string
+	filtersErr     error // why they cannot be seen; nil: they can
+}
+
+// replica reports whether the server gets its changes from another one at present.
+func (l *logging) replica() bool {
+	return l.readOnly && len(l.channels) > 0 || slices.ContainsFunc(l.channels, func(c channel) bool { return c.running })
+}
+
+// readLogging reads how a server logs. What the user may not see is an error in the result.
+func readLogging(ctx context.Context, c *mysqlconn.Client) (l logging, err error) {
+	for _, v := range []struct {
+		to    *bool
+		names []string
+	}{{&l.on, []string{"log_bin"}}, {&l.updates, []string{"log_slave_updates", "log_replica_updates"}}, {&l.readOnly, []string{"read_only"}}} {
+		value, err := firstVariable(ctx, c, v.names...)
+		if err != nil {
+			return l, err
+		}
+		*v.to = value != "0" && !strings.EqualFold(value, "OFF") // MariaDB 12 knows more than ON
+	}
+	value, err := variable(ctx, c, "lower_case_table_names")
+	if err != nil {
+		return l, err
+	}
+	l.exact = value == "0"
+	if l.channels, l.channelsErr = readChannels(ctx, c); l.channelsErr != nil && !isRefusal(l.channelsErr) {
+		return l, l.channelsErr
+	}
+	l.filtersErr = queryFirst(ctx, c, func(row mysqlwire.TextRow) error {
+		if len(row) > 3 {
+			l.doDB, l.ignoreDB = splitNames(row[2]), splitNames(row[3])
+		}
+		return nil
+	}, "SHOW MASTER STATUS", "SHOW BINARY LOG STATUS")
+	if l.filtersErr != nil && !isRefusal(l.filtersErr) {
+		return l, l.filtersErr
+	}
+	return l, nil
+}
+
+func splitNames(list []byte) (names []string) {
+	for name := range strings.SplitSeq(string(list), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func isRefusal(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && !refused.SafeToRetry()
+}
+
+// firstVariable is the value of the first variable that the server has.
+func firstVariable(ctx context.Context, c *mysqlconn.Client, names ...string) (value string, err error) {
+	for _, name := range names {
+		value, err = variable(ctx, c, name)
+		var refused *mysqlconn.ServerError
+		if !errors.As(err, &refused) || refused.Number != errUnknownVariable {
+			break
+		}
+	}
+	return value, err
+}
+
+// queryFirst executes the first of the statements that the server's parser takes.
+func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.TextRow) error, statements ...string) (err error) {
+	for _, sql := range statements {
+		_, err = c.Query(ctx, sql, row)
+		var refused *mysqlconn.ServerError
+		if !errors.As(err, &refused) || refused.Number != errParse {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", statements[0], err)
+	}
+	return err
+}
+
+// errParse is the error of a statement that a server's parser does not take.
+const errParse = 1064
+
+// Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before them.
+const (
+	channelHost = 1
+	channelPort = 3
+	channelIO   = 10
+	channelSQL  = 11
+)
+
+// readChannels reads which servers a server replicates from.
+func readChannels(ctx context.Context, c *mysqlconn.Client) (all []channel, err error) {
+	shift, statements := 0, []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"}
+	if isMaria(c.ServerVersion) {
+		shift, statements = 2, []string{"SHOW ALL SLAVES STATUS"}
+	}
+	err = queryFirst(ctx, c, func(row mysqlwire.TextRow) error {
+		if len(row) <= channelSQL+shift {
+			return fmt.Errorf("%d columns", len(row))
+		}
+		is := func(at int, value string) bool { return strings.EqualFold(string(row[at+shift]), value) }
+		all = append(all, channel{
+			host: string(row[channelHost+shift]), port: string(row[channelPort+shift]), running: !is(channelIO, "No") || !is(channelSQL, "No"),
+		})
+		return nil
+	}, statements...)
+	return all, err
+}
+
+// checkLogged reports why a server may write to tables in the schemas without logging it. The error wraps
+// errNotLogged.
+func (l *logging) checkLogged(schemas []string) error {
+	refuse := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %w", errNotLogged, fmt.Errorf(format, a...))
+	}
+	same := func(a, b string) bool { return a == b || !l.exact && strings.EqualFold(a, b) }
+	switch {
+	case !l.on:
+		return refuse("log_bin is off: start the server with --log-bin")
+	case !l.updates && len(l.channels) > 0:
+		return refuse("it is a replica (of %s), and log_slave_updates (log_replica_updates) is OFF: changes that are replicated to it are not logged; "+
+			"start it with --log-slave-updates=ON (--log-replica-updates=ON), or read from its primary", net.JoinHostPort(l.channels[0].host, l.channels[0].port))
+	case !l.updates && l.channelsErr != nil:
+		return refuse("log_slave_updates (log_replica_updates) is OFF, and the user may not see whether the server is a replica: %w: %w; "+
+			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it", errLogUnseen, l.channelsErr)
+	case l.filtersErr != nil:
+		return refuse("the user may not see whether schemas are left out of it: %w: %w; GRANT REPLICATION CLIENT ON *.* TO it", errLogUnseen, l.filtersErr)
+	}
+	for _, s := range schemas {
+		switch {
+		case len(l.doDB) > 0 && !slices.ContainsFunc(l.doDB, func(name string) bool { return same(s, name) }):
+			return refuse("only changes in the schemas %s are logged (binlog-do-db), and %s is not one of them: start the server without it", strings.Join(l.doDB, ", "), s)
+		case slices.ContainsFunc(l.ignoreDB, func(name string) bool { return strings.EqualFold(s, name) }):
+			return refuse("changes in the schema %s are not logged (binlog-ignore-db): start the server without it", s)
+		}
+	}
+	return nil
+}
+
+// schemasOf are the schemas of tables, each once.
+func schemasOf(tables []*Table) (names []string) {
+	for _, t := range tables {
+		names = append(names, t.Schema)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkLog reports why the binary log of a server may lack changes of tables in the schemas, or has them in a form that
+// cannot be read.
+func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error {
+	if err := checkSettings(ctx, c); err != nil {
+		return err
+	}
+	l, err := readLogging(ctx, c)
+	if err == nil {
+		err = l.checkLogged(schemas)
+	}
+	if err != nil {
+		return err
+	}
+	return checkSessions(ctx, c)
+}
+
+// checkSessions reports a session that logs in another form than the server does by default. MySQL shows them to
+// users with enough privileges; MariaDB shows none.
+func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
+	if isMaria(c.ServerVersion) {
+		return nil
+	}
+	var wrong error
+	_, err := c.Query(ctx, "SELECT t.PROCESSLIST_ID, t.PROCESSLIST_USER, v.VARIABLE_NAME, v.VARIABLE_VALUE FROM performance_schema.variables_by_thread v"+
+		" JOIN performance_schema.threads t USING (THREAD_ID)"+
+		" WHERE (v.VARIABLE_NAME = 'binlog_format' AND v.VARIABLE_VALUE <> 'ROW' OR v.VARIABLE_NAME = 'binlog_row_image' AND v.VARIABLE_VALUE <> 'FULL')"+
+		" AND t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_COMMAND NOT LIKE 'Binlog Dump%'", func(row mysqlwire.TextRow) error {
+		if wrong == nil {
+			wrong = refuseSetting("connection %s of user %q has %s = %s in its session: end it", row[0], row[1], row[2], row[3])
+		}
+		return nil
+	})
+	if isRefusal(err) {
+		return nil // it may not see them: the log says in time
+	}
+	return errors.Join(err, wrong)
+}
+
+// A settingError says that a server is not set up so that it can be followed. Trying again does not help.
+type settingError struct{ error }
+
+func (e settingError) Unwrap() error { return e.error }
+
+func refuseSetting(format string, a ...any) error { return settingError{fmt.Errorf(format, a...)} }
+
+// isSetting reports whether an error is about how a server is set up.
+func isSetting(err error) bool {
+	var setting settingError
+	return errors.As(err, &setting) || errors.Is(err, errNotLogged)
+}
