@@ -15,11 +15,11 @@ var rewrite = flag.Bool("rewrite", false, "write the pages and scripts that are 
 
 const configurationPage = "../../docs/reference/configuration.md"
 
-const configurationIntro = `# How is Tare configured?
+const configurationIntro = `# Configuration
 
-Every option of a subcommand is a flag, an environment variable and a key in a YAML file, all with one name:
+Every option of a subcommand is a flag, an environment variable and a key in a YAML file, with the same name:
 ` + "`--max-connections`, `TARE_MAX_CONNECTIONS`, and `max-connections` under the subcommand's section." + `
-A flag wins over the environment, the environment over the file, the file over the default.
+Flags override the environment, the environment the file, and the file the defaults.
 
 ` + "```yaml" + `
 # tare.yaml, used by: tare serve --config tare.yaml
@@ -35,17 +35,17 @@ serve:
       message: schema changes go through the migration account
 ` + "```" + `
 
-- ` + "`tare config check FILE`" + ` names everything that is wrong in a file, by line, without starting anything.
-- ` + "`tare config print`" + ` prints every value and where it comes from; with ` + "`--json`" + `, as
+- ` + "`tare config check FILE`" + ` reports all errors in a file, by line, without starting anything.
+- ` + "`tare config print`" + ` prints every value and its origin; with ` + "`--json`" + `, as
   ` + "`" + `{"sections": [{"name", "options": [{"name", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
-  a value is the text that a flag would take, ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place (`tare.yaml:3`, `TARE_LISTEN`, `--listen`)" + `.
-  ` + "`tare config print serve --listen :3316`" + ` counts these flags too.
+  a value is the text of the flag, ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place (`tare.yaml:3`, `TARE_LISTEN`, `--listen`)" + `.
+  ` + "`tare config print serve --listen :3316`" + ` includes these flags.
 - An unknown key, a key given twice or a second document is an error with file and line. An unknown ` + "`TARE_`" + ` variable is a
   warning; a variable that is set and empty counts as not set.
-- Passwords are masked (` + "`xxxxx`" + `) in everything that is printed or logged.
+- Passwords are masked (` + "`xxxxx`" + `) in all output and logs.
 - Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `.
-- A mistake in the command line, the environment or the file ends the program with exit code 64 before anything is started.
-  The others: 0 done, 1 failed, 3 done in part, 130 interrupted.
+- An error in the command line, the environment or the file ends the program with exit code 64 before anything starts.
+  Other exit codes: 0 done, 1 failed, 3 partially done, 130 interrupted.
 
 `
 

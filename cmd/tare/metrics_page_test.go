@@ -25,14 +25,13 @@ import (
 
 const metricsPage = "../../docs/reference/metrics.md"
 
-const metricsIntro = `# Which metrics are there?
+const metricsIntro = `# Metrics
 
-Each server answers ` + "`/metrics`" + ` on its ` + "`--http`" + ` address, in Prometheus' text format, with as many series whatever the
-statements are: what is told by digest is in the [history](history.md), whose series are the last table below.
+Each server serves ` + "`/metrics`" + ` at its ` + "`--http`" + ` address, in Prometheus' text format. The number of series does not
+depend on the workload: metrics per digest are in the [history](history.md), whose series are the last table below.
 
-Besides these, each server has ` + "`process_…`" + `, ` + "`go_…`" + ` (CPU by purpose, heap, collections, scheduler) and ` + "`go_build_info`" + `.
-Ready-made questions: [deploy/prometheus](../deploy/prometheus) has recording rules and alerts,
-[deploy/grafana](../deploy/grafana) a dashboard.
+Each server also has ` + "`process_…`" + `, ` + "`go_…`" + ` (CPU by purpose, heap, collections, scheduler) and ` + "`go_build_info`" + `.
+[deploy/prometheus](../../deploy/prometheus) has recording rules and alerts, [deploy/grafana](../../deploy/grafana) a dashboard.
 `
 
 // A metricLine is a metric as the page has it.
