@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -24,6 +25,7 @@ type HTTPOptions struct {
 
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
 	Log        *slog.Logger          // required
+	Panics     *panics.Reporter      // logs and counts requests that panic; nil: they only fail
 	Build      promapi.BuildInfo
 }
 
@@ -53,6 +55,7 @@ func (a *Archive) NewHTTPAPI(o HTTPOptions) (*promapi.API, error) {
 		Build:         o.Build,
 		Ready:         hooks.ready,
 		Log:           o.Log,
+		Panics:        o.Panics,
 		Admit:         hooks.admit,
 		Classify:      classify,
 	})

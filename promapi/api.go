@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // API is an http.Handler for all endpoints under Options.Prefix. It is safe for concurrent use.
@@ -85,6 +87,8 @@ type call struct {
 	out   output
 	enc   sampleEncoder
 	seen  *Observation
+
+	broken bool // a panic left it in an unknown state: it is not used again
 }
 
 // ServeHTTP answers one request.
@@ -103,7 +107,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Accept-Encoding")
 	c.out.accept = negotiate(r.Header)
 
-	err := c.serve()
+	err := c.guarded()
 	switch {
 	case err != nil && c.out.sent:
 		// Half an answer must not look like a whole one: the connection is cut.
@@ -119,6 +123,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // finish tells the observer and gives the call back.
 func (c *call) finish(began time.Time, err *Error) {
 	a := c.api
+	if err != nil {
+		if p := panics.Of(err.Err); p != nil {
+			c.broken = true
+			a.o.Panics.HTTP(p, c.r.URL.Path)
+		}
+	}
 	c.out.abandon()
 	c.seen.Err = err
 	c.seen.Status = c.out.code
@@ -128,12 +138,29 @@ func (c *call) finish(began time.Time, err *Error) {
 		a.o.Observe(c.ctx, c.r, c.seen)
 	}
 	buf, enc := c.out.buf, c.enc
-	if cap(buf) > keptBytes {
+	if c.broken || cap(buf) > keptBytes {
 		return
 	}
 	*c = call{enc: enc}
 	c.out.buf = buf
 	a.calls.Put(c)
+}
+
+// guarded serves the request. A panic fails this request, and reaches no other: what it was working
+// with is not used again.
+func (c *call) guarded() (e *Error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
+			panic(v)
+		}
+		c.broken = true
+		e = c.api.classify(panics.Recovered(v))
+	}()
+	return c.serve()
 }
 
 // serve finds the endpoint, reads the form and handles the request.
@@ -298,13 +325,13 @@ func (c *call) fail(e *Error) {
 	if c.plain {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("X-Content-Type-Options", "nosniff")
-		c.out.buf = append(append(c.out.buf[:0], e.Err.Error()...), '\n')
+		c.out.buf = append(append(c.out.buf[:0], e.text()...), '\n')
 		return
 	}
 	b := append(c.out.buf[:0], `{"status":"error","errorType":`...)
 	b = appendText(b, string(e.Type))
 	b = append(b, `,"error":`...)
-	b = appendText(b, e.Err.Error())
+	b = appendText(b, e.text())
 	c.out.buf = append(b, '}')
 }
 

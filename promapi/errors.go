@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // ErrorType is the class of an error in an answer's errorType.
@@ -61,6 +63,14 @@ func (e *Error) Error() string { return string(e.Type) + ": " + e.Err.Error() }
 // Unwrap returns the error without its class.
 func (e *Error) Unwrap() error { return e.Err }
 
+// text is what the client sees. The text of a panic is for the log.
+func (e *Error) text() string {
+	if panics.Of(e.Err) != nil {
+		return panics.Internal
+	}
+	return e.Err.Error()
+}
+
 func (e *Error) status() int {
 	if e.Status != 0 {
 		return e.Status
@@ -85,6 +95,9 @@ func (e *paramError) Unwrap() error { return e.err }
 
 // classify gives an error of engine, storage or hook its class.
 func (a *API) classify(err error) *Error {
+	if panics.Of(err) != nil {
+		return &Error{Type: Internal, Err: err}
+	}
 	// The engine does not unwrap an error of its storage.
 	cause := err
 	if es, ok := errors.AsType[promql.ErrStorage](err); ok {

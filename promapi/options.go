@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // Options say what an API serves and within which bounds. Queryable is required.
@@ -75,6 +77,7 @@ type Options struct {
 	Ready    func() error          // an error is answered to every request with 503
 	Now      func() time.Time      // default time.Now
 	Log      *slog.Logger          // default: none
+	Panics   *panics.Reporter      // logs and counts requests that panic; nil: they only fail
 	Admit    AdmitFunc             // default: everything is admitted
 	Observe  ObserveFunc           // default: nobody listens
 	Explain  ExplainFunc           // default: explain is not answered

@@ -92,7 +92,7 @@ func (c *call) readSamples(req *readRequest) error {
 		result = result[:0]
 		samples := 0
 		err := c.readQuery(q, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
-			set := q.Select(c.ctx, false, r.hints, r.matchers...)
+			set := q.Select(c.ctx, false, r.selectHints(), r.matchers...)
 			var it chunkenc.Iterator
 			for set.Next() {
 				s := set.At()
@@ -211,7 +211,7 @@ func (c *call) readQuery(r *readQuery, ask func(storage.Querier, *readQuery) (an
 func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, notes *annotations.Annotations) error {
 	if c.api.o.ChunkQueryable == nil {
 		return c.readQuery(r, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
-			set := q.Select(c.ctx, true, r.hints, r.matchers...)
+			set := q.Select(c.ctx, true, r.selectHints(), r.matchers...)
 			err := ask(storage.NewSeriesSetToChunkSet(set))
 			return set.Warnings(), err
 		}, notes)
@@ -221,7 +221,7 @@ func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, 
 		return err
 	}
 	defer c.close(q)
-	set := q.Select(c.ctx, true, r.hints, r.matchers...) // the protocol wants series in order
+	set := q.Select(c.ctx, true, r.selectHints(), r.matchers...) // the protocol wants series in order
 	err = ask(set)
 	notes.Merge(set.Warnings())
 	return err

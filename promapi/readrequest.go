@@ -20,7 +20,18 @@ type readRequest struct {
 type readQuery struct {
 	start, end int64
 	matchers   []*labels.Matcher
-	hints      *storage.SelectHints // nil: none
+	hints      *storage.SelectHints // as the client sent them; nil: none
+}
+
+// selectHints returns what the storage is to know of the client's hints: the time range that the client
+// evaluates, as Prometheus takes it, and the step. The function, its grouping and its range are not passed
+// on: a storage reads less for some functions ("series" is one without samples), and a client's hint must
+// not change what it gets.
+func (q *readQuery) selectHints() *storage.SelectHints {
+	if q.hints == nil {
+		return nil
+	}
+	return &storage.SelectHints{Start: q.hints.Start, End: q.hints.End, Step: q.hints.Step}
 }
 
 // The forms of an answer (ReadRequest.ResponseType).

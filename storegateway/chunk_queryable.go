@@ -37,7 +37,7 @@ var _ storage.ChunkQuerier = (*chunkQuerier)(nil)
 
 // Select implements storage.ChunkQuerier.
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
-	l, err := q.choose(ctx, hints, ms)
+	l, err := q.choose(ctx, hints, ms, true)
 	if err != nil {
 		return storage.ErrChunkSeriesSet(err)
 	}

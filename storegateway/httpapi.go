@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
@@ -32,6 +33,7 @@ type HTTPOptions struct {
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
 	Queries    *querylog.Logger      // nil: requests are not logged
 	Log        *slog.Logger          // required
+	Panics     *panics.Reporter      // logs and counts requests that panic; nil: they only fail
 	Build      promapi.BuildInfo
 }
 
@@ -80,6 +82,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Build:         o.Build,
 		Ready:         h.ready,
 		Log:           o.Log,
+		Panics:        o.Panics,
 		Admit:         h.admit,
 		Observe:       h.observe,
 		Explain:       h.explain,

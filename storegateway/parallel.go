@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // forEach calls do for each item, with at most n calls at once, and waits for them. The first
@@ -32,7 +34,7 @@ func forEach[T any](ctx context.Context, n int, items []T, do func(context.Conte
 				if i >= int64(len(items)) {
 					return
 				}
-				if err := do(ctx, items[i]); err != nil {
+				if err := panics.Guard(func() error { return do(ctx, items[i]) }); err != nil {
 					once.Do(func() {
 						first = err
 						cancel(err)

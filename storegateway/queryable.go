@@ -114,8 +114,11 @@ func (s *sourceOfSeries) Close() error {
 	return nil
 }
 
+// labelsOnly is the function that Prometheus' API names in its hints when it needs no samples.
+const labelsOnly = "series"
+
 // choose reads the labels and chunk references of a select.
-func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher) (*selected, error) {
+func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, chunks bool) (*selected, error) {
 	q, err := s.admitted(ctx)
 	if err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints,
 		r.MinTime, r.MaxTime = hints.Start, hints.End
 		r.Limit = hints.Limit
 		r.Shard = tsblock.Shard{Index: hints.ShardIndex, Count: hints.ShardCount}
-		r.SkipChunks = hints.Func == "series" // Prometheus' name for those who want labels alone
+		r.SkipChunks = !chunks && hints.Func == labelsOnly
 		trim = !hints.DisableTrimming
 	}
 	set, err := q.newSet(ctx, r, true)
@@ -244,7 +247,7 @@ var _ storage.Querier = (*querier)(nil)
 
 // Select implements storage.Querier. What it costs is told at Gateway.Queryable.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	l, err := q.choose(ctx, hints, ms)
+	l, err := q.choose(ctx, hints, ms, false)
 	if err != nil {
 		return storage.ErrSeriesSet(err)
 	}
@@ -276,6 +279,9 @@ func (s *oneSeries) Labels() labels.Labels { return s.labels }
 // Iterator implements storage.Series. An iterator of ours is used again; with it, a series costs no
 // allocation.
 func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+	if len(s.places) == 0 { // labels only
+		return chunkenc.NewNopIterator()
+	}
 	many, ok := it.(*blocksIterator)
 	if one, isOne := it.(*sampleIterator); isOne {
 		one.leave()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
@@ -28,6 +29,7 @@ import (
 type StoreAPIOptions struct {
 	Timeout time.Duration    // of a request, waiting included; 0: none but the client's
 	Log     *querylog.Logger // nil: requests are not logged
+	Panics  *panics.Reporter // logs and counts requests that panic; nil: they only fail
 }
 
 // A StoreAPI answers Thanos' StoreAPI and InfoAPI over gRPC with a Gateway's blocks: a Thanos
@@ -61,6 +63,7 @@ func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit),
 		grpc.WaitForHandlers(true), // so that after Stop each request is in the query log
 	}
+	own = append(own, a.options.Panics.ServerOptions()...)
 	s := grpc.NewServer(append(own, options...)...)
 	storepb.RegisterStoreServer(s, a)
 	storepb.RegisterInfoServer(s, a)
@@ -148,9 +151,16 @@ func (c *call) admit(ctx context.Context) error {
 	return err
 }
 
-// end gives back what the request holds, logs it, and returns its error as gRPC sends it.
-func (c *call) end(err error) error {
+// end gives back what the request holds, logs it, and returns its error as gRPC sends it. recovered is what
+// recover has returned.
+func (c *call) end(recovered any, err error) error {
 	e := c.entry
+	if recovered != nil {
+		err = panics.Recovered(recovered)
+	}
+	if p := panics.Of(err); p != nil {
+		c.api.options.Panics.GRPC(p, e.Endpoint)
+	}
 	if c.query != nil {
 		e.Stats = c.query.Stats()
 		c.query.Close()
@@ -174,6 +184,9 @@ func (c *call) end(err error) error {
 func grpcStatus(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st
+	}
+	if panics.Of(err) != nil {
+		return status.New(codes.Internal, panics.Internal)
 	}
 	code := codes.Internal
 	_, corrupt := errors.AsType[*tsblock.CorruptError](err)

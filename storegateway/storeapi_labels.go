@@ -11,27 +11,28 @@ import (
 
 // LabelNames implements the StoreAPI: the names of the labels, external ones too, of the series
 // that meet all matchers.
-func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (*storepb.LabelNamesResponse, error) {
+func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
 	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
+	defer func() { err = c.end(recover(), err) }()
 	var hints storepb.LabelNamesRequestHints
-	response := &storepb.LabelNamesResponse{}
+	response = &storepb.LabelNamesResponse{}
 	names, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
 	if err == nil {
 		response.Names = names
 		response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
 	}
-	return response, c.end(err)
+	return response, err
 }
 
 // LabelValues implements the StoreAPI: the values of one label, which may be external, of the
 // series that meet all matchers.
-func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (*storepb.LabelValuesResponse, error) {
+func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
 	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
+	defer func() { err = c.end(recover(), err) }()
 	var hints storepb.LabelValuesRequestHints
-	response := &storepb.LabelValuesResponse{}
+	response = &storepb.LabelValuesResponse{}
 	var values []string
 	var blocks []*storepb.Block
-	err := error(nil)
 	if r.GetLabel() == "" {
 		err = badRequest("label name parameter cannot be empty")
 	} else {
@@ -41,7 +42,7 @@ func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesReques
 		response.Values = values
 		response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
 	}
-	return response, c.end(err)
+	return response, err
 }
 
 // A labelsRequest is what requests for names and for values have in common.

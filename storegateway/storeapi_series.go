@@ -21,9 +21,10 @@ import (
 //
 // Blocks that were downsampled are not served, so that chunks are raw whatever aggregates and
 // max_resolution_window allow. step, range and query_hints are hints that change nothing.
-func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
+func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) (err error) {
 	c := a.begin(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
-	return c.end(c.series(stream.Context(), r, stream))
+	defer func() { err = c.end(recover(), err) }()
+	return c.series(stream.Context(), r, stream)
 }
 
 func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -176,7 +177,13 @@ func (s *stream) nextBatch() error {
 			s.ahead = make(chan loaded, 1)
 		}
 		s.busy = true
-		go func() { s.ahead <- s.load() }()
+		go func() {
+			var l loaded
+			if err := panics.Guard(func() error { l = s.load(); return nil }); err != nil {
+				l = loaded{err: err}
+			}
+			s.ahead <- l
+		}()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -115,7 +116,9 @@ func (w *windows) load(h *heldBatch) error {
 			s.aheadErr = make(chan error, 1)
 		}
 		s.loading, s.busy = next, true
-		go func() { s.aheadErr <- s.reader.LoadChunks(w.ctx, next.batch) }()
+		go func() {
+			s.aheadErr <- panics.Guard(func() error { return s.reader.LoadChunks(w.ctx, next.batch) })
+		}()
 	}
 	return nil
 }

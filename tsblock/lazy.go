@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A lazyFile is what a local file says, loaded on first use. Those who ask while it is being loaded
@@ -80,7 +82,10 @@ func (l *lazyFile[T]) run(ctx context.Context, f *flight[T], loads chan struct{}
 			return
 		}
 	}
-	f.value, f.err = l.load(ctx)
+	f.err = panics.Guard(func() (err error) {
+		f.value, err = l.load(ctx)
+		return err
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flight == f {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // read reads the ranges, at most calls of them at once, and decodes each when it is there. With
@@ -15,7 +17,7 @@ func (l *chunkLoad) read(ctx context.Context, calls int) error {
 	l.name()
 	if calls = min(calls, len(l.ranges)); calls <= 1 {
 		for i := range l.ranges {
-			if err := l.readRange(ctx, i, &l.usage); err != nil {
+			if err := panics.Guard(func() error { return l.readRange(ctx, i, &l.usage) }); err != nil {
 				return err
 			}
 		}
@@ -42,7 +44,7 @@ func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 			if i >= len(l.ranges) {
 				break
 			}
-			err = l.readRange(ctx, i, &usage)
+			err = panics.Guard(func() error { return l.readRange(ctx, i, &usage) })
 		}
 		mu.Lock()
 		defer mu.Unlock()

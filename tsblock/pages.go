@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 )
 
@@ -202,7 +203,8 @@ func (s *pageSet) fetchRuns(ctx context.Context, runs []run, calls int) {
 	for range calls {
 		workers.Go(func() {
 			for r := range next {
-				if s.fetchRun(ctx, r); r.err != nil {
+				if err := panics.Guard(func() error { s.fetchRun(ctx, r); return r.err }); err != nil {
+					r.err = err
 					cancel(r.err) // the others need not go on
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"sync"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A section is read by sectionPiece bytes a call, from a source that takes several calls at once
@@ -45,7 +47,7 @@ func (b *Block) readPieces(ctx context.Context, dst []byte, off int64) error {
 	for at := 0; at < len(dst); at += sectionPiece {
 		piece := dst[at:min(at+sectionPiece, len(dst))]
 		calls.Go(func() {
-			if err := b.readIndex(ctx, piece, off+int64(at)); err != nil {
+			if err := panics.Guard(func() error { return b.readIndex(ctx, piece, off+int64(at)) }); err != nil {
 				once.Do(func() { failure = err; cancel() })
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 )
 
@@ -112,7 +113,7 @@ func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
 		}
 		b := newBatch(s.reader.block, s.reader.account.quota)
 		s.chunk = s.reader.block.lengths.mean(chunkGuess)
-		err := s.decode(ctx, b)
+		err := panics.Guard(func() error { return s.decode(ctx, b) })
 		if err == nil && b.Len() > 0 {
 			return b, nil
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/storegateway"
 )
@@ -65,6 +66,7 @@ type Options struct {
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 	Log        *slog.Logger
+	Panics     *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // A Route is a page of one server.
@@ -92,12 +94,15 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Panics == nil {
+		o.Panics = panics.NewReporter(o.Log)
+	}
 	s := &Server{opts: o}
 	if o.Weight != nil {
 		s.weigher = newWeigher(o.Weight.Statements, o.Now())
 	}
 	s.http = &http.Server{
-		Handler:           s.Handler(),
+		Handler:           o.Panics.Handler(s.Handler()),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )
@@ -114,6 +115,8 @@ func (s *frontendService) build() (err error) {
 	s.metrics.MustRegister(processCollectors()...)
 	s.metrics.MustRegister(newQueryLogCollector(s.queries))
 	s.metrics.MustRegister(s.frontend.Collectors()...)
+	reporter := panics.NewReporter(s.log)
+	s.metrics.MustRegister(reporter)
 	var routes []web.Route
 	for i, pattern := range frontend.Patterns() {
 		r := web.Route{Pattern: pattern, Handler: s.frontend}
@@ -124,7 +127,7 @@ func (s *frontendService) build() (err error) {
 	}
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
-		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log,
+		QueryLog: s.queries, Routes: routes, ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log, Panics: reporter,
 		LogColumns: web.FrontendColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
 		Weight: &web.WeightSource{
 			Heap:       func() []memory.Holding { return s.ledger.Holdings() },

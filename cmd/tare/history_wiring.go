@@ -18,6 +18,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -159,7 +160,7 @@ func (h *historyService) ranker() history.Ranker {
 }
 
 // routes are the pages of the history.
-func (h *historyService) routes() ([]web.Route, error) {
+func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
@@ -182,7 +183,8 @@ func (h *historyService) routes() ([]web.Route, error) {
 		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
 		Log:        h.log,
-		Build:      promapi.BuildInfo{Version: version, Revision: commit},
+		Panics:     p,
+		Build:      promapi.BuildInfo{Revision: commit},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream"
@@ -126,13 +127,15 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
-	s.grpc = s.rows.NewServer(options...)
+	reporter := panics.NewReporter(s.log)
+	s.grpc = s.rows.NewServer(append(options, reporter.ServerOptions()...)...)
 	if s.cfg.HTTP == "" {
 		return nil
 	}
 	registry := rowstreamMetrics(s.queries, s.rows)
+	registry.MustRegister(reporter)
 	s.web = web.New(web.Options{
-		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, ConfigFile: s.cfg.WebConfigFile, Log: s.log,
+		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, ConfigFile: s.cfg.WebConfigFile, Log: s.log, Panics: reporter,
 		Ready: s.source.Ping, LogColumns: web.RowstreamColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
 	})
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/governor"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -48,7 +49,8 @@ type service struct {
 	idle     *memory.Returner // nil when the runtime alone returns memory
 	ledger   *memory.Ledger
 
-	metrics    *registry   // without the history's
+	metrics    *registry // without the history's
+	panics     *panics.Reporter
 	supervisor *supervisor // nil when nobody is to be told
 
 	mysql, http net.Listener // http is nil when it is off
@@ -162,13 +164,14 @@ func (s *service) build() error {
 		return errors.Join(err, s.data.close())
 	}
 	o.Log = s.queries
+	s.panics = panics.NewReporter(s.log)
 	var routes []web.Route
 	if s.cfg.CountsDigests() {
 		if s.history, err = openHistory(s.cfg.History, s.cfg.Listen, s.cfg.Log.Redact, s.data, s.log); err != nil {
 			return errors.Join(err, s.close(context.Background()))
 		}
 		o.Observers = append(o.Observers, s.history.table)
-		if routes, err = s.history.routes(); err != nil {
+		if routes, err = s.history.routes(s.panics); err != nil {
 			return errors.Join(err, s.close(context.Background()))
 		}
 	}
@@ -184,6 +187,7 @@ func (s *service) build() error {
 	}
 	routes = append(routes, s.routeAPI()...)
 	s.metrics = s.registry()
+	s.metrics.MustRegister(s.panics)
 	s.web = web.New(web.Options{
 		Title:        "tare serve",
 		Gatherer:     s.gatherer(),
@@ -204,6 +208,7 @@ func (s *service) build() error {
 		ConfigFile:   s.cfg.WebConfigFile,
 		NoTextUsers:  s.cfg.NoTextUsers,
 		Log:          s.log,
+		Panics:       s.panics,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
@@ -55,6 +56,7 @@ type storeService struct {
 	ledger  *memory.Ledger
 
 	metrics    *registry
+	panics     *panics.Reporter
 	supervisor *supervisor // nil when nobody is to be told
 
 	grpcListener, httpListener net.Listener // nil when off
@@ -127,6 +129,8 @@ func (s *storeService) build() (err error) {
 	s.metrics = newRegistry()
 	s.metrics.MustRegister(processCollectors()...)
 	s.metrics.MustRegister(newQueryLogCollector(s.queries))
+	s.panics = panics.NewReporter(s.log)
+	s.metrics.MustRegister(s.panics)
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
 	s.entries = tsblock.NewEntries(slab.EntriesOptions{})
@@ -202,7 +206,7 @@ func (s *storeService) buildGRPC() error {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
-	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{Timeout: s.cfg.QueryTimeout, Log: s.queries})
+	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{Timeout: s.cfg.QueryTimeout, Log: s.queries, Panics: s.panics})
 	s.grpc = s.api.NewServer(options...)
 	return nil
 }
@@ -238,6 +242,7 @@ func (s *storeService) buildHTTP() error {
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,
 		Log:           s.log,
+		Panics:        s.panics,
 		Build:         promapi.BuildInfo{Revision: commit},
 	})
 	if err != nil {
@@ -267,6 +272,7 @@ func (s *storeService) buildHTTP() error {
 		ConfigFile:  s.cfg.WebConfigFile,
 		NoTextUsers: s.cfg.NoTextUsers,
 		Log:         s.log,
+		Panics:      s.panics,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)

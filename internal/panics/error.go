@@ -1,0 +1,65 @@
+package panics
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+)
+
+// An Error is a panic that was recovered.
+type Error struct {
+	Value any
+	Stack []byte // of the goroutine that panicked; nil: the recovering library logged it
+
+	reported atomic.Bool
+}
+
+// Error returns the text of the panic's value, for logs: it may name internals.
+func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the panic's value if it is an error.
+func (e *Error) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Recovered returns the panic whose value recover has returned. It is to be called by the deferred
+// function itself, as its stack is the panic's.
+func Recovered(v any) *Error {
+	if e, ok := v.(*Error); ok {
+		return e
+	}
+	return &Error{Value: v, Stack: debug.Stack()}
+}
+
+// Guard calls f and returns its error, or its panic as an *Error. It is for goroutines: a panic that
+// leaves one ends the process.
+func Guard(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Recovered(v)
+		}
+	}()
+	return f()
+}
+
+// bug is what our own panics begin with.
+const bug = "BUG: "
+
+// Of returns the panic in the chain of an error, nil if it has none. Libraries that recover
+// panics themselves, as the PromQL engine does, leave a runtime.Error or the bare text.
+func Of(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if _, ok := errors.AsType[runtime.Error](err); ok || strings.HasPrefix(err.Error(), bug) {
+		return &Error{Value: err}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package storegateway
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/prometheus/prompb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A panickingSource panics in reads of the files that name matches.
+type panickingSource struct {
+	tsblock.Source
+
+	mu   sync.Mutex
+	name string // "": none
+}
+
+func (s *panickingSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+	s.mu.Lock()
+	match := s.name != "" && strings.Contains(name, s.name)
+	s.mu.Unlock()
+	if match {
+		panic("BUG: read of " + name)
+	}
+	return s.Source.ReadRange(ctx, name, off, dst)
+}
+
+// Costs has readers make many calls at once, in goroutines of their own.
+func (s *panickingSource) Costs() tsblock.Costs { return tsblock.Costs{Gap: 1, Calls: 8} }
+
+func (s *panickingSource) panicIn(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.name = name
+}
+
+// TestPanics has reads of an index and of chunks panic, in whichever goroutine makes them: the requests fail
+// with the status of an internal error, each panic is logged with its stack and counted, and everything
+// that the requests held is given back.
+func TestPanics(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, nil)
+	var source *panickingSource
+	g := newStore(t, dir, func(o *Options) { o.LocalBucket = "" })
+	source = &panickingSource{Source: g.source}
+	g.source = source
+	reopen := func() { // with nothing of the blocks in memory
+		g.exchange(newBlockSet())
+		if err := g.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
+	api, err := NewHTTPAPI(g, HTTPOptions{Log: slog.New(slog.DiscardHandler), Panics: reporter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{Panics: reporter})))
+
+	sum := "/api/v1/query_range?start=1700000000&end=1700003000&step=60&query=" + url.QueryEscape(`sum({__name__=~".+"})`)
+	requests := map[string]func(t *testing.T) bool{ // report whether the request failed
+		"query": func(t *testing.T) bool { return failsInternally(t, server.URL+sum) },
+		"series": func(t *testing.T) bool {
+			return failsInternally(t, server.URL+"/api/v1/series?match[]="+url.QueryEscape(`{job=~".+"}`))
+		},
+		"labels": func(t *testing.T) bool {
+			return failsInternally(t, server.URL+"/api/v1/labels?match[]="+url.QueryEscape(`{job=~".+"}`))
+		},
+		"StoreAPI": func(t *testing.T) bool {
+			_, _, err := receive(client.Series(t.Context(), everything()))
+			if err != nil && (status.Code(err) != codes.Internal || strings.Contains(err.Error(), "BUG")) {
+				t.Errorf("StoreAPI: %v", err)
+			}
+			return err != nil
+		},
+	}
+	for name, request := range requests {
+		for file, touches := range map[string]bool{"/index": true, "/chunks/": name == "query" || name == "StoreAPI"} {
+			t.Run(name+" "+strings.Trim(file, "/"), func(t *testing.T) {
+				reopen()
+				log.Reset()
+				source.panicIn(file)
+				failed := request(t)
+				source.panicIn("")
+				if text := log.String(); failed != touches || failed != strings.Contains(text, "level=ERROR") || failed && !strings.Contains(text, "panickingSource") {
+					t.Errorf("failed: %t, log: %.2000s", failed, text)
+				}
+				if request(t) {
+					t.Error("the request after it fails too")
+				}
+				if n := g.gate.Stats(); n.Running != 0 || n.Held != 0 || n.Misused != 0 {
+					t.Errorf("after the requests: %+v", n)
+				}
+			})
+		}
+	}
+}
+
+func failsInternally(t *testing.T, target string) bool {
+	t.Helper()
+	code, answer := getJSON(t, target, "")
+	if code == http.StatusOK {
+		return false
+	}
+	if text, _ := answer["error"].(string); code != http.StatusInternalServerError || answer["errorType"] != "internal" || strings.Contains(text, "BUG") {
+		t.Errorf("%d %v", code, answer)
+	}
+	return true
+}
+
+// TestReadHints has clients hint at a function that needs no samples: they get what they get without hints.
+func TestReadHints(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, nil)
+	g := newStore(t, dir, func(o *Options) { o.Gate = slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}) })
+	base := newHTTPServer(t, g, nil)
+	query := func(h *prompb.ReadHints) *prompb.Query {
+		return &prompb.Query{
+			StartTimestampMs: 1700000000000, EndTimestampMs: 1700003000000, Hints: h,
+			Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "job", Value: ".+"}},
+		}
+	}
+	for _, form := range []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS} {
+		all := remoteRead(t, base, form, query(nil))
+		if len(all) < 1000 {
+			t.Fatalf("%v: only %d bytes are read", form, len(all))
+		}
+		for _, f := range []string{"series", "rate", "", "x"} {
+			h := &prompb.ReadHints{StartMs: 1700000000000, EndMs: 1700003000000, Func: f, StepMs: 1000, RangeMs: 5000, By: true, Grouping: []string{"job"}}
+			if got := remoteRead(t, base, form, query(h)); !bytes.Equal(got, all) {
+				t.Errorf("%v: func %q changes the response: %d bytes, want %d", form, f, len(got), len(all))
+			}
+		}
+	}
+}
