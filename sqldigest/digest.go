@@ -1,18 +1,34 @@
 package sqldigest
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 )
 
 // Version is the version of the normalization rules: equal versions give equal digests. It is
-// no part of the digest; who stores digests for long may store it beside them.
-const Version = 1
+// the first byte of every digest, so that whatever keeps digests keeps their versions.
+//
+// The first version is an exception: its digests begin with any byte, one in 256 with this one.
+const Version = 2
 
 // A Digest identifies the statements that differ in nothing but literals, white space,
-// comments and the case of keywords: the first 16 bytes of the SHA-256 of the normalized text.
-// The zero value is no statement's digest.
+// comments and the case of keywords: Version, and the first 15 bytes of the SHA-256 of the
+// normalized text. The zero value is no statement's digest.
 type Digest [16]byte
+
+// OfText returns the digest whose normalized text is text. It does not allocate.
+func OfText(text []byte) Digest { return versioned(sha256.Sum256(text)) }
+
+func versioned(sum [sha256.Size]byte) (d Digest) {
+	d[0] = Version
+	copy(d[1:], sum[:])
+	return d
+}
+
+// Current reports whether d is of this Version. Others name statements by another normalized
+// text, and no statement has them now.
+func (d Digest) Current() bool { return d[0] == Version }
 
 // IsZero reports whether d is the zero value.
 func (d Digest) IsZero() bool { return d == Digest{} }

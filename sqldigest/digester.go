@@ -42,6 +42,8 @@ type Digester struct {
 	afterString uint64      // pushed, as it was after a string literal
 	signs       int         // in the last token, when that is tokUnary
 	semicolon   bool        // a semicolon is due before the next token
+	before      wordBefore  // the last token, when it is a keyword
+	rows        bool        // the statement is about rows, which have names: SELECT, UPDATE and the like
 
 	soft    int       // length of buf past which makeRoom is due
 	limit   int       // length of buf past which to spill
@@ -96,6 +98,7 @@ func (d *Digester) Reset(m Mode) {
 	d.top = 2
 	d.pushed, d.afterString = 1, 0
 	d.semicolon, d.spilled, d.summed = false, false, false
+	d.before, d.rows = 0, false
 	d.limit = d.maxText() + spillRoom
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
 	d.kept, d.ncarry = 0, 0
@@ -164,7 +167,7 @@ func (d *Digester) Sum() Digest {
 	} else {
 		d.sum = sha256.Sum256(d.buf)
 	}
-	d.digest, d.summed = Digest(d.sum[:len(d.digest)]), true
+	d.digest, d.summed = versioned(d.sum), true
 	return d.digest
 }
 
@@ -234,7 +237,7 @@ func (d *Digester) spill() {
 func (d *Digester) settled() int {
 	end := len(d.buf)
 	for k := uint(1); k <= longRule; k++ {
-		if d.peek(k) == tokIdent {
+		if names>>d.peek(k)&1 != 0 {
 			break
 		}
 		end = d.starts[(d.top-k)%window]

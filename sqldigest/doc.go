@@ -5,7 +5,7 @@
 //
 //   - Normalized text: the statement with literals as ?, lists collapsed, comments gone,
 //     keywords in upper case and white space canonical.
-//   - Digest: the first 16 bytes of the SHA-256 of the normalized text.
+//   - Digest: the version, and the first 15 bytes of the SHA-256 of the normalized text.
 //   - Mode: what of a session changes how SQL is read: two SQL modes and the character sets
 //     whose characters may end in a backslash or a backtick.
 //   - Divergent: a statement that servers read in two ways, see section 9.
@@ -26,7 +26,7 @@
 // It parses no grammar: whether SQL is valid is the server's business, and anything at all has
 // a digest. It does not know the default schema, IGNORE_SPACE, or the server's version.
 //
-// # Specification, version 1
+// # Specification, version 2
 //
 // The digest is stable: the same statement has the same digest in every release that has the
 // same [Version]. testdata/vectors.txt holds vectors that never change. The groups are those
@@ -65,21 +65,22 @@
 //
 // 4. Words. The words in keywords.txt are keywords and become upper case, synonyms one word
 // (EXPLAIN is DESCRIBE, INTEGER is INT); those marked call (COUNT, NOW) only when "(" follows
-// at once. A word directly before "." and a name, or directly after ".", is an identifier; a
-// word after @@ is looked up in any case. All other words, and longer ones than 64 bytes, are
-// identifiers.
+// at once. Those marked name are not reserved: where a name may stand (words.go), they are names
+// and keep their spelling, without quotes, which names them in either place. A word directly
+// before "." and a name, or directly after ".", is an identifier; a word after @@ is looked up
+// in any case. All other words, and longer ones than 64 bytes, are identifiers.
 //
 // 5. Names keep their bytes and stand in backticks, whichever quotes they had (backticks
-// inside doubled). The names of user variables stay, as @`x`; system variables are @@ and
+// inside doubled), those of section 4 excepted. The names of user variables stay, as @`x`; system variables are @@ and
 // words: @@GLOBAL.`x`. <> is !=.
 //
 // 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (,
-// around the dot of a qualified name, after @ and @@ before a name, between a call keyword and
-// its parenthesis, before and after the @ of an account. Statements are separated by "; ";
+// around the dot of a qualified name, after @ and @@ before a name, between a function's name
+// and its parenthesis where an expression may stand, before and after the @ of an account. Statements are separated by "; ";
 // empty statements and the last semicolon go. Normalized text normalizes to itself.
 //
 // 7. Versions. A change of keywords.txt or of a rule that gives any statement another digest is
-// a new version.
+// a new version, which is the first byte of the digest.
 //
 // 8. Differences. Coarser than MySQL and MariaDB, so that what they group is grouped here:
 // signs are folded after comparisons too (MySQL keeps "= - ?"), TRUE and FALSE are literals

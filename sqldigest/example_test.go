@@ -14,7 +14,7 @@ func ExampleDigester_Digest() {
 	fmt.Println(a, a == b)
 	// Output:
 	// SELECT `email` FROM `users` WHERE `id` IN (...)
-	// 5feb846b8fd7f89c4309b2d2c2aa6d11 true
+	// 025feb846b8fd7f89c4309b2d2c2aa6d true
 }
 
 func ExampleDigester_Write() {
@@ -48,8 +48,8 @@ func ExampleDigester_Divergent() {
 		fmt.Println(d.Digest([]byte(sql), 0), d.Divergent())
 	}
 	// Output:
-	// 29f1b2644929d90b049ee6d4384cbe6c false
-	// 29f1b2644929d90b049ee6d4384cbe6c true
+	// 0229f1b2644929d90b049ee6d4384cbe false
+	// 0229f1b2644929d90b049ee6d4384cbe true
 }
 
 func ExampleLexer() {

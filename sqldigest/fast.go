@@ -12,7 +12,7 @@ func (d *Digester) fast(b []byte, i, stop int, final bool) int {
 	if d.semicolon || d.s.mode&anyCharset != 0 {
 		return i
 	}
-	buf, top, before := d.buf, d.top, d.s.before
+	buf, top, before, wordAt := d.buf, d.top, d.s.before, d.before
 	last := d.codes[(top-1)%window]
 loop:
 	for i < stop {
@@ -29,6 +29,8 @@ loop:
 		end := i + 1
 		code := tokValue
 		var word *keyword
+		var keywordNow wordBefore
+		bare := false // a name without quotes in the text
 		was := before
 		switch cl {
 		case clWord:
@@ -39,6 +41,9 @@ loop:
 				break loop
 			}
 			code, before = tokIdent, beforeNameAdjacent
+			if callable>>last&1 != 0 || last == tokDot && d.codes[(top-2)%window] == tokFunc {
+				code = tokFunc
+			}
 			if was == beforeDot {
 				break
 			}
@@ -64,9 +69,21 @@ loop:
 					before = was
 					break loop
 				}
-				code, before = word.class, beforeOther
+				before = beforeOther
 				if word.flags&isHint != 0 {
 					before = beforeVerb
+				}
+				if word.flags&isName != 0 && !d.asKeyword(id, last, wordAt) {
+					if word.class == tokTemporal {
+						code = temporalClass(code)
+					}
+					word, bare = nil, last != tokDot
+					break
+				}
+				code, keywordNow = word.class, wordBefore(id)
+				if last == tokStart || last == tokSemicolon || word.flags&isHint != 0 {
+					d.sawWord(id, last)
+					keywordNow = d.before
 				}
 			}
 		case clBack:
@@ -79,11 +96,14 @@ loop:
 			}
 			end++
 			code, before = tokIdent, beforeNameAdjacent
+			if callable>>last&1 != 0 || last == tokDot && d.codes[(top-2)%window] == tokFunc {
+				code = tokFunc
+			}
 			if was == beforeDot || dotName(b, end) {
 				break
 			}
-			if id := d.s.quotedWord(b, i+1, end-1); id != 0 {
-				word, code = &keywords[id], nameClass(id)
+			if id := d.s.quotedWord(b, i+1, end-1); id != 0 && last != tokDot && !d.asKeyword(id, last, wordAt) {
+				bare = true
 			}
 		case clDot:
 			if before != beforeNameAdjacent {
@@ -151,6 +171,7 @@ loop:
 			}
 			buf, top = d.buf, d.top
 			last = d.codes[(top-1)%window]
+			wordAt = 0
 			i = end
 			continue
 		}
@@ -167,8 +188,12 @@ loop:
 		buf = buf[:n+minRoom]
 		buf[n] = ' '
 		n += int(^tight[last%64] >> (code % 64) & 1)
-		last = code
+		last, wordAt = code, keywordNow
 		switch {
+		case bare && cl == clBack:
+			n += copyWord(buf[n:], b, i+1, end-1)
+		case bare:
+			n += copyWord(buf[n:], b, i, end)
 		case word != nil:
 			binary.LittleEndian.PutUint64(buf[n:], word.text0)
 			if len(word.text) > 8 {
@@ -177,7 +202,7 @@ loop:
 			n += len(word.text)
 		case cl == clBack:
 			n += copyWord(buf[n:], b, i, end)
-		case code == tokIdent:
+		case cl == clWord:
 			buf[n] = '`'
 			n++
 			n += copyWord(buf[n:], b, i, end)
@@ -193,7 +218,7 @@ loop:
 		buf = buf[:n]
 		i = end
 	}
-	d.buf, d.pushed, d.top, d.s.before = buf, d.pushed+uint64(top-d.top), top, before
+	d.buf, d.pushed, d.top, d.s.before, d.before = buf, d.pushed+uint64(top-d.top), top, before, wordAt
 	return i
 }
 

@@ -96,7 +96,7 @@ func render(rows []row) []byte {
 		for _, f := range r.flags {
 			switch f {
 			case "const":
-			case "call", "expr", "hint", "temporal", "literal", "charset", "name":
+			case "call", "expr", "hint", "temporal", "literal", "charset", "name", "names", "first", "tail", "unit":
 				flags += " | is" + strings.ToUpper(f[:1]) + f[1:]
 			default:
 				log.Fatalf("keywords.txt: %s has the unknown flag %s", r.word, f)

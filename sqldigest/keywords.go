@@ -35,7 +35,7 @@ func LookupKeyword(word string) Keyword {
 
 const maxKeyword = 38 // ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS
 
-type keywordFlags uint8
+type keywordFlags uint16
 
 const (
 	isCall keywordFlags = 1 << iota
@@ -45,6 +45,10 @@ const (
 	isLiteral
 	isCharset
 	isName
+	isNames
+	isFirst
+	isTail
+	isUnit
 )
 
 // keyword is one entry of the generated table. lo and hi are the word's first and last eight

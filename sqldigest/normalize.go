@@ -43,9 +43,9 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	}
 	switch kind {
 	case KindKeyword:
-		d.keyword(word)
+		d.keyword(b[i:end], word)
 	case KindIdent:
-		d.begin(tokIdent)
+		d.begin(d.identClass(d.peek(1)))
 		d.buf = append(d.buf, '`')
 		d.appendName(b[i:end])
 		if open {
@@ -54,12 +54,7 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 		}
 		d.endName()
 	case KindQuotedIdent, KindVariable:
-		if word != 0 {
-			code := nameClass(word)
-			if d.peek(1) == tokAtAt {
-				code = tokScope
-			}
-			d.push(code, keywords[word].text)
+		if word != 0 && d.quotedName(b[i:end], word) {
 			return end
 		}
 		return d.quoted(b, i, end, kind, open)
@@ -100,15 +95,23 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	return end
 }
 
-// nameClass is the class of a word in quotes.
-func nameClass(word uint16) uint8 {
-	if c := keywords[word].class; c != tokTemporal {
-		return c
+// quotedName appends the name in quotes that spells the word, which is not reserved, as it
+// would be without them. It reports false where that would be a keyword: then quotes stay.
+func (d *Digester) quotedName(text []byte, word uint16) bool {
+	last := d.peek(1)
+	if last == tokAtAt {
+		d.push(tokScope, keywords[word].text)
+		return true
 	}
-	return tokOther // a string after a name in quotes is an alias, not a date
+	if last == tokDot || d.asKeyword(word, last, d.before) {
+		return false
+	}
+	d.begin(d.identClass(last))
+	d.buf = append(d.buf, text[1:1+len(keywords[word].word)]...)
+	return true
 }
 
-func (d *Digester) keyword(word uint16) {
+func (d *Digester) keyword(text []byte, word uint16) {
 	k := &keywords[word]
 	last := d.peek(1)
 	code := k.class
@@ -118,8 +121,20 @@ func (d *Digester) keyword(word uint16) {
 	case k.flags&isLiteral != 0 && startsLiteral>>last&1 != 0:
 		d.value()
 		return
+	case k.flags&isName != 0 && !d.asKeyword(word, last, d.before):
+		if code = d.identClass(last); k.class == tokTemporal {
+			code = temporalClass(code)
+		}
+		d.begin(code)
+		if last == tokDot {
+			d.buf = append(append(append(d.buf, '`'), text...), '`')
+			return
+		}
+		d.buf = append(d.buf, text...)
+		return
 	}
 	d.push(code, k.text)
+	d.sawWord(word, last)
 }
 
 func (d *Digester) operator(op []byte) {
@@ -172,7 +187,7 @@ func operatorClass(op []byte) uint8 {
 
 // quoted normalizes an identifier or variable name, which may be in quotes.
 func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
-	d.begin(tokIdent)
+	d.begin(d.identClass(d.peek(1)))
 	d.buf = append(d.buf, '`')
 	q := b[i]
 	switch {

@@ -56,10 +56,6 @@ func (r *redactor) token(dst, text []byte, kind Kind, word uint16) []byte {
 		code, text = tokValue, question
 	case KindHost, KindParam, KindNull:
 		code, text = tokValue, question
-	case KindQuotedIdent:
-		if word != 0 {
-			code = nameClass(word)
-		}
 	case KindIntroducer:
 		code, r.from = tokCharset, len(dst)
 	case KindKeyword:

@@ -2,39 +2,41 @@ package sqldigest
 
 // Classes of the tokens in normalized text, as far as reduction and spacing tell them apart.
 const (
-	tokNone      uint8 = iota // outside the window
-	tokStart                  // before the first token
-	tokOther                  // anything without a part in the rules
-	tokIdent                  // `x`
-	tokExpr                   // an expression starts after it
-	tokStar                   // *, which an expression starts after, too
-	tokNot                    // NOT: a sign after it is unary, but NULL stays
-	tokSign                   // + or - between two operands
-	tokUnary                  // a run of unary + and -
-	tokComma                  // ,
-	tokOpen                   // (
-	tokClose                  // )
-	tokDot                    // .
-	tokAt                     // @
-	tokAtAt                   // @@
-	tokScope                  // the keyword after @@
-	tokCall                   // COUNT and the like, before their parenthesis
-	tokIn                     // IN
-	tokRowWord                // ROW
-	tokTemporal               // DATE, TIME, TIMESTAMP
-	tokCharset                // a character set introducer
-	tokEllipsis               // ...
-	tokValue                  // ?
-	tokValues                 // ?, ...
-	tokRow1                   // (?)
-	tokRows1                  // (?), ...
-	tokRow                    // (...)
-	tokRows                   // (...), ...
-	tokCtor1                  // ROW (?)
-	tokCtors1                 // ROW (?), ...
-	tokCtor                   // ROW (...)
-	tokCtors                  // ROW (...), ...
-	tokSemicolon              // ;
+	tokNone         uint8 = iota // outside the window
+	tokStart                     // before the first token
+	tokOther                     // anything without a part in the rules
+	tokIdent                     // `x`
+	tokExpr                      // an expression starts after it
+	tokStar                      // *, which an expression starts after, too
+	tokNot                       // NOT: a sign after it is unary, but NULL stays
+	tokSign                      // + or - between two operands
+	tokUnary                     // a run of unary + and -
+	tokComma                     // ,
+	tokOpen                      // (
+	tokClose                     // )
+	tokDot                       // .
+	tokAt                        // @
+	tokAtAt                      // @@
+	tokScope                     // the keyword after @@
+	tokCall                      // COUNT and the like, before their parenthesis
+	tokIn                        // IN
+	tokRowWord                   // ROW
+	tokTemporal                  // DATE, TIME, TIMESTAMP
+	tokCharset                   // a character set introducer
+	tokEllipsis                  // ...
+	tokValue                     // ?
+	tokValues                    // ?, ...
+	tokRow1                      // (?)
+	tokRows1                     // (?), ...
+	tokRow                       // (...)
+	tokRows                      // (...), ...
+	tokCtor1                     // ROW (?)
+	tokCtors1                    // ROW (?), ...
+	tokCtor                      // ROW (...)
+	tokCtors                     // ROW (...), ...
+	tokSemicolon                 // ;
+	tokFunc                      // an identifier that is a function's if a parenthesis follows
+	tokTemporalFunc              // DATE, TIME, TIMESTAMP where they may be one
 )
 
 // Sets of classes.
@@ -46,21 +48,23 @@ const (
 
 	tightBefore uint64 = 1<<tokComma | 1<<tokClose | 1<<tokSemicolon
 	parens      uint64 = 1<<tokOpen | 1<<tokRow1 | 1<<tokRow
-	names       uint64 = 1 << tokIdent
+	names       uint64 = 1<<tokIdent | 1<<tokFunc
 )
 
 // tight holds for each token those that stand right after it, without a space.
 var tight = [64]uint64{
 	tokNone: tightBefore, tokStart: ^uint64(0), tokOther: tightBefore,
-	tokIdent: tightBefore | 1<<tokDot | 1<<tokAt,
-	tokExpr:  tightBefore, tokStar: tightBefore | 1<<tokDot, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
+	tokIdent:        tightBefore | 1<<tokDot | 1<<tokAt,
+	tokTemporalFunc: tightBefore | 1<<tokDot | 1<<tokAt | parens,
+	tokFunc:         tightBefore | 1<<tokDot | 1<<tokAt | parens,
+	tokExpr:         tightBefore, tokStar: tightBefore | 1<<tokDot, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
 	tokOpen: ^uint64(0), tokClose: tightBefore,
 	tokDot:   tightBefore | names | 1<<tokStar,
 	tokAt:    tightBefore | names | 1<<tokValue,
 	tokAtAt:  tightBefore | names | 1<<tokScope,
 	tokScope: tightBefore | 1<<tokDot,
 	tokCall:  tightBefore | parens,
-	tokIn:    tightBefore, tokRowWord: tightBefore, tokTemporal: tightBefore, tokCharset: tightBefore,
+	tokIn:    tightBefore, tokRowWord: tightBefore, tokTemporal: tightBefore | 1<<tokDot | 1<<tokAt, tokCharset: tightBefore,
 	tokEllipsis: tightBefore,
 	tokValue:    tightBefore | 1<<tokAt,
 	tokValues:   tightBefore,
@@ -83,6 +87,7 @@ func (d *Digester) peek(k uint) uint8 { return d.codes[(d.top-k)%window] }
 // pop takes the last n tokens back.
 func (d *Digester) pop(n uint) {
 	d.top -= n
+	d.before = 0
 	d.buf = d.buf[:d.starts[d.top%window]]
 }
 
@@ -102,6 +107,7 @@ func (d *Digester) begin(code uint8) {
 	d.starts[d.top%window], d.codes[d.top%window] = n, code
 	d.top++
 	d.pushed++
+	d.before = 0
 	if tight[last%64]>>(code%64)&1 == 0 {
 		d.buf = d.buf[:n+1]
 		d.buf[n] = ' '
@@ -168,7 +174,7 @@ func (d *Digester) str() {
 	if d.afterString == d.pushed {
 		return
 	}
-	if c := d.peek(1); c == tokCharset || c == tokTemporal {
+	if c := d.peek(1); c == tokCharset || c == tokTemporal || c == tokTemporalFunc {
 		d.pop(1)
 	}
 	d.value()

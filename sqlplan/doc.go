@@ -27,8 +27,8 @@
 //
 // # Why a plan is never another statement's
 //
-// Plans are found by 256 bits: digest and scope, each the first 128 bits of a SHA-256. To make two
-// statements, or two scopes, meet takes about 2^64 hashes, and for one that is given 2^128.
+// Plans are found by digest and scope: 120 and 128 bits of a SHA-256. To make two statements meet
+// takes about 2^60 hashes, and for one that is given 2^120.
 // Where a plan lies in the table is decided by a hash that is seeded for each process, so
 // nobody can crowd one place.
 //

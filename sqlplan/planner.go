@@ -1,7 +1,6 @@
 package sqlplan
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
 	"runtime"
@@ -138,8 +137,7 @@ type job struct {
 // isWhole reports whether the text is what the digest is of. Nothing else may decide a plan
 // that others will be given.
 func isWhole(st *Statement) bool {
-	sum := sha256.Sum256(st.Text)
-	return len(st.Text) <= maxText && sqldigest.Digest(sum[:16]) == st.Digest
+	return len(st.Text) <= maxText && sqldigest.OfText(st.Text) == st.Digest
 }
 
 // refuse returns why a plan must not be kept, as far as that is known before it is made. The

@@ -95,6 +95,13 @@ func (r *Rule) Validate() error {
 			bad("table pattern %q is not of the form schema.table", p)
 		}
 	}
+	for _, d := range r.Digests {
+		if !d.Current() {
+			bad("digest %s is of another version of the normalized text, and no statement has it now: digests of version %d begin with %02x. "+
+				"Look up the old digest's text on the history's pages (/query/%s) and use the digest under which the same statement is counted since the upgrade",
+				d, sqldigest.Version, sqldigest.Version, d)
+		}
+	}
 	for _, t := range r.Types {
 		if t >= typeCount {
 			bad("statement type %d does not exist", uint8(t))

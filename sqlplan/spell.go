@@ -17,8 +17,8 @@ func (a *analysis) parsable() bool {
 // spell appends the statement as the parser is to see it, with the i-th placeholder in
 // forms[i], and to ends the offset at which each token ends.
 //
-// Keywords are in lower case: those that are not reserved may be names, and names are so more
-// often. Quoted names are in backticks under every mode.
+// Words are as in the text, where one that is not reserved and a name has the name's spelling.
+// Quoted names are in backticks under every mode.
 func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, []int) {
 	lit := 0
 	for i, t := range a.toks {
@@ -37,11 +37,7 @@ func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 		case kindHost:
 			dst = appendBackticked(dst, unquoteName(a.raw(i)))
 		case kindWord:
-			if t.keyword != 0 {
-				dst = append(dst, spelling(a.word(i))...)
-			} else {
-				dst = append(dst, a.text[t.start:t.end]...)
-			}
+			dst = a.spellWord(dst, i)
 		case kindOp, kindSysVar:
 			if a.typ == TypeSet && a.isOp(i, ":=") {
 				dst = append(dst, '=') // the parser knows no other in SET
@@ -86,18 +82,17 @@ func (a *analysis) glued(i int) bool {
 	case a.isOp(i, "."), a.isOp(i-1, "."), a.toks[i-1].kind == kindSysVar, a.isOp(i-1, "@"):
 		return true
 	case a.isOp(i, "("):
-		return a.toks[i-1].kind == kindWord
+		return a.toks[i-1].kind == kindWord || a.toks[i-1].kind == kindQuoted
 	}
 	return false
 }
 
-// spelling returns the word that the parser's grammar has for a keyword of the digest.
-func spelling(word string) string {
-	switch word {
-	case "char":
-		return "character" // also in CHARACTER SET, where the parser knows no other
+// spellWord appends the word at i as the parser's grammar has it.
+func (a *analysis) spellWord(dst []byte, i int) []byte {
+	if a.is(i, "char") {
+		return append(dst, "character"...) // also in CHARACTER SET, where the parser knows no other
 	}
-	return word
+	return append(dst, a.text[a.toks[i].start:a.toks[i].end]...)
 }
 
 func appendBackticked(dst []byte, name string) []byte {
@@ -175,10 +170,10 @@ func (a *analysis) tableName(i int) string {
 	switch t := a.toks[i]; {
 	case t.kind == kindQuoted:
 		return unquoteName(a.raw(i))
-	case t.kind == kindWord && t.keyword == 0:
+	case t.kind == kindWord:
 		return a.raw(i)
 	}
-	return a.word(i)
+	return ""
 }
 
 // mentions reports whether any name or word of the text may be a table that one of the patterns

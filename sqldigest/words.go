@@ -1,0 +1,106 @@
+package sqldigest
+
+// wordBefore says of the last token of the text which keyword it is, as far as the next word
+// depends on it: the word's index in the table, 0 for no keyword, and whether it is the first
+// of its statement.
+type wordBefore uint16
+
+const firstOfStatement wordBefore = 1 << 15
+
+// asKeyword reports whether the word id, which is not reserved, is a keyword in its place; if
+// not, it is a name. No grammar is parsed: what stands before decides. Where that leaves both
+// possible the word is taken for a name, which keeps its spelling: without quotes it is
+// either to a server.
+func (d *Digester) asKeyword(id uint16, last uint8, before wordBefore) bool {
+	flags := keywords[id].flags
+	switch {
+	case last == tokStart, last == tokSemicolon, last == tokAtAt:
+		return true
+	case before != 0:
+		return follows(id, uint16(before&^firstOfStatement), before&firstOfStatement != 0)
+	}
+	switch last {
+	case tokIdent, tokFunc, tokTemporal, tokTemporalFunc, tokClose, tokRow1, tokRow:
+		return flags&isTail != 0 || !d.rows
+	case tokValue, tokValues, tokRows1, tokRows:
+		return flags&(isTail|isUnit) != 0 || !d.rows
+	}
+	return false
+}
+
+// follows reports whether the word id after the keyword before is a keyword.
+func follows(id, before uint16, first bool) bool {
+	f := keywords[before].flags
+	word := Keyword(keywords[id].canon)
+	switch Keyword(keywords[before].canon) {
+	case KeywordWith: // WITH name AS, and GROUP BY … WITH ROLLUP
+		return !first
+	case KeywordOn:
+		return word == KeywordDuplicate
+	case KeywordIn:
+		return word == KeywordShare || word == KeywordBoolean
+	case KeywordTo:
+		return word == KeywordSavepoint
+	case KeywordUpdate:
+		return !first && (word == KeywordSkip || word == KeywordNowait)
+	case KeywordExecute:
+		return word == KeywordImmediate
+	case KeywordDelete:
+		return word == KeywordQuick
+	case KeywordSelect, KeywordSqlNoCache, KeywordSqlCache, KeywordSqlBufferResult:
+		return word == KeywordSqlNoCache || word == KeywordSqlCache || word == KeywordSqlBufferResult
+	case KeywordInsert, KeywordReplace:
+		return false
+	}
+	switch {
+	case f&(isNames|isExpr) != 0:
+		return false
+	case f&isFirst != 0:
+		return first
+	}
+	return true
+}
+
+// sawWord notes that the keyword id became the last token; last is the class of the token
+// before it.
+func (d *Digester) sawWord(id uint16, last uint8) {
+	d.before = wordBefore(id)
+	first := last == tokStart || last == tokSemicolon
+	if first {
+		d.before |= firstOfStatement
+	}
+	switch Keyword(keywords[id].canon) {
+	case KeywordSelect:
+		d.rows = true
+	case KeywordInsert, KeywordReplace, KeywordUpdate, KeywordDelete, KeywordWith, KeywordValues, KeywordDo, KeywordCall, KeywordTable:
+		d.rows = d.rows || first
+	default:
+		d.rows = d.rows && !first
+	}
+}
+
+// identClass is the class of an identifier after a token of class last: where an expression
+// may stand, it is a function's name if a parenthesis follows.
+func (d *Digester) identClass(last uint8) uint8 {
+	switch {
+	case last == tokDot:
+		if d.peek(2) == tokFunc {
+			return tokFunc
+		}
+	case callable>>last&1 != 0:
+		return tokFunc
+	}
+	return tokIdent
+}
+
+// callable are the classes of tokens after which an identifier may be a function's name.
+const callable = startsExpr
+
+// temporalClass is the class of DATE, TIME or TIMESTAMP where another identifier has the class
+// ident: with a string after it, it is a literal.
+func temporalClass(ident uint8) uint8 {
+	if ident == tokFunc {
+		return tokTemporalFunc
+	}
+	return tokTemporal
+}
