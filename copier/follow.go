@@ -83,7 +83,7 @@ var errEnded = errors.New("following has ended")
 // newFollower is for tables that are copied. It goes on from p.
 func newFollower(o *Options, source rowstream.Follower, tables []*table, state *followState, p rowstream.Position) (*follower, error) {
 	f := &follower{
-		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience},
+		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience, Ignore: o.IgnoreStatements},
 		mayEnd: func() bool { return true },
 		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: p, noted: p, start: p,
 	}
@@ -105,6 +105,7 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 			layout = t.redefined.layout
 		}
 		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
+		f.options.Starts = append(f.options.Starts, t.start)
 	}
 	for range o.Workers {
 		f.writers = append(f.writers, &writer{

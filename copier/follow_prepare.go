@@ -150,23 +150,52 @@ func uniqueKeys(create string) []uniqueKey {
 	return all
 }
 
-// oldest is the position at or before which all rows were read: of the tables' first runs, and
-// of this run's snapshot.
-func (r *run) oldest() (rowstream.Position, error) {
-	var oldest rowstream.Position
+// startTables sets where each table's changes begin: after all that is in the target by the
+// state of any copy that has followed it, and after the snapshot that its rows were first read
+// by. A table of which nothing is copied gets none.
+func (r *run) startTables(ctx context.Context) error {
+	followed, err := r.state.followedTables(ctx, r.to, r.from.Addr())
+	if err != nil {
+		return err
+	}
 	for _, t := range r.tables {
 		if t.state == nil {
 			continue
 		}
-		p, err := rowstream.ParsePosition(t.state.position)
-		if err == nil && p.IsZero() {
-			err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, begin with --follow, and begin anew with --restart")
+		if t.start, err = t.copiedAt(); err != nil {
+			return err
 		}
-		if err != nil {
-			return p, fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)
+		t.start = later(t.start, followed[t.spec.target()])
+	}
+	return nil
+}
+
+// copiedAt is the position of the table's first snapshot.
+func (t *table) copiedAt() (rowstream.Position, error) {
+	p, err := rowstream.ParsePosition(t.state.position)
+	if err == nil && p.IsZero() {
+		err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, begin with --follow, and begin anew with --restart")
+	}
+	if err != nil {
+		return p, fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)
+	}
+	return p, nil
+}
+
+// oldest is the position from which the log is read: the first of the tables' starts. A table that
+// this run has begun to copy starts at its snapshot.
+func (r *run) oldest() (oldest rowstream.Position, err error) {
+	for _, t := range r.tables {
+		if t.state == nil {
+			continue
 		}
-		if oldest.IsZero() || p.Compare(oldest) < 0 {
-			oldest = p
+		if t.start.IsZero() {
+			if t.start, err = t.copiedAt(); err != nil {
+				return oldest, err
+			}
+		}
+		if oldest.IsZero() || t.start.Compare(oldest) < 0 {
+			oldest = t.start
 		}
 	}
 	return oldest, nil
@@ -184,13 +213,14 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.goOn, err = r.follow.position(ctx, r.to); err != nil {
+	if _, err = r.follow.position(ctx, r.to); err != nil { // waits for a transaction that is being committed
 		return err
 	}
-	if r.goOn.IsZero() {
-		if r.goOn, err = r.oldest(); err != nil {
-			return err
-		}
+	if err := r.startTables(ctx); err != nil {
+		return err
+	}
+	if r.goOn, err = r.oldest(); err != nil {
+		return err
 	}
 	for _, t := range r.tables {
 		if d := t.redefined; d != nil && d.anew {
@@ -208,11 +238,9 @@ func (t *table) past() bool { return t.redefined != nil && t.redefined.past }
 // followChanges follows the source once all rows are copied.
 func (r *run) followChanges(ctx context.Context) error {
 	_ = r.snapshot.Close() // its transactions read only, and hold up the source's cleaning
-	if r.goOn.IsZero() {
-		var err error
-		if r.goOn, err = r.oldest(); err != nil {
-			return err
-		}
+	var err error
+	if r.goOn, err = r.oldest(); err != nil {
+		return err
 	}
 	f, err := newFollower(r.o, r.from.(rowstream.Follower), r.tables, r.follow, r.goOn)
 	if err != nil {

@@ -78,6 +78,34 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 	return p, nil
 }
 
+// followedTables are the positions before which all changes of a target table are in it, by the
+// name of the table: of all sets of tables that were followed from the source together.
+func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, source string) (map[string]rowstream.Position, error) {
+	all := make(map[string]rowstream.Position)
+	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.follows()+" WHERE source = "+literal(source), func(row mysqlwire.TextRow) error {
+		p, err := rowstream.ParsePosition(string(row[1]))
+		if err != nil {
+			return err
+		}
+		for target := range strings.SplitSeq(string(row[0]), "\n") {
+			all[target] = later(all[target], p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read from schema %s of the target which tables were followed: %w", s.schema, err)
+	}
+	return all, nil
+}
+
+// later is the later one of two positions, of which either may be zero.
+func later(p, q rowstream.Position) rowstream.Position {
+	if p.IsZero() || !q.IsZero() && p.Compare(q) < 0 {
+		return q
+	}
+	return p
+}
+
 // note says, within the transaction that wrote the changes, that all before p is in the target.
 func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
 	_, err := c.Exec(ctx, "REPLACE INTO "+f.follows()+" (id, version, source, targets, position, noted) VALUES ("+

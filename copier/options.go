@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sqldigest"
 )
 
 const (
@@ -50,6 +51,10 @@ type Options struct {
 	// finish, or, with UntilCaughtUp, until the target has once had all that the source has.
 	Follow        bool
 	UntilCaughtUp bool
+
+	// IgnoreStatements has the digests of statements in the source's binary log that change no
+	// copied table: following continues after them.
+	IgnoreStatements []sqldigest.Digest
 
 	// Cutover brings clients over once the target has caught up; nil: nobody does, or others do.
 	Cutover *CutoverOptions

@@ -28,7 +28,8 @@ type table struct {
 	key    []int           // the source's key, as numbers of the target's columns
 	unique []uniqueKey     // of the target
 
-	redefined *redefinition // nil unless the copy follows
+	redefined *redefinition      // nil unless the copy follows
+	start     rowstream.Position // of its changes; zero before its rows are read
 }
 
 // describe reads a table at both sides and refuses what cannot be copied well, before any

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A followed table that is altered on the source ends the run, with all before that place in the
@@ -44,18 +45,24 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 	if !r.o.Restart {
 		noted, err = r.state.definition(ctx, r.to, spec)
 	}
-	if err != nil || noted == nil {
-		return &redefinition{definition: now, anew: true}, err
+	if err != nil {
+		return nil, err
+	}
+	if noted == nil {
+		return r.firstDefinition(ctx, source, spec, now)
 	}
 	same := noted.sameShape(&now)
 	asNoted := &redefinition{definition: now}
 	asNoted.upto = noted.upto
-	if same && noted.stopped == "" {
-		return asNoted, nil
-	}
-	from, err := r.followedFrom(ctx)
+	from, err := r.followedFrom(ctx, spec)
 	if err != nil {
 		return nil, err
+	}
+	if err := r.definedSince(ctx, source, spec, noted, from); err != nil {
+		return nil, err
+	}
+	if same && noted.stopped == "" {
+		return asNoted, nil
 	}
 	if from.IsZero() {
 		known, _, err := r.state.phaseOf(ctx, r.to, spec)
@@ -78,6 +85,7 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 	if err != nil {
 		return nil, err
 	}
+	changes = withoutIgnored(changes, r.o.IgnoreStatements)
 	changes = slices.DeleteFunc(changes, func(c rowstream.SchemaChange) bool { return c.At.Compare(noted.upto) < 0 && !noted.upto.IsZero() })
 	d := &redefinition{definition: now, anew: true}
 	d.upto = end
@@ -85,6 +93,21 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 		return nil, err
 	}
 	return d, nil
+}
+
+// withoutIgnored leaves out changes by statements that the operator vouches for. Rows before such
+// a one are before the next change.
+func withoutIgnored(changes []rowstream.SchemaChange, ignore []sqldigest.Digest) (kept []rowstream.SchemaChange) {
+	rows := false
+	for _, c := range changes {
+		rows = rows || c.Rows
+		if slices.ContainsFunc(ignore, func(d sqldigest.Digest) bool { return d.String() == c.Digest }) {
+			continue
+		}
+		c.Rows, rows = rows, false
+		kept = append(kept, c)
+	}
+	return kept
 }
 
 // judge looks at the changes between the place where following goes on and the end of the log.
@@ -123,25 +146,73 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 	return nil
 }
 
-// followedFrom is where following goes on: zero when rows are still to be copied.
-func (r *run) followedFrom(ctx context.Context) (rowstream.Position, error) {
-	from, err := r.state.followed(r.from.Addr(), r.o.Tables).position(ctx, r.to)
+// firstDefinition is for a table whose definition no run has recorded. Rows that an earlier run
+// has copied without one are as the source describes them now only if nothing has changed since.
+func (r *run) firstDefinition(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, now definition) (*redefinition, error) {
+	d := &redefinition{definition: now, anew: true}
+	if r.o.Restart {
+		return d, nil
+	}
+	known, copied, err := r.state.phaseOf(ctx, r.to, spec)
+	if err != nil || known == "" || copied.IsZero() {
+		return d, err
+	}
+	end, err := source.NowPosition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := source.SchemaChanges(ctx, []*rowstream.Table{now.table}, copied, end)
+	if err != nil {
+		return nil, err
+	}
+	d.upto = end
+	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
+		if c.Kind != rowstream.ChangeIndex {
+			return nil, fmt.Errorf("table %s was altered (%s) after its rows were copied without --follow, which records no definition: copy it again with --restart", spec.source(), c.SQL)
+		}
+	}
+	return d, nil
+}
+
+// definedSince refuses a position that is before changes of a definition which the recorded one
+// contains, with rows before them: in which form those are is not recorded.
+func (r *run) definedSince(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, noted *definition, from rowstream.Position) error {
+	if from.IsZero() || noted.upto.IsZero() || from.Compare(noted.upto) >= 0 {
+		return nil
+	}
+	changes, err := source.SchemaChanges(ctx, []*rowstream.Table{noted.table}, from, noted.upto)
+	if err != nil {
+		return err
+	}
+	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
+		if c.Rows && c.Kind != rowstream.ChangeIndex {
+			return fmt.Errorf("table %s was altered (%s) after %s, and only its later definition is recorded: copy it again with --restart", spec.source(), c.SQL, from)
+		}
+	}
+	return nil
+}
+
+// followedFrom is the position before which all changes of a table are in the target: zero when
+// its rows are still to be copied.
+func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Position, error) {
+	known, copied, err := r.state.phaseOf(ctx, r.to, spec)
+	if err != nil {
+		return copied, err
+	}
+	followed, err := r.state.followedTables(ctx, r.to, r.from.Addr())
 	if absent(err) {
 		err = nil
 	}
-	if err != nil || !from.IsZero() {
-		return from, err
+	if err != nil {
+		return copied, err
 	}
-	for i := range r.o.Tables {
-		done, p, err := r.state.phaseOf(ctx, r.to, &r.o.Tables[i])
-		if err != nil || done != finished || p.IsZero() {
-			return rowstream.Position{}, err
-		}
-		if from.IsZero() || p.Compare(from) < 0 {
-			from = p
-		}
+	if p, ok := followed[spec.target()]; ok {
+		return later(p, copied), nil
 	}
-	return from, nil
+	if known != finished {
+		return rowstream.Position{}, nil
+	}
+	return copied, nil
 }
 
 // describeFollowed describes a table of a copy that follows, by the definition that it is gone on with.
@@ -233,7 +304,10 @@ func (r *run) schemaStopped(ctx context.Context, err error) error {
 	said := *stop
 	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again, it goes on from here"
 	if stop.Change == rowstream.ChangeOther {
-		said.Try = "what became of its rows the log does not tell: begin anew with --restart"
+		said.Try = "the log does not list what it did to rows: copy again with --restart"
+	}
+	if stop.Digest != "" {
+		said.Try += "; if it changes nothing in the table, continue after it with --ignore-statement " + stop.Digest
 	}
 	for _, t := range r.tables {
 		if t.source.FullName() == stop.Table {

@@ -297,9 +297,7 @@ func (w *writer) shrink() {
 // mostWarnings is how many warnings of a statement a server can be made to keep.
 const mostWarnings = 65535
 
-// expected checks the warnings of a statement. The one that is expected says that an ENUM
-// got the number 0: that is what the source has, where someone once stored a value that is
-// no member.
+// expected checks the warnings of a statement. Those that are expected say nothing about rows: see harmlessWarning.
 func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error {
 	if warnings == 0 {
 		return nil
@@ -311,7 +309,7 @@ func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error
 	var other []string
 	if _, err := w.c.Query(ctx, "SHOW WARNINGS", func(row mysqlwire.TextRow) error {
 		told++
-		if !t.isEnumWarning(row) && len(other) < 5 {
+		if !t.harmlessWarning(row) && len(other) < 5 {
 			other = append(other, string(row[1])+" "+string(row[2]))
 		}
 		return nil
@@ -324,15 +322,30 @@ func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error
 	return nil
 }
 
-// isEnumWarning reports whether a row of SHOW WARNINGS is the expected one.
-func (t *target) isEnumWarning(row mysqlwire.TextRow) bool {
-	const truncated = "1265"
-	if len(row) != 3 || string(row[1]) != truncated {
+// Warnings of servers that leave rows as they were sent.
+const (
+	warnTruncated  = "1265" // an ENUM got the number 0: the source has it too, where a value that is no member was stored
+	warnDeprecated = "1287" // MySQL: the character set of a column, which literals of its keys name
+)
+
+// harmlessWarning reports whether a row of SHOW WARNINGS is expected of a statement that writes
+// the table.
+func (t *target) harmlessWarning(row mysqlwire.TextRow) bool {
+	if len(row) != 3 {
 		return false
 	}
+	text := string(row[2])
 	for i := range t.columns {
-		if c := &t.columns[i]; c.Type == "enum" && strings.Contains(string(row[2]), "'"+c.Name+"'") {
-			return true
+		c := &t.columns[i]
+		switch string(row[1]) {
+		case warnTruncated:
+			if c.Type == "enum" && strings.Contains(text, "'"+c.Name+"'") {
+				return true
+			}
+		case warnDeprecated:
+			if c.Charset != "" && strings.HasPrefix(text, "'"+c.Charset+"' is deprecated") {
+				return true
+			}
 		}
 	}
 	return false

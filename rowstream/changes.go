@@ -68,7 +68,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	if o.From.IsZero() {
 		return nil, errNoPosition
 	}
-	c := &changes{d: d, o: o, r: logReader{names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
+	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
 	var err error
 	if c.r.gtids, err = parseGTIDs(o.From.GTID); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
@@ -105,6 +105,9 @@ func (c *changes) layOut(ctx context.Context) error {
 		}
 		if i < len(c.o.Defined) {
 			f.defined = c.o.Defined[i]
+		}
+		if i < len(c.o.Starts) {
+			f.start = c.o.Starts[i]
 		}
 		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
 			if f.filter, err = NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {

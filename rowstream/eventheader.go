@@ -109,6 +109,11 @@ func (e *event) decodeAny(b []byte) error {
 	return e.decode(b, false)
 }
 
+// fromMariaDB reports whether a format description is of a MariaDB server, as far as its version tells.
+func (e *event) fromMariaDB() bool {
+	return len(e.body) >= 52 && bytes.Contains(e.body[2:52], []byte("MariaDB"))
+}
+
 // format reads a format description, decoded without a checksum: whether the events after it
 // have one. It has room for one in any case, but on servers of before MySQL 5.6.
 func (e *event) format() (checksum bool, err error) {
@@ -136,8 +141,9 @@ func (e *event) format() (checksum bool, err error) {
 
 // A query is a statement of the log: a view of the event, or of what was decompressed.
 type query struct {
-	schema []byte
-	text   []byte
+	schema    []byte
+	variables []byte // settings of the session
+	text      []byte
 }
 
 // decode reads the body of a query event, but for its compression.
@@ -151,6 +157,7 @@ func (q *query) decode(body []byte) error {
 	if len(body) < at+schema+1 {
 		return errShortEvent
 	}
+	q.variables = body[fixed:at]
 	q.schema, q.text = body[at:at+schema], body[at+schema+1:]
 	return nil
 }

@@ -29,6 +29,7 @@ type followedTable struct {
 
 	filter *Filter // nil: rows as they are
 
+	start   Position // before it, nothing is of interest: rows were copied there; zero: everything is
 	defined Position // before it, changes of the definition are in the description
 	rows    bool     // some were logged since the last of them; for a scan
 }

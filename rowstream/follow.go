@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A Follower is a Server whose binary log can be read.
@@ -40,11 +42,12 @@ type SchemaFollower interface {
 // A SchemaChange is a statement in the log that has changed a table's definition, or emptied,
 // dropped or renamed it.
 type SchemaChange struct {
-	Table int      // number of the table
-	At    Position // before it
-	SQL   string   // the beginning of the statement
-	Kind  SchemaChangeKind
-	Rows  bool // some of the table's were logged before it: behind the change before, or behind the place where reading began
+	Table  int      // number of the table
+	At     Position // before it
+	SQL    string   // the beginning of the statement, without its literals
+	Digest string   // of the statement
+	Kind   SchemaChangeKind
+	Rows   bool // some of the table's were logged before it: behind the change before, or behind the place where reading began
 }
 
 // A SchemaChangeKind is what a statement does to the rows of a table.
@@ -79,6 +82,15 @@ type FollowOptions struct {
 	// are in its description already, and no rows of another form come before them (SchemaChanges
 	// tells). A zero entry, or nil: each of them stops the reading.
 	Defined []Position
+
+	// Starts has for a table the position before which its changes are passed over: its rows were
+	// copied at that position, after From. Neither rows nor changes of its definition before it
+	// are read. A zero entry, or nil: there are none.
+	Starts []Position
+
+	// Ignore has the digests of statements that the operator vouches for: they change no followed
+	// table, and reading continues after them. A StopError has the digest of what it is about.
+	Ignore []sqldigest.Digest
 
 	// BatchBytes is how many bytes of rows a batch gathers before it is handed out; 0 stands
 	// for DefaultFollowBytes. A batch is larger by up to the rows of one event. Nothing is
@@ -149,7 +161,8 @@ type StopError struct {
 	At     Position
 	Table  string           // full name; empty when it is not about one table
 	What   string           // happened
-	SQL    string           // with StopSchema: the statement that did it, its beginning when it is long; empty when it was not seen
+	SQL    string           // with StopSchema and StopStatement: the statement without its literals, its beginning when it is long; empty when it was not seen
+	Digest string           // of the statement, for FollowOptions.Ignore
 	Change SchemaChangeKind // what SQL does to the rows
 	Try    string           // what to do
 	Err    error            // what lies beneath, if anything

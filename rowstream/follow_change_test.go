@@ -122,8 +122,10 @@ func TestFollowStops(t *testing.T) {
 		{StopSchema, "f.a", []string{"DROP TABLE a"}, "DROP TABLE"},
 		{StopSchema, "f.a", []string{"CREATE INDEX i ON a (n)"}, "CREATE INDEX"},
 		{StopSchema, "f.a", []string{"CREATE OR REPLACE TABLE a (id INT)"}, "CREATE OR REPLACE"},
-		{StopStatement, "f.a", []string{"SET SESSION binlog_format = STATEMENT", "UPDATE a SET n = n + 1"}, "binlog_format = ROW"},
-		{StopStatement, "f.a", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table anew"},
+		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "UPDATE a SET n = n + 1"}, "binlog_format = ROW"},
+		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table anew"},
+		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id + 7 FROM a"}, "--ignore-statement"},
+		{StopSchema, "f.a", []string{"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE f.a"}, "TRUNCATE"},
 		{StopImage, "f.a", []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE a SET n = 77"}, "binlog_row_image = FULL"},
 		{StopUndone, "", []string{"XA START 'x'", "INSERT INTO a VALUES (8, 8, '')", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"}, "XA"},
 	} {
@@ -159,7 +161,7 @@ func TestFollowStops(t *testing.T) {
 	exec(t, c, again...)
 	from := now(t, d, false)
 	exec(t, c, "BEGIN", "INSERT INTO a VALUES (1, 1, 'one phase')", "COMMIT", "XA START 'y'", "INSERT INTO a VALUES (2, 2, '')", "XA END 'y'", "XA COMMIT 'y' ONE PHASE",
-		"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id FROM a ON DUPLICATE KEY UPDATE id = other.a.id", "SET SESSION binlog_format = ROW")
+		"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE other.a")
 	if got := until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), now(t, d, false)); len(got) != 2 {
 		t.Errorf("%v", texts(got))
 	}

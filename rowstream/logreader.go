@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A logReader is what events of a binary log, one after the other, come to: changes in a batch,
@@ -23,6 +24,7 @@ type logReader struct {
 	batch  *ChangeBatch
 
 	checksum bool   // is behind the events
+	maria    bool   // the server is MariaDB, by its version
 	file     string // where the next event is
 	offset   uint64
 
@@ -44,6 +46,9 @@ type logReader struct {
 
 	// scan is told of changes of definitions, and rows are left alone; nil: rows are what is read.
 	scan func(SchemaChange)
+
+	ignore   []sqldigest.Digest // of statements that are passed over
+	digester sqldigest.Digester
 
 	inflate inflater
 	unpack  unpacker
@@ -120,6 +125,7 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 		err = e.decode(raw, false)
 		if err == nil {
 			r.checksum, err = e.format()
+			r.maria = e.fromMariaDB()
 		}
 		if err == nil && r.checksum {
 			err = e.decode(raw, true)
@@ -342,7 +348,7 @@ func (r *logReader) tableMap(e *event) error {
 	}
 	var key [512]byte // names have at most 64 characters
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
-	if !ok {
+	if !ok || r.before(&r.tables[number]) {
 		delete(r.maps, id) // the number is used again
 		return nil
 	}
@@ -366,6 +372,11 @@ func (r *logReader) tableMap(e *event) error {
 			"copy the table anew", err)
 	}
 	return nil
+}
+
+// before reports whether the group is before the position that a table's rows were copied at.
+func (r *logReader) before(f *followedTable) bool {
+	return !f.start.IsZero() && Position{File: r.uptoFile, Offset: r.uptoOffset}.Compare(f.start) < 0
 }
 
 // rowsEvent takes rows.

@@ -75,6 +75,7 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 		From: o.From.String(), Skip: o.Skip, BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.o.Compression.message(),
 		HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
 	}
+	c.request.Ignore = digestMessages(o.Ignore)
 	for i, t := range o.Tables {
 		m := &rowpb.FollowedTable{Table: tableMessage(t)}
 		columns := len(t.Columns)
@@ -91,6 +92,9 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 		}
 		if i < len(o.Defined) {
 			m.Defined = o.Defined[i].String()
+		}
+		if i < len(o.Starts) {
+			m.Start = o.Starts[i].String()
 		}
 		c.request.Tables = append(c.request.Tables, m)
 		c.columns = append(c.columns, columns)

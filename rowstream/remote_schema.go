@@ -41,7 +41,7 @@ func (r *Remote) SchemaChanges(ctx context.Context, tables []*Table, from, to Po
 		if err != nil {
 			return nil, fmt.Errorf("%s: changes of definitions: %w", r.Addr(), err)
 		}
-		found = append(found, SchemaChange{Table: int(c.GetTable()), At: at, SQL: c.GetSql(), Kind: schemaChangeKindOf(c.GetKind()), Rows: c.GetRows()})
+		found = append(found, SchemaChange{Table: int(c.GetTable()), At: at, SQL: c.GetSql(), Digest: c.GetDigest(), Kind: schemaChangeKindOf(c.GetKind()), Rows: c.GetRows()})
 	}
 	return found, nil
 }

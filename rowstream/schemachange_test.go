@@ -29,7 +29,7 @@ func TestSchemaChanges(t *testing.T) {
 	if diff := cmp.Diff(changes, across); diff != "" || remoteErr != nil {
 		t.Errorf("%v\n%s", remoteErr, diff)
 	}
-	want := []string{"0: kind 1, rows true: " + first[1], "0: kind 0, rows true: " + first[3]}
+	want := []string{"0: kind 1, rows true: ALTER TABLE a ADD COLUMN x INT DEFAULT ?", "0: kind 0, rows true: " + first[3]}
 	if diff := cmp.Diff(want, told(changes)); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -100,26 +100,30 @@ func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *S
 // TestChangeKind tells what statements do to rows.
 func TestChangeKind(t *testing.T) {
 	for sql, want := range map[string]SchemaChangeKind{
-		"CREATE INDEX i ON a (n)":                                      ChangeIndex,
-		"CREATE OR REPLACE UNIQUE INDEX i ON a (n)":                    ChangeIndex,
-		"DROP INDEX i ON a":                                            ChangeIndex,
-		"ALTER TABLE a ADD COLUMN x INT":                               ChangeColumns,
-		"ALTER ONLINE IGNORE TABLE f.a ADD x INT, RENAME INDEX i TO j": ChangeColumns,
-		"alter table a rename column n to m":                           ChangeColumns,
-		"ALTER TABLE a ADD COLUMN x INT COMMENT 'RENAME TO b'":         ChangeColumns,
-		"ALTER TABLE a RENAME TO b":                                    ChangeOther,
-		"ALTER TABLE a ADD COLUMN x INT, RENAME b":                     ChangeOther,
-		"ALTER TABLE a DROP PARTITION p":                               ChangeOther,
-		"ALTER TABLE a DISCARD TABLESPACE":                             ChangeOther,
-		"TRUNCATE a":                                                   ChangeTruncate,
-		"TRUNCATE TABLE f.a":                                           ChangeTruncate,
-		"RENAME TABLE a TO b":                                          ChangeOther,
-		"DROP TABLE a":                                                 ChangeOther,
-		"CREATE OR REPLACE TABLE a (id INT)":                           ChangeOther,
-		"DROP DATABASE f":                                              ChangeOther,
+		"CREATE INDEX i ON a (n)":                               ChangeIndex,
+		"CREATE OR REPLACE UNIQUE INDEX i ON a (n)":             ChangeIndex,
+		"DROP INDEX i ON a":                                     ChangeIndex,
+		"ALTER TABLE a ADD COLUMN x INT":                        ChangeColumns,
+		"ALTER ONLINE TABLE f.a ADD x INT, RENAME INDEX i TO j": ChangeColumns,
+		"ALTER ONLINE IGNORE TABLE a ADD UNIQUE (x)":            ChangeOther,
+		"alter table a rename column n to m":                    ChangeColumns,
+		"ALTER TABLE a ADD COLUMN x INT COMMENT 'RENAME TO b'":  ChangeColumns,
+		"ALTER TABLE a RENAME TO b":                             ChangeOther,
+		"ALTER TABLE a ADD COLUMN x INT, RENAME b":              ChangeOther,
+		"ALTER TABLE a DROP PARTITION p":                        ChangeOther,
+		"ALTER TABLE a DISCARD TABLESPACE":                      ChangeOther,
+		"TRUNCATE a":                                            ChangeTruncate,
+		"TRUNCATE TABLE f.a":                                    ChangeTruncate,
+		"RENAME TABLE a TO b":                                   ChangeOther,
+		"DROP TABLE a":                                          ChangeOther,
+		"CREATE OR REPLACE TABLE a (id INT)":                    ChangeOther,
+		"DROP DATABASE f":                                       ChangeOther,
 	} {
-		if got := changeKind(splitSQL([]byte(sql))); got != want {
-			t.Errorf("%s: %d, want %d", sql, got, want)
+		f := described(intColumn)
+		f.name, f.table.Name = "a", "a"
+		r, _ := newLogReader(f, "")
+		if got := r.look(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != statementSchema || got.change != want {
+			t.Errorf("%s: %+v, want %d", sql, got, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/taredb/tare/rowstream/rowpb"
+	"github.com/taredb/tare/sqldigest"
 )
 
 const (
@@ -217,9 +218,35 @@ func followOptionsOf(m *rowpb.FollowRequest, tables []*Table) (o FollowOptions, 
 		if err != nil {
 			return o, err
 		}
-		o.Plans, o.Defined = append(o.Plans, plan), append(o.Defined, defined)
+		start, err := ParsePosition(t.GetStart())
+		if err != nil {
+			return o, err
+		}
+		o.Plans, o.Defined, o.Starts = append(o.Plans, plan), append(o.Defined, defined), append(o.Starts, start)
+	}
+	if o.Ignore, err = digestsOf(m.GetIgnore()); err != nil {
+		return o, err
 	}
 	return o, nil
+}
+
+// digestMessages returns digests as messages have them.
+func digestMessages(digests []sqldigest.Digest) (m [][]byte) {
+	for i := range digests {
+		m = append(m, digests[i][:])
+	}
+	return m
+}
+
+// digestsOf returns the digests of a message.
+func digestsOf(m [][]byte) (digests []sqldigest.Digest, err error) {
+	for _, b := range m {
+		if len(b) != len(sqldigest.Digest{}) {
+			return nil, fmt.Errorf("a digest of %d bytes", len(b))
+		}
+		digests = append(digests, sqldigest.Digest(b))
+	}
+	return digests, nil
 }
 
 // millis is a time of a message: from 0 to a day, more than anybody waits.

@@ -61,7 +61,7 @@ func (s *Service) SchemaChanges(ctx context.Context, m *rowpb.SchemaChangesReque
 	reply := &rowpb.SchemaChangesReply{}
 	for i := range found {
 		f := &found[i]
-		reply.Changes = append(reply.Changes, &rowpb.SchemaChange{Table: int32(f.Table), At: f.At.String(), Sql: f.SQL, Kind: uint32(f.Kind), Rows: f.Rows})
+		reply.Changes = append(reply.Changes, &rowpb.SchemaChange{Table: int32(f.Table), At: f.At.String(), Sql: f.SQL, Digest: f.Digest, Kind: uint32(f.Kind), Rows: f.Rows})
 	}
 	return reply, nil
 }

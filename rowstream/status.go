@@ -42,7 +42,7 @@ func statusOf(err error) error {
 	case errors.As(err, &refused):
 		return status.Error(refused.code, err.Error())
 	case errors.As(err, &stop):
-		m := &rowpb.StopError{Reason: uint32(stop.Reason), At: stop.At.String(), Table: stop.Table, What: stop.What, Try: stop.Try, Sql: stop.SQL, Change: uint32(stop.Change)}
+		m := &rowpb.StopError{Reason: uint32(stop.Reason), At: stop.At.String(), Table: stop.Table, What: stop.What, Try: stop.Try, Sql: stop.SQL, Digest: stop.Digest, Change: uint32(stop.Change)}
 		if stop.Err != nil {
 			m.Cause = stop.Err.Error()
 		}
@@ -115,7 +115,7 @@ func errorOf(ctx context.Context, addr string, err error) error {
 // stopOf is the StopError of a message.
 func stopOf(m *rowpb.StopError) *StopError {
 	e := &StopError{
-		Reason: StopReason(m.GetReason()), Table: m.GetTable(), What: m.GetWhat(), Try: m.GetTry(), SQL: m.GetSql(), Change: schemaChangeKindOf(m.GetChange()),
+		Reason: StopReason(m.GetReason()), Table: m.GetTable(), What: m.GetWhat(), Try: m.GetTry(), SQL: m.GetSql(), Digest: m.GetDigest(), Change: schemaChangeKindOf(m.GetChange()),
 	}
 	if p, err := ParsePosition(m.GetAt()); err == nil {
 		e.At = p

@@ -120,7 +120,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	o := copier.Options{
 		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Follow: c.Follow, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
+		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
 	if c.Cutover.On {
 		cutover := c.Cutover.Options(c.Throttle.Gateway)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // Copy holds the options of tare copy.
@@ -29,6 +30,7 @@ type Copy struct {
 	KeepIndexes bool
 	Follow      bool
 	FollowUntil FollowUntil
+	Ignore      []sqldigest.Digest // of statements in the log
 	Cutover     CopyCutover
 
 	Verify bool
@@ -40,6 +42,7 @@ type Copy struct {
 
 	tables                string
 	wheres, shards, names []string
+	ignores               []string
 	set                   *Set
 }
 
@@ -68,6 +71,7 @@ func NewCopy() *Copy {
 	s.Bool(&c.KeepIndexes, "keep-indexes", "leave secondary indexes in place while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply what is written to the tables meanwhile, out of the source's binary log, and go on doing so")
 	Enum(s, &c.FollowUntil, "follow-until", "when following ends: when it is told to, by tare copy ctl finish or a signal; or once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
+	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the source's binary log that changes no copied table, and at which --follow stopped; may be given for each statement")
 	c.Cutover.declare(s)
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a copy that is finished, do only that; exit code 3 when rows differ")
 	c.Throttle.declare(s)
@@ -156,6 +160,17 @@ const (
 func (c *Copy) validateFollow() (errs []error) {
 	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
 		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
+	}
+	c.Ignore = nil
+	for _, text := range c.ignores {
+		digest, err := sqldigest.Parse(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--ignore-statement: %w", err))
+		}
+		c.Ignore = append(c.Ignore, digest)
+	}
+	if len(c.Ignore) > 0 && !c.Follow {
+		errs = append(errs, errors.New("--ignore-statement has no effect without --follow"))
 	}
 	return append(errs, c.Cutover.validate(c)...)
 }

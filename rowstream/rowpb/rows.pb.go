@@ -1627,7 +1627,8 @@ type SchemaChange struct {
 	At            string                 `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"` // position before it
 	Sql           string                 `protobuf:"bytes,3,opt,name=sql,proto3" json:"sql,omitempty"`
 	Kind          uint32                 `protobuf:"varint,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	Rows          bool                   `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // some were logged before it
+	Rows          bool                   `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`    // some were logged before it
+	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1697,6 +1698,13 @@ func (x *SchemaChange) GetRows() bool {
 	return false
 }
 
+func (x *SchemaChange) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 type FollowRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`  // position
@@ -1706,6 +1714,7 @@ type FollowRequest struct {
 	Compression   Compression            `protobuf:"varint,5,opt,name=compression,proto3,enum=tare.rows.v1.Compression" json:"compression,omitempty"`
 	HeartbeatMs   int64                  `protobuf:"varint,6,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // how often there is a message when nothing happens
 	PatienceMs    int64                  `protobuf:"varint,7,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`    // how long the server tries to reach its source again
+	Ignore        [][]byte               `protobuf:"bytes,8,rep,name=ignore,proto3" json:"ignore,omitempty"`                               // digests of statements that change no followed table
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1789,6 +1798,13 @@ func (x *FollowRequest) GetPatienceMs() int64 {
 	return 0
 }
 
+func (x *FollowRequest) GetIgnore() [][]byte {
+	if x != nil {
+		return x.Ignore
+	}
+	return nil
+}
+
 type FollowedTable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`     // as it was described; without a layout the server looks whether it still is
@@ -1796,6 +1812,7 @@ type FollowedTable struct {
 	Match         []*Term                `protobuf:"bytes,3,rep,name=match,proto3" json:"match,omitempty"`     // a predicate that must be true as well, a term before its arguments; none: it is
 	Layout        *TableLayout           `protobuf:"bytes,4,opt,name=layout,proto3" json:"layout,omitempty"`   // the table's, where it is described as it was at the position
 	Defined       string                 `protobuf:"bytes,5,opt,name=defined,proto3" json:"defined,omitempty"` // position before which changes of the definition are passed over
+	Start         string                 `protobuf:"bytes,6,opt,name=start,proto3" json:"start,omitempty"`     // position before which the table's changes are passed over; empty: none are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1861,6 +1878,13 @@ func (x *FollowedTable) GetLayout() *TableLayout {
 func (x *FollowedTable) GetDefined() string {
 	if x != nil {
 		return x.Defined
+	}
+	return ""
+}
+
+func (x *FollowedTable) GetStart() string {
+	if x != nil {
+		return x.Start
 	}
 	return ""
 }
@@ -2111,6 +2135,7 @@ type StopError struct {
 	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
 	Sql           string                 `protobuf:"bytes,7,opt,name=sql,proto3" json:"sql,omitempty"`        // the statement that did it
 	Change        uint32                 `protobuf:"varint,8,opt,name=change,proto3" json:"change,omitempty"` // what that does to rows: the kind of a SchemaChange
+	Digest        string                 `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`  // of the statement
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2199,6 +2224,13 @@ func (x *StopError) GetChange() uint32 {
 		return x.Change
 	}
 	return 0
+}
+
+func (x *StopError) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
 }
 
 // ServerError is what the MySQL-compatible server has answered, in the details of a status.
@@ -2385,13 +2417,14 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\tR\x02to\"J\n" +
 	"\x12SchemaChangesReply\x124\n" +
-	"\achanges\x18\x01 \x03(\v2\x1a.tare.rows.v1.SchemaChangeR\achanges\"n\n" +
+	"\achanges\x18\x01 \x03(\v2\x1a.tare.rows.v1.SchemaChangeR\achanges\"\x86\x01\n" +
 	"\fSchemaChange\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\x05R\x05table\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\tR\x02at\x12\x10\n" +
 	"\x03sql\x18\x03 \x01(\tR\x03sql\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\rR\x04kind\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\x8e\x02\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\x12\x16\n" +
+	"\x06digest\x18\x06 \x01(\tR\x06digest\"\xa6\x02\n" +
 	"\rFollowRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
 	"\x04skip\x18\x02 \x01(\x04R\x04skip\x123\n" +
@@ -2401,13 +2434,15 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\vcompression\x18\x05 \x01(\x0e2\x19.tare.rows.v1.CompressionR\vcompression\x12!\n" +
 	"\fheartbeat_ms\x18\x06 \x01(\x03R\vheartbeatMs\x12\x1f\n" +
 	"\vpatience_ms\x18\a \x01(\x03R\n" +
-	"patienceMs\"\xd9\x01\n" +
+	"patienceMs\x12\x16\n" +
+	"\x06ignore\x18\b \x03(\fR\x06ignore\"\xef\x01\n" +
 	"\rFollowedTable\x12)\n" +
 	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\x12&\n" +
 	"\x04plan\x18\x02 \x01(\v2\x12.tare.rows.v1.PlanR\x04plan\x12(\n" +
 	"\x05match\x18\x03 \x03(\v2\x12.tare.rows.v1.TermR\x05match\x121\n" +
 	"\x06layout\x18\x04 \x01(\v2\x19.tare.rows.v1.TableLayoutR\x06layout\x12\x18\n" +
-	"\adefined\x18\x05 \x01(\tR\adefined\"\x89\x01\n" +
+	"\adefined\x18\x05 \x01(\tR\adefined\x12\x14\n" +
+	"\x05start\x18\x06 \x01(\tR\x05start\"\x89\x01\n" +
 	"\x04Term\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\rR\x02op\x12\x12\n" +
 	"\x04args\x18\x02 \x01(\rR\x04args\x12\x16\n" +
@@ -2426,7 +2461,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x06layout\x18\x06 \x01(\fR\x06layout\x12\x12\n" +
 	"\x04rows\x18\a \x01(\fR\x04rows\x12\x1a\n" +
 	"\bunpacked\x18\b \x01(\rR\bunpacked\x123\n" +
-	"\alayouts\x18\t \x03(\v2\x19.tare.rows.v1.TableLayoutR\alayouts\"\xaf\x01\n" +
+	"\alayouts\x18\t \x03(\v2\x19.tare.rows.v1.TableLayoutR\alayouts\"\xc7\x01\n" +
 	"\tStopError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\rR\x06reason\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\tR\x02at\x12\x14\n" +
@@ -2435,7 +2470,8 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x03try\x18\x05 \x01(\tR\x03try\x12\x14\n" +
 	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x10\n" +
 	"\x03sql\x18\a \x01(\tR\x03sql\x12\x16\n" +
-	"\x06change\x18\b \x01(\rR\x06change\"U\n" +
+	"\x06change\x18\b \x01(\rR\x06change\x12\x16\n" +
+	"\x06digest\x18\t \x01(\tR\x06digest\"U\n" +
 	"\vServerError\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
