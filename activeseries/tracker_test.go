@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func newTracker(t testing.TB, o TrackerOptions) *Tracker {
@@ -141,9 +143,9 @@ func TestTrackerConcurrent(t *testing.T) {
 			})
 		}
 		wg.Go(func() { tr.Sweep(at) })
-		turn.Wait()
+		testwait.Group(t, "this second's writers", &turn)
 	}
-	wg.Wait()
+	testwait.Group(t, "the sweeps", &wg)
 	tr.Sweep(29)
 	counts := make([]int64, 1)
 	if all := tr.Counts(counts); all != steady*workers+3*passing || counts[0] != steady*workers {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -292,7 +293,7 @@ func TestConcurrent(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Group(t, "the workers", &wg)
 	c.check(t)
 }
 
@@ -335,7 +336,7 @@ func TestReadersAlwaysFind(t *testing.T) {
 		}
 	}
 	close(done)
-	readers.Wait()
+	testwait.Group(t, "the readers", &readers)
 	c.check(t)
 }
 

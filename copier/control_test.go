@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -186,7 +187,7 @@ func TestThrottledCopy(t *testing.T) {
 			if _, err := c.Abort(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-ended; !errors.Is(err, ErrAborted) {
+			if err := testwait.Receive(t, "the copy to stop", ended); !errors.Is(err, ErrAborted) {
 				t.Fatalf("aborted: %v", err)
 			}
 
@@ -197,7 +198,7 @@ func TestThrottledCopy(t *testing.T) {
 				t.Fatal(err)
 			}
 			until(1)
-			if err := <-ended; err != nil {
+			if err := testwait.Receive(t, "the copy to finish", ended); err != nil {
 				t.Fatal(err)
 			}
 			if l := report.Throttle.Limits[0]; l.Bound != 100 || l.HeldSeconds <= 0 || report.Tables[0].Rows != 3000 {

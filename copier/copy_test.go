@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -112,7 +113,7 @@ func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) fu
 	})
 	t.Cleanup(func() {
 		server.Stop()
-		serving.Wait()
+		testwait.Group(t, "Serve to return", &serving)
 		_ = direct.Close() // its connection may have been killed
 	})
 	return FromRemote(rowstream.RemoteOptions{Addr: l.Addr().String(), Compression: c})

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -124,12 +126,14 @@ func TestFollowFinish(t *testing.T) {
 	case <-caughtUp:
 	case <-ended:
 		t.Fatal(err)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the copy to catch up")
 	}
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, REPEAT('x', 500) FROM seq_1_to_30000", "UPDATE a SET c = 'y' WHERE id % 2 = 0", "DELETE FROM a WHERE id % 3 = 0")
 	control := NewControl(o.Control)
 	defer control.Close()
 	status, controlErr := control.Finish(t.Context())
-	running.Wait()
+	testwait.Group(t, "the copy to finish", &running)
 	if err != nil || controlErr != nil {
 		t.Fatal(err, controlErr)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -241,7 +242,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 	mu.Lock()
 	begin() // it may have come to no snapshot
 	mu.Unlock()
-	playing.Wait()
+	testwait.Group(t, "the writer to finish", &playing)
 	if playErr != nil {
 		return playErr
 	}

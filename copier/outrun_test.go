@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -78,6 +79,8 @@ func TestFollowBounded(t *testing.T) {
 	case <-caughtUp:
 	case <-ended:
 		t.Fatal(err)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the copy to catch up")
 	}
 	holder := connect(t, root(p.to))
 	sqlExec(t, holder, "LOCK TABLES bounded.a READ")
@@ -93,9 +96,11 @@ func TestFollowBounded(t *testing.T) {
 			case <-lags:
 			case <-ended:
 				t.Fatal(err)
+			case <-time.After(testwait.Limit):
+				t.Fatal("waited too long for the lag to be reported")
 			}
 		}
-		if behind := <-lags; behind > written && handed.Load() == before && before > 0 {
+		if behind := testwait.Receive(t, "the lag to be reported", lags); behind > written && handed.Load() == before && before > 0 {
 			break
 		}
 	}
@@ -109,7 +114,7 @@ func TestFollowBounded(t *testing.T) {
 	if _, err := c.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	running.Wait()
+	testwait.Group(t, "the copy to finish", &running)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -194,9 +196,11 @@ func TestAlteredWhileFollowed(t *testing.T) {
 	case <-caughtUp:
 	case err := <-ended:
 		t.Fatal(err)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the copy to catch up")
 	}
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, seq FROM seq_1_to_20000", "ALTER TABLE a ADD COLUMN x INT NOT NULL DEFAULT 5", "UPDATE a SET x = id")
-	err := <-ended
+	err := testwait.Receive(t, "the copy to stop", ended)
 	var stop *rowstream.StopError
 	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.Change != rowstream.ChangeColumns || stop.SQL != "ALTER TABLE a ADD COLUMN x INT NOT NULL DEFAULT ?" {
 		t.Fatalf("it ended with %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -20,7 +21,7 @@ func TestVerifyFollowed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var writing sync.WaitGroup
-	defer writing.Wait()
+	defer testwait.Group(t, "the writer to stop", &writing)
 	defer stop()
 	writing.Go(func() { // writes all rows but those whose number is a multiple of ten
 		c, err := rowstream.Connect(ctx, root(p.from))

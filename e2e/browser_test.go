@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // axeVersion is the accessibility checker that is put into the pages.
@@ -202,21 +204,19 @@ func eval[T any](t *testing.T, tb *tab, expression string) (value T) {
 // until waits for an expression in the page to become true.
 func (tb *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
-	until := time.Now().Add(30 * time.Second)
-	for {
+	testwait.UntilState(t, what, func() (string, bool) {
 		var yes bool
-		err := chromedp.Run(tb.ctx, chromedp.Evaluate("Boolean("+expression+")", &yes)) // fails while a new page comes
+		err := chromedp.Run(tb.ctx, chromedp.Evaluate("Boolean("+expression+")", &yes)) // fails while a new page loads
 		if yes && err == nil {
-			return
+			return "", true
 		}
-		if time.Now().Before(until) && tb.ctx.Err() == nil {
-			time.Sleep(50 * time.Millisecond) // polls: the browser, which tells nobody
-			continue
+		if tb.ctx.Err() != nil {
+			t.Fatalf("%s: %s: %v", what, expression, err)
 		}
 		text := ""
 		_ = chromedp.Run(tb.ctx, chromedp.Text("body", &text, chromedp.ByQuery)) // for the message
-		t.Fatalf("not %s: %s: %v\n%.2000s", what, expression, err, text)
-	}
+		return fmt.Sprintf("%s: %v\n%.2000s", expression, err, text), false
+	})
 }
 
 // source is the page as the server sent it.

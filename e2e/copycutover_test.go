@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 var cutoverRounds = flag.Int("cutover.rounds", 3, "rounds of TestCopyCutover")
@@ -80,7 +81,7 @@ func cutoverRound(t *testing.T, from, to *testmysql.Server, rnd *rand.Rand) {
 		t.Errorf("%d errors, of which at most %d are deadlocks:\n%s", got, most, &said)
 	}
 	mustRun(t, "", binary, "copy", "ctl", "finish", "--socket", socket)
-	<-c.exited
+	testwait.Receive(t, "the copy to exit", c.exited)
 	var last string
 	for text := range events {
 		last = text

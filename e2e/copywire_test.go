@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 var wireRounds = flag.Int("copywire.rounds", 6, "rounds of TestCopyWire, of the kinds of TestCopyFollow in turn")
@@ -41,7 +42,7 @@ func newRowReader(t *testing.T, from string) *rowReader {
 func (r *rowReader) start() {
 	r.t.Helper()
 	var ready atomic.Bool
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	testwait.UntilState(r.t, "tare rowstream to start", func() (string, bool) {
 		cmd := exec.Command(binary, "rowstream", "--from", r.from, "--listen", r.listen, "--http", "off", "--drain-timeout", "1s", "--token", "wire", "--diag-format", "json")
 		r.c = startChild(r.t, cmd, func(line []byte) {
 			var said struct{ Msg string }
@@ -49,21 +50,16 @@ func (r *rowReader) start() {
 				ready.Store(true)
 			}
 		})
-		for !ready.Load() {
+		testwait.Until(r.t, "tare rowstream to be ready or to exit", func() bool {
 			select {
 			case <-r.c.exited:
-			case <-time.After(10 * time.Millisecond):
-				continue
+				return true
+			default:
+				return ready.Load()
 			}
-			break
-		}
-		if ready.Load() {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("tare rowstream does not start:\n%s", r.c.text())
-		}
-	}
+		})
+		return r.c.text(), ready.Load()
+	})
 }
 
 // TestCopyWire copies tables under sysbench's oltp_read_write through tare rowstream and follows

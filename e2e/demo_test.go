@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // startDemo runs `tare demo` until the test ends, and returns the address of its pages.
@@ -38,7 +40,7 @@ func startDemo(t *testing.T) string {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-read
+		testwait.Receive(t, "the end of the demo's output", read)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("tare demo: %v\n%s", err, &complaints)
 		}
@@ -48,6 +50,8 @@ func startDemo(t *testing.T) string {
 		return at
 	case <-read:
 		t.Fatalf("tare demo ended:\n%s", &complaints)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the demo's pages")
 	}
 	return ""
 }

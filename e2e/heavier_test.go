@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestHeavier: a statement that begins to hurt is among what to look at, with when that was, and its page
@@ -25,7 +27,7 @@ func TestHeavier(t *testing.T) {
 	var clients sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
-		clients.Wait()
+		testwait.Group(t, "the clients to stop", &clients)
 	})
 	for range 4 {
 		db := open(t, p.addr, "pages")

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // promValue is the answer to an instant query that has one number; false when it has none.
@@ -126,7 +128,7 @@ func TestHistory(t *testing.T) {
 	p.asked = true
 	must(t, p.process.Kill())
 	p.wait(t)
-	wg.Wait()
+	testwait.Group(t, "the clients to stop", &wg)
 	var sum int64
 	for s := range sessions {
 		sum += answered[s].Load()

@@ -25,6 +25,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // Set by TestMain and not changed after it.
@@ -124,7 +125,7 @@ func start(t *testing.T, args []string) *tare {
 		w.Close()
 		close(p.exited)
 	}()
-	if err := <-started; err != nil {
+	if err := testwait.Receive(t, "the start of the process", started); err != nil {
 		t.Fatalf("start tare: %v", err)
 	}
 	p.process = cmd.Process
@@ -132,8 +133,8 @@ func start(t *testing.T, args []string) *tare {
 
 	ready := make(chan bool, 1)
 	go p.readLog(r, ready)
-	if !<-ready {
-		<-p.exited
+	if !testwait.Receive(t, "the ready line", ready) {
+		testwait.Receive(t, "the process to exit", p.exited)
 		t.Fatalf("tare ended with code %d before it was ready:\n%s", p.code, p.text())
 	}
 	return p
@@ -194,7 +195,7 @@ func (p *tare) wait(t *testing.T) (code int) {
 	t.Helper()
 	limit := time.AfterFunc(90*time.Second, func() { _ = p.process.Signal(syscall.SIGQUIT) }) // its goroutines are shown
 	defer limit.Stop()
-	<-p.exited
+	testwait.Receive(t, "the process to exit", p.exited)
 	return p.code
 }
 
@@ -275,14 +276,14 @@ func port(t *testing.T, addr string) string {
 	return p
 }
 
-// eventually asks until the answer is yes.
+// eventually polls another process, with a rest of 20 ms between two polls.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	until := time.Now().Add(time.Minute)
-	for !yes() {
-		if time.Now().After(until) {
-			t.Fatalf("after a minute: not %s", what)
+	testwait.Until(t, what, func() bool {
+		if yes() {
+			return true
 		}
-		time.Sleep(20 * time.Millisecond) // polls: another process, which tells nobody
-	}
+		time.Sleep(20 * time.Millisecond) // polls: another process, which has its own work to do
+		return false
+	})
 }

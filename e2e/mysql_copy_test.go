@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestMySQLAltered alters a table that is followed, in ways of MySQL's: the copy ends, and goes on once
@@ -39,7 +40,7 @@ func TestMySQLAltered(t *testing.T) {
 			exec("insert into t (id, name) select 100 + max(id), concat('before ', max(id)) from t")
 			exec(change)
 			exec("insert into t (id, name) select 100 + coalesce(max(id), 0), concat('after ', coalesce(max(id), 0)) from t")
-			<-c.exited
+			testwait.Receive(t, "the copy to exit", c.exited)
 			if code := c.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.text(), "altered.t") {
 				t.Fatalf("%s: exit code %d: %s", change, code, c.text())
 			}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 var (
@@ -107,15 +107,10 @@ func TestMySQLFollowWays(t *testing.T) {
 		target := session(t, to)
 		for _, all := range []string{"select * from ways.t order by id", "select my_row_id, name from ways.g order by 1"} {
 			want := texts(t, source, all)
-			var got []string
-			for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // polls: another process, which tells nobody
-				if got = texts(t, target, all); slices.Equal(got, want) || time.Now().After(until) {
-					break
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s\n%s", all, diff, c.text())
-			}
+			testwait.UntilState(t, all, func() (string, bool) {
+				diff := cmp.Diff(want, texts(t, target, all))
+				return diff + c.text(), diff == ""
+			})
 		}
 		c.end(syscall.SIGTERM)
 	}
@@ -174,7 +169,7 @@ func TestMySQLFollowRefused(t *testing.T) {
 			for text := range strings.SplitSeq(c.change, "; ") {
 				exec(text)
 			}
-			<-child.exited
+			testwait.Receive(t, "the copy to exit", child.exited)
 			refused("while following", child.cmd.ProcessState.ExitCode(), child.text())
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A gatewayUnderLoad is a gateway with a history, and clients that work through it.
@@ -35,13 +36,13 @@ func gatewayUnderLoad(t *testing.T) *tare {
 	var clients sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
-		clients.Wait()
+		testwait.Group(t, "the clients to stop", &clients)
 	})
 	begun := make(chan struct{})
 	clients.Go(func() {
 		work(ctx, db, func() { close(begun) })
 	})
-	<-begun
+	testwait.Receive(t, "the first statement of the load", begun)
 	// What pages are asked about is in the history from here on.
 	eventually(t, "in the history", func() bool {
 		v, ok := promValue(t, p, `count(tare_queries_total{digest!~"other|evicted"})`)

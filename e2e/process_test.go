@@ -23,6 +23,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // get is a page's status and text.
@@ -90,7 +91,7 @@ func TestDrainLimit(t *testing.T) {
 	if code := p.end(t); code != 3 {
 		t.Errorf("exit code %d, want 3; log:\n%s", code, p.text())
 	}
-	if e, ok := errors.AsType[*mysql.MySQLError](<-result); !ok || e.Number != 1053 {
+	if e, ok := errors.AsType[*mysql.MySQLError](testwait.Receive(t, "the statement's result", result)); !ok || e.Number != 1053 {
 		t.Errorf("the client got %v, want error 1053", e)
 	}
 	if !strings.Contains(p.text(), "did not finish within --drain-timeout") {
@@ -159,7 +160,7 @@ func TestBackendKilled(t *testing.T) {
 	restarted.Store(true)
 	eventually(t, "serving again", func() bool { return after.Load() > 100 })
 	stop()
-	wg.Wait()
+	testwait.Group(t, "the clients to stop", &wg)
 	close(faults)
 	kinds := make(map[string]int)
 	for err := range faults {
@@ -213,7 +214,7 @@ func TestThousandConnections(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Group(t, "the clients to connect", &wg)
 	if t.Failed() {
 		return
 	}
@@ -227,7 +228,7 @@ func TestThousandConnections(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Group(t, "the responses", &wg)
 	distinct := make(map[int64]bool)
 	for _, id := range ids {
 		distinct[id] = true

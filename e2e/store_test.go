@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A child is a process whose standard error is kept, and that does not outlive the test.
@@ -60,7 +62,7 @@ func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 			line(lines.Bytes())
 		}
 	}()
-	if err := <-started; err != nil {
+	if err := testwait.Receive(t, "the start of the process", started); err != nil {
 		t.Fatalf("start %s: %v", cmd.Path, err)
 	}
 	t.Cleanup(func() { c.end(syscall.SIGKILL) })
@@ -106,6 +108,8 @@ func startStore(t *testing.T, env []string, args ...string) *store {
 	case s.http = <-listens:
 	case <-s.exited:
 		t.Fatalf("tare store ended before it listened:\n%s", s.text())
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the store to listen")
 	}
 	t.Cleanup(func() {
 		if code := s.end(syscall.SIGTERM); code != 0 {

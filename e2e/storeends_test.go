@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestStoreDrain sends SIGTERM while one client reads and another has stopped reading: the first
@@ -55,7 +56,7 @@ func TestStoreDrain(t *testing.T) {
 	if got[0] != want {
 		t.Errorf("the client that reads got %d of %d bytes: %v", got[0], want, err)
 	}
-	if code := <-ended; code != 3 {
+	if code := testwait.Receive(t, "the store to exit", ended); code != 3 {
 		t.Errorf("exit code %d, want 3; log:\n%s", code, s.text())
 	}
 	for err = nil; err == nil; {

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
 	"github.com/taredb/tare/storegateway/storepb"
 )
@@ -108,7 +109,7 @@ func watch(t *testing.T, s *tare) *peak {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond): // samples: another process, which tells nobody
+			case <-time.After(50 * time.Millisecond): // paces: the samples
 			}
 		}
 	}()
@@ -233,7 +234,7 @@ func TestStoreHeavyQueries(t *testing.T) {
 			}
 		})
 	}
-	clients.Wait()
+	testwait.Group(t, "the queries to finish", &clients)
 	p.end()
 	t.Logf("%d finished, %d refused, %.1f MB each, in %v; heap at most %.1f MiB, resident at most %.1f MiB",
 		finished, refused, float64(want)/1e6, time.Since(began), float64(p.heap)/mebibyte, float64(p.rss)/mebibyte)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/internal/testactive"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // hangs answers until the frontend leaves: not at all, or after the beginning of a body.
@@ -217,10 +218,10 @@ func TestClientLeaves(t *testing.T) {
 					resp.Body.Close()
 				}
 			}()
-			asked.Wait()
+			testwait.Group(t, "all shards to be queried", &asked)
 			cancel()
-			<-gone
-			left.Wait()
+			testwait.Receive(t, "the request to return", gone)
+			testwait.Group(t, "all shards to be released", &left)
 		})
 	}
 }
@@ -242,7 +243,7 @@ func TestOneFaultEndsAll(t *testing.T) {
 	if r := l.get(""); r.code != 400 {
 		t.Errorf("status %d", r.code)
 	}
-	left.Wait()
+	testwait.Group(t, "all shards to be released", &left)
 }
 
 // TestLimitEndsAll: what is not needed any more is not waited for.
@@ -269,16 +270,16 @@ func TestGate(t *testing.T) {
 			}
 		})
 	}
-	<-inside
+	testwait.Receive(t, "the first request", inside)
 	select {
 	case <-inside:
 		t.Error("two requests run")
 	default:
 	}
 	release <- struct{}{}
-	<-inside
+	testwait.Receive(t, "the second request", inside)
 	release <- struct{}{}
-	both.Wait()
+	testwait.Group(t, "both requests to finish", &both)
 
 	f := l.frontend
 	f.gate <- struct{}{}

@@ -23,6 +23,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/server"
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -88,7 +89,7 @@ func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, who *credential
 	})
 	t.Cleanup(func() {
 		l.Close()
-		wg.Wait()
+		testwait.Group(t, "the server's goroutines", &wg)
 	})
 	return l.Addr().String()
 }
@@ -140,7 +141,7 @@ func startWiretap(t *testing.T, to string) *wiretap {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		wg.Wait()
+		testwait.Group(t, "the server's goroutines", &wg)
 	})
 	return p
 }

@@ -264,7 +264,7 @@ func TestClientLeavesBeforeItsLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
-	if got := <-answered; got != "tare-client-left" {
+	if got := testwait.Receive(t, "the response to the backend", answered); got != "tare-client-left" {
 		t.Errorf("the backend was answered with %q: it would count a handshake error against the gateway", got)
 	}
 }
@@ -357,7 +357,7 @@ func TestRules(t *testing.T) {
 	if _, err := exec(t, c, "select x from shop.t"); err != nil {
 		t.Errorf("a statement that no rule refuses: %v", err)
 	}
-	if sql := <-got; sql != "select x from shop." {
+	if sql := testwait.Receive(t, "the backend's statement", got); sql != "select x from shop." {
 		t.Errorf("the backend got %q", sql)
 	}
 	long := "insert into shop.t values ('" + strings.Repeat("x", 3<<20) + "')"

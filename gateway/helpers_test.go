@@ -120,7 +120,7 @@ func startGateway(t testing.TB, backend string, change func(*Options)) *rig {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		r.Shutdown(ctx)
-		if err := <-served; err != nil {
+		if err := testwait.Receive(t, "Serve to return", served); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
 		if err := log.Close(ctx); err != nil {
@@ -175,7 +175,7 @@ func startScript(t testing.TB, script func(n int, c *mysqlconn.Conn)) (addr stri
 			nc.Close()
 		}
 		mu.Unlock()
-		wg.Wait()
+		testwait.Group(t, "the scripts to return", &wg)
 	})
 	return l.Addr().String()
 }

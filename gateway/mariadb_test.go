@@ -483,15 +483,17 @@ func TestKill(t *testing.T) {
 			_, err := c.Exec(context.Background(), "select sleep(60)")
 			done <- err
 		}()
-		for {
-			if s.Exec(fmt.Sprintf("KILL QUERY %d", c.ConnectionID)) == nil {
-				select {
-				case <-done:
-					return
-				case <-time.After(10 * time.Millisecond):
-				}
+		testwait.Until(t, "the killed statement to end", func() bool {
+			if s.Exec(fmt.Sprintf("KILL QUERY %d", c.ConnectionID)) != nil {
+				return false
 			}
-		}
+			select {
+			case <-done:
+				return true
+			case <-time.After(10 * time.Millisecond): // it may not have started: kill it again
+				return false
+			}
+		})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/tsblock"
 )
@@ -301,7 +302,7 @@ func TestActiveWhileCounted(t *testing.T) {
 			seen[ls.String()] = true
 		}
 	}
-	writers.Wait()
+	testwait.Group(t, "the writers", &writers)
 	if d := cmp.Diff(slowActive(table, given, time.Hour, tsblock.Shard{}, anySeries), activeSeries(a, anySeries)); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -108,20 +109,20 @@ func TestKill(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		_, start := sum()
-		for target := start + 1000 + rng.Uint64N(50_000); ; {
-			if _, done := sum(); done >= target {
-				break
-			}
+		target := start + 1000 + rng.Uint64N(50_000)
+		testwait.Until(t, "the process to record its statements", func() bool {
 			select {
 			case err := <-ended:
-				t.Fatalf("the process ended by itself: %v", err)
-			case <-time.After(time.Duration(rng.IntN(100)) * time.Microsecond): // polls: the process' progress
+				t.Fatalf("the process exited: %v", err)
+			default:
 			}
-		}
+			_, done := sum()
+			return done >= target
+		})
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		<-ended
+		testwait.Receive(t, "the killed process to exit", ended)
 		table := mustOpen(t, killedOptions(dir))
 		var calls, rows uint64
 		if err := table.Each(func(s *Sample) error {

@@ -17,6 +17,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/server"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -82,7 +83,7 @@ func startGoMySQL(t *testing.T, method string) string {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		wg.Wait()
+		testwait.Group(t, "the server's goroutines", &wg)
 	})
 	return l.Addr().String()
 }

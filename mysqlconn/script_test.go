@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -37,7 +38,7 @@ func scripted(t *testing.T, cfg Config, script func(s *Conn)) (*Client, error) {
 	}
 	c, err := Dial(t.Context(), cfg)
 	if err != nil {
-		wg.Wait() // the client has hung up: what the script heard is complete
+		testwait.Group(t, "the script to return", &wg) // the client has hung up: what the script heard is complete
 	}
 	return c, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -81,7 +82,7 @@ func TestSelfSigned(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- tls.Server(server, &tls.Config{Certificates: []tls.Certificate{cert}}).Handshake() }()
 		clientErr := tls.Client(client, &tls.Config{RootCAs: roots, ServerName: name}).Handshake()
-		serverErr := <-done
+		serverErr := testwait.Receive(t, "the server's handshake", done)
 		_, _ = client.Close(), server.Close()
 		if ok := clientErr == nil && serverErr == nil; ok != (name != "elsewhere") {
 			t.Errorf("%s: client %v, server %v", name, clientErr, serverErr)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestAllocs measures the whole road: a record, its line, and the batches it goes on in.
@@ -114,9 +115,8 @@ func attachReader(t *testing.T, l *Logger) {
 		defer close(done)
 		l.ServeHTTP(&sunk{header: http.Header{}}, req)
 	}()
-	for l.Stats().Readers == 0 { // the handler is on its way
-	}
-	t.Cleanup(func() { <-done })
+	testwait.Until(t, "the reader", func() bool { return l.Stats().Readers > 0 })
+	t.Cleanup(func() { testwait.Receive(t, "the stream to finish", done) })
 }
 
 // A sunk response writer takes everything and keeps nothing.

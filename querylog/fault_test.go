@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // tally counts the lines of a log by kind, the records that dropped lines tell of, and fails
@@ -255,9 +256,7 @@ func TestFileRemoved(t *testing.T) {
 			l.Log(r)
 			offered++
 		}
-		for sinkStats(t, l, path).Written < offered { // until the writer has caught up
-			runtime.Gosched()
-		}
+		testwait.Until(t, "the writer to catch up", func() bool { return sinkStats(t, l, path).Written >= offered })
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestEveryLineArrives logs from several sessions at once to a file and looks for each
@@ -29,7 +31,7 @@ func TestEveryLineArrives(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testwait.Group(t, "the workers", &wg)
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // discards is a sink's output that keeps nothing.
@@ -62,10 +64,10 @@ func TestHeapBytes(t *testing.T) {
 			for i := range 2000 {
 				l.Log(&Record{ConnectionID: uint64(i), Start: time.Unix(int64(i), 0), Normalized: text})
 				if i%100 == 0 {
-					drain(l)
+					drain(t, l)
 				}
 			}
-			drain(l)
+			drain(t, l)
 			check("used")
 			if err := l.Close(context.Background()); err != nil {
 				t.Fatal(err)
@@ -76,19 +78,16 @@ func TestHeapBytes(t *testing.T) {
 }
 
 // drain waits until the sinks have written what they were given.
-func drain(l *Logger) {
-	for {
-		waiting := 0
+func drain(t *testing.T, l *Logger) {
+	t.Helper()
+	testwait.Equal(t, "empty queues of the sinks", 0, func() (queued int) {
 		for _, s := range l.Stats().Sinks {
 			if s.Name == "out" {
-				waiting += s.QueuedBytes
+				queued += s.QueuedBytes
 			}
 		}
-		if waiting == 0 {
-			return
-		}
-		runtime.Gosched()
-	}
+		return queued
+	})
 }
 
 // TestHeapBytesOfReaders sees readers of the stream counted as long as they are there.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/tick"
 )
@@ -46,7 +47,7 @@ func listen(t testing.TB, g *grpc.Server) (addr string) {
 	})
 	t.Cleanup(func() {
 		g.Stop()
-		serving.Wait()
+		testwait.Group(t, "Serve to return", &serving)
 	})
 	return l.Addr().String()
 }
@@ -359,7 +360,7 @@ func TestSameView(t *testing.T) {
 				}
 			})
 		}
-		readers.Wait()
+		testwait.Group(t, "the readers", &readers)
 		for i := range workers {
 			if len(got[i]) < 5000 || !bytes.Equal(got[i], got[0]) {
 				t.Errorf("reader %d: %d bytes, reader 0: %d", i, len(got[i]), len(got[0]))

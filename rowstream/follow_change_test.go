@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
 
@@ -325,7 +326,7 @@ func TestFollowEnds(t *testing.T) {
 	if err := changes.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, errClosed) {
+	if err := testwait.Receive(t, "Next to return", done); !errors.Is(err, errClosed) {
 		t.Errorf("closed meanwhile: %v", err)
 	}
 

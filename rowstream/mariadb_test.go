@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -171,7 +172,7 @@ func TestSnapshot(t *testing.T) {
 					t.Log(s.How(), s.Position())
 				}
 				close(stop)
-				if err := <-stopped; err != nil {
+				if err := testwait.Receive(t, "the writer to stop", stopped); err != nil {
 					t.Error(err)
 				}
 			})

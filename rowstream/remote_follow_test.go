@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/rowpb"
@@ -67,7 +68,7 @@ func newCutter(t *testing.T, to string) *cutter {
 	t.Cleanup(func() {
 		_ = l.Close()
 		c.cut(c.target())
-		passing.Wait()
+		testwait.Group(t, "the passing goroutines", &passing)
 	})
 	return c
 }
@@ -293,7 +294,7 @@ func TestFollowFlow(t *testing.T) {
 	if err := changes.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, errClosed) {
+	if err := testwait.Receive(t, "Next to return", done); !errors.Is(err, errClosed) {
 		t.Errorf("closed meanwhile: %v", err)
 	}
 	if err := changes.Next(t.Context(), &b); !errors.Is(err, errClosed) {
@@ -458,9 +459,7 @@ func TestFollowLog(t *testing.T) {
 	if err := changes.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for s.Stats().Following > 0 {
-		time.Sleep(time.Millisecond) // polls: the client's word is on its way
-	}
+	testwait.Equal(t, "the service to stop following", 0, func() int { return int(s.Stats().Following) })
 	if _, err := r.NowPosition(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -191,7 +192,7 @@ func TestLimits(t *testing.T) {
 	if err := readErr(ctx, second.Reader(0), table, Chunk{}); err == nil {
 		t.Error("a view that is closed was read")
 	}
-	<-s.o.Server.(*memory).closed
+	testwait.Receive(t, "the view to be closed", s.o.Server.(*memory).closed)
 	stranger := &remoteReader{v: &remoteView{r: r, id: 7, life: ctx}}
 	if err := readErr(ctx, stranger, table, Chunk{}); err == nil || !strings.Contains(err.Error(), "the snapshot has ended") {
 		t.Error(err)
@@ -226,7 +227,7 @@ func TestVanishedClient(t *testing.T) {
 	if err == nil {
 		t.Error("a closed connection was read to its end")
 	}
-	<-m.closed
+	testwait.Receive(t, "the view to be closed", m.closed)
 	if left := s.Drain(t.Context()); left != 0 {
 		t.Errorf("%d snapshots are left", left)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A wideTable is rows of a MiB, and then many more of a hundred bytes.
@@ -74,7 +75,7 @@ func TestWideRows(t *testing.T) {
 				within("the client's batch", remote.batch.Bytes)
 				for _, served := range service.snapshots {
 					w := served.workers[0]
-					<-w.turn // what served it has let go
+					testwait.Receive(t, "the worker to be idle", w.turn) // what served it has let go
 					within("the service's packed batch", w.packed)
 					within("the service's message", w.batch.Bytes)
 					within("the service's batch", w.reader.(*reader).batch.Bytes)

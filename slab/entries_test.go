@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 type ref struct {
@@ -107,15 +109,15 @@ func TestArenaPointers(t *testing.T) {
 	}
 	a.Release()
 	for range 3 {
-		for waiting := true; waiting; {
+		testwait.Until(t, "the values to be collected", func() bool {
 			runtime.GC()
 			select {
 			case <-collected:
-				waiting = false
+				return true
 			default:
-				runtime.Gosched()
+				return false
 			}
-		}
+		})
 	}
 	b := e.Arena()
 	for i, p := range b.Make(32) {

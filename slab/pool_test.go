@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestClasses walks over every size that falls into a class: it fits, is at most a quarter larger
@@ -188,7 +190,7 @@ func TestPoolModel(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Group(t, "the workers", &all)
 	s := p.Stats()
 	if s.Calls != s.Releases || s.OutBytes != 0 || s.Misused != 0 || s.Made >= s.Calls || s.PeakBytes == 0 {
 		t.Errorf("stats: %+v", s)

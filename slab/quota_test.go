@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func admitted(t *testing.T, perQuery int64) (*Gate, *Quota) {
@@ -105,7 +107,7 @@ func TestQuotaConcurrent(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Group(t, "the workers", &all)
 	var total int64
 	for _, what := range Purposes() {
 		var want int64

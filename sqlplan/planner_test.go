@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -262,7 +263,7 @@ func TestConcurrent(t *testing.T) {
 		}
 		p.Invalidate()
 	}
-	wg.Wait()
+	testwait.Group(t, "the planners", &wg)
 }
 
 // TestOneComputation asserts that concurrent misses of one statement make one plan.
@@ -277,7 +278,7 @@ func TestOneComputation(t *testing.T) {
 			plans[i] = p.Plan(c.statement(p, "select * from orders where id = "+fmt.Sprint(i)))
 		})
 	}
-	wg.Wait()
+	testwait.Group(t, "the planners", &wg)
 	for _, plan := range plans {
 		if plan != plans[0] {
 			t.Fatal("two plans of one statement")

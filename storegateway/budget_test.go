@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 )
 
@@ -87,7 +88,7 @@ func TestHeavyQueries(t *testing.T) {
 			}
 		})
 	}
-	queries.Wait()
+	testwait.Group(t, "the queries", &queries)
 	if finished < 48 || refused == 0 {
 		t.Errorf("%d finished and %d were refused: want those without ballast to finish, and those with it to be refused", finished, refused)
 	}
@@ -244,7 +245,7 @@ func TestOneQuotaForBothSides(t *testing.T) {
 			}
 		})
 	}
-	queries.Wait()
+	testwait.Group(t, "the queries", &queries)
 }
 
 // TestWithQuery has queriers read as a part of a query that is there already.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
 )
@@ -90,16 +91,8 @@ func everythingIn() *storepb.SeriesRequest {
 // waitForIdle waits until no query runs; handlers end after their clients.
 func waitForIdle(t *testing.T, g *Gateway) {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) { // polls: nobody tells
-		n := g.gate.Stats()
-		if n.Running == 0 {
-			if n.Held != 0 || n.Misused != 0 {
-				t.Errorf("after all queries: %+v", n)
-			}
-			return
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("queries go on: %+v", n)
-		}
+	n := testwait.Value(t, "all queries to end", g.gate.Stats, func(n slab.GateStats) bool { return n.Running == 0 })
+	if n.Held != 0 || n.Misused != 0 {
+		t.Errorf("after all queries: %+v", n)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
@@ -72,7 +73,7 @@ func dial(tb testing.TB, a *StoreAPI, options ...grpc.DialOption) *grpc.ClientCo
 			tb.Error(err)
 		}
 		s.Stop()
-		if err := <-done; err != nil {
+		if err := testwait.Receive(tb, "Serve to return", done); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -15,6 +15,8 @@ import (
 
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestSources holds every source to what Source promises.
@@ -209,7 +211,7 @@ func TestDirFiles(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Group(t, "the readers", &all)
 	if n := len(d.files); n != maxOpenFiles {
 		t.Errorf("%d files are kept open, want %d", n, maxOpenFiles)
 	}

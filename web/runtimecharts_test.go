@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestRuntimeCharts looks at the runtime's charts: what feeds them runs while somebody is connected. That
@@ -48,7 +50,7 @@ func TestRuntimeCharts(t *testing.T) {
 	}
 	first.Close()
 	second.Close()
-	waitUntil(t, func() bool { return !s.runtime.running() }) // writing finds both gone within seconds
+	testwait.Until(t, "the charts to be fed no more", func() bool { return !s.runtime.running() }) // writing finds both gone within seconds
 	third, _ := lookAt(t, server)
 	defer third.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -69,18 +71,6 @@ func (c *runtimeCharts) running() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server != nil
-}
-
-// waitUntil asks something which tells nobody.
-func waitUntil(t *testing.T, done func() bool) {
-	t.Helper()
-	for range 3000 {
-		if done() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // polls: whether a connection was found closed
-	}
-	t.Fatal("it is not so after 30 s")
 }
 
 // lookAt connects as a browser does.

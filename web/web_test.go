@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -172,7 +174,7 @@ func TestAccounts(t *testing.T) {
 	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: %v", err)
 	}
-	if err := <-served; err != nil {
+	if err := testwait.Receive(t, "Serve to return", served); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/internal/demo"
 	"github.com/taredb/tare/internal/demo/workload"
 	"github.com/taredb/tare/internal/embedded"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +48,7 @@ func TestEngineServesTheWorkload(t *testing.T) {
 	defer stopEngine()
 	out, engineEnded := command(engineCtx, t, "engine")
 	if !out.Scan() {
-		t.Fatalf("the engine printed nothing: %v", <-engineEnded)
+		t.Fatalf("the engine printed nothing: %v", testwait.Receive(t, "the engine to return", engineEnded))
 	}
 	var ready demo.EngineReady
 	if err := json.Unmarshal(out.Bytes(), &ready); err != nil {
@@ -72,7 +73,7 @@ func TestEngineServesTheWorkload(t *testing.T) {
 			stopWork()
 		}
 	}
-	if err := <-workEnded; err != nil {
+	if err := testwait.Receive(t, "the workload to return", workEnded); err != nil {
 		t.Errorf("the workload ended with %v", err)
 	}
 	if last.Errors != 0 {
@@ -86,7 +87,7 @@ func TestEngineServesTheWorkload(t *testing.T) {
 		t.Errorf("%d provoked errors of %d provoking shapes; want equal numbers of at least 2", last.ExpectedErrors, provoked)
 	}
 	stopEngine()
-	if err := <-engineEnded; err != nil {
+	if err := testwait.Receive(t, "the engine to return", engineEnded); err != nil {
 		t.Errorf("the engine ended with %v", err)
 	}
 }

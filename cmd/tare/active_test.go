@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // startFrontend runs tare frontend over members until the test ends, and returns its URL.
@@ -44,7 +45,7 @@ func startFrontend(t *testing.T, members ...string) string {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-drained
+		testwait.Receive(t, "the end of the process' log", drained)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("tare frontend: %v", err)
 		}

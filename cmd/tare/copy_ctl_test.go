@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // waitingWriter tells when a text was written.
@@ -50,6 +52,8 @@ func TestCopyCtl(t *testing.T) {
 	case <-stderr.found:
 	case code := <-ended:
 		t.Fatalf("exit %d: %s", code, &stderr.all)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the copy to pause")
 	}
 	ctl := func(want int, args ...string) string {
 		t.Helper()
@@ -81,7 +85,7 @@ func TestCopyCtl(t *testing.T) {
 		t.Error(got)
 	}
 	ctl(exitOK, "throttle", "--throttle-above", "10")
-	if code := <-ended; code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
+	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr.all)
 	}
 	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no copy runs") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
 
@@ -150,9 +151,7 @@ func TestCutoverClosesPinned(t *testing.T) {
 			if err := letsGo.Close(); err != nil {
 				t.Error(err)
 			}
-			for len(d.gateway.Route().Pinned) > 1 {
-				time.Sleep(time.Millisecond) // polls: the session ends
-			}
+			testwait.Until(t, "the session that lets go to end", func() bool { return len(d.gateway.Route().Pinned) <= 1 })
 		}
 	})
 	o.Cutover.ClosePinned, o.Cutover.Window = 300*time.Millisecond, 0

@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
@@ -72,7 +73,7 @@ func newCutoverDrill(t *testing.T) *cutoverDrill {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		d.gateway.Shutdown(ctx)
-		must(t, <-served)
+		must(t, testwait.Receive(t, "Serve to return", served))
 		must(t, log.Close(ctx))
 	})
 	return d
@@ -150,9 +151,8 @@ func (d *cutoverDrill) writeOne(db *sql.DB, client int, n int64) error {
 func (d *cutoverDrill) more(t *testing.T, n int64) {
 	t.Helper()
 	for client := range d.acked {
-		for goal := d.acked[client].Load() + n; d.acked[client].Load() < goal && !t.Failed(); {
-			time.Sleep(time.Millisecond) // polls: the client is at work
-		}
+		goal := d.acked[client].Load() + n
+		testwait.Until(t, "the client's next transactions", func() bool { return d.acked[client].Load() >= goal || t.Failed() })
 	}
 }
 
@@ -282,6 +282,8 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	case <-back:
 	case r := <-done:
 		t.Fatalf("it ended: %+v, %v", r.report, r.err)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the reverse copy")
 	}
 	d.more(t, 50)
 	stop()
@@ -292,7 +294,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	if status.Phase != copier.RunReversing {
 		t.Errorf("the phase is %s", status.Phase)
 	}
-	r := <-done
+	r := testwait.Receive(t, "the copy to finish", done)
 	must(t, r.err)
 	if c := r.report.Cutover; c == nil || c.Phase != "done" || c.Reverse == nil || c.Reverse.Inserts < 200 {
 		t.Errorf("report: %+v", c)

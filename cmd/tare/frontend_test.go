@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestFrontend runs tare frontend as a process: a request, its line in the query log, a reload, and a
@@ -113,14 +115,14 @@ func TestFrontend(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		slow <- fmt.Sprint(string(text), err)
 	}()
-	<-arrived
-	<-arrived
+	testwait.Receive(t, "the first shard's request", arrived)
+	testwait.Receive(t, "the second shard's request", arrived)
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if line := wait("shutting down"); line["requests"] != 1.0 {
 		t.Errorf("got %v", line)
 	}
 	close(release)
-	if got := <-slow; got != want+"<nil>" {
+	if got := testwait.Receive(t, "the response to the slow request", slow); got != want+"<nil>" {
 		t.Errorf("the request that was under way got %s", got)
 	}
 	ended = true

@@ -23,6 +23,7 @@ import (
 
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
 )
 
@@ -65,7 +66,7 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-drained
+		testwait.Receive(t, "the end of the process' log", drained)
 		_ = cmd.Wait() // sessions that did not end make it exit with 3
 	})
 	return &served{listen: ready.Listen, http: ready.HTTP, pid: cmd.Process.Pid}
@@ -173,18 +174,14 @@ func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	cfg := server.Config("app")
 	cfg.Addr = s.listen
 	occupy(t, cfg, 100, 50)
-	series := func() float64 {
-		return s.metrics(t)["tare_history_head_series"].GetMetric()[0].GetGauge().GetValue()
-	}
-	for begin, last := time.Now(), 0.0; ; time.Sleep(3 * time.Second) { // polls: three rounds
-		now := series()
-		if now > 5000 && now == last {
-			break
-		}
-		if last = now; time.Since(begin) > time.Minute {
-			t.Fatalf("%.0f series after a minute, and not settled", now)
-		}
-	}
+	last := 0.0
+	testwait.UntilState(t, "a settled number of series", func() (string, bool) {
+		time.Sleep(3 * time.Second) // polls: three rounds
+		now := s.metrics(t)["tare_history_head_series"].GetMetric()[0].GetGauge().GetValue()
+		settled := now > 5000 && now == last
+		last = now
+		return fmt.Sprint(now), settled
+	})
 	s.get(t, "/")
 	s.get(t, "/queries?by=p99")
 	s.get(t, "/api/v1/query?query=sum(tare_queries_total)")
@@ -212,7 +209,7 @@ func occupy(t *testing.T, cfg *mysql.Config, connections, statements int) {
 			}
 		})
 	}
-	workers.Wait()
+	testwait.Group(t, "the workers", &workers)
 }
 
 // visit takes a connection and keeps it. Most of its statements fail at the server, which has
@@ -294,16 +291,11 @@ func TestReturnIdleMemory(t *testing.T) {
 			}
 		})
 	}
-	clients.Wait()
+	testwait.Group(t, "the long statements", &clients)
 	counter := func(name string) float64 {
 		return s.metrics(t)["tare_idle_memory_"+name].GetMetric()[0].GetCounter().GetValue()
 	}
-	for begin := time.Now(); counter("returns_total") == 0; {
-		if time.Since(begin) > time.Minute {
-			t.Fatal("no memory was returned within a minute")
-		}
-		time.Sleep(20 * time.Millisecond) // polls: the spell has ended
-	}
+	testwait.Until(t, "idle memory to be returned", func() bool { return counter("returns_total") > 0 })
 	usage, err := process.Usage()
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A logged is a tare serve with a query log, as a process of its own.
@@ -147,17 +148,7 @@ func (l *logged) counts() (c counts) {
 // until asks for the counts until they are as wanted.
 func (l *logged) until(what string, yes func(counts) bool) counts {
 	l.t.Helper()
-	limit := time.Now().Add(time.Minute)
-	for now := range time.Tick(20 * time.Millisecond) { // it tells nobody
-		c := l.counts()
-		if yes(c) {
-			return c
-		}
-		if now.After(limit) {
-			l.t.Fatalf("not %s after a minute: %+v", what, c)
-		}
-	}
-	panic("BUG: a ticker ended")
+	return testwait.Value(l.t, what, l.counts, yes)
 }
 
 // settled waits until there are as many records as statements, and each was written or dropped.
@@ -296,7 +287,7 @@ func testBlocked(t *testing.T, server *testmysql.Server) {
 	}()
 	c := l.settled()
 	l.stop()
-	must(t, <-read)
+	must(t, testwait.Receive(t, "the reader to return", read))
 	var lines tally
 	lines.read(t, log.Bytes())
 	lines.check(t, c)
@@ -431,8 +422,8 @@ func testKilled(t *testing.T, server *testmysql.Server) {
 		}
 		answered = append(answered, time.Now())
 	}
-	<-l.done
-	kill := <-killed
+	testwait.Receive(t, "the process to exit", l.done)
+	kill := testwait.Receive(t, "the time of the kill", killed)
 
 	lines := readTally(t, file)
 	for n, at := range answered {
@@ -523,7 +514,7 @@ func testReaders(t *testing.T, server *testmysql.Server, readers int) {
 		return true
 	})
 	stop()
-	reading.Wait()
+	testwait.Group(t, "the readers to stop", &reading)
 	for i := range readers {
 		if n := seen[i].Load(); n != c.offered {
 			t.Errorf("reader %d knows of %d records, want %d", i, n, c.offered)

@@ -3,6 +3,8 @@ package main
 import (
 	"syscall"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestOnSignal(t *testing.T) {
@@ -12,7 +14,7 @@ func TestOnSignal(t *testing.T) {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
-		<-called
+		testwait.Receive(t, "the signal's handler", called)
 	}
 	stop()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestStoreOwnersAreTheHeap has a tare store answer over a block of many series: the bytes that the
@@ -45,7 +46,7 @@ func TestStoreOwnersAreTheHeap(t *testing.T) {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-drained
+		testwait.Receive(t, "the end of the process' log", drained)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("tare store: %v", err)
 		}

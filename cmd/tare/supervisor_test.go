@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A manager stands for systemd: the socket that a service tells how it goes.
@@ -132,7 +134,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	stop()
 	close(hangs)
-	must(t, <-ended)
+	must(t, testwait.Receive(t, "the supervisor to return", ended))
 	must(t, s.close())
 
 	for _, c := range []struct{ usec, pid string }{{"0", ""}, {"-5", ""}, {"a minute", ""}, {"", ""}, {"2000", "8"}} {

@@ -40,6 +40,9 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"globals": archtest.Globals,
 		"sleeps":  archtest.Sleeps,
 		"ends":    archtest.Ends,
+		"waits": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			return archtest.Waits(t, "internal/testwait")
+		},
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Sleeps checks that nobody sleeps and hopes: neither tests, where only the clock of
-// testing/synctest moves by sleeping, nor programs, which could not be stopped meanwhile. A
-// loop that asks something which tells nobody (the kernel, another process) ends the line
-// of its pause with "// polls: " and what it asks.
+// Sleeps checks that nothing sleeps in place of a wait: neither tests, where only the clock of
+// testing/synctest moves by sleeping, nor programs, which could not be stopped meanwhile. A poll of
+// something that sends no notification (the kernel, another process) ends the line of its pause with
+// "// polls: " and what it polls, the pace of a load with "// paces: " and what it paces.
 func Sleeps(t *Tree) ([]Finding, error) {
 	var findings []Finding
 	for _, name := range t.Files {
@@ -34,7 +34,7 @@ func Sleeps(t *Tree) ([]Finding, error) {
 		excused := make(map[int]bool)
 		for _, group := range file.Comments {
 			for _, c := range group.List {
-				if strings.HasPrefix(c.Text, "// polls: ") {
+				if strings.HasPrefix(c.Text, "// polls: ") || strings.HasPrefix(c.Text, "// paces: ") {
 					excused[fset.Position(c.Pos()).Line] = true
 				}
 			}

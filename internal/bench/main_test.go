@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testmysql.Main(m)) }
@@ -89,7 +90,7 @@ func newRelay(t *testing.T, dsn string) (*relay, string) {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		r.all.Wait()
+		testwait.Group(t, "the server's goroutines", &r.all)
 	})
 	return r, fmt.Sprintf("%s@tcp(%s)%s", before, l.Addr(), after)
 }
@@ -123,7 +124,7 @@ func progressWatch(t *testing.T, text string, do func()) io.Writer {
 	})
 	t.Cleanup(func() {
 		w.Close()
-		all.Wait()
+		testwait.Group(t, "the reader to return", &all)
 	})
 	return w
 }

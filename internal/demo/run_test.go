@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestJSONIsTheDocumentedResult runs the whole demo against played processes and compares
@@ -195,7 +197,7 @@ func TestChildThatIgnoresTheSignalIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-said
+	testwait.Receive(t, "the child's first line", said)
 	if err := c.stop(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("got %v, want an error that says it was killed", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/embedded"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -120,7 +121,7 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 			}
 		})
 	}
-	clients.Wait()
+	testwait.Group(t, "the clients", &clients)
 }
 
 // TestWaitingKeepsNoOneWaiting lets a statement sleep for an hour while another one reads
@@ -148,7 +149,7 @@ func TestWaitingKeepsNoOneWaiting(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-slept; err == nil {
+	if err := testwait.Receive(t, "the sleeping statement to return", slept); err == nil {
 		t.Error("the statement slept for an hour")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // load is one 100 ms period with the given CPU time, in processors.
@@ -72,11 +74,9 @@ func TestRunRestores(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx) }()
-	for runtime.GOMAXPROCS(0) != 1 && before > 1 {
-		runtime.Gosched()
-	}
+	testwait.Equal(t, "GOMAXPROCS of an idle process", 1, func() int { return runtime.GOMAXPROCS(0) })
 	cancel()
-	if err := <-done; err != nil {
+	if err := testwait.Receive(t, "Run to return", done); err != nil {
 		t.Fatal(err)
 	}
 	if got := runtime.GOMAXPROCS(0); got != before {

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func newReporter() (*panics.Reporter, *bytes.Buffer) {
@@ -118,7 +119,7 @@ func TestGRPC(t *testing.T) {
 	go func() { served <- s.Serve(l) }()
 	defer func() {
 		s.Stop()
-		if err := <-served; err != nil {
+		if err := testwait.Receive(t, "Serve to return", served); err != nil {
 			t.Error(err)
 		}
 	}()

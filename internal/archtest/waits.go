@@ -1,0 +1,319 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"strings"
+)
+
+// A testFile is a parsed file of tests.
+type testFile struct {
+	name string
+	fset *token.FileSet
+	*ast.File
+}
+
+func (f *testFile) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
+
+func (f *testFile) finding(n ast.Node, what, remedy string) Finding {
+	return Finding{fmt.Sprintf("%s:%d", f.name, f.line(n)), what, remedy}
+}
+
+// testFiles parses the files of tests, those of internal/test… included, which only tests import.
+func (t *Tree) testFiles() ([]*testFile, error) {
+	var files []*testFile
+	for _, name := range t.Files {
+		if !strings.HasSuffix(name, ".go") || strings.Contains("/"+path.Dir(name)+"/", "/testdata/") ||
+			!strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/test") {
+			continue
+		}
+		text, err := t.read(name)
+		if err != nil {
+			return nil, err
+		}
+		f := &testFile{name: name, fset: token.NewFileSet()}
+		if f.File, err = parser.ParseFile(f.fset, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// Waits checks that a wait of a test has a deadline and a description, which the functions of the
+// given package have: no loop pauses between polls, and where a test is at hand, no channel is
+// received from and no sync.WaitGroup is waited for directly. A file that uses testing/synctest is
+// left out, since a bubble detects a hang. A pause that waits for nothing ends its line with
+// "// paces: " and the reason.
+func Waits(t *Tree, helper string) ([]Finding, error) {
+	files, err := t.testFiles()
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[string]map[string]bool) // the names of sync.WaitGroups, by directory
+	for _, f := range files {
+		dir := path.Dir(f.name)
+		if groups[dir] == nil {
+			groups[dir] = make(map[string]bool)
+		}
+		f.waitGroups(groups[dir])
+	}
+	var findings []Finding
+	for _, f := range files {
+		dir := path.Dir(f.name)
+		if dir == helper || imports(f.File, "testing/synctest") {
+			continue
+		}
+		w := waits{testFile: f, helper: path.Base(helper), groups: groups[dir], paced: f.endings("// paces: "), timers: f.timers()}
+		w.loops()
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && takesTest(fn.Type) {
+				w.body(fn.Body)
+			}
+		}
+		findings = append(findings, w.findings...)
+	}
+	return findings, nil
+}
+
+// endings returns the lines that have a comment which starts with a word.
+func (f *testFile) endings(word string) map[int]bool {
+	lines := make(map[int]bool)
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, word) {
+				lines[f.line(c)] = true
+			}
+		}
+	}
+	return lines
+}
+
+// waitGroups adds the names of variables and fields that are a sync.WaitGroup.
+func (f *testFile) waitGroups(names map[string]bool) {
+	add := func(list []*ast.Ident, of ast.Expr) {
+		if isCall(of, "sync", "WaitGroup") {
+			for _, n := range list {
+				names[n.Name] = true
+			}
+		}
+	}
+	ast.Inspect(f.File, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			add(n.Names, n.Type)
+		case *ast.Field:
+			add(n.Names, n.Type)
+		}
+		return true
+	})
+}
+
+// timers returns the names that are given what time.After returns.
+func (f *testFile) timers() map[string]bool {
+	names := make(map[string]bool)
+	ast.Inspect(f.File, func(n ast.Node) bool {
+		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 && len(a.Rhs) == 1 {
+			if call, ok := a.Rhs[0].(*ast.CallExpr); ok && isCall(call.Fun, "time", "After") {
+				names[last(a.Lhs[0])] = true
+			}
+		}
+		return true
+	})
+	return names
+}
+
+type waits struct {
+	*testFile
+	helper   string
+	groups   map[string]bool
+	paced    map[int]bool
+	timers   map[string]bool // names of what time.After returned
+	findings []Finding
+}
+
+func (w *waits) add(n ast.Node, what, remedy string) {
+	w.findings = append(w.findings, w.finding(n, what, remedy))
+}
+
+// loops finds loops that poll: with a pause in them, or with nothing in them at all.
+func (w *waits) loops() {
+	ast.Inspect(w.File, func(n ast.Node) bool {
+		switch loop := n.(type) {
+		case *ast.ForStmt:
+			if len(loop.Body.List) == 0 && loads(loop.Cond) {
+				w.add(loop, "a loop that only polls", w.until())
+				return true
+			}
+			if loop.Init != nil && loop.Post != nil && loop.Cond != nil && counts(loop.Post) {
+				return true // so many times
+			}
+			w.pauses(loop.Body)
+			w.pauses(loop.Post)
+		case *ast.RangeStmt:
+			if call, ok := loop.X.(*ast.CallExpr); ok && isCall(call.Fun, "time", "Tick") && !w.paced[w.line(call)] {
+				w.add(loop, "a loop that polls by a ticker", w.until())
+			}
+		}
+		return true
+	})
+}
+
+func (w *waits) until() string {
+	return "use " + w.helper + ".Until, which has a deadline; a pause that waits for nothing ends its line with // paces: and the reason"
+}
+
+// counts reports whether a loop's post statement is i++ or the like.
+func counts(post ast.Stmt) bool {
+	_, ok := post.(*ast.IncDecStmt)
+	return ok
+}
+
+// loads reports whether a condition reads an atomic value, which another goroutine has to change.
+func loads(cond ast.Expr) (found bool) {
+	if cond != nil {
+		ast.Inspect(cond, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			found = found || ok && len(call.Args) == 0 && last(call.Fun) == "Load"
+			return true
+		})
+	}
+	return found
+}
+
+// pauses finds the pauses of a loop's own body; an inner loop has its own.
+func (w *waits) pauses(body ast.Node) {
+	if body == nil || body == ast.Stmt(nil) {
+		return
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt, *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			if w.isDeadline(n) {
+				return false
+			}
+		case *ast.SelectorExpr:
+			for _, pause := range [][2]string{{"time", "Sleep"}, {"time", "After"}, {"runtime", "Gosched"}} {
+				if isCall(n, pause[0], pause[1]) && !w.paced[w.line(n)] {
+					w.add(n, "a loop that pauses by "+pause[0]+"."+pause[1], w.until())
+				}
+			}
+		}
+		return true
+	})
+}
+
+// body finds bare waits in code that runs on a test's own goroutine: a function that is handed a
+// test, without the functions in it, except those that run on the same goroutine too.
+func (w *waits) body(body ast.Node) {
+	var inspect func(ast.Node) bool
+	inspect = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return takesTest(n.Type)
+		case *ast.GoStmt:
+			return false
+		case *ast.DeferStmt:
+			w.same(n.Call.Fun, inspect)
+		case *ast.CallExpr:
+			if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Cleanup" && len(n.Args) == 1 {
+				w.same(n.Args[0], inspect)
+			}
+			if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Wait" && len(n.Args) == 0 && w.groups[last(s.X)] {
+				w.add(n, "waits for a sync.WaitGroup without a deadline", "use "+w.helper+".Group")
+			}
+		case *ast.SelectStmt:
+			if !w.bounded(n) {
+				w.add(n, "a select without a deadline", "add a case of a time-out, or use "+w.helper+".Receive")
+			}
+			for _, clause := range n.Body.List {
+				for _, stmt := range clause.(*ast.CommClause).Body {
+					ast.Inspect(stmt, inspect)
+				}
+			}
+			return false
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				w.add(n, "receives from a channel without a deadline", "use "+w.helper+".Receive")
+			}
+		}
+		return true
+	}
+	ast.Inspect(body, inspect)
+}
+
+// same inspects a function literal that runs on the goroutine of the code around it.
+func (w *waits) same(fn ast.Expr, inspect func(ast.Node) bool) {
+	if lit, ok := fn.(*ast.FuncLit); ok && !takesTest(lit.Type) {
+		ast.Inspect(lit.Body, inspect)
+	}
+}
+
+// isDeadline reports whether a call is time.After(helper.Limit).
+func (w *waits) isDeadline(call *ast.CallExpr) bool {
+	return isCall(call.Fun, "time", "After") && len(call.Args) == 1 && isCall(call.Args[0], w.helper, "Limit")
+}
+
+// bounded reports whether a select has a default, a timer, or the end of a context.
+func (w *waits) bounded(s *ast.SelectStmt) bool {
+	for _, clause := range s.Body.List {
+		comm := clause.(*ast.CommClause).Comm
+		if comm == nil {
+			return true
+		}
+		timed := false
+		ast.Inspect(comm, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.SelectorExpr:
+				timed = timed || x.Sel.Name == "Done" || x.Sel.Name == "C" || isCall(x, "time", "After")
+			case *ast.Ident:
+				timed = timed || w.timers[x.Name]
+			}
+			return true
+		})
+		if timed {
+			return true
+		}
+	}
+	return false
+}
+
+// takesTest reports whether a function is handed a test that it can stop.
+func takesTest(fn *ast.FuncType) bool {
+	for _, p := range fn.Params.List {
+		of := p.Type
+		if star, ok := of.(*ast.StarExpr); ok {
+			of = star.X
+		}
+		if isCall(of, "testing", "T") || isCall(of, "testing", "TB") || isCall(of, "testing", "F") {
+			return true
+		}
+	}
+	return false
+}
+
+// isCall reports whether an expression is pkg.name.
+func isCall(e ast.Expr, pkg, name string) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+// last returns the last name of a.b.c.
+func last(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	}
+	return ""
+}
