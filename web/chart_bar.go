@@ -26,7 +26,7 @@ func (c barChart) HTML() template.HTML {
 	b.element("span", "name", c.Title)
 	b.WriteString("</figcaption>")
 	if len(c.Bars) == 0 {
-		b.WriteString(`<p class="empty">There is nothing to compare in this time.</p></figure>`)
+		b.WriteString(`<p class="empty">No data in this range.</p></figure>`)
 		return template.HTML(b.String())
 	}
 	whole := c.Whole

@@ -34,7 +34,7 @@ func (c heatMap) HTML() template.HTML {
 		}
 	}
 	if most == 0 || len(c.Times) == 0 {
-		p.empty, p.desc = true, "no call was counted."
+		p.empty, p.desc = true, "no calls."
 		return p.html()
 	}
 	// One row more on each side, where there is one, so that nothing sticks to the border.

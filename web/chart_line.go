@@ -38,7 +38,7 @@ func (c lineChart) HTML() template.HTML {
 		low, high = extent(low, high, s.Values)
 	}
 	if len(c.Times) == 0 || low > high {
-		p.empty, p.desc = true, "no statement was counted that it could show."
+		p.empty, p.desc = true, "no statements."
 		return p.html()
 	}
 	y := linearScale(low, high)

@@ -203,7 +203,7 @@ func (p *plot) html() template.HTML {
 	}
 	b.WriteString("</figcaption>")
 	if p.empty {
-		b.element("p", "empty", "There is nothing to draw in this time: "+p.desc)
+		b.element("p", "empty", "No data in this range: "+p.desc)
 	} else {
 		p.axes(&b)
 	}

@@ -55,8 +55,8 @@ func TestLineChart(t *testing.T) {
 		has    []string
 		not    []string
 	}{
-		"nothing":         {values: nil, rows: 0, has: []string{"There is nothing to draw"}, not: []string{"<svg"}},
-		"no number":       {values: []float64{nan, nan, inf}, has: []string{"There is nothing to draw"}, not: []string{"<svg", "NaN", "Inf"}},
+		"nothing":         {values: nil, rows: 0, has: []string{"No data in this range"}, not: []string{"<svg"}},
+		"no number":       {values: []float64{nan, nan, inf}, has: []string{"No data in this range"}, not: []string{"<svg", "NaN", "Inf"}},
 		"one point":       {values: []float64{3}, rows: 1, has: []string{`<path class="line c1" d="M498`, "h4"}},
 		"a gap":           {values: []float64{1, nan, 2, 2}, rows: 4, has: []string{"M0 ", "h4M666", "–"}, not: []string{"NaN"}},
 		"all zero":        {values: []float64{0, 0}, rows: 2, has: []string{"M0 200L1000 200"}},
@@ -117,7 +117,7 @@ func TestChartsSayWhatTheyShow(t *testing.T) {
 		"heat": heatMap{Bounds: []float64{1}, Counts: [][]uint64{{0}}, Times: times[:1]}.HTML(),
 		"time": timeLine{}.HTML(),
 	} {
-		if !strings.Contains(string(got), "There is nothing to draw") {
+		if !strings.Contains(string(got), "No data in this range") {
 			t.Errorf("an empty %s: %s", name, got)
 		}
 	}

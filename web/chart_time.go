@@ -31,7 +31,7 @@ func (c timeLine) HTML() template.HTML {
 	p := plot{id: c.ID, title: c.Title, class: "lanes"}
 	length := c.To.Sub(c.From)
 	if len(c.Lanes) == 0 || length <= 0 {
-		p.empty, p.desc = true, "nothing lies in it."
+		p.empty, p.desc = true, "it is empty."
 		return p.html()
 	}
 	var drawing, table svg

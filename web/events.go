@@ -103,7 +103,7 @@ func statementEvents(v *view, rows []queryRow) []Event {
 			told[r.Link] = true
 			all = append(all, Event{
 				Time: r.First, Name: "New statement", Link: r.Link,
-				Text: r.Name + " takes " + percent(r.Share) + " of all time, p99 " + duration(r.P99) + ".",
+				Text: r.Name + " takes " + percent(r.Share) + " of all execution time, p99 " + duration(r.P99) + ".",
 			})
 		}
 	}
@@ -117,7 +117,7 @@ func statementEvents(v *view, rows []queryRow) []Event {
 		n++
 		text := r.Name + ": load " + unitLoad.write(r.Rise.Inside)
 		if times := r.Rise.Times(); times != "" {
-			text += " instead of " + unitLoad.write(r.Rise.Outside) + " (" + times + ")"
+			text = r.Name + ": " + factor(times) + " heavier (load " + unitLoad.write(r.Rise.Outside) + " → " + unitLoad.write(r.Rise.Inside) + ")"
 		}
 		if !r.Rise.Lasts {
 			text += ", until " + clock(r.Rise.To, v.span.Length())
@@ -137,11 +137,11 @@ func copyEvents(c Copies) []Event {
 		}
 		where := "from " + r.From + " to " + r.To
 		if r.Verify != nil && r.Verify.Mismatches > 0 {
-			all = append(all, Event{Name: "Rows differ", Link: "/copies", Grave: true, Text: fmt.Sprintf("The copy %s has found %d rows that differ.", where, r.Verify.Mismatches)})
+			all = append(all, Event{Name: "Rows differ", Link: "/copies", Grave: true, Text: fmt.Sprintf("The copy %s found differing rows: %d.", where, r.Verify.Mismatches)})
 		}
 		switch {
 		case r.Throttle.Stopped:
-			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "The copy " + where + " stands still: " + cmp.Or(r.Throttle.Reason, "it was told to") + "."})
+			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "The copy " + where + " is paused: " + cmp.Or(r.Throttle.Reason, "by request") + "."})
 		case r.Follow != nil && r.Follow.Held != "":
 			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "Changes " + where + " wait: " + r.Follow.Held + "."})
 		}
@@ -150,12 +150,12 @@ func copyEvents(c Copies) []Event {
 		if j.Finished == nil && !running[j.Target] {
 			all = append(all, Event{
 				Time: j.Started, Name: "Copy not done", Link: "/copies",
-				Text: fmt.Sprintf("%s from %s: %d of %d chunks are copied, and no copy of it runs here.", j.Target, j.Source, j.Copied, j.Chunks),
+				Text: fmt.Sprintf("%s from %s: %d of %d chunks copied; no copy is running here.", j.Target, j.Source, j.Copied, j.Chunks),
 			})
 		}
 	}
 	if len(c.Problems) > 0 {
-		all = append(all, Event{Name: "Copies unknown", Link: "/copies", Text: sentence(strings.Join(c.Problems, "; "))})
+		all = append(all, Event{Name: "Copies unreadable", Link: "/copies", Text: sentence(strings.Join(c.Problems, "; "))})
 	}
 	for i := range all {
 		all[i].Text = cutText(all[i].Text, 4*shownValue)

@@ -65,13 +65,13 @@ func TestEvents(t *testing.T) {
 	h := New(o).Handler()
 	_, body := browse(t, h, "/", "dba")
 	want := `Not ready Backend db:3306: connection refused.
-Rows differ The copy from c:3306 to d:3306 has found 2 rows that differ.
-Copy waits The copy from a:3306 to b:3306 stands still: lag 9 s.
+Rows differ The copy from c:3306 to d:3306 found differing rows: 2.
+Copy waits The copy from a:3306 to b:3306 is paused: lag 9 s.
 Copy waits Changes from e:3306 to f:3306 wait: p99 31 ms.
-Copies unknown Read _tare: &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;.
+Copies unreadable Read _tare: &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;.
 Digests made room 2026-01-31 02:20:00 7.
 Switched 2026-01-31 02:10:00 To the standby.
-Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks are copied, and no copy of it runs here.
+Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks copied; no copy is running here.
 Early 2026-01-31 00:30:00 And lasts.`
 	if got := eventsOf(body); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
@@ -141,12 +141,12 @@ func TestSinceWhen(t *testing.T) {
 	o.Now = func() time.Time { return time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC) }
 	h := New(o).Handler()
 	_, body := browse(t, h, "/", "")
-	if got, want := eventsOf(body), "Heavier 2026-01-31 02:30:00 SELECT a FROM t: load 1.2 s/s instead of 0.2 s/s (× 6)."; got != want {
+	if got, want := eventsOf(body), "Heavier 2026-01-31 02:30:00 SELECT a FROM t: 6× heavier (load 0.20 active → 1.20 active)."; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for path, want := range map[string]string{
 		"/": "× 6 since 02:30", "/queries": "× 6 since 02:30",
-		"/query/" + someDigest: "Load 1.2 s/s since 02:30, × 6 of the 0.2 s/s otherwise: calls 20 /s (× 2), 60 ms a call (× 3), errors 0.5 /s.",
+		"/query/" + someDigest: "6× heavier since 02:30: each call takes 3× longer (20 ms → 60 ms); 2× as many calls (10 /s → 20 /s); errors 0.5 /s.",
 	} {
 		if _, body := browse(t, h, path, ""); !strings.Contains(body, want) || strings.Contains(body, "× 3 since") {
 			t.Errorf("%s does not say %q alone", path, want)

@@ -42,14 +42,27 @@ func (u unit) write(v float64) string {
 	case unitPercent:
 		return percent(v)
 	case unitLoad:
-		return short(v) + " s/s"
+		return loadText(v)
 	}
 	return short(v)
 }
 
+// loadText writes a load: how many calls ran on average.
+func loadText(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0 active"
+	case a < 0.005:
+		return "< 0.01 active"
+	case a < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64) + " active"
+	}
+	return short(v) + " active"
+}
+
 // name is what the unit's numbers are of, for the heads of tables and for descriptions.
 func (u unit) name() string {
-	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "seconds per second"}[u]
+	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "calls running on average"}[u]
 }
 
 // short writes a number with three digits or so: 0.12, 12.3, 1,234, 45.6 k, 7.89 M.

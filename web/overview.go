@@ -138,14 +138,14 @@ func (s *Server) overviewFigures(v *view, top *history.Top) []figure {
 		{Name: "Connections", Value: count(uint64(max(l.Sessions, 0)))},
 	}
 	if top != nil {
-		figures[0].Note = "in this time " + unitRate.write(float64(within.Calls)/length)
+		figures[0].Note = "over this range " + unitRate.write(float64(within.Calls)/length)
 		if changed != "" {
 			figures[0].Note += ", " + changed
 		}
 		for i, d := range []time.Duration{within.P50, within.P99, within.P999} {
-			figures[i+1].Note = "in this time " + duration(d)
+			figures[i+1].Note = "over this range " + duration(d)
 		}
-		figures[4].Note = "in this time " + count(within.Errors)
+		figures[4].Note = "over this range " + count(within.Errors)
 	}
 	return figures
 }
@@ -154,7 +154,7 @@ func (s *Server) overviewFigures(v *view, top *history.Top) []figure {
 func (s *Server) ownWeight() []figure {
 	families, err := s.opts.Gatherer.Gather()
 	if len(families) == 0 {
-		s.opts.Log.Debug("the process's own figures are not known", "error", err)
+		s.opts.Log.Debug("process metrics unavailable", "error", err)
 		return nil
 	}
 	values := make(map[string]float64, len(families))
@@ -172,7 +172,7 @@ func (s *Server) ownWeight() []figure {
 	if cpu, ok := values["process_cpu_seconds_total"]; ok {
 		f := figure{Name: "CPU", Value: seconds(cpu), Note: "since the start"}
 		if n := values["tare_statements_total"]; n > 0 {
-			f = figure{Name: "CPU a statement", Value: seconds(cpu / n), Note: seconds(cpu) + " since the start"}
+			f = figure{Name: "CPU per statement", Value: seconds(cpu / n), Note: seconds(cpu) + " since the start"}
 		}
 		figures = append(figures, f)
 	}
@@ -208,12 +208,12 @@ func (s *Server) endpoints(texts bool) []endpoint {
 		all = append(all, endpoint{"/api/v1/plans", "the plan cache and its largest plans"})
 	}
 	if s.opts.QueryLog != nil && texts {
-		all = append(all, endpoint{"/debug/querylog", "the latest lines of the query log, then each as it comes"})
+		all = append(all, endpoint{"/debug/querylog", "the query log as a stream"})
 	}
 	return append(all,
 		endpoint{"/metrics", "metrics in Prometheus' text format"},
-		endpoint{"/-/healthy", "answers as long as the process does"},
-		endpoint{"/-/ready", "whether the service can do its work"},
+		endpoint{"/-/healthy", "liveness"},
+		endpoint{"/-/ready", "readiness"},
 		endpoint{"/debug/pprof/", "Go's profiles"},
 	)
 }

@@ -91,7 +91,7 @@ func (s *Server) servePage(p *page) http.Handler {
 		if !p.fixed {
 			var err error
 			if v.span, err = parseSpan(v.query, v.now); err != nil {
-				s.fail(w, r, badRequest(err, "Take one of the ranges above.", "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
+				s.fail(w, r, badRequest(err, "Choose one of the ranges above.", "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
 				return
 			}
 		}
@@ -125,7 +125,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, p *page, v *view
 	v.r, v.query = r, r.URL.Query()
 	body, err := s.execute(p, v, data)
 	if err != nil {
-		s.opts.Log.Error("a page could not be made", "page", p.template, "error", err)
+		s.opts.Log.Error("page rendering failed", "page", p.template, "error", err)
 		plain(w, http.StatusInternalServerError, "the page could not be made: the server's log says why")
 		return
 	}

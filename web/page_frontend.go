@@ -39,11 +39,11 @@ func (s *Server) frontend(_ context.Context, v *view) (any, error) {
 		}
 		switch {
 		case p.Answered+p.Failed+p.Refused == 0:
-			r.Word = "not asked yet"
+			r.Word = "no requests yet"
 		case p.Failed > 0 && p.Answered == 0:
-			r.Word, r.Bad = "never answered", true
+			r.Word, r.Bad = "never succeeded", true
 		case p.Failed > 0:
-			r.Word = "failed before"
+			r.Word = "failed earlier"
 		}
 		d.Peers = append(d.Peers, r)
 	}

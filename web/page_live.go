@@ -78,7 +78,7 @@ func StoreColumns() []LogColumn {
 		{"wait_ns", "Waited", "duration", false},
 		{"client", "Client", "text", false},
 		{"code", "Code", "text", true},
-		{"matchers", "Asked", "text", true},
+		{"matchers", "Query", "text", true},
 	}
 }
 

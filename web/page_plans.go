@@ -108,16 +108,16 @@ func reasonText(reason string) string {
 }
 
 var reasonTexts = map[string]string{
-	"large":      "larger than one plan may be",
-	"policy":     "asked for less than what it would have displaced",
-	"stale":      "made before a change of the rules or the schema",
-	"incomplete": "the statement's text was not known whole",
-	"long":       "the statement's text is too long",
-	"list":       "a long list that does not collapse",
-	"scope":      "made for other rules",
-	"capacity":   "made room for others",
-	"contest":    "lost its place to one asked for more",
+	"large":      "exceeds the size limit of a plan",
+	"policy":     "used less than the plans it would replace",
+	"stale":      "outdated by a change of rules or schema",
+	"incomplete": "statement text incomplete",
+	"long":       "statement text too long",
+	"list":       "long list that cannot be folded",
+	"scope":      "planned under other rules",
+	"capacity":   "evicted for capacity",
+	"contest":    "replaced by a plan used more",
 	"replaced":   "replaced by a newer one",
 	"deleted":    "deleted",
-	"cleared":    "the cache was emptied",
+	"cleared":    "cache cleared",
 }

@@ -93,7 +93,7 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 		}
 	}
 	d.Sizes = d.All.Bytes > 0
-	d.Line = timeLine{ID: "blocks", Title: "Blocks in time", From: d.All.From, To: d.All.To, Lanes: blockLanes(blocks, d.All.From, d.All.To)}
+	d.Line = timeLine{ID: "blocks", Title: "Blocks over time", From: d.All.From, To: d.All.To, Lanes: blockLanes(blocks, d.All.From, d.All.To)}
 	if err := d.list(v, blocks); err != nil {
 		return nil, err
 	}
@@ -163,10 +163,10 @@ func rowOf(b *storegateway.BlockInfo) blockRow {
 		states = append(states, "marked for deletion")
 	}
 	if b.NoCompact {
-		states = append(states, "not to be compacted")
+		states = append(states, "excluded from compaction")
 	}
 	if b.Gone != nil {
-		states = append(states, "gone from the bucket")
+		states = append(states, "deleted from the bucket")
 	}
 	r.State = strings.Join(states, ", ")
 	return r

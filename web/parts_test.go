@@ -117,11 +117,11 @@ func TestParts(t *testing.T) {
 		full, empty []string
 	}{
 		{"/live", []string{"Statement", "data-kind=\"duration\"", "This page needs scripts"}, nil},
-		{"/plans", []string{"4 KiB", "50 %", "75 %", "blocked", "text is too long", "01000000000000000000000000000000"}, []string{"no statement has come yet"}},
-		{"/series", []string{"<b>3</b> series are active", "tare_queries_total", "SELECT secret", "schema=\"shop\""}, []string{"No series is active"}},
-		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more will be cut", "slowed down", "rows differ", "What could not be read"}, []string{"No copy that this server", "/run/tare", "--copies"}},
-		{"/store", []string{"sync failed", "meta", "level 1", "3 MiB", "loaded"}, []string{"The bucket has not been read yet"}},
-		{"/weight", []string{"For each command", "Who holds the heap", "75 %", "lines begin with the third look"}, nil},
+		{"/plans", []string{"4 KiB", "50 %", "75 %", "blocked", "statement text too long", "01000000000000000000000000000000"}, []string{"no statement yet"}},
+		{"/series", []string{"<b>3</b> active series", "tare_queries_total", "SELECT secret", "schema=\"shop\""}, []string{"No active series"}},
+		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "throttled", "rows differ", "Unreadable"}, []string{"No running copy of this server", "/run/tare", "--copies"}},
+		{"/store", []string{"sync failed", "meta", "level 1", "3 MiB", "loaded"}, []string{"The bucket has not been synced yet"}},
+		{"/weight", []string{"Per command", "Heap by owner", "75 %", "start with the third measurement"}, nil},
 	} {
 		code, body, _ := request(t, full, "GET", c.path)
 		for _, want := range c.full {
@@ -163,13 +163,13 @@ func TestFirstPages(t *testing.T) {
 		change func(*Options)
 		want   []string
 	}{
-		"store":    {func(o *Options) { o.Store = func() storegateway.StatusPage { return manyBlocks(3) } }, []string{"Blocks in time", `href="/"`, "Budgets in use"}},
-		"frontend": {func(o *Options) { o.Frontend = func(bool) frontend.Overview { return asked } }, []string{"never answered", "500 ms", "502", "replicas of one system"}},
+		"store":    {func(o *Options) { o.Store = func() storegateway.StatusPage { return manyBlocks(3) } }, []string{"Blocks over time", `href="/"`, "Budgets in use"}},
+		"frontend": {func(o *Options) { o.Frontend = func(bool) frontend.Overview { return asked } }, []string{"never succeeded", "500 ms", "502", "Downstreams: replicas"}},
 		"rows": {func(o *Options) {
 			o.Rows = func() rowstream.ServiceStats {
 				return rowstream.ServiceStats{Rows: 5, Bytes: 200, Sent: 50, Follows: 7, FailedFollows: 2, Changes: 8, ChangeBytes: 1000, ChangeSent: 400}
 			}
-		}, []string{"25 %", "40 %", "7 have ended", "<dd class=\"bad\">2<", "tare copy --from tare://"}},
+		}, []string{"25 %", "40 %", "7 finished", "<dd class=\"bad\">2<", "tare copy --from tare://"}},
 	} {
 		o := testOptions()
 		c.change(&o)
@@ -238,7 +238,7 @@ func TestManyBlocks(t *testing.T) {
 			t.Errorf("%d blocks are %d spans", n, got)
 		}
 		_, body, _ = request(t, h, "GET", "/?page=9&tenant=a")
-		if n == 10_000 && !strings.Contains(body, "4,000 earlier ones") {
+		if n == 10_000 && !strings.Contains(body, "4,000 earlier") {
 			t.Errorf("the tenth page of one tenant has no link to 4,000 more")
 		}
 	}

@@ -35,6 +35,6 @@ func (s *Server) plans(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := json.NewEncoder(w).Encode(s.opts.Plans(n)); err != nil {
-		s.opts.Log.Debug("the plans were not read to their end", "error", err)
+		s.opts.Log.Debug("plans response aborted", "error", err)
 	}
 }

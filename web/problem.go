@@ -50,12 +50,12 @@ func problemOf(err error) *problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{
 			Status: http.StatusGatewayTimeout, What: "The answer took too long.",
-			Try: []string{"Ask about a shorter time.", "Try again in a moment: other questions may be under way."},
+			Try: []string{"Choose a shorter range.", "Try again shortly: other queries may be running."},
 		}
 	}
 	return &problem{
 		Status: http.StatusInternalServerError, What: sentence(err.Error()),
-		Try: []string{"Try again in a moment.", "Look at the server's log, and at /-/ready."},
+		Try: []string{"Try again shortly.", "Check the server's log and /-/ready."},
 	}
 }
 

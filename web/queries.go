@@ -61,14 +61,14 @@ var queryColumns = []struct {
 	by          history.Measure
 	name, title string
 }{
-	{history.BySeconds, "Load", "Seconds of calls in each second, and their share of all"},
-	{history.ByCalls, "Calls", "Calls in each second"},
-	{history.ByMean, "Mean", "Time of a call on average"},
-	{history.ByP99, "p99", "Time that 99 of 100 calls took at most"},
-	{history.ByErrors, "Errors", "Calls that failed"},
+	{history.BySeconds, "Load", "Calls running on average (execution seconds per second), and the share of all"},
+	{history.ByCalls, "Calls", "Calls per second"},
+	{history.ByMean, "Mean", "Average duration of a call"},
+	{history.ByP99, "p99", "99 of 100 calls took at most this long"},
+	{history.ByErrors, "Errors", "Failed calls"},
 	{history.ByRowsSent, "Rows sent", "Rows sent to clients"},
-	{history.ByRowsAffected, "Rows changed", "Rows that calls changed"},
-	{history.ByFirstSeen, "First seen", "When the first call had ended (UTC)"},
+	{history.ByRowsAffected, "Rows changed", "Rows changed by calls"},
+	{history.ByFirstSeen, "First seen", "End of the first call (UTC)"},
 }
 
 func (s *Server) queriesPage() page {
@@ -82,7 +82,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	var err error
 	if text := v.query.Get("sort"); text != "" {
 		if q.By, err = history.ParseMeasure(text); err != nil {
-			return nil, badRequest(err, "Click the head of a column.")
+			return nil, badRequest(err, "Click a column head.")
 		}
 	}
 	q.Ascending = v.query.Get("order") == "asc"
@@ -94,7 +94,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	}
 	q.Offset = (page - 1) * queryRows
 	if err := q.Validate(); err != nil {
-		return nil, badRequest(err, "Filter by words of the text, or by digest=, schema=, user=, backend=; a - before one excludes.")
+		return nil, badRequest(err, "Filter by words of the text, or by digest=, schema=, user=, backend=; a leading - excludes.")
 	}
 	top, err := s.statements(v).Top(ctx, q)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"html/template"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/history"
@@ -141,31 +142,59 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	}
 }
 
-// riseText says since when a statement's load is higher, and whether it is called more often, takes
-// longer, or both.
+// riseText reports since when a statement's load is higher, and which part calls and their duration have in it:
+// "6× heavier since 02:30: each call takes 3× longer (20 → 60 ms); 2× as many calls (10 → 20 /s)."
 func riseText(r *rise, points *history.StatementSeries, looked time.Duration) string {
-	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked)
-	if times := r.Times(); times != "" {
-		text += ", " + times + " of the " + unitLoad.write(r.Outside) + " otherwise"
-	} else {
-		text += ", next to nothing otherwise"
+	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked) + ", almost none otherwise"
+	if times := timesText(r.Inside, r.Outside); times != "" {
+		text = factor(times) + " heavier " + r.When(looked)
 	}
 	calls, otherCalls := r.means(points.Calls)
 	if calls == 0 || otherCalls == 0 {
 		return text + "."
 	}
-	times := func(now, before float64) string {
-		if text := timesText(now, before); text != "" {
-			return " (" + text + ")"
-		}
-		return ""
-	}
-	text += ": calls " + unitRate.write(calls) + times(calls, otherCalls) + ", " + seconds(r.Inside/calls) + " a call" + times(r.Inside/calls, r.Outside/otherCalls)
+	text += ": " + durationChange(r.Inside/calls, r.Outside/otherCalls) + "; " + rateChange(calls, otherCalls)
 	if failed, _ := r.means(points.Errors); failed > 0 {
-		text += ", errors " + unitRate.write(failed)
+		text += "; errors " + unitRate.write(failed)
 	}
 	return text + "."
 }
+
+// unchanged is the largest relative difference that is reported as no change.
+const unchanged = 0.15
+
+// durationChange compares the mean durations of a call in seconds.
+func durationChange(now, before float64) string {
+	span := " (" + seconds(before) + " → " + seconds(now) + ")"
+	switch times := timesText(now, before); {
+	case math.Abs(now-before) <= unchanged*before:
+		return "duration of a call unchanged (" + seconds(now) + ")"
+	case now < before:
+		return "each call is shorter" + span
+	case times == "":
+		return "each call takes longer" + span
+	default:
+		return "each call takes " + factor(times) + " longer" + span
+	}
+}
+
+// rateChange compares the calls per second.
+func rateChange(now, before float64) string {
+	span := " (" + unitRate.write(before) + " → " + unitRate.write(now) + ")"
+	switch times := timesText(now, before); {
+	case math.Abs(now-before) <= unchanged*before:
+		return "call rate unchanged (" + unitRate.write(now) + ")"
+	case now < before:
+		return "fewer calls" + span
+	case times == "":
+		return "more calls" + span
+	default:
+		return factor(times) + " as many calls" + span
+	}
+}
+
+// factor turns "× 6" into "6×".
+func factor(times string) string { return strings.TrimPrefix(times, "× ") + "×" }
 
 // called are the values of points in which there was a call: of none no call took 0 s, nor of a part of
 // one, which a point may have.

@@ -57,7 +57,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request) {
 	s.fail(w, r, &problem{
 		Status: http.StatusForbidden,
 		What:   fmt.Sprintf("%s may show statement texts, which the account %q does not see.", r.URL.Path, user),
-		Try:    []string{"Log in with another account.", "Ask who runs this server to take the account out of --web-no-text-users."},
+		Try:    []string{"Log in with another account.", "Ask the operator to remove the account from --web-no-text-users."},
 	})
 }
 

@@ -56,7 +56,7 @@ func (t textless) Top(ctx context.Context, q history.TopQuery) (*history.Top, er
 		}
 		return nil, &problem{
 			Status: http.StatusForbidden,
-			What:   "This account sees no statement texts, so it cannot look for words in them.",
+			What:   "This account sees no statement texts, so it cannot search for words in them.",
 			Try:    []string{"Filter by digest=…, schema=…, user=… or backend=…."},
 		}
 	}
@@ -88,14 +88,14 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 	var all []string
 	switch source {
 	case history.SourceCounters:
-		what := "No history is kept: these are the figures since " + moment(from) + " UTC, whatever the time range says."
+		what := "No history is kept: values are since " + moment(from) + " UTC, regardless of the range."
 		if from.IsZero() {
-			what = "No history is kept, and no statement has come since the start."
+			what = "No history is kept, and there was no statement since the start."
 		}
 		all = append(all, what+" Start tare serve with --bucket to keep one.")
 	case history.SourceRollups:
 		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
-			all = append(all, "These are whole hours: "+moment(from)+" – "+moment(to)+" UTC.")
+			all = append(all, "Whole hours: "+moment(from)+" – "+moment(to)+" UTC.")
 		}
 	}
 	for _, n := range notes {
@@ -164,7 +164,7 @@ func statementProblem(err error) error {
 		return err
 	}
 	if errors.Is(err, history.ErrNoStatement) {
-		return notFound("No call of this digest is known in this time.", "Ask about a longer time.", "Look for it among the queries.")
+		return notFound("No call of this digest in this range.", "Choose a longer range.", "Search the queries.")
 	}
 	return err
 }

@@ -217,6 +217,6 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := json.NewEncoder(w).Encode(s.opts.Live()); err != nil {
-		s.opts.Log.Debug("the live figures were not read to their end", "error", err)
+		s.opts.Log.Debug("live response aborted", "error", err)
 	}
 }

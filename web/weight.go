@@ -181,20 +181,20 @@ func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
 // ownerNames say what the owners of tare_heap_bytes hold.
 var ownerNames = map[string]string{
 	"plan_cache":     "plans of statements, and the cache itself",
-	"query_log":      "ring, buffered lines, lines on their way",
+	"query_log":      "ring, buffered lines, lines in flight",
 	"sessions":       "connections: state, buffers, prepared statements",
 	"relay_buffers":  "buffers lent to connections or kept for them",
-	"active_series":  "series of the statements that were called lately",
-	"slabs_lent":     "chunks of queries that run",
+	"active_series":  "catalog of active series",
+	"slabs_lent":     "chunks of running queries",
 	"slabs_idle":     "slabs kept for the next query",
 	"index_cache":    "pages of block indexes",
 	"index_headers":  "index headers of blocks",
-	"frames_idle":    "frames of gRPC answers, kept for the next",
-	"history_head":   "series of the history that are being written, and what is known of them",
+	"frames_idle":    "frames of gRPC responses, kept for reuse",
+	"history_head":   "series being written, and their metadata",
 	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",
-	"pages":          "templates of the pages, and what was shown within a second",
+	"pages":          "page templates, and pages cached for a second",
 	"decoders_idle":  "decoders kept for the next request",
-	memory.BaseOwner: "what nobody owns, measured at start",
+	memory.BaseOwner: "without an owner, measured at start",
 }
 
 // memoryLimit is the runtime's soft limit, 0 for none.
