@@ -61,6 +61,9 @@ type ChangeBatch struct {
 	// source's clock, in whole seconds; zero when nothing has come yet.
 	Commit time.Time
 
+	// Beat is the number of the last heartbeat of FollowOptions.Run before Upto that was in the log in each schema.
+	Beat uint64
+
 	Changes []Change
 
 	// Tables has a batch a table of FollowOptions: before and after images as rows, each in
@@ -83,5 +86,5 @@ func (b *ChangeBatch) reset(columns []int, limit int) {
 		b.Tables[i].Shrink(limit)
 	}
 	b.Changes = b.Changes[:0]
-	b.Skip, b.Boundary, b.Idle = 0, false, false
+	b.Skip, b.Boundary, b.Idle, b.Beat = 0, false, false, 0
 }

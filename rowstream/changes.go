@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
@@ -47,14 +48,16 @@ type changes struct {
 	life context.Context // until Close
 	end  context.CancelFunc
 
+	stale atomic.Bool // the connection is to be given up
+
 	mu     sync.Mutex        // held while Next runs; guards the rest and r
 	events *mysqlconn.Events // nil: to be asked for
 	err    error             // that ended the reading
 }
 
 var (
-	_ Follower = (*Direct)(nil)
-	_ Changes  = (*changes)(nil)
+	_ Beater  = (*Direct)(nil)
+	_ Changes = (*changes)(nil)
 )
 
 // Follow implements Follower.
@@ -74,6 +77,10 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
 	c.r.uptoFile, c.r.uptoOffset, c.r.skip = o.From.File, o.From.Offset, o.Skip
+	c.r.beats.begin(o.Run, schemasOf(o.Tables))
+	if c.r.beats.mark, err = parseMark(o.From.Beat); err != nil {
+		return nil, fmt.Errorf("follow the binary log: %w", err)
+	}
 	if err := c.layOut(ctx); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
@@ -127,7 +134,7 @@ func (c *changes) connect(ctx context.Context) (err error) {
 	conn, err := Connect(ctx, c.d.cfg)
 	if err == nil {
 		if err = checkLog(ctx, conn, schemasOf(c.o.Tables)); err == nil {
-			c.events, err = c.dump(ctx, conn, at)
+			c.events, err = c.dump(ctx, conn)
 		}
 		if err != nil {
 			_ = conn.Close()
@@ -140,14 +147,18 @@ func (c *changes) connect(ctx context.Context) (err error) {
 }
 
 // dump asks for the events on a connection of its own.
-func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client, at Position) (*mysqlconn.Events, error) {
+func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.Events, error) {
 	heartbeat := c.o.Heartbeat.Nanoseconds()
 	settings := []string{
 		"SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
 		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", heartbeat, heartbeat),
 		"SET @mariadb_slave_capability = 4",
 	}
-	if c.r.gtids.mode == mariaGTIDs {
+	at, known, err := c.r.replayFrom()
+	if err != nil {
+		return nil, err
+	}
+	if known.mode == mariaGTIDs {
 		settings = append(settings, "SET @slave_connect_state = "+string(AppendQuoted(nil, []byte(at.GTID)))+
 			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
 	}
@@ -163,10 +174,10 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client, at Position)
 	}
 	var dump []byte
 	switch {
-	case c.r.gtids.mode == mariaGTIDs:
+	case known.mode == mariaGTIDs:
 		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: 4}.AppendTo(nil)
-	case c.r.gtids.mode == mysqlGTIDs:
-		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: c.r.gtids.appendSet(nil)}.AppendTo(nil)
+	case known.mode == mysqlGTIDs:
+		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: known.appendSet(nil)}.AppendTo(nil)
 	case at.Offset > math.MaxUint32:
 		return nil, fmt.Errorf("offset %d of %s is beyond the 4 GiB that the protocol knows, and the position has no GTID", at.Offset, at.File)
 	default:
@@ -227,6 +238,11 @@ func (c *changes) fill(ctx context.Context) error {
 			}
 			wait = lull
 		}
+		if c.stale.Swap(false) && c.events != nil {
+			if err := c.lose(errStale); err != nil {
+				return err
+			}
+		}
 		if c.events == nil {
 			if err := c.reconnect(ctx); err != nil {
 				return err
@@ -254,6 +270,13 @@ func (c *changes) fill(ctx context.Context) error {
 		}
 	}
 }
+
+// errStale is for a connection that does not show what is written to the source.
+var errStale = errors.New("the stream of events is stale")
+
+// Reconnect gives the connection up and asks for the log again, which must prove to be the same. It may be called while
+// Next runs, and takes effect with its next event or timeout.
+func (c *changes) Reconnect() { c.stale.Store(true) }
 
 // lose gives the connection up, unless its error is there to stay.
 func (c *changes) lose(err error) error {

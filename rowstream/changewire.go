@@ -35,7 +35,7 @@ type changePacker struct {
 // pack makes the message of a batch. Per change it does not allocate.
 func (p *changePacker) pack(b *ChangeBatch) (*rowpb.Changes, error) {
 	m := &p.message
-	m.Upto, m.Skip, m.Boundary, m.Idle, m.Commit = b.Upto.String(), b.Skip, b.Boundary, b.Idle, 0
+	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit = b.Upto.String(), b.Skip, b.Boundary, b.Idle, b.Beat, 0
 	if !b.Commit.IsZero() {
 		m.Commit = b.Commit.Unix()
 	}
@@ -142,7 +142,7 @@ type changeRoom struct {
 // reset empties the message and keeps its room, unless it is larger than keep bytes.
 func (r *changeRoom) reset(keep int) {
 	m := &r.message
-	m.Upto, m.Skip, m.Boundary, m.Idle, m.Commit, m.Unpacked = "", 0, false, false, 0, 0
+	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit, m.Unpacked = "", 0, false, false, 0, 0, 0
 	m.Layout, m.Rows = m.Layout[:0], m.Rows[:0]
 	if cap(m.Rows) > keep {
 		m.Rows = nil
@@ -169,7 +169,7 @@ func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error
 	if rows, b.room.unpacked, err = unpack(m.Rows, m.Unpacked, p, b.room.unpacked, limit); err != nil {
 		return err
 	}
-	b.Skip, b.Boundary, b.Idle, b.Commit = m.Skip, m.Boundary, m.Idle, time.Time{}
+	b.Skip, b.Boundary, b.Idle, b.Beat, b.Commit = m.Skip, m.Boundary, m.Idle, m.Beat, time.Time{}
 	if m.Commit != 0 {
 		b.Commit = time.Unix(m.Commit, 0)
 	}

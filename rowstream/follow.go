@@ -26,6 +26,27 @@ type Follower interface {
 	LogBytes(ctx context.Context, from, to Position) (int64, error)
 }
 
+// A Beater is a Follower that heartbeats can be written to. A heartbeat that was written and then read in the log
+// proves that all that was committed before it was written has been read.
+type Beater interface {
+	Follower
+
+	// Beat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates where it is missing. On
+	// a replica it is written to the replica's primary, and must arrive through replication.
+	Beat(ctx context.Context, h Heartbeat) error
+
+	// EndBeats removes a run's rows, and the tables that no other run uses.
+	EndBeats(ctx context.Context, h Heartbeat) error
+}
+
+// A Heartbeat says what Beat writes.
+type Heartbeat struct {
+	Run       string // letters and digits, of one reader of the log: see FollowOptions
+	Number    uint64 // from 1 on; each is greater than the one before
+	Schemas   []string
+	OnReplica bool // a replica's primary may be written to; otherwise heartbeats on a replica are refused
+}
+
 // A SchemaFollower is a Follower by which following can go on behind a change of a table's definition.
 type SchemaFollower interface {
 	Follower
@@ -106,6 +127,9 @@ type FollowOptions struct {
 	// Heartbeat is how often the server says that there is nothing new; 0 stands for
 	// DefaultHeartbeat. Three silent ones are a lost connection.
 	Heartbeat time.Duration
+
+	// Run is whose heartbeats (Beater) are recognized; empty: none are.
+	Run string
 
 	// Patience is how long a lost connection is tried again until Next answers its error; 0
 	// stands for DefaultPatience.

@@ -50,6 +50,7 @@ type logReader struct {
 	ignore   []sqldigest.Digest // of statements that are passed over
 	digester sqldigest.Digester
 
+	beats   beatLog
 	inflate inflater
 	unpack  unpacker
 	row     Batch // an image before the filter
@@ -74,7 +75,7 @@ type savepoint struct {
 
 // position is where to go on from.
 func (r *logReader) position() Position {
-	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset}
+	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset, Beat: r.beats.mark.String()}
 }
 
 // begin empties the batch.
@@ -93,7 +94,7 @@ func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 // end says in the batch how far the log was read.
 func (r *logReader) end() {
 	b := r.batch
-	b.Upto, b.Boundary = r.position(), r.between()
+	b.Upto, b.Boundary, b.Beat = r.position(), r.between(), r.beats.number
 	if !b.Boundary {
 		b.Skip = max(r.rows, r.skip)
 	}
@@ -111,6 +112,7 @@ func (r *logReader) lost() {
 	r.skip, r.rows = max(r.skip, r.rows), 0
 	r.open, r.single, r.pending = false, false, pendingGTID{}
 	r.file, r.offset, r.checksum = r.uptoFile, r.uptoOffset, false
+	r.replay()
 }
 
 // read takes an event as the server sent it. heartbeat says that it was one.
@@ -149,6 +151,14 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 	if real {
 		r.advance(&e)
 	}
+	if r.beats.replays {
+		if heartbeat && r.gtids.mode == noGTID {
+			return true, r.proveMark()
+		}
+		if pass, err := r.pass(&e); pass || err != nil {
+			return heartbeat, err
+		}
+	}
 	if err := r.event(&e); err != nil {
 		return false, err
 	}
@@ -161,7 +171,7 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 // told moves the place to go on from behind what was read between groups. Who asks for a GTID
 // gets a file's first events again, which are before it.
 func (r *logReader) told() {
-	if r.between() && (r.uptoFile == "" || (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) > 0) {
+	if !r.beats.replays && r.between() && (r.uptoFile == "" || (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) > 0) {
 		r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 	}
 }
@@ -193,6 +203,9 @@ func (r *logReader) rotate(e *event) error {
 
 // event takes an event, be it from the log or out of a compressed transaction.
 func (r *logReader) event(e *event) error {
+	if r.beats.passes { // out of a compressed transaction
+		return r.passed(e)
+	}
 	if kind, version, compressed, ok := e.kind.isRows(); ok {
 		return r.rowsEvent(e, kind, version, compressed)
 	}
@@ -264,6 +277,9 @@ func (r *logReader) commit(e *event) {
 
 // close ends a group.
 func (r *logReader) close(e *event) {
+	if r.beats.open {
+		r.beatCommitted()
+	}
 	switch {
 	case r.gtids.mode == mariaGTIDs && r.pending.mode == mariaGTIDs:
 		r.gtids.addMaria(r.pending.maria)
@@ -281,6 +297,7 @@ func (r *logReader) close(e *event) {
 
 // rollBack ends a group whose rows do not count.
 func (r *logReader) rollBack(e *event) error {
+	r.beats.open = false
 	if err := r.undo(savepoint{changes: r.first}); err != nil {
 		return err
 	}
@@ -350,6 +367,7 @@ func (r *logReader) tableMap(e *event) error {
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
 		delete(r.maps, id) // the number is used again
+		r.beats.tableMap(id, schema, name)
 		return nil
 	}
 	m := r.maps[id]
@@ -387,6 +405,9 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	}
 	m := r.maps[id]
 	if m == nil || r.scan != nil {
+		if schema, ok := r.beats.tables[id]; ok {
+			return r.beatRows(schema, rest, kind, compressed)
+		}
 		return nil // not of ours
 	}
 	f := &r.tables[m.table]

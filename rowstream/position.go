@@ -19,16 +19,30 @@ type Position struct {
 	// only the GTID is known.
 	File   string
 	Offset uint64
+
+	// Beat is the last heartbeat before the position, by which the log proves at a reconnect that it is the same.
+	// Empty: none was read.
+	Beat string
 }
 
-// gtidMark stands before the GTID in the text of a position.
-const gtidMark = "gtid="
+// gtidMark and beatMark stand before the GTID and the heartbeat in the text of a position.
+const (
+	gtidMark = "gtid="
+	beatMark = "beat="
+)
 
-// ParsePosition reads what String wrote: "file offset", "file offset gtid=…" or "gtid=…". An
-// empty text is the zero position.
+// ParsePosition reads what String wrote: "file offset", "file offset gtid=…" or "gtid=…", with
+// " beat=…" after it or not. An empty text is the zero position.
 func ParsePosition(text string) (Position, error) {
 	var p Position
 	fields := strings.Fields(text)
+	if n := len(fields); n > 1 && strings.HasPrefix(fields[n-1], beatMark) {
+		p.Beat = strings.TrimPrefix(fields[n-1], beatMark)
+		if _, err := parseMark(p.Beat); err != nil {
+			return Position{}, fmt.Errorf("position %q of a binary log: %w", text, err)
+		}
+		fields = fields[:n-1]
+	}
 	if n := len(fields); n > 0 && strings.HasPrefix(fields[n-1], gtidMark) {
 		p.GTID = strings.TrimPrefix(fields[n-1], gtidMark)
 		if p.GTID == "" {
@@ -60,6 +74,9 @@ func (p Position) String() string {
 			b.WriteByte(' ')
 		}
 		b.WriteString(gtidMark + p.GTID)
+	}
+	if p.Beat != "" && b.Len() > 0 {
+		b.WriteString(" " + beatMark + p.Beat)
 	}
 	return b.String()
 }

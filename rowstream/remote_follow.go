@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	_ Follower = (*Remote)(nil)
-	_ Changes  = (*remoteChanges)(nil)
+	_ Beater  = (*Remote)(nil)
+	_ Changes = (*remoteChanges)(nil)
 )
 
 // CheckFollow implements Follower.
@@ -54,6 +54,19 @@ func (r *Remote) LogBytes(ctx context.Context, from, to Position) (int64, error)
 	return m.GetBytes(), nil
 }
 
+// Beat implements Beater.
+func (r *Remote) Beat(ctx context.Context, h Heartbeat) error { return r.beat(ctx, h, false) }
+
+// EndBeats implements Beater.
+func (r *Remote) EndBeats(ctx context.Context, h Heartbeat) error { return r.beat(ctx, h, true) }
+
+func (r *Remote) beat(ctx context.Context, h Heartbeat, end bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*beatTimeout, fmt.Errorf("no response within %v", 2*beatTimeout))
+	defer cancel()
+	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
+	return errorOf(ctx, r.Addr(), err)
+}
+
 var (
 	errServerID = errors.New("follow the binary log: the reader shows up at the server under an id that the service chooses: leave ServerID out")
 	errEnded    = errors.New("the stream of changes has ended without an error")
@@ -73,7 +86,7 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	c := &remoteChanges{r: r, patience: o.Patience, upto: o.From, keep: roomKept(o.BatchBytes)}
 	c.request = rowpb.FollowRequest{
 		From: o.From.String(), Skip: o.Skip, BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.o.Compression.message(),
-		HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
+		Run: o.Run, HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
 	}
 	c.request.Ignore = digestMessages(o.Ignore)
 	for i, t := range o.Tables {

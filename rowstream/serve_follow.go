@@ -105,6 +105,37 @@ func (s *Service) serveLogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (
 	return f.LogBytes(ctx, from, to)
 }
 
+// Beat implements rowpb.RowsServer, and is logged like LogEnd.
+func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatReply, error) {
+	c := s.begin(ctx, "beat", nil)
+	c.quiet = true
+	if err := c.end(s.serveBeat(ctx, m)); err != nil {
+		return nil, err
+	}
+	return &rowpb.BeatReply{}, nil
+}
+
+func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
+	b, ok := s.o.Server.(Beater)
+	if !ok {
+		return refuse(codes.FailedPrecondition, "the server takes no heartbeats")
+	}
+	h := Heartbeat{Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
+	if h.Run == "" || len(h.Run) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
+		return refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
+	}
+	if m.GetEnd() {
+		return b.EndBeats(ctx, h)
+	}
+	return b.Beat(ctx, h)
+}
+
+// What a client may ask for in a heartbeat.
+const (
+	longestRun      = 64
+	mostBeatSchemas = 10_000
+)
+
 // positionOf is the position of a message.
 func positionOf(text string) (Position, error) {
 	p, err := ParsePosition(text)
@@ -185,7 +216,7 @@ func followOptionsOf(m *rowpb.FollowRequest, tables []*Table) (o FollowOptions, 
 	if o.From, err = ParsePosition(m.GetFrom()); err != nil {
 		return o, err
 	}
-	o.Skip, o.Tables, o.BatchBytes = m.GetSkip(), tables, int(m.GetBatchBytes())
+	o.Skip, o.Tables, o.Run, o.BatchBytes = m.GetSkip(), tables, m.GetRun(), int(m.GetBatchBytes())
 	if o.BatchBytes == 0 {
 		o.BatchBytes = DefaultFollowBytes
 	}

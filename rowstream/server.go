@@ -53,6 +53,8 @@ type Direct struct {
 
 	mu sync.Mutex
 	c  *mysqlconn.Client // for descriptions; nil when it was lost; guarded by mu
+
+	beats beatWriter
 }
 
 var _ Server = (*Direct)(nil)
@@ -128,6 +130,9 @@ func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*Table) (Vi
 
 // Close closes the connection for descriptions.
 func (d *Direct) Close() error {
+	d.beats.mu.Lock()
+	d.beats.close()
+	d.beats.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.c == nil {

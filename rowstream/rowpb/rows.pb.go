@@ -1427,6 +1427,118 @@ func (x *LogBytesReply) GetBytes() int64 {
 	return 0
 }
 
+type BeatRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // of the client
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Schemas       []string               `protobuf:"bytes,3,rep,name=schemas,proto3" json:"schemas,omitempty"`                       // one row in each
+	OnReplica     bool                   `protobuf:"varint,4,opt,name=on_replica,json=onReplica,proto3" json:"on_replica,omitempty"` // where the source is a replica, write to its primary
+	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`                              // remove the rows instead, and tables that no other run uses
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeatRequest) Reset() {
+	*x = BeatRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeatRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeatRequest) ProtoMessage() {}
+
+func (x *BeatRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeatRequest.ProtoReflect.Descriptor instead.
+func (*BeatRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *BeatRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *BeatRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *BeatRequest) GetSchemas() []string {
+	if x != nil {
+		return x.Schemas
+	}
+	return nil
+}
+
+func (x *BeatRequest) GetOnReplica() bool {
+	if x != nil {
+		return x.OnReplica
+	}
+	return false
+}
+
+func (x *BeatRequest) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+type BeatReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeatReply) Reset() {
+	*x = BeatReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeatReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeatReply) ProtoMessage() {}
+
+func (x *BeatReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeatReply.ProtoReflect.Descriptor instead.
+func (*BeatReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+}
+
 type LayoutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // as it was described; the server looks whether it still is
@@ -1436,7 +1548,7 @@ type LayoutRequest struct {
 
 func (x *LayoutRequest) Reset() {
 	*x = LayoutRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1560,7 @@ func (x *LayoutRequest) String() string {
 func (*LayoutRequest) ProtoMessage() {}
 
 func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1573,7 @@ func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayoutRequest.ProtoReflect.Descriptor instead.
 func (*LayoutRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LayoutRequest) GetTable() *Table {
@@ -1481,7 +1593,7 @@ type TableLayout struct {
 
 func (x *TableLayout) Reset() {
 	*x = TableLayout{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1605,7 @@ func (x *TableLayout) String() string {
 func (*TableLayout) ProtoMessage() {}
 
 func (x *TableLayout) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1618,7 @@ func (x *TableLayout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableLayout.ProtoReflect.Descriptor instead.
 func (*TableLayout) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TableLayout) GetColumns() []int32 {
@@ -1527,7 +1639,7 @@ type SchemaChangesRequest struct {
 
 func (x *SchemaChangesRequest) Reset() {
 	*x = SchemaChangesRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1651,7 @@ func (x *SchemaChangesRequest) String() string {
 func (*SchemaChangesRequest) ProtoMessage() {}
 
 func (x *SchemaChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1664,7 @@ func (x *SchemaChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChangesRequest.ProtoReflect.Descriptor instead.
 func (*SchemaChangesRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SchemaChangesRequest) GetTables() []*Table {
@@ -1585,7 +1697,7 @@ type SchemaChangesReply struct {
 
 func (x *SchemaChangesReply) Reset() {
 	*x = SchemaChangesReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1709,7 @@ func (x *SchemaChangesReply) String() string {
 func (*SchemaChangesReply) ProtoMessage() {}
 
 func (x *SchemaChangesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1722,7 @@ func (x *SchemaChangesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChangesReply.ProtoReflect.Descriptor instead.
 func (*SchemaChangesReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SchemaChangesReply) GetChanges() []*SchemaChange {
@@ -1635,7 +1747,7 @@ type SchemaChange struct {
 
 func (x *SchemaChange) Reset() {
 	*x = SchemaChange{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1759,7 @@ func (x *SchemaChange) String() string {
 func (*SchemaChange) ProtoMessage() {}
 
 func (x *SchemaChange) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1772,7 @@ func (x *SchemaChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChange.ProtoReflect.Descriptor instead.
 func (*SchemaChange) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SchemaChange) GetTable() int32 {
@@ -1715,13 +1827,14 @@ type FollowRequest struct {
 	HeartbeatMs   int64                  `protobuf:"varint,6,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // how often there is a message when nothing happens
 	PatienceMs    int64                  `protobuf:"varint,7,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`    // how long the server tries to reach its source again
 	Ignore        [][]byte               `protobuf:"bytes,8,rep,name=ignore,proto3" json:"ignore,omitempty"`                               // digests of statements that change no followed table
+	Run           string                 `protobuf:"bytes,9,opt,name=run,proto3" json:"run,omitempty"`                                     // whose heartbeats are recognized; empty: none are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1846,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1859,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FollowRequest) GetFrom() string {
@@ -1805,6 +1918,13 @@ func (x *FollowRequest) GetIgnore() [][]byte {
 	return nil
 }
 
+func (x *FollowRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
 type FollowedTable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         *Table                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`     // as it was described; without a layout the server looks whether it still is
@@ -1819,7 +1939,7 @@ type FollowedTable struct {
 
 func (x *FollowedTable) Reset() {
 	*x = FollowedTable{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1951,7 @@ func (x *FollowedTable) String() string {
 func (*FollowedTable) ProtoMessage() {}
 
 func (x *FollowedTable) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1964,7 @@ func (x *FollowedTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedTable.ProtoReflect.Descriptor instead.
 func (*FollowedTable) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FollowedTable) GetTable() *Table {
@@ -1903,7 +2023,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2035,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2048,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{28}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Term) GetOp() uint32 {
@@ -1975,7 +2095,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2107,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2120,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{29}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Value) GetBytes() []byte {
@@ -2026,6 +2146,7 @@ type Changes struct {
 	// before ahead of the one after; then those of the second table's, and so on.
 	Rows          []byte         `protobuf:"bytes,7,opt,name=rows,proto3" json:"rows,omitempty"`
 	Unpacked      uint32         `protobuf:"varint,8,opt,name=unpacked,proto3" json:"unpacked,omitempty"` // not 0: rows are one zstd frame of so many bytes
+	Beat          uint64         `protobuf:"varint,10,opt,name=beat,proto3" json:"beat,omitempty"`        // number of the last heartbeat before upto that was seen in all schemas
 	Layouts       []*TableLayout `protobuf:"bytes,9,rep,name=layouts,proto3" json:"layouts,omitempty"`    // of the first message: the tables', for who comes again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2033,7 +2154,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2166,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2179,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{30}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Changes) GetUpto() string {
@@ -2117,6 +2238,13 @@ func (x *Changes) GetUnpacked() uint32 {
 	return 0
 }
 
+func (x *Changes) GetBeat() uint64 {
+	if x != nil {
+		return x.Beat
+	}
+	return 0
+}
+
 func (x *Changes) GetLayouts() []*TableLayout {
 	if x != nil {
 		return x.Layouts
@@ -2142,7 +2270,7 @@ type StopError struct {
 
 func (x *StopError) Reset() {
 	*x = StopError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2282,7 @@ func (x *StopError) String() string {
 func (*StopError) ProtoMessage() {}
 
 func (x *StopError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2295,7 @@ func (x *StopError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopError.ProtoReflect.Descriptor instead.
 func (*StopError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{31}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StopError) GetReason() uint32 {
@@ -2245,7 +2373,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2385,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2398,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{32}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ServerError) GetNumber() uint32 {
@@ -2407,7 +2535,15 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"%\n" +
 	"\rLogBytesReply\x12\x14\n" +
-	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\":\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\x82\x01\n" +
+	"\vBeatRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
+	"\aschemas\x18\x03 \x03(\tR\aschemas\x12\x1d\n" +
+	"\n" +
+	"on_replica\x18\x04 \x01(\bR\tonReplica\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\"\v\n" +
+	"\tBeatReply\":\n" +
 	"\rLayoutRequest\x12)\n" +
 	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\"'\n" +
 	"\vTableLayout\x12\x18\n" +
@@ -2424,7 +2560,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x03sql\x18\x03 \x01(\tR\x03sql\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\rR\x04kind\x12\x12\n" +
 	"\x04rows\x18\x05 \x01(\bR\x04rows\x12\x16\n" +
-	"\x06digest\x18\x06 \x01(\tR\x06digest\"\xa6\x02\n" +
+	"\x06digest\x18\x06 \x01(\tR\x06digest\"\xb8\x02\n" +
 	"\rFollowRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
 	"\x04skip\x18\x02 \x01(\x04R\x04skip\x123\n" +
@@ -2435,7 +2571,8 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\fheartbeat_ms\x18\x06 \x01(\x03R\vheartbeatMs\x12\x1f\n" +
 	"\vpatience_ms\x18\a \x01(\x03R\n" +
 	"patienceMs\x12\x16\n" +
-	"\x06ignore\x18\b \x03(\fR\x06ignore\"\xef\x01\n" +
+	"\x06ignore\x18\b \x03(\fR\x06ignore\x12\x10\n" +
+	"\x03run\x18\t \x01(\tR\x03run\"\xef\x01\n" +
 	"\rFollowedTable\x12)\n" +
 	"\x05table\x18\x01 \x01(\v2\x13.tare.rows.v1.TableR\x05table\x12&\n" +
 	"\x04plan\x18\x02 \x01(\v2\x12.tare.rows.v1.PlanR\x04plan\x12(\n" +
@@ -2451,7 +2588,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x06values\x18\x05 \x03(\v2\x13.tare.rows.v1.ValueR\x06values\",\n" +
 	"\x05Value\x12\x19\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x88\x01\x01B\b\n" +
-	"\x06_bytes\"\xf6\x01\n" +
+	"\x06_bytes\"\x8a\x02\n" +
 	"\aChanges\x12\x12\n" +
 	"\x04upto\x18\x01 \x01(\tR\x04upto\x12\x12\n" +
 	"\x04skip\x18\x02 \x01(\x04R\x04skip\x12\x1a\n" +
@@ -2460,7 +2597,9 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x06commit\x18\x05 \x01(\x03R\x06commit\x12\x16\n" +
 	"\x06layout\x18\x06 \x01(\fR\x06layout\x12\x12\n" +
 	"\x04rows\x18\a \x01(\fR\x04rows\x12\x1a\n" +
-	"\bunpacked\x18\b \x01(\rR\bunpacked\x123\n" +
+	"\bunpacked\x18\b \x01(\rR\bunpacked\x12\x12\n" +
+	"\x04beat\x18\n" +
+	" \x01(\x04R\x04beat\x123\n" +
 	"\alayouts\x18\t \x03(\v2\x19.tare.rows.v1.TableLayoutR\alayouts\"\xc7\x01\n" +
 	"\tStopError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\rR\x06reason\x12\x0e\n" +
@@ -2478,7 +2617,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\xac\x06\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xe8\x06\n" +
 	"\x04Rows\x12>\n" +
 	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12H\n" +
 	"\bSnapshot\x12\x1d.tare.rows.v1.SnapshotRequest\x1a\x1b.tare.rows.v1.SnapshotReply0\x01\x127\n" +
@@ -2488,7 +2627,8 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\aSumRows\x12\x18.tare.rows.v1.SumRequest\x1a\x13.tare.rows.v1.Batch0\x01\x12O\n" +
 	"\vCheckFollow\x12 .tare.rows.v1.CheckFollowRequest\x1a\x1e.tare.rows.v1.CheckFollowReply\x12@\n" +
 	"\x06LogEnd\x12\x1b.tare.rows.v1.LogEndRequest\x1a\x19.tare.rows.v1.LogEndReply\x12F\n" +
-	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12@\n" +
+	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12:\n" +
+	"\x04Beat\x12\x19.tare.rows.v1.BeatRequest\x1a\x17.tare.rows.v1.BeatReply\x12@\n" +
 	"\x06Layout\x12\x1b.tare.rows.v1.LayoutRequest\x1a\x19.tare.rows.v1.TableLayout\x12U\n" +
 	"\rSchemaChanges\x12\".tare.rows.v1.SchemaChangesRequest\x1a .tare.rows.v1.SchemaChangesReply\x12>\n" +
 	"\x06Follow\x12\x1b.tare.rows.v1.FollowRequest\x1a\x15.tare.rows.v1.Changes0\x01B(Z&github.com/taredb/tare/rowstream/rowpbb\x06proto3"
@@ -2506,7 +2646,7 @@ func file_rowstream_rowpb_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_rowstream_rowpb_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_rowstream_rowpb_rows_proto_goTypes = []any{
 	(Compression)(0),             // 0: tare.rows.v1.Compression
 	(*DescribeRequest)(nil),      // 1: tare.rows.v1.DescribeRequest
@@ -2530,18 +2670,20 @@ var file_rowstream_rowpb_rows_proto_goTypes = []any{
 	(*LogEndReply)(nil),          // 19: tare.rows.v1.LogEndReply
 	(*LogBytesRequest)(nil),      // 20: tare.rows.v1.LogBytesRequest
 	(*LogBytesReply)(nil),        // 21: tare.rows.v1.LogBytesReply
-	(*LayoutRequest)(nil),        // 22: tare.rows.v1.LayoutRequest
-	(*TableLayout)(nil),          // 23: tare.rows.v1.TableLayout
-	(*SchemaChangesRequest)(nil), // 24: tare.rows.v1.SchemaChangesRequest
-	(*SchemaChangesReply)(nil),   // 25: tare.rows.v1.SchemaChangesReply
-	(*SchemaChange)(nil),         // 26: tare.rows.v1.SchemaChange
-	(*FollowRequest)(nil),        // 27: tare.rows.v1.FollowRequest
-	(*FollowedTable)(nil),        // 28: tare.rows.v1.FollowedTable
-	(*Term)(nil),                 // 29: tare.rows.v1.Term
-	(*Value)(nil),                // 30: tare.rows.v1.Value
-	(*Changes)(nil),              // 31: tare.rows.v1.Changes
-	(*StopError)(nil),            // 32: tare.rows.v1.StopError
-	(*ServerError)(nil),          // 33: tare.rows.v1.ServerError
+	(*BeatRequest)(nil),          // 22: tare.rows.v1.BeatRequest
+	(*BeatReply)(nil),            // 23: tare.rows.v1.BeatReply
+	(*LayoutRequest)(nil),        // 24: tare.rows.v1.LayoutRequest
+	(*TableLayout)(nil),          // 25: tare.rows.v1.TableLayout
+	(*SchemaChangesRequest)(nil), // 26: tare.rows.v1.SchemaChangesRequest
+	(*SchemaChangesReply)(nil),   // 27: tare.rows.v1.SchemaChangesReply
+	(*SchemaChange)(nil),         // 28: tare.rows.v1.SchemaChange
+	(*FollowRequest)(nil),        // 29: tare.rows.v1.FollowRequest
+	(*FollowedTable)(nil),        // 30: tare.rows.v1.FollowedTable
+	(*Term)(nil),                 // 31: tare.rows.v1.Term
+	(*Value)(nil),                // 32: tare.rows.v1.Value
+	(*Changes)(nil),              // 33: tare.rows.v1.Changes
+	(*StopError)(nil),            // 34: tare.rows.v1.StopError
+	(*ServerError)(nil),          // 35: tare.rows.v1.ServerError
 }
 var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	2,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
@@ -2562,15 +2704,15 @@ var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	3,  // 15: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
 	3,  // 16: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
 	3,  // 17: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
-	26, // 18: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
-	28, // 19: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
+	28, // 18: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
+	30, // 19: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
 	0,  // 20: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
 	3,  // 21: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
 	10, // 22: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
-	29, // 23: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
-	23, // 24: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
-	30, // 25: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
-	23, // 26: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
+	31, // 23: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
+	25, // 24: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
+	32, // 25: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
+	25, // 26: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
 	1,  // 27: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
 	4,  // 28: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
 	7,  // 29: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
@@ -2580,23 +2722,25 @@ var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	16, // 33: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
 	18, // 34: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
 	20, // 35: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
-	22, // 36: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
-	24, // 37: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
-	27, // 38: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
-	3,  // 39: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	5,  // 40: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	8,  // 41: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	13, // 42: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	15, // 43: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
-	13, // 44: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
-	17, // 45: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
-	19, // 46: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
-	21, // 47: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
-	23, // 48: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
-	25, // 49: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
-	31, // 50: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
-	39, // [39:51] is the sub-list for method output_type
-	27, // [27:39] is the sub-list for method input_type
+	22, // 36: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
+	24, // 37: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
+	26, // 38: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
+	29, // 39: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	3,  // 40: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	5,  // 41: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	8,  // 42: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	13, // 43: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	15, // 44: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	13, // 45: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	17, // 46: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	19, // 47: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	21, // 48: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	23, // 49: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
+	25, // 50: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
+	27, // 51: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
+	33, // 52: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	40, // [40:53] is the sub-list for method output_type
+	27, // [27:40] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -2610,14 +2754,14 @@ func file_rowstream_rowpb_rows_proto_init() {
 	file_rowstream_rowpb_rows_proto_msgTypes[5].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[10].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[11].OneofWrappers = []any{}
-	file_rowstream_rowpb_rows_proto_msgTypes[29].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rowstream_rowpb_rows_proto_rawDesc), len(file_rowstream_rowpb_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
