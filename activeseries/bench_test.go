@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,8 +158,9 @@ func BenchmarkTrackerUpdate(b *testing.B) {
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
 			b.ReportAllocs()
+			var worker atomic.Int64
 			b.RunParallel(func(pb *testing.PB) {
-				for i := rand.IntN(n); pb.Next(); i++ {
+				for i := rand.New(rand.NewPCG(1, uint64(worker.Add(1)))).IntN(n); pb.Next(); i++ {
 					if !c.update(keys[i%n], Moment(2+i/n)) {
 						b.Error("not known")
 						return

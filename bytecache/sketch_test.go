@@ -3,6 +3,8 @@ package bytecache
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/taredb/tare/internal/testseed"
 )
 
 func TestSketchCounts(t *testing.T) {
@@ -21,9 +23,9 @@ func TestSketchCounts(t *testing.T) {
 
 // Halving must not carry a bit from one counter into its neighbour.
 func TestSketchAges(t *testing.T) {
-	s := newSketch(minGroups)
+	s, r := newSketch(minGroups), testseed.Rand(t)
 	for i := range s.words {
-		s.words[i] = rand.Uint64()
+		s.words[i] = r.Uint64()
 	}
 	before := append([]uint64(nil), s.words...)
 	s.age()

@@ -26,6 +26,7 @@ func TestJobs(t *testing.T) {
 
 	sqlExec(t, p.source, "CREATE TABLE shop.goods (id int PRIMARY KEY, name varchar(20), KEY (name))",
 		"INSERT INTO shop.goods SELECT seq, CONCAT('n', seq) FROM seq_1_to_500")
+	begun := time.Now().Add(-time.Hour) // the times are the server's
 	if _, err := Run(t.Context(), p.options("goods")); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestJobs(t *testing.T) {
 		j.Rows != 500 || j.Chunks == 0 || j.Copied != j.Chunks || !j.AllCut || j.Indexes != 1 || j.Version != StateVersion {
 		t.Errorf("the copy: %+v", j)
 	}
-	if j.Finished == nil || j.Finished.Before(j.Started) || time.Since(j.Started) > time.Hour {
+	if j.Finished == nil || j.Finished.Before(j.Started) || j.Started.Before(begun) {
 		t.Errorf("times: %v to %v", j.Started, j.Finished)
 	}
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -30,9 +31,7 @@ var cutoverRounds = flag.Int("cutover.rounds", 3, "rounds of TestCopyCutover")
 func TestCopyCutover(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	servers := []*testmysql.Server{testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, testmysql.WithBinlog(), account)}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := testseed.Rand(t)
 	for round := range *cutoverRounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { cutoverRound(t, servers[round%2], servers[1-round%2], rnd) })
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 )
 
 var copyRounds = flag.Int("copy.rounds", 20, "rounds of TestCopyFollow, of three kinds in turn")
@@ -96,9 +97,7 @@ func awaitEvents(t *testing.T, c *child, events <-chan string, n int) {
 func TestCopyFollow(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := testseed.Rand(t)
 	for round := range *copyRounds {
 		kind := copyKinds[round%len(copyKinds)]
 		t.Run(fmt.Sprintf("%d %s", round, kind.name), func(t *testing.T) { copyFollowRound(t, source, target, kind, rnd) })

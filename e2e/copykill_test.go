@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 )
 
 var killRounds = flag.Int("copykill.rounds", 20, "rounds of TestCopyKilled")
@@ -34,9 +34,7 @@ func TestCopyKilled(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
 	must(t, source.Exec(append([]string{"create database kil"}, killTables...)...))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 2))
+	rnd := testseed.Rand(t)
 	wentOn := 0
 	for round := range *killRounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {

@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -69,9 +68,7 @@ func TestCopyWire(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
 	reader := newRowReader(t, "mysql://copier:"+testmysql.Password+"@"+source.Addr)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := testseed.Rand(t)
 	for round := range *wireRounds {
 		kind := copyKinds[round%len(copyKinds)]
 		t.Run(fmt.Sprintf("%d %s", round, kind.name), func(t *testing.T) {

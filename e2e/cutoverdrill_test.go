@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 )
 
 // A moment of a cutover is told by what the copy asks of the gateway.
@@ -77,9 +77,7 @@ func TestCutoverDrills(t *testing.T) {
 	// It is there in the moment after a restart, too.
 	account := testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	servers := []*testmysql.Server{testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, testmysql.WithBinlog(), account)}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := testseed.Rand(t)
 	round := 0
 	for _, m := range moments {
 		for _, v := range []victim{theCopy, theGateway, theSource, theTarget} {

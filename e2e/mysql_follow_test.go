@@ -5,17 +5,16 @@ package e2e
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -28,9 +27,7 @@ var (
 // transactions to one without, and the other way.
 func TestMySQLFollow(t *testing.T) {
 	servers := []*testmysql.Server{mysqlGTID.get(t), mysqlPlain.get(t)}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := testseed.Rand(t)
 	for round := range *mysqlFollowRounds {
 		kind := copyKinds[round%len(copyKinds)]
 		t.Run(fmt.Sprintf("%d %s", round, kind.name), func(t *testing.T) {
@@ -42,9 +39,7 @@ func TestMySQLFollow(t *testing.T) {
 // TestMySQLCutover is TestCopyCutover between two MySQL servers.
 func TestMySQLCutover(t *testing.T) {
 	servers := []*testmysql.Server{mysqlGTID.get(t), mysqlPlain.get(t)}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 4))
+	rnd := testseed.Rand(t)
 	for round := range *mysqlCutoverRounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { cutoverRound(t, servers[round%2], servers[1-round%2], rnd) })
 	}

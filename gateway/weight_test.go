@@ -146,7 +146,7 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 			if lent != 0 {
 				t.Errorf("%d bytes of relay buffers are lent", lent)
 			}
-			if grown > plan+4<<10 {
+			if grown > plan+16<<10 { // what waiting goroutines leave on the runtime's lists comes and goes by some KiB
 				t.Errorf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
 			}
 			runtime.KeepAlive(statement)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testseed"
 )
 
 // liveDelta returns by how much the memory in use grows through f, its garbage collected.
@@ -73,9 +74,10 @@ func TestSlices(t *testing.T) {
 }
 
 func TestBoxed(t *testing.T) {
-	small, large, text, empty := rand.N(200), 1000+rand.N(200), fmt.Sprint(rand.N(1000)), fmt.Sprint()
-	letter, p, none := byte(rand.N(250)), new(int), []int(nil)
-	array, float, zero := [3]int{rand.N(9)}, 1.5+rand.Float64(), rand.Float64()*0
+	r := testseed.Rand(t)
+	small, large, text, empty := r.IntN(200), 1000+r.IntN(200), fmt.Sprint(r.IntN(1000)), fmt.Sprint()
+	letter, p, none := byte(r.IntN(250)), new(int), []int(nil)
+	array, float, zero := [3]int{r.IntN(9)}, 1.5+r.Float64(), r.Float64()*0
 	value := pair{large, text}
 	exactly(t, "any(small int)", heapsize.Boxed(small), func() { anySink = small })
 	exactly(t, "any(string)", heapsize.Boxed(text), func() { anySink = text })

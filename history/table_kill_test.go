@@ -1,11 +1,13 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 )
@@ -55,11 +58,12 @@ func killedOptions(dir string) Options {
 // observeUntilKilled counts statements in several sessions, and collects.
 func observeUntilKilled(dir string) {
 	said, err := mapProgress(filepath.Join(dir, "progress"))
-	if err == nil {
+	seed, seedErr := strconv.ParseUint(os.Getenv(testseed.Env), 10, 64)
+	if err = errors.Join(err, seedErr); err == nil {
 		var table *Table
 		if table, err = OpenTable(killedOptions(dir)); err == nil {
 			for i := range said {
-				go killedSession(table, &said[i], uint64(i))
+				go killedSession(table, &said[i], seed, uint64(i))
 			}
 			for err == nil {
 				err = table.Collect(func(*Sample) error { return nil })
@@ -70,8 +74,8 @@ func observeUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-func killedSession(table *Table, said *progress, seed uint64) {
-	rng := rand.New(rand.NewPCG(seed, uint64(os.Getpid())))
+func killedSession(table *Table, said *progress, seed, session uint64) {
+	rng := rand.New(rand.NewPCG(seed, session))
 	for {
 		r := record(rng.IntN(200), time.Duration(rng.ExpFloat64()*float64(int(1)<<rng.IntN(36))))
 		r.Start = time.Now()
@@ -90,7 +94,8 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	seed := testseed.New(t)
+	rng := rand.New(rand.NewPCG(seed, 1))
 	var total uint64
 	sum := func() (begun, done uint64) {
 		for i := range said {
@@ -101,7 +106,7 @@ func TestKill(t *testing.T) {
 	}
 	for round := range uint64(6) {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), killedEnv+"="+dir)
+		cmd.Env = append(os.Environ(), killedEnv+"="+dir, fmt.Sprintf("%s=%d", testseed.Env, seed+round))
 		cmd.Stdout = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

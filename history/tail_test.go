@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testseed"
 )
 
 // TestTail agrees with merging all, whatever is merged in which order.
@@ -46,8 +48,9 @@ func TestTail(t *testing.T) {
 // TestSpreadRefuses are bytes that are no spread, for who reads all of it and for who reads its beginning.
 func TestSpreadRefuses(t *testing.T) {
 	var h Histogram
+	r := testseed.Rand(t)
 	for range 3000 {
-		h.Record(time.Duration(rand.ExpFloat64() * float64(time.Second)))
+		h.Record(time.Duration(r.ExpFloat64() * float64(time.Second)))
 	}
 	good := h.appendSpread(nil)
 	bad := [][]byte{

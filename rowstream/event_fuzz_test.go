@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -333,7 +334,7 @@ func randomJSON(r *rand.Rand, depth int) any {
 
 // TestJSON writes random documents in MySQL's form: the text is that of the same document.
 func TestJSON(t *testing.T) {
-	r := rand.New(rand.NewPCG(rand.Uint64(), 2))
+	r := testseed.Rand(t)
 	for range 2000 {
 		doc := randomJSON(r, 4)
 		kind, b := binaryJSON(doc, r.IntN(2) == 0)

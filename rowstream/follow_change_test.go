@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
@@ -177,9 +177,7 @@ func TestFollowLost(t *testing.T) {
 			server, d, c, tables := followServer(t)
 			from := now(t, d, gtid)
 			changes := follow(t, d, FollowOptions{From: from, Tables: tables, BatchBytes: 20_000, ServerID: 77})
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			r := rand.New(rand.NewPCG(seed, 1))
+			r := testseed.Rand(t)
 			id := 0
 			write := func() {
 				exec(t, c, "BEGIN")

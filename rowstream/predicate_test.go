@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -154,9 +155,7 @@ func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
 // conditions: both choose the same.
 func TestPredicate(t *testing.T) {
 	c := connect(t, app(testmysql.Start(t)))
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	columns := []string{"id INT PRIMARY KEY"}
 	for i, s := range columnSamples {
 		columns = append(columns, fmt.Sprintf("c%d %s", i+1, s.definition))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/querylog"
@@ -121,9 +121,7 @@ func TestFollowCut(t *testing.T) {
 		services[i], addrs[i] = serve(t, ServiceOptions{Server: d})
 	}
 	way := newCutter(t, addrs[0])
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := testseed.Rand(t)
 	remote := open(t, RemoteOptions{Addr: way.addr, Compression: []Compression{NoCompression, Zstd}[r.IntN(2)]})
 	plan := &Plan{Match: &Predicate{Op: NotEqual, Column: 1, Compare: Number, Values: values("0")}}
 	changes := follow(t, remote, FollowOptions{From: now(t, d, false), Tables: tables, Plans: []*Plan{plan}, BatchBytes: 3000})

@@ -136,7 +136,7 @@ func TestLargeStatementLeavesNothing(t *testing.T) {
 	}
 	grown, plan := heapInUse()-before, p.Bytes()-accounted
 	t.Logf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
-	if grown > plan+4096 || grown < plan-4096 {
+	if grown > plan+runtimeOwn || grown < plan-runtimeOwn {
 		t.Errorf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
 	}
 	runtime.KeepAlive(p)

@@ -16,15 +16,16 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestSources holds every source to what Source promises.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
-	content := make([]byte, 100_000)
+	content, random := make([]byte, 100_000), testseed.Rand(t)
 	for i := range content {
-		content[i] = byte(rand.Uint32())
+		content[i] = byte(random.Uint32())
 	}
 	const name = "tenant/block/chunks/000001"
 	writeFile(t, filepath.Join(dir, name), content)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"testing"
 )
 
@@ -177,8 +178,9 @@ func BenchmarkHitParallel(b *testing.B) {
 			defer c.close()
 			keys := hotKeys(b, c)
 			b.ReportAllocs()
+			var worker atomic.Int64
 			b.RunParallel(func(pb *testing.PB) {
-				for i := rand.IntN(4096); pb.Next(); i += 7 {
+				for i := int(worker.Add(1)) * 1001 & 4095; pb.Next(); i += 7 {
 					if !c.get(keys[i&4095]) {
 						b.Error("missed")
 						return

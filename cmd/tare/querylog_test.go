@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/prometheus/common/expfmt"
@@ -76,7 +75,7 @@ func startLogged(t *testing.T, server *testmysql.Server, dir, file string, flags
 // stop ends the process in order, if it has not ended.
 func (l *logged) stop() {
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
-	<-l.done
+	testwait.Receive(l.t, "the process to exit", l.done)
 }
 
 // load runs statements on some connections until ctx is done or each has run so many.
@@ -98,7 +97,7 @@ func (l *logged) load(ctx context.Context, connections, each int, statement func
 			}
 		})
 	}
-	workers.Wait()
+	testwait.Group(l.t, "the load", &workers)
 }
 
 func plain(n int) string { return "DO " + strconv.Itoa(n) }
@@ -398,37 +397,40 @@ func testReopened(t *testing.T, server *testmysql.Server) {
 	readTally(t, names...).check(t, c)
 }
 
-// testKilled kills the process under load: the driver may try the statement at hand once more, and
-// fails then. All that was answered more than a second before is
-// in the log (two here: the machine is shared), and the next boot says how much there was.
+// testKilled kills the process under load: the driver may try the current statement again, and
+// fails then. All that the log counted as written before is in the file, and the next boot
+// reports how much there was.
 func testKilled(t *testing.T, server *testmysql.Server) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "query.log")
 	l := startLogged(t, server, dir, file, whole()...)
-	l.mysql.Logger = &mysql.NopLogger{} // it has something to say about the kill
+	l.mysql.Logger = &mysql.NopLogger{} // it reports the kill
 	connector, err := mysql.NewConnector(l.mysql)
 	must(t, err)
 	db := sql.OpenDB(connector)
 	defer db.Close()
-	killed := make(chan time.Time, 1)
-	time.AfterFunc(3*time.Second, func() {
-		killed <- time.Now()
-		_ = l.cmd.Process.Kill() // or it never ends
-	})
-	var answered []time.Time // by the statement's number
-	for {
-		if _, err := db.Exec(plain(len(answered))); err != nil {
-			break
+	var acked atomic.Int64 // statements, of one connection after the other
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		for {
+			if _, err := db.Exec(plain(int(acked.Load()))); err != nil {
+				return
+			}
+			acked.Add(1)
 		}
-		answered = append(answered, time.Now())
-	}
+	}()
+	testwait.Until(t, "statements under way", func() bool { return acked.Load() >= 500 })
+	sure := int(acked.Load())
+	l.until("all written that was acknowledged", func(c counts) bool { return c.written > uint64(sure) }) // with the start line
+	must(t, l.cmd.Process.Kill())
+	testwait.Receive(t, "the load to fail", loaded)
 	testwait.Receive(t, "the process to exit", l.done)
-	kill := testwait.Receive(t, "the time of the kill", killed)
 
 	lines := readTally(t, file)
-	for n, at := range answered {
-		if age := kill.Sub(at); age > 2*time.Second && !lines.texts[plain(n)] {
-			t.Errorf("statement %d is lost: it was answered %v before the kill", n, age)
+	for n := range sure {
+		if !lines.texts[plain(n)] {
+			t.Errorf("statement %d is lost: it was counted as written", n)
 		}
 	}
 	next := filepath.Join(dir, "next.log")
@@ -436,10 +438,10 @@ func testKilled(t *testing.T, server *testmysql.Server) {
 	l.settled()
 	began := readTally(t, next)
 	lost := began.previousSeq - uint64(len(lines.seqs))
-	t.Logf("%d statements, %d lines, %d lost", len(answered), len(lines.seqs), lost)
+	t.Logf("%d statements, %d lines, %d lost", acked.Load(), len(lines.seqs), lost)
 	// With the start line, but for the last statement: it may have been counted and not
 	// answered, or answered and not counted.
-	want := uint64(len(answered)) + 1
+	want := uint64(acked.Load()) + 1
 	if began.previousBoot != lines.boot || began.previousSeq+1 < want || began.previousSeq > want+1 {
 		t.Errorf("the next boot knows of boot %s with %d records, want %s with about %d", began.previousBoot, began.previousSeq, lines.boot, want)
 	}

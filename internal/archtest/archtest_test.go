@@ -43,6 +43,16 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"waits": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Waits(t, "internal/testwait")
 		},
+		"seeds": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			return archtest.Seeds(t, "internal/testseed")
+		},
+		"durations": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			text, err := os.ReadFile("testdata/durations.txt")
+			if err != nil {
+				return nil, err
+			}
+			return archtest.Durations(t, "internal/archtest/testdata/durations.txt", string(text))
+		},
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},

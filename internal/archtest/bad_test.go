@@ -78,12 +78,16 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 			lines = append(lines, check+": "+f.String()+"\n")
 		}
 	}
-	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "paths"} {
+	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "paths"} {
 		found, err := checks()[check](tree)
 		note(check, found, err)
 	}
 	found, err := archtest.NotLinked(tree, "example.com/house/heavy", "cmd/demo", "start cmd/demo instead")
 	note("links", found, err)
+	if text, err := os.ReadFile(filepath.Join(dir, "durations.txt")); err == nil {
+		found, err := archtest.Durations(tree, "durations.txt", string(text))
+		note("durations", found, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "escape.txt")); err == nil {
 		found, err := archtest.Escapes(tree, "escape.txt", string(text))
 		note("escapes", found, err)
@@ -119,6 +123,13 @@ func TestBadLedgers(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("%q: got error %v, want %s", ledger, err, want)
 		}
+	}
+}
+
+func TestBadDurations(t *testing.T) {
+	_, err := archtest.Durations(&archtest.Tree{}, "durations.txt", "# a comment\na_test.go TestA\n")
+	if want := "line 2 of durations.txt: want a file, a function and the reason"; err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 

@@ -70,7 +70,7 @@ func Waits(t *Tree, helper string) ([]Finding, error) {
 		w := waits{testFile: f, helper: path.Base(helper), groups: groups[dir], paced: f.endings("// paces: "), timers: f.timers()}
 		w.loops()
 		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && takesTest(fn.Type) {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && (takesTest(fn.Type) || ownTest(fn.Body)) {
 				w.body(fn.Body)
 			}
 		}
@@ -295,6 +295,23 @@ func takesTest(fn *ast.FuncType) bool {
 		}
 	}
 	return false
+}
+
+// ownTest reports whether a method has its test in a field, and marks itself a helper of it.
+func ownTest(body *ast.BlockStmt) bool {
+	if len(body.List) == 0 {
+		return false
+	}
+	stmt, ok := body.List[0].(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := stmt.X.(*ast.CallExpr)
+	if !ok || last(call.Fun) != "Helper" {
+		return false
+	}
+	_, field := call.Fun.(*ast.SelectorExpr).X.(*ast.SelectorExpr)
+	return field
 }
 
 // isCall reports whether an expression is pkg.name.

@@ -1,0 +1,116 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// Durations checks that no test compares the time that something took: on a busy machine everything
+// takes longer. The ledger lists functions in which such a comparison is one of data or bounds a wait,
+// one per line: file, function, reason. A file that uses testing/synctest has a clock of its own.
+func Durations(t *Tree, ledger, text string) ([]Finding, error) {
+	allowed := make(map[string]int) // "file function" to its line
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if len(words) < 3 {
+			return nil, fmt.Errorf("line %d of %s: want a file, a function and the reason", n, ledger)
+		}
+		allowed[words[0]+" "+words[1]] = n
+	}
+	files, err := t.testFiles()
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	used := make(map[string]bool)
+	for _, f := range files {
+		if imports(f.File, "testing/synctest") {
+			continue
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			key := f.name + " " + fn.Name.Name
+			for _, compared := range elapsed(fn.Body) {
+				used[key] = true
+				if allowed[key] == 0 {
+					findings = append(findings, f.finding(compared, "compares how long something took",
+						"wait for the event, use testing/synctest, or list the function in "+ledger+" with the reason"))
+				}
+			}
+		}
+	}
+	for key, line := range allowed {
+		if !used[key] {
+			findings = append(findings, Finding{fmt.Sprintf("%s:%d", ledger, line), "no duration is compared in " + key, "remove the line"})
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Where, b.Where) })
+	return findings, nil
+}
+
+// elapsed returns the comparisons of what time.Since, time.Until or a Sub method returned, directly
+// or by a variable.
+func elapsed(body ast.Node) (found []ast.Node) {
+	names := make(map[string]bool)
+	ast.Inspect(body, func(n ast.Node) bool {
+		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) {
+			for i, e := range a.Rhs {
+				if isElapsed(e, nil) {
+					names[last(a.Lhs[i])] = true
+				}
+			}
+		}
+		return true
+	})
+	ast.Inspect(body, func(n ast.Node) bool {
+		b, ok := n.(*ast.BinaryExpr)
+		if !ok {
+			return true
+		}
+		switch b.Op {
+		case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ:
+			if isElapsed(b.X, names) || isElapsed(b.Y, names) {
+				found = append(found, b)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// isElapsed reports whether an expression is a duration that was measured: a call, a variable that
+// has one, a method of one such as Abs, a sum or a conversion.
+func isElapsed(e ast.Expr, names map[string]bool) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return names[e.Name]
+	case *ast.ParenExpr:
+		return isElapsed(e.X, names)
+	case *ast.BinaryExpr:
+		return isElapsed(e.X, names) || isElapsed(e.Y, names)
+	case *ast.CallExpr:
+		if isCall(e.Fun, "time", "Since") || isCall(e.Fun, "time", "Until") {
+			return true
+		}
+		s, ok := e.Fun.(*ast.SelectorExpr)
+		if ok && s.Sel.Name == "Sub" && len(e.Args) == 1 {
+			return true
+		}
+		if ok && isElapsed(s.X, names) {
+			return true
+		}
+		return len(e.Args) == 1 && isElapsed(e.Args[0], names)
+	}
+	return false
+}

@@ -1,0 +1,78 @@
+package archtest
+
+import (
+	"go/ast"
+	"path"
+	"strings"
+)
+
+// Seeds checks that the randomness of a test can be repeated: it comes from a constant, or from a
+// seed that the given package prints and takes back, not from the functions of math/rand, which have
+// a seed of their own, nor from the time or a process number.
+func Seeds(t *Tree, helper string) ([]Finding, error) {
+	files, err := t.testFiles()
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	for _, f := range files {
+		if path.Dir(f.name) == helper {
+			continue
+		}
+		remedy := "use " + path.Base(helper) + ".New or .Rand, or a constant seed"
+		random := f.importName("math/rand")
+		if random == "" {
+			random = f.importName("math/rand/v2")
+		}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				s, ok := n.Fun.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); !ok || random == "" || x.Name != random {
+					return true
+				}
+				if !strings.HasPrefix(s.Sel.Name, "New") {
+					findings = append(findings, f.finding(n, "random numbers without a seed: "+random+"."+s.Sel.Name, remedy))
+				} else if passing(n.Args...) && s.Sel.Name != "New" { // the source within New is judged itself
+					findings = append(findings, f.finding(n, "a seed that is not printed", remedy))
+				}
+			case *ast.AssignStmt:
+				if len(n.Lhs) == 1 && strings.Contains(strings.ToLower(last(n.Lhs[0])), "seed") && passing(n.Rhs...) {
+					findings = append(findings, f.finding(n, "a seed from the time or a process number", remedy))
+				}
+			}
+			return true
+		})
+	}
+	return findings, nil
+}
+
+// passing reports whether an expression differs from run to run by the time or the process.
+func passing(in ...ast.Expr) (found bool) {
+	for _, e := range in {
+		ast.Inspect(e, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				found = found || isCall(s, "time", "Now") || isCall(s, "os", "Getpid")
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// importName returns the name by which a file uses a package, "" when it does not.
+func (f *testFile) importName(wanted string) string {
+	for _, i := range f.Imports {
+		switch {
+		case i.Path.Value != `"`+wanted+`"`:
+		case i.Name != nil:
+			return i.Name.Name
+		default:
+			return "rand"
+		}
+	}
+	return ""
+}
