@@ -48,6 +48,6 @@ func TestHeavier(t *testing.T) {
 		t.Errorf("it began at %s; the page says: %s", began.Format(time.DateTime), text)
 	}
 	tb.run(t, evalTask(`Array.from(document.querySelectorAll(".events a")).find((a) => /sleep/i.test(a.innerText)).click()`))
-	tb.until(t, "with its reason", `/^Load .* since [0-9:]+, × .* a call \(× [0-9.]+\)/.test(document.querySelector("p.rise")?.textContent)`)
+	tb.until(t, "with its reason", `/^[0-9.]+× heavier since [0-9:]+: each call takes [0-9.]+× longer/.test(document.querySelector("p.rise")?.textContent)`)
 	tb.accessible(t, b, "a statement that is heavier")
 }

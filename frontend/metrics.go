@@ -42,21 +42,21 @@ func newMetrics() *metrics {
 		return prometheus.CounterOpts{Namespace: "tare", Subsystem: "frontend", Name: name, Help: help}
 	}
 	return &metrics{
-		requests: prometheus.NewCounterVec(counter("requests_total", "Requests of clients by the status of their answer; 499 is of clients that left."), []string{"endpoint", "code"}),
+		requests: prometheus.NewCounterVec(counter("requests_total", "Client requests by status; 499: the client disconnected."), []string{"endpoint", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "tare", Subsystem: "frontend", Name: "request_seconds", Help: "From a request's arrival to the end of its answer.",
+			Namespace: "tare", Subsystem: "frontend", Name: "request_seconds", Help: "From a request's arrival to the end of its response.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}, []string{"endpoint"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "tare", Subsystem: "frontend", Name: "running_requests", Help: "Requests of clients that are being answered.",
+			Namespace: "tare", Subsystem: "frontend", Name: "running_requests", Help: "Client requests in progress.",
 		}),
-		late:        prometheus.NewCounter(counter("late_errors_total", "Answers that broke off after their status had gone out; the body and a trailer tell of the error.")),
-		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Requests for shards by what became of them."), []string{"outcome"}),
-		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Requests for shards that were made a second time.")),
-		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics that came from shards (in) and went to clients (out)."), []string{"direction"}),
-		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of bodies of shards, decompressed (in), and of answers, compressed (out)."), []string{"direction"}),
-		compared:    prometheus.NewCounter(counter("decoder_compared_requests_total", "Requests whose shards were decoded by both decoders.")),
-		differences: prometheus.NewCounter(counter("decoder_differences_total", "Bodies of shards on which the two decoders did not agree.")),
+		late:        prometheus.NewCounter(counter("late_errors_total", "Responses that failed after their status was sent; body and trailer report the error.")),
+		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Shard requests by outcome."), []string{"outcome"}),
+		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Shard requests retried.")),
+		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics received from shards (in) and sent to clients (out)."), []string{"direction"}),
+		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of shard bodies, decompressed (in), and of responses, compressed (out)."), []string{"direction"}),
+		compared:    prometheus.NewCounter(counter("decoder_compared_requests_total", "Requests decoded by both decoders.")),
+		differences: prometheus.NewCounter(counter("decoder_differences_total", "Shard bodies on which the decoders disagreed.")),
 	}
 }
 

@@ -9,13 +9,13 @@ type routeDescs struct {
 
 func newRouteDescs() routeDescs {
 	return routeDescs{
-		active: gauge("tare_route", "1 for the server that new sessions go to, 0 for the other one.", "backend", "side"),
-		holds:  counter("tare_route_holds_total", "Times that commands were held, by what came of it.", "outcome"),
+		active: gauge("tare_route", "1 for the server of new sessions, 0 for the other one.", "backend", "side"),
+		holds:  counter("tare_route_holds_total", "Pauses for a switch, by outcome.", "outcome"),
 		pause: desc{Desc: prometheus.NewDesc("tare_route_hold_seconds",
-			"From when commands were held to when they passed again.", nil, nil)},
-		moved:  counter("tare_route_sessions_moved_total", "Sessions that went to another server."),
-		closed: counter("tare_route_sessions_closed_total", "Sessions that were closed because they could not."),
-		pinned: gauge("tare_route_sessions_pinned", "Sessions that a switch would have to close."),
+			"How long commands were paused for a switch.", nil, nil)},
+		moved:  counter("tare_route_sessions_moved_total", "Sessions switched to another server."),
+		closed: counter("tare_route_sessions_closed_total", "Sessions closed because they could not be switched to another server."),
+		pinned: gauge("tare_route_sessions_pinned", "Sessions that cannot be switched: a switch would have to close them."),
 	}
 }
 

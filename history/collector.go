@@ -22,12 +22,12 @@ func metricDesc(name, help string) *prometheus.Desc {
 func NewTableCollector(t *Table) prometheus.Collector {
 	return &tableCollector{
 		table:      t,
-		digests:    metricDesc("digests", "Keys of digest, schema, user and backend that are counted apart."),
-		tableBytes: metricDesc("table_bytes", "Memory of the table of digests, which does not change."),
-		freePages:  metricDesc("table_free_pages", "Pages of the table for buckets and texts that nobody uses."),
-		admitted:   metricDesc("digests_admitted_total", "Keys that found a place in the table."),
-		evicted:    metricDesc("digests_evicted_total", "Keys that made room for others; their totals count on as digest=\"evicted\"."),
-		untracked:  metricDesc("untracked_calls_total", "Calls of statements that had no place in the table; they count as digest=\"other\"."),
+		digests:    metricDesc("digests", "Keys of digest, schema, user and backend in the table."),
+		tableBytes: metricDesc("table_bytes", "Memory of the digest table, constant."),
+		freePages:  metricDesc("table_free_pages", "Unused table pages for buckets and texts."),
+		admitted:   metricDesc("digests_admitted_total", "Keys admitted to the table."),
+		evicted:    metricDesc("digests_evicted_total", "Keys evicted from the table; their totals continue as digest=\"evicted\"."),
+		untracked:  metricDesc("untracked_calls_total", "Calls of statements not in the table, counted as digest=\"other\"."),
 	}
 }
 
@@ -68,26 +68,26 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 	return &archiveCollector{
 		archive: a,
 
-		rounds:         metricDesc("rounds_total", "Times that the table was written to the head."),
-		samples:        metricDesc("samples_total", "Samples that were appended to the head."),
-		failures:       metricDesc("write_failures_total", "Keys and commits that could not be written; the next round writes them again."),
-		keys:           metricDesc("written_digests", "Keys that the last round wrote: what had changed, or not been written for a minute."),
+		rounds:         metricDesc("rounds_total", "Rounds in which the table was written to the head."),
+		samples:        metricDesc("samples_total", "Samples appended to the head."),
+		failures:       metricDesc("write_failures_total", "Keys and commits that could not be written; they are retried in the next round."),
+		keys:           metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
 		roundSeconds:   metricDesc("round_seconds", "How long the last round took, its pauses left out."),
-		ahead:          metricDesc("clock_ahead_seconds", "How far the newest sample was ahead of the clock in the last round: more than 0 after the clock was set back."),
+		ahead:          metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
 		headSeries:     metricDesc("head_series", "Series in the head."),
 		headChunks:     metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
 		diskBytes:      metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
 		blocks:         metricDesc("local_blocks", "Blocks on local disk."),
-		oldest:         metricDesc("local_start_seconds", "Time from which on all is on local disk, in seconds since 1970; 0 before the first sample."),
-		shipped:        metricDesc("blocks_shipped_total", "Blocks that were copied to the bucket and compared."),
-		shippedBytes:   metricDesc("shipped_bytes_total", "Bytes of these blocks."),
-		shipFailures:   metricDesc("ship_failures_total", "Times that a block could not be shipped; it is tried again."),
-		unshipped:      metricDesc("unshipped_blocks", "Blocks on local disk that the bucket does not have."),
-		rollups:        metricDesc("rollups_made_total", "Rollups of hours and days that were made."),
+		oldest:         metricDesc("local_start_seconds", "Start of the range that is entirely on local disk, in seconds since 1970; 0 before the first sample."),
+		shipped:        metricDesc("blocks_shipped_total", "Blocks uploaded to the bucket and compared."),
+		shippedBytes:   metricDesc("shipped_bytes_total", "Bytes of blocks uploaded to the bucket."),
+		shipFailures:   metricDesc("ship_failures_total", "Failed block uploads; they are retried."),
+		unshipped:      metricDesc("unshipped_blocks", "Local blocks not uploaded yet."),
+		rollups:        metricDesc("rollups_made_total", "Hourly and daily rollups created."),
 		rollupBytes:    metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
-		rollupFailures: metricDesc("rollup_failures_total", "Times that rollups could not be made; it is tried again."),
-		rolledUntil:    metricDesc("rolled_up_until_seconds", "Time before which every hour was made a rollup of, in seconds since 1970; 0 before the first."),
-		lost:           metricDesc("lost_blocks_total", "Blocks that were deleted without being in the bucket, as local blocks had come to their limit."),
+		rollupFailures: metricDesc("rollup_failures_total", "Failed attempts to create rollups; they are retried."),
+		rolledUntil:    metricDesc("rolled_up_until_seconds", "End of the range covered by rollups, in seconds since 1970; 0 before the first."),
+		lost:           metricDesc("lost_blocks_total", "Blocks deleted before they were uploaded, because local blocks reached their limit."),
 	}
 }
 

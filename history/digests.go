@@ -111,7 +111,7 @@ func (c *digestCollector) send(ch chan<- prometheus.Metric, s *Sample) {
 			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.CounterValue, float64(n), values...)
 		}
 	}
-	count(nameQueries, "Statements that ended.", s.Calls, names, values)
+	count(nameQueries, "Finished statements.", s.Calls, names, values)
 	count(nameRowsSent, "Rows that were sent.", s.RowsSent, names, values)
 	count(nameRowsAffected, "Rows that were changed.", s.RowsAffected, names, values)
 	count(nameBytesSent, "Bytes of the responses.", s.BytesSent, names, values)

@@ -11,12 +11,12 @@ type SeriesInfo struct {
 func Series() []SeriesInfo {
 	key := []string{labelDigest, labelSchema, labelUser, labelBackend}
 	return []SeriesInfo{
-		{nameQueries, "counter", key, "Statements that ended."},
-		{nameErrors, "counter", append(key[:len(key):len(key)], labelClass), "Those that failed, by class of error."},
+		{nameQueries, "counter", key, "Finished statements."},
+		{nameErrors, "counter", append(key[:len(key):len(key)], labelClass), "Failed statements, by class of error."},
 		{nameRowsSent, "counter", key, "Rows sent to clients."},
 		{nameRowsAffected, "counter", key, "Rows changed."},
 		{nameBytesSent, "counter", key, "Bytes of the responses, packet headers included."},
-		{nameDuration, "native histogram", key, "Durations of statements, schema 5: quantiles are within 2.2 %."},
-		{nameInfo, "gauge", []string{labelDigest, labelText}, "1; the text of a digest, with ? for its literals."},
+		{nameDuration, "native histogram", key, "Statement durations, schema 5: quantiles within 2.2 %."},
+		{nameInfo, "gauge", []string{labelDigest, labelText}, "1; text of a digest, with ? for its literals."},
 	}
 }

@@ -36,25 +36,25 @@ func newMetrics(g *Gateway) *metrics {
 			Name: "tare_store_syncs_total", Help: "Syncs with the bucket, by result: ok or error.",
 		}, []string{"result"}),
 		syncSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tare_store_sync_duration_seconds", Help: "How long syncs with the bucket took.",
+			Name: "tare_store_sync_duration_seconds", Help: "Duration of syncs with the bucket.",
 			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900},
 		}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tare_store_index_header_loads_total", Help: "Index headers that were loaded into memory, by result: ok or error.",
+			Name: "tare_store_index_header_loads_total", Help: "Index headers loaded into memory, by result: ok or error.",
 		}, []string{"result"}),
 		loadSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tare_store_index_header_load_duration_seconds", Help: "How long loads of index headers took, waiting for their turn included.",
+			Name: "tare_store_index_header_load_duration_seconds", Help: "Duration of index header loads, queueing included.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
 		}),
-		ready:       desc("ready", "1 after the first sync that went through."),
-		lastSync:    desc("last_sync_timestamp_seconds", "When the last sync that went through ended; 0: none has."),
-		blocks:      desc("blocks", "Blocks that are served."),
+		ready:       desc("ready", "1 after the first successful sync."),
+		lastSync:    desc("last_sync_timestamp_seconds", "End of the last successful sync; 0 before the first."),
+		blocks:      desc("blocks", "Blocks served."),
 		loaded:      desc("index_headers_loaded", "Blocks whose index header is in memory."),
 		tenants:     desc("tenants", "Tenants whose blocks are served."),
-		skipped:     desc("blocks_skipped", "Blocks in the bucket that are not served, by reason.", "reason"),
+		skipped:     desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
 		foreign:     desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
-		unloadsDesc: desc("index_header_unloads_total", "Index headers that left memory since no query needed them."),
-		retriesDesc: desc("read_retries_total", "Reads of blocks that were tried again after the bucket failed."),
+		unloadsDesc: desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
+		retriesDesc: desc("read_retries_total", "Block reads retried after a failure of the bucket."),
 	}
 	for _, result := range [...]string{"ok", "error"} {
 		m.syncs.WithLabelValues(result)

@@ -22,11 +22,11 @@ func newQueryLogCollector(log *querylog.Logger) *queryLogCollector {
 		records: desc("records_total", "Records by what became of them at a sink; offered is the sum of the others and of what is queued. "+
 			"Sinks are files by their path, ring, and http for all readers of it.", "sink", "outcome"),
 		bytes:       desc("bytes_total", "Bytes written to a sink.", "sink"),
-		queued:      desc("queued_bytes", "Memory that waits for a sink; of the ring, its size.", "sink"),
-		readers:     desc("readers", "Clients that read /debug/querylog."),
+		queued:      desc("queued_bytes", "Memory queued for a sink; for the ring, its size.", "sink"),
+		readers:     desc("readers", "Clients reading /debug/querylog."),
 		seq:         desc("seq", "Number of the last line of this process's run."),
-		held:        desc("held_records", "Records that the limit per digest holds back, to be counted in the digest's next line."),
-		unaccounted: desc("unaccounted_records_total", "Records that the limit per digest held back and that no line counts."),
+		held:        desc("held_records", "Records suppressed by the rate limit per digest, to be counted in the digest's next line."),
+		unaccounted: desc("unaccounted_records_total", "Records suppressed by the rate limit per digest that no line counts."),
 	}
 }
 

@@ -265,21 +265,21 @@ func newRowstreamCollector(s *rowstream.Service) *rowstreamCollector {
 	}
 	return &rowstreamCollector{
 		rows:      s,
-		snapshots: desc("snapshots", "Snapshots that are open."),
-		running:   desc("reads", "Reads of chunks that are at work."),
-		reads:     desc("reads_total", "Reads of chunks that have ended."),
-		failed:    desc("failed_reads_total", "Reads of chunks that have ended with an error."),
+		snapshots: desc("snapshots", "Open snapshots."),
+		running:   desc("reads", "Chunk reads running."),
+		reads:     desc("reads_total", "Chunk reads finished."),
+		failed:    desc("failed_reads_total", "Chunk reads that failed."),
 		sentRows:  desc("rows_total", "Rows sent."),
-		rowBytes:  desc("row_bytes_total", "Bytes of the rows that were sent, unpacked."),
-		sentBytes: desc("sent_bytes_total", "Bytes of the rows as they were sent."),
-		sums:      desc("sums_total", "Chunks that were summed up beside the source."),
+		rowBytes:  desc("row_bytes_total", "Uncompressed bytes of rows sent."),
+		sentBytes: desc("sent_bytes_total", "Bytes of rows on the wire."),
+		sums:      desc("sums_total", "Chunk checksums computed by the source."),
 
-		following:     desc("follows", "Streams of changes that are at work."),
-		follows:       desc("follows_total", "Streams of changes that have ended."),
-		failedFollows: desc("failed_follows_total", "Streams of changes that have ended with an error."),
-		changes:       desc("changes_total", "Changes of rows sent."),
-		changeBytes:   desc("change_bytes_total", "Bytes of the images of the changes that were sent, unpacked."),
-		changeSent:    desc("sent_change_bytes_total", "Bytes of these images as they were sent."),
+		following:     desc("follows", "Change streams running."),
+		follows:       desc("follows_total", "Change streams finished."),
+		failedFollows: desc("failed_follows_total", "Change streams that failed."),
+		changes:       desc("changes_total", "Row changes sent."),
+		changeBytes:   desc("change_bytes_total", "Uncompressed bytes of row images sent."),
+		changeSent:    desc("sent_change_bytes_total", "Bytes of row images on the wire."),
 	}
 }
 

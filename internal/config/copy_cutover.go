@@ -18,12 +18,12 @@ type CopyCutover struct {
 }
 
 func (o *CopyCutover) declare(s *Set) {
-	s.Bool(&o.On, "cutover", "once the target has caught up, have --gateway switch its clients there, and what they write go back to the source for --reverse-window; without --gateway, print what to do")
-	s.Duration(&o.Lag, "cutover-lag", copier.DefaultCutoverLag.String(), "how far the target may be behind when clients are held")
-	s.Duration(&o.Hold, "cutover-hold", copier.DefaultCutoverHold.String(), "how long clients are held at most; when it is over everything is as before, and tried again")
-	s.Int(&o.Tries, "cutover-tries", "10", 1, "how often it is tried before the copy fails")
-	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are waited for before clients are held; then the gateway closes them; 0: never, clients stay where they are")
-	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch the target's changes go back to the source; 0: not at all")
+	s.Bool(&o.On, "cutover", "once the target has caught up, have --gateway switch its clients to it, and write their changes back to the source for --reverse-window; without --gateway, print the steps")
+	s.Duration(&o.Lag, "cutover-lag", copier.DefaultCutoverLag.String(), "maximum lag of the target when clients are paused")
+	s.Duration(&o.Hold, "cutover-hold", copier.DefaultCutoverHold.String(), "maximum pause of the clients; when it expires they resume where they were, and the cutover is retried")
+	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
+	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are awaited before clients are paused; then the gateway closes them; 0: never close, do not switch")
+	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
 }
 
 func (o *CopyCutover) validate(c *Copy) (errs []error) {

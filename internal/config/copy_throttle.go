@@ -25,18 +25,18 @@ type CopyThrottle struct {
 }
 
 func (t *CopyThrottle) declare(s *Set) {
-	s.Duration(&t.MaxLag, "max-lag", "0", "slow down to keep the replicas of --replica less behind than this; 0: no limit")
+	s.Duration(&t.MaxLag, "max-lag", "0", "throttle to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,
-		Help: "account on a replica of either side whose lag counts: mysql://user:password@host:port; may be given for each",
+		Help: "account on a replica of either side whose lag is limited: mysql://user:password@host:port; can be repeated",
 	}, parseControlURLs, formatControlURLs)
-	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "slow down to keep the source's Threads_running, which counts the copy's own, at or below this; 0: no limit")
-	s.String(&t.Query, "throttle-query", "SQL", "", "slow down to keep the one figure that this SELECT answers at or below --throttle-above")
+	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running, including the copy's, at or below this; 0: no limit")
+	s.String(&t.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")
 	declare(s, &t.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
-	s.Control(&t.Server, "throttle-server", "account on the server that is asked for Threads_running and --throttle-query; that of --from mysql://… when empty")
-	s.Duration(&t.MaxP99, "max-p99", "0", "slow down to keep the p99 of the statements of live traffic, as --gateway knows it, below this; 0: no limit")
-	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "pages of the tare serve that live traffic goes through, for --max-p99 and --cutover: http://host:8316"}, parseGatewayURL, GatewayURL.String)
-	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy stands still when a limit's figure cannot be had, before it fails")
+	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from mysql://… when empty")
+	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic, for --max-p99 and --cutover: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
 // validate reports limits without a figure and figures without a limit.

@@ -26,10 +26,10 @@ type Diag struct {
 const diagLevels = "debug|info|warn|error"
 
 func (d *Diag) declare(s *Set) {
-	Enum(s, &d.Format, "diag-format", "form of Tare's own log on standard error", DiagText, DiagJSON)
+	Enum(s, &d.Format, "diag-format", "format of Tare's diagnostic log on standard error", DiagText, DiagJSON)
 	declare(s, &d.Level, Option{
 		Name: "diag-level", Kind: diagLevels, Default: "info",
-		Help: "least level of Tare's own log",
+		Help: "lowest level of Tare's diagnostic log",
 	}, parseLevel, func(l slog.Level) string { return strings.ToLower(l.String()) })
 }
 

@@ -69,31 +69,31 @@ func NewFrontend() *Frontend {
 	s := newSet("frontend", &c.ConfigFile)
 	declare(s, &c.Downstreams, Option{
 		Name: "downstream", Kind: "urls",
-		Help: "replicas of one system, separated by commas: each shard is asked of one of them; such as http://mimir:8080/prometheus",
+		Help: "replicas of one system, separated by commas: each shard is requested from one of them; for example http://mimir:8080/prometheus",
 	}, parseURLs, formatURLs)
 	declare(s, &c.Members, Option{
 		Name: "member", Kind: "urls",
-		Help: "systems with different series, separated by commas: each shard is asked of all of them, and series that several have are told once",
+		Help: "systems with different series, separated by commas: each shard is requested from all of them, and shared series appear once",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
-	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "authorities to verify https downstreams and members with (PEM); the system's when empty")
-	Enum(s, &c.DownstreamEncoding, "downstream-encoding", "compression to ask of downstreams and members",
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
+	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); those of the system when empty")
+	Enum(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
 		EncodingNone, EncodingSnappy, EncodingGzip, EncodingZstd)
 	s.Int(&c.Shards, "shards", "16", 1, "shards that a request is split into unless its header Sharding-Control says otherwise; 1 does not split")
-	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0 is no limit")
-	s.Int(&c.MaxRequests, "max-requests", "32", 0, "requests that are answered at the same time, the others wait; 0 is no limit")
-	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "how long an answer may be before it is compressed; 0 is no limit")
-	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory that one request may take to tell duplicates apart, to count, or to merge histograms")
-	s.Duration(&c.Timeout, "timeout", "5m", "how long a request may take, the reading of the answer included; 0 is no limit")
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may go on after SIGTERM")
-	Enum(s, &c.Decoder, "decoder", "what decodes answers: Tare's own decoder, or a plain one on Go's encoding/json that accepts the same; SIGHUP reads it from --config again",
+	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
+	s.Int(&c.MaxRequests, "max-requests", "32", 0, "requests that are answered at the same time, the others wait; 0: no limit")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "how long an answer may be before it is compressed; 0: no limit")
+	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory limit of one request for deduplication, counting and merging of histograms")
+	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
+	Enum(s, &c.Decoder, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
 		DecoderStrict, DecoderStdlib)
 	declare(s, &c.DecoderCompare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
-		Help: "share of requests, from 0 to 1, whose answers both decoders decode, to count and log where they differ; SIGHUP reads it from --config again",
+		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
 	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: frontend.LogFields(),

@@ -34,20 +34,20 @@ func (c *History) Enabled() bool { return c.Bucket.String() != "" }
 func (c *History) declare(s *Set) {
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
-		Help: "keep the history of every statement as time series, in blocks that go to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
+		Help: "keep the history of every statement as time series, in blocks uploaded to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
 	}, parseBucket, storegateway.BucketURL.String)
 	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) that are told apart, also without --bucket: in memory then, since the start; the calls of others are counted together; 0 counts no digests, and the pages that need them are not there")
-	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of the counters of these digests, taken as they come; with --bucket the series' own head takes some 6 KiB a digest besides")
+	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; without --bucket in memory, since the start; calls of further digests are counted together; 0: none, and no pages that require them")
+	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
 	declare(s, &c.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
-		Help: "labels of all series, and external labels of the blocks; instance is the host's name and the port of --listen when it is not among them",
+		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
 	}, parseLabels, formatLabels)
-	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long blocks are kept in --data-dir that the bucket has")
-	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "how large blocks in --data-dir may become; over it the oldest goes, even when the bucket could not be reached")
-	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long the rollups of days are kept in --data-dir, which those of hours are for 8 days; the bucket keeps all")
-	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory that one query over the history may hold")
-	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory that all queries over the history may hold together; the others wait in order")
+	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
+	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size limit of blocks in --data-dir; beyond it the oldest is deleted, even if it was not uploaded")
+	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days); the bucket keeps all")
+	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
+	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue")
 }
 
 func (c *History) validate() (errs []error) {

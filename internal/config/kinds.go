@@ -86,7 +86,7 @@ func formatOptionalAddress(a Address) string {
 	return string(a)
 }
 
-// A Rate is a number of events a second, written as "10/s"; 0 is no limit.
+// A Rate is a number of events a second, written as "10/s"; 0: no limit.
 type Rate int
 
 func (r Rate) String() string {

@@ -64,13 +64,13 @@ type QueryLog struct {
 // declare adds the options of a server whose records are statements to a section.
 func (l *QueryLog) declare(s *Set) {
 	l.declareFile(s)
-	Enum(s, &l.Redact, "log-redact", "what the query log leaves out: literals and bind values, nothing, or every text of the client",
+	Enum(s, &l.Redact, "log-redact", "redaction of the query log: literals and bind values, nothing, or every text of the client",
 		RedactLiterals, RedactNone, RedactAll)
-	s.Bool(&l.Original, "log-original", "log the statement as it was sent too; needs --log-redact none")
+	s.Bool(&l.Original, "log-original", "also log the statement as received; requires --log-redact none")
 	l.declareFilter(s, "user=app total_ns>10ms normalized~orders", querylog.Filter.CheckRecord)
 	l.declareConditions(s, "rows", "digest")
-	s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "cut statements in the log at this length")
-	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "cut bind values in the log at this length")
+	s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "truncate statements in the log at this length")
+	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "truncate bind values in the log at this length")
 }
 
 // requestLog says what the records of a server are that answers requests for series.
@@ -87,7 +87,7 @@ type requestLog struct {
 // declareRequests adds the options of a server whose records are requests to a section.
 func (l *QueryLog) declareRequests(s *Set, r requestLog) {
 	l.declareFile(s)
-	Enum(s, &l.Redact, "log-redact", "what the query log leaves out: "+r.values+", nothing, or every text of the client",
+	Enum(s, &l.Redact, "log-redact", "redaction of the query log: "+r.values+", nothing, or every text of the client",
 		RedactLiterals, RedactNone, RedactAll)
 	l.declareFilter(s, r.example, func(f querylog.Filter) error { return f.CheckFields(r.kind, r.fields) })
 	l.declareConditions(s, r.rows, r.digest)
@@ -103,14 +103,14 @@ func (l *QueryLog) declareFile(s *Set) {
 		Name: "log-file-mode", Kind: "mode", Default: defaultFileMode,
 		Help: "permissions of new log files, in octal digits",
 	}, parseFileMode, formatFileMode)
-	Enum(s, &l.Format, "log-format", "form of a line of the query log", LogJSON, LogText)
+	Enum(s, &l.Format, "log-format", "format of the query log", LogJSON, LogText)
 }
 
 // declareFilter adds --log-filter, whose conditions may name what check lets pass.
 func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Filter) error) {
 	declare(s, &l.Filter, Option{
 		Name: "log-filter", Kind: "conditions",
-		Help: "log only what meets all of these conditions on its fields, such as " + example,
+		Help: "log only records that meet all of these conditions, for example " + example,
 	}, func(text string) (querylog.Filter, error) {
 		f, err := querylog.ParseFilter(text)
 		if err == nil {
@@ -122,16 +122,16 @@ func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Fil
 
 // declareConditions adds what chooses among records, and how they are kept.
 func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
-	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only what took at least this long")
-	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only what returned more "+rows+" than this; 0 is no condition")
-	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only what failed")
-	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many of what meets no other condition, with the factor in the line; 0 logs none of those, or all without a condition")
-	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most so many a second of one "+digest+"; 0 is no limit")
-	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0 never does")
-	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0 never does")
-	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0 keeps all")
-	Enum(s, &l.Compress, "log-compress", "compression of log files that were rotated out", CompressNone, CompressGzip, CompressZstd)
-	s.Bytes(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, "memory that keeps the latest records for /debug/querylog")
+	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
+	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only records with more "+rows+" than this; 0: no condition")
+	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only failures")
+	s.Int(&l.OneIn, "log-one-in", "0", 0, "log a random one in this many of the records that meet no other condition, with the factor in the line; 0: none of them, or all if there is no condition")
+	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most this many per second and "+digest+"; 0: no limit")
+	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
+	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0: never")
+	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0: all")
+	Enum(s, &l.Compress, "log-compress", "compression of rotated log files", CompressNone, CompressGzip, CompressZstd)
+	s.Bytes(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, "memory for the latest records, for /debug/querylog")
 }
 
 // validate refuses options that would have no effect.

@@ -44,21 +44,21 @@ type Rowstream struct {
 func NewRowstream() *Rowstream {
 	c := &Rowstream{}
 	s := newSet("rowstream", &c.ConfigFile)
-	s.Control(&c.From, "from", "account on the server that rows are read from: mysql://user:password@host:port; required; SELECT is enough, with REPLICATION SLAVE and REPLICATION CLIENT for --follow, and whoever may connect reads what it may")
+	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; SELECT is enough, with REPLICATION SLAVE and REPLICATION CLIENT for --follow; every client that may connect can read what the account can")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
-	s.String(&c.FromCA, "from-ca", "file", "", "authorities to verify --from with (PEM); the system's when empty")
+	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates to verify --from with (PEM); those of the system when empty")
 	s.Address(&c.Listen, "listen", "127.0.0.1:3319", "address for tare copy --from tare://…")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8319", "address for metrics, health and the query log; off for none")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate of --listen (PEM); it or a token is required when --listen is not loopback")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
-	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "authorities of clients' certificates (PEM): only those that have one are served")
+	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM): only clients with a certificate are served")
 	c.Token.declare(s, "", "token that clients must send")
-	s.Int(&c.MaxSnapshots, "max-snapshots", "16", 1, "snapshots that may be open at once; a copy holds one")
+	s.Int(&c.MaxSnapshots, "max-snapshots", "16", 1, "concurrent snapshots; a copy uses one")
 	s.Int(&c.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
-	s.Int(&c.MaxFollows, "max-follows", "16", 1, "streams of changes that may be open at once; a copy with --follow holds one")
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may go on after SIGTERM; a copy that is cut off goes on when it is run again")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; not touched without --log-file")
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.Int(&c.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: rowstream.LogFields(),
 		example: "call=read table=shop.orders total_ns>1s",
@@ -131,14 +131,14 @@ type Token struct {
 func (t *Token) declare(s *Set, prefix, help string) {
 	declare(s, &t.text, Option{
 		Name: prefix + "token", Kind: "secret",
-		Help: help + "; seen by everybody who can list processes when it is a flag: better " + envName(prefix+"token") + " or --" + prefix + "token-file",
+		Help: help + "; visible in process lists as a flag: prefer " + envName(prefix+"token") + " or --" + prefix + "token-file",
 	}, func(text string) (Secret, error) { return NewSecret(text), nil }, func(v Secret) string {
 		if v.Reveal() == "" {
 			return ""
 		}
 		return mask
 	})
-	s.String(&t.file, prefix+"token-file", "file", "", "file that holds the token, on its first line")
+	s.String(&t.file, prefix+"token-file", "file", "", "file with the token in its first line")
 }
 
 func (t *Token) given() bool { return t.text.Reveal() != "" || t.file != "" }

@@ -54,39 +54,39 @@ func NewStore() *Store {
 	s := newSet("store", &c.ConfigFile)
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
-		Help: "where the blocks are: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; required",
+		Help: "location of the blocks: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; required",
 	}, parseBucket, storegateway.BucketURL.String)
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8317", "address for Prometheus' HTTP API, metrics and health; off for none")
 	s.OptionalAddress(&c.GRPC, "grpc", "off", "address for Thanos queriers (StoreAPI), such as 127.0.0.1:10901; off for none")
-	Enum(s, &c.Layout, "layout", "how blocks lie in the bucket; auto looks",
+	Enum(s, &c.Layout, "layout", "layout of the bucket; auto detects it",
 		storegateway.LayoutAuto, storegateway.LayoutPrometheus, storegateway.LayoutThanos, storegateway.LayoutMimir)
 	declare(s, &c.Tenants, Option{
 		Name: "tenants", Kind: "names",
-		Help: "tenants of a mimir bucket to serve, separated by commas; all when empty",
+		Help: "comma-separated tenants of a mimir bucket to serve; all when empty",
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
 	declare(s, &c.Shard, Option{
 		Name: "shard", Kind: "i/n", Default: "1/1",
-		Help: "which part of the blocks to serve when n processes share a bucket",
+		Help: "part of the blocks to serve if n processes share a bucket",
 	}, storegateway.ParseShard, storegateway.Shard.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
-	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory that one query may hold: postings, series, chunks, values, samples and the answer")
-	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory that all queries may hold together; as many run at once as fit in with --query-bytes each, the others wait in order")
-	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory that keeps pages of block indexes")
-	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft limit of the process' memory (GOMEMLIMIT, which wins when it is set); 0 is the sum of --process-bytes and --index-cache-bytes and 192MiB")
-	s.Int(&c.MaxSeries, "max-series", "0", 0, "series that one query may read; 0 is no limit but --query-bytes")
-	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunks that one query may read; 0 is no limit but --query-bytes")
-	s.Int(&c.MaxSamples, "max-samples", "0", 0, "samples that one PromQL query may hold; 0 is what half of --query-bytes has room for")
-	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "how long one query may take, waiting included")
-	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "how far back PromQL looks for a sample")
-	s.Duration(&c.SyncInterval, "sync-interval", "1m", "how often to look for new and removed blocks")
-	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block is served on that is marked for deletion")
-	s.Bool(&c.EagerHeaders, "eager-headers", "load the index headers of all blocks before serving, instead of with the first query that needs them")
-	s.Duration(&c.HeaderIdle, "header-idle", "1h", "take an index header out of memory when no query has needed it for this long")
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may go on after SIGTERM")
+	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
+	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with --query-bytes each, the others queue")
+	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
+	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of --process-bytes, --index-cache-bytes and 192MiB")
+	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
+	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
+	s.Int(&c.MaxSamples, "max-samples", "0", 0, "sample limit of one PromQL query; 0: what fits in half of --query-bytes")
+	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
+	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
+	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
+	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
+	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
+	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
 	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
-	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "authorities of queriers' certificates (PEM): only those that have one are served")
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as Prometheus' exporters take them; required when --http is not loopback")
+	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
+	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
 	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: storegateway.LogFields(),

@@ -27,7 +27,7 @@ const BaseOwner = "base"
 // start of a process, once everything is made and nothing is used.
 func NewLedger(owners ...Owner) *Ledger {
 	l := &Ledger{owners: owners, heap: prometheus.NewDesc("tare_heap_bytes",
-		"Heap in use by its owner, as each counted it; base is what the rest held at start.", []string{"owner"}, nil)}
+		"Heap in use by owner, as counted by each; base is the rest, measured at start.", []string{"owner"}, nil)}
 	l.base = HeapInUse() - l.owned()
 	return l
 }

@@ -26,17 +26,17 @@ func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 	return &PlanCache{
 		planner:  p,
 		lost:     misses,
-		bytes:    desc("bytes", "Heap that the plan cache holds, everything counted: what dropping it would give back."),
-		capacity: desc("capacity_bytes", "The most that tare_plan_cache_bytes may be (--plan-cache-bytes)."),
-		overhead: desc("overhead_bytes", "The part of tare_plan_cache_bytes that is the cache itself: its table and its policy."),
+		bytes:    desc("bytes", "Heap bytes of the plan cache with all overhead: what dropping it would free."),
+		capacity: desc("capacity_bytes", "Upper bound of tare_plan_cache_bytes (--plan-cache-bytes)."),
+		overhead: desc("overhead_bytes", "Part of tare_plan_cache_bytes that is the cache itself: table and policy."),
 		entries:  desc("entries", "Plans in the cache."),
-		hits:     desc("hits_total", "Statements whose plan was found."),
-		misses:   desc("misses_total", "Statements whose plan was not there."),
-		inserted: desc("admissions_total", "Plans that the cache took."),
-		refused:  desc("admissions_refused_total", "Plans that the cache did not take, by reason: large for its capacity, asked for less than what they would displace (policy), made before a change (stale).", "reason"),
-		evicted:  desc("evictions_total", "Plans that left the cache, by reason.", "reason"),
-		uncached: desc("statements_refused_total", "Statements whose plan was made for one execution and not offered to the cache, by reason: text not known whole (incomplete), text too long (long), a long list that does not collapse (list), made for other rules (scope).", "reason"),
-		parsed:   desc("plans_total", "Plans made: parsed ones know their tables exactly, others by the lexer alone.", "by"),
+		hits:     desc("hits_total", "Statements whose plan was in the cache."),
+		misses:   desc("misses_total", "Statements whose plan was not in the cache."),
+		inserted: desc("admissions_total", "Plans admitted to the cache."),
+		refused:  desc("admissions_refused_total", "Plans refused by the cache, by reason: too large (large), used less than the plans they would replace (policy), outdated by a change (stale).", "reason"),
+		evicted:  desc("evictions_total", "Plans evicted from the cache, by reason.", "reason"),
+		uncached: desc("statements_refused_total", "Statements whose plan was used once and not offered to the cache, by reason: text incomplete (incomplete), text too long (long), a long list that cannot be folded (list), planned under other rules (scope).", "reason"),
+		parsed:   desc("plans_total", "Plans created: parsed ones know their tables exactly, others are estimated by the lexer.", "by"),
 	}
 }
 

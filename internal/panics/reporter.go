@@ -28,7 +28,7 @@ const (
 // NewReporter returns a Reporter, which is also the collector of its metric.
 func NewReporter(log *slog.Logger) *Reporter {
 	r := &Reporter{log: log, total: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tare_panics_total", Help: "Requests that failed by a panic of their handler, by server.",
+		Name: "tare_panics_total", Help: "Requests that failed because of a panic, by server.",
 	}, []string{"server"})}
 	r.total.WithLabelValues(serverHTTP)
 	r.total.WithLabelValues(serverGRPC)
