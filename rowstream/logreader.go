@@ -227,6 +227,7 @@ func (r *logReader) event(e *event) error {
 	case eventXID:
 		r.mergeXA(r.xa)
 		r.commit(e)
+		return nil
 	case eventQuery, eventQueryCompressed:
 		return r.queryEvent(e)
 	case eventExecuteLoad:
@@ -240,7 +241,10 @@ func (r *logReader) event(e *event) error {
 	case eventIncident:
 		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables anew", nil)
 	}
-	return nil // nothing that changes rows
+	if !e.kind.harmless() && e.flags&eventIgnorable == 0 {
+		return r.unknown(fmt.Sprintf("an event of type %d", e.kind), errEventType)
+	}
+	return nil
 }
 
 // gtid begins a group.
