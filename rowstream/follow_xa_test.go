@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // xaServers are the servers of the tests about XA: MySQL where it is installed.
@@ -130,7 +131,7 @@ func TestSnapshotWaitsForXA(t *testing.T) {
 		case <-time.After(4 * preparedPoll):
 		}
 		one("XA COMMIT 'x'")
-		s := <-done
+		s := testwait.Receive(t, "the snapshot", done)
 		if s.err != nil {
 			t.Fatal(s.err)
 		}
