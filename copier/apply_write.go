@@ -49,12 +49,16 @@ func (w *writer) tryBatch(ctx context.Context, f *follower, a *applier, number i
 			}
 		}
 	}
+	var err error
 	if note != nil {
-		if err := f.state.note(ctx, w.c, *note); err != nil {
-			return err
-		}
+		err = f.state.note(ctx, w.c, *note)
+	} else {
+		err = f.state.lease.check(ctx, w.c)
 	}
-	_, err := w.c.Exec(ctx, "COMMIT")
+	if err != nil {
+		return err
+	}
+	_, err = w.c.Exec(ctx, "COMMIT")
 	return err
 }
 

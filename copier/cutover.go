@@ -477,7 +477,11 @@ func (c *cutover) openBack(ctx context.Context, specs []TableSpec) (*backSide, e
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
 	s := state{schema: c.r.o.StateSchema}
-	if _, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(s.schema)); err == nil {
+	tables := make([]*TableSpec, len(specs))
+	for i := range specs {
+		tables[i] = &specs[i]
+	}
+	if s.lease, err = acquireLease(ctx, conn, s, tables, c.r.o.Patience); err == nil {
 		err = s.createFollow(ctx, conn)
 	}
 	if err != nil {

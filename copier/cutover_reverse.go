@@ -183,7 +183,7 @@ func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (rowstream.P
 	if c.target.IsZero() {
 		return c.target, errors.New("no position of the target's log was noted at the switch, which was made with --reverse-window 0: nothing goes back; go on with that")
 	}
-	if err := there.state.note(ctx, there.c, c.target); err != nil {
+	if err := there.state.record(ctx, there.c, c.target); err != nil {
 		return c.target, err
 	}
 	err := c.notes.again(ctx, func() error { return c.state.enter(ctx, c.notes.c, cutReversing) })

@@ -30,22 +30,18 @@ func (s state) cutovers() string { return rowstream.Ident(s.schema) + ".copy_cut
 
 // createCutover makes the table if it is missing.
 func (s state) createCutover(ctx context.Context, c *mysqlconn.Client) error {
-	_, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.cutovers()+` (
+	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.cutovers()+` (
   id              varbinary(64) NOT NULL COMMENT 'as in copy_follow',
   version         int NOT NULL COMMENT 'form of this row',
   source          blob NOT NULL COMMENT 'address of the server that clients come from',
   targets         longblob NOT NULL COMMENT 'target tables, a line each',
   phase           varbinary(16) NOT NULL COMMENT 'cutting, cut, reversing or done',
-  source_position blob NOT NULL COMMENT 'of its binary log: all before it was in the target at the switch',
-  target_position blob NOT NULL COMMENT 'of the binary log here: what clients write comes after it',
+  source_position longblob NOT NULL COMMENT 'of its binary log: all before it was in the target at the switch',
+  target_position longblob NOT NULL COMMENT 'of the binary log here: what clients write comes after it',
   noted           datetime(6) NOT NULL,
   switched        datetime(6) DEFAULT NULL COMMENT 'when the switch was noted',
   PRIMARY KEY (id)
 ) ENGINE=InnoDB COMMENT='where the clients of a tare copy --cutover are'`)
-	if err != nil {
-		return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
-	}
-	return nil
 }
 
 // load reads what is noted, of this copy and of others that have a target table in common with it.
@@ -85,23 +81,30 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client) (own cutNoted,
 
 // note says that a switch is about to be asked for.
 func (s *cutState) note(ctx context.Context, c *mysqlconn.Client, source, target rowstream.Position) error {
-	return s.noted(c.Exec(ctx, "REPLACE INTO "+s.cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
+	return s.write(ctx, c, "REPLACE INTO "+s.cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
 		literal(s.id)+", "+strconv.Itoa(StateVersion)+", "+literal(s.source)+", "+literal(s.targets)+", "+literal(string(cutCutting))+", "+
-		literal(source.String())+", "+literal(target.String())+", UTC_TIMESTAMP(6))"))
+		literal(source.String())+", "+literal(target.String())+", UTC_TIMESTAMP(6))", cutCutting)
 }
 
 // enter notes a later phase.
 func (s *cutState) enter(ctx context.Context, c *mysqlconn.Client, p cutPhase) error {
-	return s.noted(c.Exec(ctx, "UPDATE "+s.cutovers()+" SET phase = "+literal(string(p))+
-		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.where()))
+	return s.write(ctx, c, "UPDATE "+s.cutovers()+" SET phase = "+literal(string(p))+
+		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.where(), p)
 }
 
 // forget takes the note back.
 func (s *cutState) forget(ctx context.Context, c *mysqlconn.Client) error {
-	return s.noted(c.Exec(ctx, "DELETE FROM "+s.cutovers()+s.where()))
+	return s.write(ctx, c, "DELETE FROM "+s.cutovers()+s.where(), cutNone)
 }
 
-func (s *cutState) noted(_ mysqlconn.Result, err error) error {
+// write executes a statement in a transaction that checks the epoch, and reads back that the phase is p.
+func (s *cutState) write(ctx context.Context, c *mysqlconn.Client, sql string, p cutPhase) error {
+	err := s.lease.write(ctx, c, func() error {
+		if err := change(ctx, c, sql); err != nil {
+			return err
+		}
+		return mustRead(ctx, c, "SELECT phase FROM "+s.cutovers()+s.where()+" FOR UPDATE", string(p))
+	})
 	if err != nil {
 		return fmt.Errorf("note in schema %s of the target how far the cutover is: %w", s.schema, err)
 	}

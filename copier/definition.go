@@ -36,15 +36,20 @@ func (s state) define(ctx context.Context, c *mysqlconn.Client, spec *TableSpec,
 	if err != nil {
 		return err
 	}
-	_, err = c.Exec(ctx, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
-		literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+literal(string(text))+", "+literal(d.upto.String())+", '')")
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		return change(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+literal(string(text))+", "+literal(d.upto.String())+", '')", 1, 2)
+	})
 }
 
 // stoppedBy notes the statement that has ended a run.
 func (s state) stoppedBy(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, sql string) error {
-	_, err := c.Exec(ctx, "UPDATE "+s.definitions()+" SET stopped = "+literal(sql)+spec.where())
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		if err := change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+literal(sql)+spec.where(), 1, 0); err != nil {
+			return err
+		}
+		return mustRead(ctx, c, "SELECT stopped FROM "+s.definitions()+spec.where()+" FOR UPDATE", sql)
+	})
 }
 
 // definition reads what is noted, nil when nothing is.

@@ -414,7 +414,7 @@ func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error
 // note notes the position in a transaction of its own.
 func (f *follower) note(ctx context.Context) error {
 	w := f.writers[0]
-	err := w.again(ctx, func() error { return f.state.note(ctx, w.c, f.applied) })
+	err := w.again(ctx, func() error { return f.state.record(ctx, w.c, f.applied) })
 	if err == nil {
 		f.noted, f.flush = f.applied, f.now()
 	}

@@ -29,19 +29,15 @@ func (s state) follows() string { return rowstream.Ident(s.schema) + ".copy_foll
 
 // createFollow makes the table if it is missing.
 func (s state) createFollow(ctx context.Context, c *mysqlconn.Client) error {
-	_, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.follows()+` (
+	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.follows()+` (
   id       varbinary(64) NOT NULL COMMENT 'of source and target tables',
   version  int NOT NULL COMMENT 'form of this row',
   source   blob NOT NULL COMMENT 'address of the server that is followed',
   targets  longblob NOT NULL COMMENT 'target tables, a line each',
-  position blob NOT NULL COMMENT 'of its binary log: all before it is in the target',
+  position longblob NOT NULL COMMENT 'of its binary log: all before it is in the target',
   noted    datetime(6) NOT NULL,
   PRIMARY KEY (id)
 ) ENGINE=InnoDB COMMENT='how far tare copy --follow has come'`)
-	if err != nil {
-		return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
-	}
-	return nil
 }
 
 // followed is the state of following these tables together.
@@ -106,19 +102,28 @@ func later(p, q rowstream.Position) rowstream.Position {
 	return p
 }
 
-// note says, within the transaction that wrote the changes, that all before p is in the target.
+// note records, within the transaction that wrote the changes, that all before p is in the target. It checks the
+// epoch there.
 func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
-	_, err := c.Exec(ctx, "REPLACE INTO "+f.follows()+" (id, version, source, targets, position, noted) VALUES ("+
-		literal(f.id)+", "+strconv.Itoa(StateVersion)+", "+literal(f.source)+", "+literal(f.targets)+", "+literal(p.String())+", UTC_TIMESTAMP(6))")
+	err := f.lease.check(ctx, c)
+	if err == nil {
+		err = change(ctx, c, "REPLACE INTO "+f.follows()+" (id, version, source, targets, position, noted) VALUES ("+
+			literal(f.id)+", "+strconv.Itoa(StateVersion)+", "+literal(f.source)+", "+literal(f.targets)+", "+literal(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
+	}
 	if err != nil {
 		return fmt.Errorf("note in schema %s of the target how far the copy has followed: %w", f.schema, err)
 	}
 	return nil
 }
 
+// record is note in a transaction of its own.
+func (f *followState) record(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
+	return transaction(ctx, c, func() error { return f.note(ctx, c, p) })
+}
+
 // forget drops what is known.
 func (f *followState) forget(ctx context.Context, c *mysqlconn.Client) error {
-	if _, err := c.Exec(ctx, "DELETE FROM "+f.follows()+f.where()); err != nil {
+	if err := f.lease.write(ctx, c, func() error { return change(ctx, c, "DELETE FROM "+f.follows()+f.where()) }); err != nil {
 		return fmt.Errorf("forget in schema %s of the target how far the copy had followed: %w", f.schema, err)
 	}
 	return nil

@@ -47,6 +47,14 @@ func newPacer(o *Options) *pacer {
 	return p
 }
 
+// inherit takes over what was changed while the copy ran.
+func (p *pacer) inherit(old *pacer) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	p.core.most, p.core.limits = old.core.most, old.core.limits
+	p.share.Store(math.Float64bits(p.core.allowed()))
+}
+
 // allow publishes the core's decision. The caller holds mu.
 func (p *pacer) allow() {
 	before, now := p.allowed(), p.core.allowed()

@@ -2,11 +2,11 @@ package copier
 
 import (
 	"context"
-	"crypto/sha1"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -134,25 +134,6 @@ type differsError struct {
 	there *rowstream.Table
 }
 
-// lockTargets keeps other copies away from the target tables as long as the connection lives.
-func lockTargets(ctx context.Context, c *mysqlconn.Client, tables []*table) error {
-	for _, t := range tables {
-		got := ""
-		// Names of locks have at most 64 characters in MySQL, which computes no SHA1 since 9.6.
-		name := fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(t.spec.target())))
-		if _, err := c.Query(ctx, "SELECT GET_LOCK("+literal(name)+", 2)", func(row mysqlwire.TextRow) error {
-			got = string(row[0])
-			return nil
-		}); err != nil {
-			return fmt.Errorf("lock %s in the target: %w", t.spec.target(), err)
-		}
-		if got != "1" {
-			return fmt.Errorf("another tare copy is at work on %s: wait for it, or stop it; a killed one lets go as soon as the server notices", t.spec.target())
-		}
-	}
-	return nil
-}
-
 // begin brings state and target table to where rows can be written: what an earlier run left
 // is gone on with, and a table that is new is created and noted.
 func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, position string) error {
@@ -211,12 +192,7 @@ func (t *table) mustBeEmpty(ctx context.Context, c *mysqlconn.Client) error {
 // recall reads what an earlier run left, or forgets it when that is asked for.
 func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s state, from string) (err error) {
 	if o.Restart {
-		if t.create == "" {
-			if _, err := c.Exec(ctx, "TRUNCATE TABLE "+t.spec.targetSQL()); err != nil {
-				return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
-			}
-		}
-		return s.forget(ctx, c, t.spec)
+		return t.restart(ctx, c, s)
 	}
 	t.state, err = s.load(ctx, c, t.spec, len(t.source.Key))
 	if err != nil || t.state == nil {
@@ -233,10 +209,34 @@ func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s s
 	return nil
 }
 
-// buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER.
-func (t *table) buildIndexes(ctx context.Context, c *mysqlconn.Client) error {
+// restart empties the target table. The state is forgotten first: a run that is killed in between leaves rows that
+// the next one refuses, where an empty table whose state says that it is copied would be taken for a copy.
+func (t *table) restart(ctx context.Context, c *mysqlconn.Client, s state) error {
+	if err := s.forget(ctx, c, t.spec); err != nil || t.create != "" {
+		return err
+	}
+	if _, err := c.Exec(ctx, "TRUNCATE TABLE "+t.spec.targetSQL()); err != nil {
+		return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
+	}
+	return nil
+}
+
+// buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER. It does so under the
+// table's index lock, and with the epoch checked after that was taken.
+func (t *table) buildIndexes(ctx context.Context, c *mysqlconn.Client, l *lease, patience time.Duration) (err error) {
 	if len(t.state.indexes) == 0 {
 		return nil
+	}
+	if err := lockIndexes(ctx, c, t.spec, patience); err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = unlockIndexes(ctx, c, t.spec)
+		}
+	}()
+	if err := l.check(ctx, c); err != nil {
+		return err
 	}
 	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
 	if err != nil {

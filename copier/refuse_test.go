@@ -100,6 +100,18 @@ func TestGoingOn(t *testing.T) {
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 0 is missing") {
 		t.Errorf("a state with a hole: %v", err)
 	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_chunk SET chunk = 0, upto_key = x'023530'")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "0 is not copied") {
+		t.Errorf("a finished table with a chunk that is not copied: %v", err)
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_chunk SET copied = 1")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "do not reach the end of the table") {
+		t.Errorf("a finished table whose chunks do not reach its end: %v", err)
+	}
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET phase = 'copying'", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk, after_key) VALUES ('again', 'a', 1, x'023630')")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 1 does not start where the one before it ends") {
+		t.Errorf("a state with a gap: %v", err)
+	}
 	sqlExec(t, p.target, "DROP TABLE again.a", "DELETE FROM _tare.copy_chunk")
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table is gone: use --restart") {
 		t.Errorf("a table that is gone: %v", err)

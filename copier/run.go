@@ -52,7 +52,30 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: &o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: newPacer(&o)}
+	pacer, losses := newPacer(&o), 0
+	var lost time.Time // when the lease was lost the last time
+	for {
+		report, err := runOnce(ctx, &o, pacer)
+		if errors.Is(err, errLeaseLost) {
+			lost = time.Now()
+			losses++
+		}
+		if err == nil || ctx.Err() != nil || losses == 0 || losses == maxTries || time.Since(lost) > o.Patience || !(errors.Is(err, errLeaseLost) || errors.Is(err, errLocked) || isAway(err)) {
+			return report, err
+		}
+		o.Observe(Event{Kind: EventRetry, Text: err.Error() + "; resuming from the state in the target"})
+		if !sleep(ctx, routePause) {
+			return nil, context.Cause(ctx)
+		}
+		next := newPacer(&o)
+		next.inherit(pacer)
+		pacer = next
+	}
+}
+
+// runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
+func runOnce(ctx context.Context, o *Options, pacer *pacer) (*Report, error) {
+	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer}
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -84,6 +107,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	r.o.Restart = false // it is done
 	if r.cut.past() {
 		if err := r.cut.finish(ctx); err != nil {
 			return nil, err
@@ -159,7 +183,11 @@ func (r *run) close() {
 
 // prepare does all that comes before the first row, once both sides are described.
 func (r *run) prepare(ctx context.Context) (err error) {
-	if err := lockTargets(ctx, r.to, r.tables); err != nil {
+	specs := make([]*TableSpec, len(r.tables))
+	for i, t := range r.tables {
+		specs[i] = t.spec
+	}
+	if r.state.lease, err = acquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
 		return err
 	}
 	if err := r.state.create(ctx, r.to); err != nil {
@@ -169,7 +197,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range r.tables {
-		if err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr()); err != nil {
+		err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr())
+		if err == nil && t.state != nil {
+			err = r.state.upgrade(ctx, r.to, t.spec)
+		}
+		if err != nil {
 			return err
 		}
 	}

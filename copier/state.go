@@ -13,8 +13,8 @@ import (
 )
 
 // StateVersion is the form of the state's tables. A newer Tare reads older forms: in form 1
-// positions have no GTID, and there is no copy_follow.
-const StateVersion = 2
+// positions have no GTID, and there is no copy_follow; in form 2 there is no copy_epoch.
+const StateVersion = 3
 
 // A state is what the target knows of a copy, in tables of a schema of their own:
 //
@@ -25,33 +25,49 @@ const StateVersion = 2
 //	copy_definition one row a table: how the source has described it (definition.go)
 //	copy_follow    one row a copy that follows its source: how far it has come (follow_state.go)
 //	copy_cutover   one row a cutover: how far it is (cutover_state.go)
+//	copy_epoch     one row per target table: which run may write to it (lease.go)
 //
-// A chunk is noted as copied in the transaction that writes its rows, so state and rows
-// cannot differ, whatever is killed when. Chunks may be copied in any order.
-type state struct{ schema string }
+// A chunk is recorded as copied in the transaction that writes its rows, so state and rows
+// cannot differ, no matter what is killed, or when. Chunks may be copied in any order.
+//
+// Everything is written in a transaction that checks the run's epoch. No write passes over what it finds: a
+// number of rows that is not the expected one, or another value than was written, is an error.
+type state struct {
+	schema string
+	lease  *lease // nil: read only
+}
 
 func (s state) tables() string    { return rowstream.Ident(s.schema) + ".copy_table" }
 func (s state) chunks() string    { return rowstream.Ident(s.schema) + ".copy_chunk" }
 func (s state) verifieds() string { return rowstream.Ident(s.schema) + ".copy_verified" }
 
-// create makes the state's tables if they are missing.
+// createTables creates the state's schema, and tables of it, if they are missing.
+func (s state) createTables(ctx context.Context, c *mysqlconn.Client, statements ...string) error {
+	for _, sql := range append([]string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(s.schema)}, statements...) {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
+		}
+	}
+	return nil
+}
+
+// create creates the state's tables if they are missing.
 func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
-	for _, sql := range []string{
-		"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(s.schema),
-		"CREATE TABLE IF NOT EXISTS " + s.tables() + ` (
+	return s.createTables(ctx, c,
+		"CREATE TABLE IF NOT EXISTS "+s.tables()+` (
   target_schema varbinary(256) NOT NULL,
   target_table  varbinary(256) NOT NULL,
   version       int NOT NULL COMMENT 'form of this row and of its chunks',
   source        blob NOT NULL COMMENT 'address of the server that the rows come from',
   spec          blob NOT NULL COMMENT 'which rows and columns they are',
   phase         varbinary(16) NOT NULL COMMENT 'copying, indexing or finished',
-  position      blob NOT NULL COMMENT 'of the binary log when the first chunk was read',
+  position      longblob NOT NULL COMMENT 'of the binary log when the first chunk was read',
   indexes       longblob NOT NULL COMMENT 'definitions of the indexes left out, a line each',
   started       datetime NOT NULL,
   finished      datetime DEFAULT NULL,
   PRIMARY KEY (target_schema, target_table)
 ) ENGINE=InnoDB COMMENT='what tare copy has done'`,
-		"CREATE TABLE IF NOT EXISTS " + s.chunks() + ` (
+		"CREATE TABLE IF NOT EXISTS "+s.chunks()+` (
   target_schema varbinary(256) NOT NULL,
   target_table  varbinary(256) NOT NULL,
   chunk         bigint NOT NULL,
@@ -61,26 +77,20 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   row_count     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (target_schema, target_table, chunk)
 ) ENGINE=InnoDB COMMENT='chunks of the tables in copy_table'`,
-		"CREATE TABLE IF NOT EXISTS " + s.verifieds() + ` (
+		"CREATE TABLE IF NOT EXISTS "+s.verifieds()+` (
   target_schema varbinary(256) NOT NULL,
   target_table  varbinary(256) NOT NULL,
   chunk         bigint NOT NULL,
   PRIMARY KEY (target_schema, target_table, chunk)
 ) ENGINE=InnoDB COMMENT='chunks that a verification which is not through has found equal'`,
-		"CREATE TABLE IF NOT EXISTS " + s.definitions() + ` (
+		"CREATE TABLE IF NOT EXISTS "+s.definitions()+` (
   target_schema varbinary(256) NOT NULL,
   target_table  varbinary(256) NOT NULL,
   definition    longblob NOT NULL COMMENT 'of the source, in JSON, as it was where following goes on',
-  upto          blob NOT NULL COMMENT 'place in the binary log before which changes of the definition are contained',
+  upto          longblob NOT NULL COMMENT 'place in the binary log before which changes of the definition are contained',
   stopped       longblob NOT NULL COMMENT 'the statement about the table that has ended a run',
   PRIMARY KEY (target_schema, target_table)
-) ENGINE=InnoDB COMMENT='how the source has described the tables of tare copy'`,
-	} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
-		}
-	}
-	return nil
+) ENGINE=InnoDB COMMENT='how the source has described the tables of tare copy'`)
 }
 
 // A tableState is a row of copy_table with its chunks.
@@ -123,7 +133,9 @@ func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k
 		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
 	}
 	if err == nil && t != nil {
-		err = s.loadChunks(ctx, c, spec, keyColumns, t)
+		if t.chunks, err = s.loadChunks(ctx, c, spec, keyColumns); err == nil {
+			err = contiguous(t.chunks, t.phase != copying)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the state of %s in the target: %w", spec.target(), err)
@@ -131,8 +143,9 @@ func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k
 	return t, nil
 }
 
-func (s state) loadChunks(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, keyColumns int, t *tableState) error {
-	_, err := c.Query(ctx, "SELECT chunk, after_key, upto_key, copied, row_count FROM "+s.chunks()+spec.where()+" ORDER BY chunk FOR UPDATE", func(row mysqlwire.TextRow) error {
+// loadChunks reads a table's chunks. It waits for transactions that are still being committed or rolled back.
+func (s state) loadChunks(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, keyColumns int) (chunks []chunkState, err error) {
+	_, err = c.Query(ctx, "SELECT chunk, after_key, upto_key, copied, row_count FROM "+s.chunks()+spec.where()+" ORDER BY chunk FOR UPDATE", func(row mysqlwire.TextRow) error {
 		k := chunkState{copied: string(row[3]) == "1"}
 		number, err1 := strconv.Atoi(string(row[0]))
 		after, err2 := rowstream.DecodeKey(row[1], keyColumns)
@@ -141,14 +154,32 @@ func (s state) loadChunks(ctx context.Context, c *mysqlconn.Client, spec *TableS
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			return fmt.Errorf("chunk %s: %w", row[0], err)
 		}
-		if number != len(t.chunks) {
-			return fmt.Errorf("chunk %d is missing", len(t.chunks))
-		}
 		k.Chunk, k.rows = rowstream.Chunk{Number: number, After: after, Upto: upto}, rows
-		t.chunks = append(t.chunks, k)
+		chunks = append(chunks, k)
 		return nil
 	})
-	return err
+	return chunks, err
+}
+
+// contiguous fails unless the chunks follow each other without a gap or an overlap, from the start of the table
+// on; with complete, also unless they reach its end and all are copied.
+func contiguous(chunks []chunkState, complete bool) error {
+	const try = "rows between them may be missing in the target; copy the table again with --restart"
+	for i, k := range chunks {
+		switch {
+		case k.Number != i:
+			return fmt.Errorf("%w: chunk %d is missing: %s", errState, i, try)
+		case i == 0 && k.After != nil, i > 0 && chunks[i-1].Upto == nil, i > 0 && encodeKey(k.After) != encodeKey(chunks[i-1].Upto):
+			return fmt.Errorf("%w: chunk %d does not start where the one before it ends: %s", errState, i, try)
+		case complete && !k.copied:
+			return fmt.Errorf("%w: chunk %d is not copied, although a run has copied it: the target may have lost what it had acknowledged; "+
+				"run the same command again, and if the table counts as finished, copy it again with --restart", errState, i)
+		}
+	}
+	if complete && (len(chunks) == 0 || chunks[len(chunks)-1].Upto != nil) {
+		return fmt.Errorf("%w: %d chunks do not reach the end of the table: %s", errState, len(chunks), try)
+	}
+	return nil
 }
 
 // encodeKey is a key tuple as a literal.
@@ -159,23 +190,47 @@ func encodeKey(key mysqlwire.TextRow) string {
 	return literal(string(rowstream.EncodeKey(key)))
 }
 
-// begin notes that a table is being copied.
+// begin records that a table is being copied.
 func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, source, position string, indexes []index) error {
 	var lines strings.Builder
 	for _, x := range indexes {
 		lines.WriteString(string(x) + "\n")
 	}
-	_, err := c.Exec(ctx, "INSERT INTO "+s.tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
-		literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+literal(source)+", "+literal(spec.text())+", "+
-		literal(string(copying))+", "+literal(position)+", "+literal(lines.String())+", UTC_TIMESTAMP())")
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		return change(ctx, c, "INSERT INTO "+s.tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+literal(source)+", "+literal(spec.text())+", "+
+			literal(string(copying))+", "+literal(position)+", "+literal(lines.String())+", UTC_TIMESTAMP())", 1)
+	})
 }
 
-// cut notes a chunk before anything is copied of it. Doing so twice is doing it once.
+// upgrade gives the row of a table that an older form has left the present one, which older programs refuse: they
+// check no epoch.
+func (s state) upgrade(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
+	return s.write(ctx, c, spec, func() error {
+		return change(ctx, c, "UPDATE "+s.tables()+" SET version = "+strconv.Itoa(StateVersion)+spec.where(), 0, 1)
+	})
+}
+
+// cut records a chunk before anything of it is copied. The bounds are read back: what is recorded is what is
+// copied. A repetition finds its own bounds.
 func (s state) cut(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k rowstream.Chunk) error {
-	_, err := c.Exec(ctx, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
-		literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+encodeKey(k.After)+", "+encodeKey(k.Upto)+") ON DUPLICATE KEY UPDATE chunk = chunk")
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		if err := change(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+encodeKey(k.After)+", "+encodeKey(k.Upto)+
+			") ON DUPLICATE KEY UPDATE chunk = chunk"); err != nil {
+			return err
+		}
+		found := false
+		_, err := c.Query(ctx, "SELECT after_key <=> "+encodeKey(k.After)+" AND upto_key <=> "+encodeKey(k.Upto)+" AND copied = 0 FROM "+s.chunks()+
+			spec.where()+" AND chunk = "+strconv.Itoa(k.Number)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
+			found = string(row[0]) == "1"
+			return nil
+		})
+		if err == nil && !found {
+			err = fmt.Errorf("%w: chunk %d is recorded with other bounds than this run has cut, or as copied; run the same command again, it resumes from what is recorded", errState, k.Number)
+		}
+		return err
+	})
 }
 
 // phaseOf is how far a table is, and the position of its first snapshot; empty and zero when nothing is known.
@@ -191,12 +246,12 @@ func (s state) phaseOf(ctx context.Context, c *mysqlconn.Client, spec *TableSpec
 	return is, p, err
 }
 
-// copied notes, within the transaction that wrote the rows, that a chunk is copied.
+// copied records, within the transaction that wrote the rows, that a chunk is copied. It checks the epoch there.
 func (s state) copied(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k rowstream.Chunk, rows int64) error {
-	res, err := c.Exec(ctx, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
-		spec.where()+" AND chunk = "+strconv.Itoa(k.Number)+" AND copied = 0")
-	if err == nil && res.AffectedRows != 1 {
-		err = errors.New("its row is gone, or says that it was copied already: is another copy to the same table at work?")
+	err := s.lease.check(ctx, c)
+	if err == nil {
+		err = change(ctx, c, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
+			spec.where()+" AND chunk = "+strconv.Itoa(k.Number)+" AND copied = 0", 1)
 	}
 	return s.noted(spec, err)
 }
@@ -211,24 +266,52 @@ func (s state) isCopied(ctx context.Context, c *mysqlconn.Client, spec *TableSpe
 	return copied, s.noted(spec, err)
 }
 
-// enter notes a table's phase.
-func (s state) enter(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, p phase) error {
+// enter records a table's phase. All that come after copying need all of the table to be copied, by what
+// is recorded in the target.
+func (s state) enter(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, p phase, keyColumns int) error {
 	end := ""
 	if p == finished {
 		end = ", finished = UTC_TIMESTAMP()"
 	}
-	_, err := c.Exec(ctx, "UPDATE "+s.tables()+" SET phase = "+literal(string(p))+end+spec.where())
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		chunks, err := s.loadChunks(ctx, c, spec, keyColumns)
+		if err == nil {
+			err = contiguous(chunks, true)
+		}
+		if err == nil {
+			err = change(ctx, c, "UPDATE "+s.tables()+" SET phase = "+literal(string(p))+end+spec.where(), 1, 0)
+		}
+		if err != nil {
+			return err
+		}
+		return mustRead(ctx, c, "SELECT phase FROM "+s.tables()+spec.where()+" FOR UPDATE", string(p))
+	})
 }
 
-// forget drops what is known of a table.
-func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
-	for _, table := range []string{s.verifieds(), s.definitions(), s.chunks(), s.tables()} {
-		if _, err := c.Exec(ctx, "DELETE FROM "+table+spec.where()); err != nil {
-			return s.noted(spec, err)
-		}
+// mustRead fails unless a statement gives the value.
+func mustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error {
+	got, err := queryValue(ctx, c, sql)
+	if err == nil && got != want {
+		err = fmt.Errorf("%w: %.100q was written, and %.100q is there (%.100q)", errState, want, got, sql)
 	}
-	return nil
+	return err
+}
+
+// forget deletes what is recorded of a table.
+func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
+	return s.write(ctx, c, spec, func() error {
+		for _, table := range []string{s.verifieds(), s.definitions(), s.chunks(), s.tables()} {
+			if _, err := c.Exec(ctx, "DELETE FROM "+table+spec.where()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// write changes the state in a transaction that checks the epoch.
+func (s state) write(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, do func() error) error {
+	return s.noted(spec, s.lease.write(ctx, c, do))
 }
 
 func (s state) noted(spec *TableSpec, err error) error {

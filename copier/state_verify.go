@@ -11,9 +11,10 @@ import (
 
 // verified notes that a chunk is equal on both sides. Doing so twice is doing it once.
 func (s state) verified(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k rowstream.Chunk) error {
-	_, err := c.Exec(ctx, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
-		literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(k.Number)+")")
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error {
+		return change(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(k.Number)+")", 1, 2)
+	})
 }
 
 // loadVerified reads which chunks a verification that did not come to its end has found equal.
@@ -29,6 +30,5 @@ func (s state) loadVerified(ctx context.Context, c *mysqlconn.Client, spec *Tabl
 
 // forgetVerified ends a verification: the next one compares all again.
 func (s state) forgetVerified(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
-	_, err := c.Exec(ctx, "DELETE FROM "+s.verifieds()+spec.where())
-	return s.noted(spec, err)
+	return s.write(ctx, c, spec, func() error { return change(ctx, c, "DELETE FROM "+s.verifieds()+spec.where()) })
 }

@@ -3,6 +3,7 @@ package copier
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,18 +35,21 @@ func TestWideRows(t *testing.T) {
 	if err := state.create(t.Context(), p.target); err != nil {
 		t.Fatal(err)
 	}
+	spec := &TableSpec{Schema: "wide", Name: "t"}
+	spec.defaults()
+	if state.lease, err = acquireLease(t.Context(), connect(t, root(p.to)), state, []*TableSpec{spec}, time.Second); err != nil {
+		t.Fatal(err)
+	}
 	for _, how := range []string{"load", "insert"} {
 		t.Run(how, func(t *testing.T) {
 			sqlExec(t, p.target, "CREATE OR REPLACE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
 				"SET GLOBAL local_infile = "+map[string]string{"load": "1", "insert": "0"}[how])
-			spec := &TableSpec{Schema: "wide", Name: "t"}
-			spec.defaults()
 			w := &writer{cfg: root(p.to), state: state, retry: func(err error) { t.Error(err) }}
 			defer w.close()
 			if err := w.connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			chunk := rowstream.Chunk{Number: 1}
+			chunk := rowstream.Chunk{}
 			if err := state.cut(t.Context(), p.target, spec, chunk); err != nil {
 				t.Fatal(err)
 			}

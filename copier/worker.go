@@ -134,13 +134,14 @@ func (w *worker) buildIndexes(ctx context.Context, number int) error {
 	}
 	if err := w.writer.again(ctx, func() error {
 		c := w.writer.c
-		if err := w.run.state.enter(ctx, c, t.spec, indexing); err != nil {
+		s, key := w.run.state, len(t.source.Key)
+		if err := s.enter(ctx, c, t.spec, indexing, key); err != nil {
 			return err
 		}
-		if err := t.buildIndexes(ctx, c); err != nil {
+		if err := t.buildIndexes(ctx, c, s.lease, w.run.o.Patience); err != nil {
 			return err
 		}
-		return w.run.state.enter(ctx, c, t.spec, finished)
+		return s.enter(ctx, c, t.spec, finished, key)
 	}); err != nil {
 		return err
 	}

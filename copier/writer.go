@@ -81,7 +81,7 @@ func (w *writer) copyChunk(ctx context.Context, t *target, k rowstream.Chunk, re
 func (w *writer) worthRepeating(err error) bool {
 	var refused *mysqlconn.ServerError
 	if !errors.As(err, &refused) {
-		return !errors.Is(err, errRows)
+		return !errors.Is(err, errRows) && !errors.Is(err, errLeaseLost) && !errors.Is(err, errLocked) && !errors.Is(err, errState)
 	}
 	switch refused.Number {
 	case mysqlwire.ErrnoLockWaitTimeout, mysqlwire.ErrnoDeadlock, mysqlwire.ErrnoServerShutdown,
@@ -122,6 +122,9 @@ func (w *writer) connect(ctx context.Context) error {
 // prepare sets what a writer needs and asks for the server's limits. MySQL lets not everybody have more
 // warnings kept than there are by default.
 func (w *writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
+	if err := w.state.lease.confirm(ctx, c); err != nil {
+		return err
+	}
 	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (w *writer) reconnect(ctx context.Context) error {
 	deadline := time.Now().Add(w.patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		err := w.connect(ctx)
-		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, errLeaseLost) || time.Now().After(deadline) {
 			return err
 		}
 		select {

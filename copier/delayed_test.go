@@ -1,0 +1,203 @@
+package copier
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+var delayedRounds = flag.Int("delayed.rounds", 6, "rounds of TestDelayedStatement, each with a seed")
+
+// A delayer is a proxy before the target. It holds back one write of a client, kills the client's run, and
+// delivers the write to the server when release is called: that is what a statement in flight does when its
+// process is killed and the network or the server is slow. The first connection holds the run's named
+// locks and is not delayed: while it lives, no other run starts.
+type delayer struct {
+	backend string
+	at      int    // number of the write that is held back, over all connections but the first
+	of      []byte // which writes are counted: those that contain it
+	kill    func()
+
+	l   net.Listener
+	all sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   int
+	writes  int
+	dead    bool
+	servers []net.Conn
+	held    []byte
+	heldOn  net.Conn
+}
+
+func newDelayer(t *testing.T, backend string, at int, of string, kill func()) *delayer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &delayer{backend: backend, at: at, of: []byte(of), kill: kill, l: l}
+	d.all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d.all.Go(func() { d.serve(c) })
+		}
+	})
+	return d
+}
+
+func (d *delayer) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", d.backend)
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	first := d.conns == 0
+	d.conns++
+	if d.dead {
+		_ = server.Close()
+	}
+	d.servers = append(d.servers, server)
+	d.mu.Unlock()
+	d.all.Go(func() {
+		pump(client, server, func([]byte) bool { return true })
+		_ = client.Close()
+	})
+	pump(server, client, func(b []byte) bool { return d.deliver(server, b, first) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.heldOn != server {
+		_ = server.Close()
+	}
+}
+
+// pump forwards writes as long as pass says so.
+func pump(to, from net.Conn, pass func([]byte) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !pass(buf[:n]) {
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver reports whether a write reaches the server now.
+func (d *delayer) deliver(server net.Conn, b []byte, first bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return false
+	}
+	if first {
+		return true
+	}
+	if !bytes.Contains(b, d.of) {
+		return true
+	}
+	if d.writes++; d.writes < d.at {
+		return true
+	}
+	d.dead, d.held, d.heldOn = true, append([]byte(nil), b...), server
+	for _, s := range d.servers {
+		if s != server {
+			_ = s.Close()
+		}
+	}
+	d.kill()
+	return false
+}
+
+// release delivers what was held back and waits until the server has responded.
+func (d *delayer) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.heldOn == nil {
+		return
+	}
+	_ = d.heldOn.SetDeadline(time.Now().Add(time.Second)) // it may wait for a lock
+	if _, err := d.heldOn.Write(d.held); err == nil {
+		_, _ = d.heldOn.Read(make([]byte, 1<<10)) // the response, or the connection's end
+	}
+	_ = d.heldOn.Close()
+	d.heldOn = nil
+}
+
+func (d *delayer) close() {
+	_ = d.l.Close()
+	d.mu.Lock()
+	for _, s := range d.servers {
+		_ = s.Close()
+	}
+	d.mu.Unlock()
+	d.all.Wait()
+}
+
+// TestDelayedStatement kills a copy while a statement of it is on its way, runs it again with other chunks, has
+// the statement reach the server at a random moment of that run, kills that one too, and runs it to its end.
+func TestDelayedStatement(t *testing.T) {
+	p := newPair(t, "late")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_400", "ANALYZE TABLE a")
+	for seed := range uint64(*delayedRounds) {
+		rnd := newRand(seed)
+		sqlExec(t, p.target, "DROP DATABASE IF EXISTS late", "DROP DATABASE IF EXISTS _tare")
+		ctx, kill := context.WithCancel(t.Context())
+		of := []string{"", "INTO `_tare`.copy_chunk"}[seed%2]
+		d := newDelayer(t, p.to.Addr, 1+rnd.IntN([]int{50, 5}[seed%2]), of, kill)
+		o := p.options("a")
+		o.To.Addr = d.l.Addr().String()
+		o.Workers, o.Patience = 1+rnd.IntN(2), 5*time.Second
+		sizes := []int64{4 << 10, 8 << 10, 16 << 10}
+		o.ChunkBytes = sizes[rnd.IntN(3)]
+		_, err := Run(ctx, o)
+		first := err
+
+		second, end := context.WithCancel(t.Context())
+		after, last, n := rnd.IntN(3), rnd.IntN(8), 0
+		o.To.Addr, o.ChunkBytes = p.to.Addr, sizes[rnd.IntN(3)]
+		var mu sync.Mutex
+		o.Observe = func(Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n == after {
+				d.release()
+			}
+			if n == last {
+				end()
+			}
+			n++
+		}
+		stuck := time.AfterFunc(time.Second, d.release) // the run may wait for a lock of the statement's transaction
+		_, err = Run(second, o)
+		stuck.Stop()
+		t.Logf("seed %d: %v; %v", seed, first, err)
+		d.close()
+		o.Observe = nil
+		o.ChunkBytes = sizes[rnd.IntN(3)]
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Errorf("seed %d: the last run: %v", seed, err)
+		}
+		p.same(t, "a")
+		end()
+		kill()
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

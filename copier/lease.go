@@ -1,0 +1,265 @@
+package copier
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A lease is a run's exclusive right to write to its target tables. It consists of
+//
+//   - named locks, one per table, held by one session, the holder: while that session lives in the server, with
+//     whatever statement it executes, no other run starts. Statements that no transaction can hold (CREATE,
+//     TRUNCATE, DROP INDEX) are sent over it alone;
+//   - an epoch, a random token in the tables' rows of copy_epoch. Every transaction that changes rows or
+//     state reads it under a shared lock before it commits. A new run replaces it under an exclusive lock, so a
+//     transaction of an older run has either committed before the new run reads the state, or never does.
+//
+// What a run knows of the target from memory is true for as long as the holder's session lives: a server that was
+// restarted, or replaced by another, may have lost commits that it had acknowledged. Every new connection
+// therefore checks that the holder still has its locks, and a run that has lost its lease starts from the
+// state again.
+type lease struct {
+	state   state
+	session string     // connection id of the holder
+	first   *TableSpec // the table whose row in copy_epoch transactions check
+	epoch   string
+}
+
+// errLeaseLost is the end of a run that may no longer write to the target.
+var errLeaseLost = errors.New("the lease on the target tables is lost: the session that held it is gone, or another run took over")
+
+// errState means that the state in the target is not what the run has written: repeating does not help.
+var errState = errors.New("the state in the target is not as it was written")
+
+// errLocked means that another run holds a lock.
+var errLocked = errors.New("another tare copy is at work")
+
+func (s state) epochs() string { return rowstream.Ident(s.schema) + ".copy_epoch" }
+
+// createEpochs creates copy_epoch if it is missing.
+func (s state) createEpochs(ctx context.Context, c *mysqlconn.Client) error {
+	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.epochs()+` (
+  target_schema varbinary(256) NOT NULL,
+  target_table  varbinary(256) NOT NULL,
+  epoch         varbinary(64) NOT NULL COMMENT 'token of the only run that may write; empty: none',
+  taken         datetime(6) NOT NULL,
+  PRIMARY KEY (target_schema, target_table),
+  KEY epoch (epoch)
+) ENGINE=InnoDB COMMENT='which run of tare copy may write to a table'`)
+}
+
+// acquireLease takes the lease on tables; c becomes the holder. It returns once no statement of an
+// earlier run can take effect any more.
+func acquireLease(ctx context.Context, c *mysqlconn.Client, s state, specs []*TableSpec, patience time.Duration) (*lease, error) {
+	specs = slices.SortedFunc(slices.Values(specs), func(a, b *TableSpec) int { return strings.Compare(a.target(), b.target()) })
+	l := &lease{state: s, first: specs[0], epoch: newEpoch()}
+	for _, spec := range specs {
+		got, err := getLock(ctx, c, lockName(spec), 2)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s in the target: %w", spec.target(), err)
+		}
+		if !got {
+			return nil, fmt.Errorf("%w on %s: wait for it, or stop it; a killed one lets go as soon as the server notices", errLocked, spec.target())
+		}
+	}
+	// The holder is idle for as long as the copy takes.
+	if _, err := c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil {
+		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
+	}
+	var err error
+	if l.session, err = queryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
+		err = s.createEpochs(ctx, c)
+	}
+	if err == nil {
+		err = l.take(ctx, c, specs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the lease on the target tables: %w", err)
+	}
+	for _, spec := range specs {
+		if err := lockIndexes(ctx, c, spec, patience); err != nil {
+			return nil, err
+		}
+		if err := unlockIndexes(ctx, c, spec); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func newEpoch() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// take replaces the epoch of the tables, and revokes that of the runs that had them, for all of their tables.
+func (l *lease) take(ctx context.Context, c *mysqlconn.Client, specs []*TableSpec) error {
+	for _, spec := range specs {
+		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		err := transaction(ctx, c, func() error { return l.replace(ctx, c, specs) })
+		var refused *mysqlconn.ServerError
+		if err == nil || !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoDeadlock || try == maxTries {
+			return err
+		}
+	}
+}
+
+// replace is take within its transaction.
+func (l *lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*TableSpec) error {
+	var before []string
+	for _, spec := range specs {
+		epoch, err := queryValue(ctx, c, "SELECT epoch FROM "+l.state.epochs()+spec.where()+" FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		if epoch != "" {
+			before = append(before, literal(epoch))
+		}
+	}
+	if len(before) > 0 {
+		if _, err := c.Exec(ctx, "UPDATE "+l.state.epochs()+" SET epoch = '' WHERE epoch IN ("+strings.Join(before, ", ")+")"); err != nil {
+			return err
+		}
+	}
+	for _, spec := range specs {
+		if err := change(ctx, c, "UPDATE "+l.state.epochs()+" SET epoch = "+literal(l.epoch)+", taken = UTC_TIMESTAMP(6)"+spec.where(), 1); err != nil {
+			return err
+		}
+	}
+	n, err := queryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.epochs()+" WHERE epoch = "+literal(l.epoch))
+	if err == nil && n != strconv.Itoa(len(specs)) {
+		err = fmt.Errorf("%w: %s of %d tables have the run's epoch", errState, n, len(specs))
+	}
+	return err
+}
+
+// check fails unless the run still has its epoch. It is called within a transaction, and keeps other runs from
+// taking the epoch until that is over; transactions of one run do not wait for each other.
+func (l *lease) check(ctx context.Context, c *mysqlconn.Client) error {
+	epoch, err := queryValue(ctx, c, "SELECT epoch FROM "+l.state.epochs()+l.first.where()+" LOCK IN SHARE MODE")
+	if absent(err) || err == nil && epoch != l.epoch {
+		return errLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("check the run's epoch in schema %s: %w", l.state.schema, err)
+	}
+	return nil
+}
+
+// confirm fails unless the holder's session lives, in the server that c is connected to.
+func (l *lease) confirm(ctx context.Context, c *mysqlconn.Client) error {
+	session, err := queryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+literal(lockName(l.first))+"), 0)")
+	switch {
+	case err != nil:
+		return fmt.Errorf("check the run's lock: %w", err)
+	case session != l.session:
+		return errLeaseLost
+	}
+	return nil
+}
+
+// write runs do in a transaction that commits only while the run has its epoch.
+func (l *lease) write(ctx context.Context, c *mysqlconn.Client, do func() error) error {
+	return transaction(ctx, c, func() error {
+		if err := l.check(ctx, c); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// transaction runs do in a transaction, which is rolled back if do fails.
+func transaction(ctx context.Context, c *mysqlconn.Client, do func() error) error {
+	if _, err := c.Exec(ctx, "START TRANSACTION"); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
+		return err
+	}
+	_, err := c.Exec(ctx, "COMMIT")
+	return err
+}
+
+// change executes a statement that must affect one of the numbers of rows and raise no warning: the session's
+// sql_mode is not strict, and a value that does not fit would be cut off.
+func change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...uint64) error {
+	res, err := c.Exec(ctx, sql)
+	switch {
+	case err != nil:
+		return err
+	case res.Warnings != 0:
+		return fmt.Errorf("%w: %d warnings by %.100q", errState, res.Warnings, sql)
+	case len(affected) > 0 && !slices.Contains(affected, res.AffectedRows):
+		return fmt.Errorf("%w: %d rows were affected instead of %d by %.100q", errState, res.AffectedRows, affected[0], sql)
+	}
+	return nil
+}
+
+// queryValue is the value of a statement of one row and column, empty when there is no row.
+func queryValue(ctx context.Context, c *mysqlconn.Client, sql string) (value string, err error) {
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		value = string(row[0])
+		return nil
+	})
+	return value, err
+}
+
+// lockName is the name of the lock that a run holds on a target table. Such names have at most 64 characters
+// in MySQL, which computes no SHA1 since 9.6.
+func lockName(spec *TableSpec) string {
+	return fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(spec.target())))
+}
+
+func indexLockName(spec *TableSpec) string {
+	return fmt.Sprintf("tare.index.%x", sha1.Sum([]byte(spec.target())))
+}
+
+func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int) (bool, error) {
+	got, err := queryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", literal(name), seconds))
+	return got == "1", err
+}
+
+// lockIndexes takes the lock under which the indexes of a table are changed, over whatever connection. ALTER
+// TABLE belongs to no transaction. The session that executes it holds this lock, and checks the epoch after it
+// has got it; a new run takes its epoch first and then waits for the lock.
+func lockIndexes(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, patience time.Duration) error {
+	got, err := getLock(ctx, c, indexLockName(spec), max(1, int(patience.Seconds())))
+	if err == nil && !got {
+		var session string
+		session, err = queryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+literal(indexLockName(spec))+"), 0)")
+		if err == nil {
+			return fmt.Errorf("%w: an ALTER TABLE of a run that has ended still executes on %s in the target, as connection %s: wait for it, or KILL %s there",
+				errLocked, spec.target(), session, session)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("lock the indexes of %s in the target: %w", spec.target(), err)
+	}
+	return nil
+}
+
+func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
+	if _, err := queryValue(ctx, c, "SELECT RELEASE_LOCK("+literal(indexLockName(spec))+")"); err != nil {
+		return fmt.Errorf("unlock the indexes of %s in the target: %w", spec.target(), err)
+	}
+	return nil
+}

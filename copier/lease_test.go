@@ -1,0 +1,157 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+func leaseSpecs(names ...string) (specs []*TableSpec) {
+	for _, name := range names {
+		s := &TableSpec{Schema: "lease", Name: name}
+		s.defaults()
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+// acquire takes a lease over a connection of its own.
+func (p *pair) acquire(t *testing.T, names ...string) (*lease, *mysqlconn.Client, error) {
+	t.Helper()
+	c := connect(t, root(p.to))
+	l, err := acquireLease(t.Context(), c, state{schema: DefaultStateSchema}, leaseSpecs(names...), time.Second)
+	return l, c, err
+}
+
+// awaitStatement waits until a server executes a statement that contains text.
+func awaitStatement(t *testing.T, c *mysqlconn.Client, text string) {
+	t.Helper()
+	testwait.Until(t, "a statement with "+text+" executes", func() bool {
+		return len(read(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE '%"+text+"%'")) > 0
+	})
+}
+
+// TestLease has a second run take over one of a first run's tables, whose holder was killed and whose writers live.
+func TestLease(t *testing.T) {
+	p := newPair(t, "lease")
+	first, holder, err := p.acquire(t, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.acquire(t, "b"); !errors.Is(err, errLocked) {
+		t.Fatalf("two holders: %v", err)
+	}
+	writer := connect(t, root(p.to))
+	if err := errors.Join(first.confirm(t.Context(), writer), first.check(t.Context(), writer)); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Close()
+	testwait.Until(t, "the server notices that the holder is gone", func() bool { return first.confirm(t.Context(), writer) != nil })
+
+	// A transaction that has checked the epoch commits before another run gets the epoch.
+	sqlExec(t, writer, "START TRANSACTION")
+	if err := first.check(t.Context(), writer); err != nil {
+		t.Fatal(err)
+	}
+	var taking sync.WaitGroup
+	var second *lease
+	var failed error
+	taking.Go(func() { second, _, failed = p.acquire(t, "b", "c") })
+	awaitStatement(t, p.target, "copy_epoch")
+	sqlExec(t, writer, "COMMIT")
+	testwait.Group(t, "the second run has taken the lease", &taking)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+
+	// From then on no transaction of the first run commits, be it about a table that the second run has or not.
+	if err := first.write(t.Context(), writer, func() error { return nil }); !errors.Is(err, errLeaseLost) {
+		t.Errorf("a run without its epoch: %v", err)
+	}
+	if err := second.write(t.Context(), writer, func() error { return nil }); err != nil {
+		t.Errorf("the run with the epoch: %v", err)
+	}
+	if err := first.confirm(t.Context(), writer); !errors.Is(err, errLeaseLost) {
+		t.Errorf("a holder that was replaced: %v", err)
+	}
+}
+
+// TestLeaseIndexes has the index lock of a dead run keep the next one waiting, and its error name the connection.
+func TestLeaseIndexes(t *testing.T) {
+	p := newPair(t, "lease")
+	altering := connect(t, root(p.to))
+	if err := lockIndexes(t.Context(), altering, leaseSpecs("a")[0], time.Second); err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Trim(read(t, altering, "SELECT CONNECTION_ID()")[0], `["]`)
+	if _, _, err := p.acquire(t, "a"); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), "KILL "+id) {
+		t.Errorf("an ALTER TABLE under way: %v", err)
+	}
+}
+
+// TestCutBounds has a chunk recorded twice, with the same bounds and with others.
+func TestCutBounds(t *testing.T) {
+	p := newPair(t, "lease")
+	l, c, err := p.acquire(t, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := state{schema: DefaultStateSchema, lease: l}
+	if err := s.create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k := rowstream.Chunk{Upto: mysqlwire.TextRow{[]byte("10")}}
+	for range 2 {
+		if err := s.cut(t.Context(), c, l.first, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := rowstream.Chunk{Upto: mysqlwire.TextRow{[]byte("20")}}
+	if err := s.cut(t.Context(), c, l.first, other); !errors.Is(err, errState) {
+		t.Errorf("other bounds: %v", err)
+	}
+	if err := s.enter(t.Context(), c, l.first, finished, 1); !errors.Is(err, errState) {
+		t.Errorf("a table whose chunk is not copied: %v", err)
+	}
+	if err := s.enter(t.Context(), c, leaseSpecs("unknown")[0], finished, 1); !errors.Is(err, errState) {
+		t.Errorf("the phase of a table that is not recorded: %v", err)
+	}
+	if err := s.stoppedBy(t.Context(), c, l.first, "ALTER TABLE a"); !errors.Is(err, errState) {
+		t.Errorf("the stop of a table without a definition: %v", err)
+	}
+}
+
+// TestHolderKilled kills the session that holds the lease, and the connection of a worker: the run takes the lease
+// again and resumes from the state.
+func TestHolderKilled(t *testing.T) {
+	p := newPair(t, "lease")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_3000", "ANALYZE TABLE a")
+	o := p.options("a")
+	o.Workers, o.ChunkBytes = 1, 8<<10
+	var once sync.Once
+	snapshots := 0
+	o.Observe = func(e Event) {
+		if e.Kind == EventSnapshot {
+			snapshots++
+		}
+		if e.Kind == EventChunk && e.Chunk == 2 {
+			once.Do(func() { killCopy(t, p.target) })
+		}
+	}
+	report, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := report.Tables[0]; snapshots != 2 || a.Before < 3 {
+		t.Errorf("%d snapshots, %+v", snapshots, a)
+	}
+	p.same(t, "a")
+}
