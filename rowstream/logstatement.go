@@ -99,23 +99,15 @@ func (r *logReader) statement(e *event) error {
 		s = harmless
 	}
 	switch s.kind {
-	case statementBegin:
+	case statementBegin, statementXAStart, statementXAEnd:
 		r.open, r.single = true, false
-	case statementXAStart:
-		r.open, r.single = true, false
-		r.startXA()
-	case statementXAEnd: // its XA_PREPARE follows
-		r.open, r.single = true, false
-	case statementXACommit, statementXARollback:
-		return r.xaEnd(e, s)
-	case statementCommit:
-		r.mergeXA(r.xa)
+	case statementCommit, statementXACommit, statementXARollback:
 		r.commit(e)
 	case statementRollback:
 		return r.rollBack(e)
 	case statementSavepoint:
-		if r.xa != nil || r.rows >= r.skip {
-			r.savepoints = append(r.savepoints, savepoint{s.name, r.rows, len(r.out().Changes)})
+		if r.rows >= r.skip {
+			r.savepoints = append(r.savepoints, savepoint{s.name, r.rows, len(r.batch.Changes)})
 		}
 	case statementRollbackTo:
 		return r.rollBackTo(s.name)
@@ -136,7 +128,7 @@ func (r *logReader) statement(e *event) error {
 
 // rollBackTo undoes the rows of a transaction after a savepoint.
 func (r *logReader) rollBackTo(name string) error {
-	if r.xa == nil && r.rows < r.skip {
+	if r.rows < r.skip {
 		return nil
 	}
 	to, ok := r.savepoint([]byte(name))

@@ -119,7 +119,7 @@ func metricSections(t *testing.T) []metricSection {
 	return []metricSection{
 		{"Every server", "The query log's.", shared},
 		{"tare serve", "The gateway's own.", without(own(serve.metrics), shared)},
-		{"tare serve with a history", "With `--bucket`, besides the above: how the history is written, shipped and answered. " +
+		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history. " +
 			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.metrics))},
 		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.metrics), shared)},
 		{"tare frontend", "Which series are active, over many shards.", without(own(front.metrics), shared)},

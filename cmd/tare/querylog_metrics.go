@@ -19,8 +19,8 @@ func newQueryLogCollector(log *querylog.Logger) *queryLogCollector {
 	}
 	return &queryLogCollector{
 		log: log,
-		records: desc("records_total", "Records by what became of them at a sink; offered is the sum of the others and of what is queued. "+
-			"Sinks are files by their path, ring, and http for all readers of it.", "sink", "outcome"),
+		records: desc("records_total", "Records by outcome per sink; offered is the sum of the other outcomes and the queue. "+
+			"Sinks are file paths, ring, and http for all readers.", "sink", "outcome"),
 		bytes:       desc("bytes_total", "Bytes written to a sink.", "sink"),
 		queued:      desc("queued_bytes", "Memory queued for a sink; for the ring, its size.", "sink"),
 		readers:     desc("readers", "Clients reading /debug/querylog."),

@@ -78,7 +78,7 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 			lines = append(lines, check+": "+f.String()+"\n")
 		}
 	}
-	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "paths"} {
+	for _, check := range []string{"floors", "sizes", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "prose", "paths"} {
 		found, err := checks()[check](tree)
 		note(check, found, err)
 	}

@@ -1,0 +1,124 @@
+package archtest
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// A retiredWord is an idiom that the project's texts do not use, and what to write instead.
+type retiredWord struct {
+	pattern *regexp.Regexp
+	write   string
+}
+
+// retiredWords returns the glossary of Prose. Order matters only for which finding is reported first.
+func retiredWords() []retiredWord {
+	table := []struct{ pattern, write string }{
+		{`\b(tell|tells|telling)\b`, "report, notify or expose"},
+		{`\b(answer|answers|answered|answering)\b`, "return, respond or response"},
+		{`\b(nobody|somebody|everybody|whoever)\b`, "name the client, the operator, the caller or the peer"},
+		{`(?:^|[.;:,(] |\b(?:by|to|of|for|from|with) )who\b`, "name the subject: the client, the operator, the caller"},
+		{`\b(go|goes|going|gone|went) on\b`, "resume or continue"},
+		{`\b(is|are|was|were) (noted|gone)\b`, "recorded; closed, disconnected or deleted"},
+		{`\b(anew|once more)\b`, "again, or a verb with re-"},
+		{`\bat hand\b`, "current"},
+		{`\bof late\b`, "recent"},
+		{`\b(a|per) (row|entry|line|byte|object|request|chunk|statement|file|page|second) an? [a-z]+\b`, "one … per …"},
+		{`(?:^|[.;] )That (a|an|the|it|there)\b`, "start with the subject"},
+		{`\bby (itself|themselves)\b`, "independently or automatically"},
+		{`\bbe had\b`, "unavailable"},
+		{`\blook(s|ed|ing)? at\b`, "check, poll or inspect"},
+		{`\bstands still\b`, "is paused"},
+	}
+	words := make([]retiredWord, len(table))
+	for i, w := range table {
+		words[i] = retiredWord{regexp.MustCompile("(?i)" + w.pattern), w.write}
+	}
+	return words
+}
+
+var (
+	inlineCode = regexp.MustCompile("`[^`]*`")
+	markup     = regexp.MustCompile(`<[^>]*>|\{\{[^}]*\}\}`)
+)
+
+// howToLines is the most lines that a page under docs/start, docs/tasks or docs/operate may have, and
+// proseColumns the most characters of a line of prose.
+const (
+	howToLines   = 150
+	proseColumns = 100
+)
+
+// Prose checks the texts that a user reads, Markdown and page templates: they use none of the retired words, and a
+// how-to page is short. Code, file names in quotes and markup are not prose.
+func Prose(t *Tree) ([]Finding, error) {
+	words := retiredWords()
+	var findings []Finding
+	for _, name := range t.Files {
+		markdown := strings.HasSuffix(name, ".md")
+		if !markdown && !strings.HasSuffix(name, ".html") || strings.Contains("/"+name, "/testdata/") || name == "CHANGELOG.md" {
+			continue
+		}
+		text, err := t.read(name)
+		if err != nil {
+			return nil, err
+		}
+		lines := strings.Split(string(text), "\n")
+		if markdown && howTo(name) && len(lines) > howToLines {
+			findings = append(findings, Finding{
+				name, fmt.Sprintf("%d lines, at most %d", len(lines), howToLines),
+				"move formats, fields and measurements to docs/reference or docs/background",
+			})
+		}
+		code := false
+		for i, line := range lines {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			if code || markdown && strings.HasPrefix(line, "    ") {
+				continue
+			}
+			where := fmt.Sprintf("%s:%d", name, i+1)
+			if found, ok := retired(words, prose(line)); ok {
+				found.Where = where
+				findings = append(findings, found)
+			}
+			if markdown && howTo(name) && tooWide(line) {
+				findings = append(findings, Finding{where, "is too wide", fmt.Sprintf("wrap prose at %d characters", proseColumns)})
+			}
+		}
+	}
+	return findings, nil
+}
+
+// prose returns a line without code and markup.
+func prose(line string) string {
+	return markup.ReplaceAllString(inlineCode.ReplaceAllString(line, "·"), " ")
+}
+
+// retired reports the first retired word of a text.
+func retired(words []retiredWord, text string) (Finding, bool) {
+	for _, w := range words {
+		if found := w.pattern.FindString(text); found != "" {
+			return Finding{What: fmt.Sprintf("says %q", strings.TrimLeft(found, ".;:,( ")), Remedy: "write: " + w.write}, true
+		}
+	}
+	return Finding{}, false
+}
+
+// howTo reports whether a page is read while doing what it describes.
+func howTo(name string) bool {
+	switch path.Dir(name) {
+	case "docs/start", "docs/tasks", "docs/operate":
+		return true
+	}
+	return false
+}
+
+// tooWide reports whether a line of prose could have been wrapped: tables, headings and lines that are one word cannot.
+func tooWide(line string) bool {
+	return len([]rune(line)) > proseColumns && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "#") &&
+		!strings.HasPrefix(line, "!") && strings.Contains(strings.TrimSpace(line)[:proseColumns/2], " ")
+}
