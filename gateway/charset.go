@@ -2,73 +2,61 @@ package gateway
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/taredb/tare/sqldigest"
 )
 
-// charsetModes are the character sets in which the second byte of a character may look like
-// a quote or a backslash: they change where a string ends.
-var charsetModes = []struct {
-	name       string
-	mode       sqldigest.Mode
-	collations []uint16
-}{
-	{"big5", sqldigest.Big5, []uint16{1, 84}},
-	{"gbk", sqldigest.GBK, []uint16{28, 87}},
-	{"gb18030", sqldigest.GBK, []uint16{248, 249, 250}},
-	{"sjis", sqldigest.SJIS, []uint16{13, 88}},
-	{"cp932", sqldigest.SJIS, []uint16{95, 96}},
+// charsetOf returns the character set that a statement gives the connection, if it is a SET
+// NAMES or SET CHARACTER SET of one name; 0 for every other statement, whose effect is the
+// server's to say: assignments, expressions, DEFAULT, several statements.
+func charsetOf(sql []byte, m sqldigest.Mode) sqldigest.Charset {
+	var l sqldigest.Lexer
+	l.Reset(sql, m)
+	var words [5][]byte // SET NAMES x COLLATE y; SET CHARACTER SET x
+	n := 0
+	for {
+		t := l.NextSignificant()
+		word := sql[t.Start:t.End]
+		switch t.Kind {
+		case sqldigest.KindEOF:
+			if l.Unsure() {
+				return 0
+			}
+			return namedCharset(words[:n])
+		case sqldigest.KindString, sqldigest.KindQuotedIdent:
+			word = bytes.Trim(word, "'\"`")
+		case sqldigest.KindIdent, sqldigest.KindKeyword:
+		default:
+			return 0
+		}
+		if n == len(words) {
+			return 0
+		}
+		words[n] = word
+		n++
+	}
 }
 
-const charsetMask = sqldigest.Big5 | sqldigest.GBK | sqldigest.SJIS
-
-// collationMode is the mode of the collation that a login asks for.
-func collationMode(id uint16) sqldigest.Mode {
-	for _, c := range charsetModes {
-		if slices.Contains(c.collations, id) {
-			return c.mode
-		}
+func namedCharset(words [][]byte) sqldigest.Charset {
+	switch {
+	case len(words) < 3 || !isAny(words[0], "SET"):
+		return 0
+	case isAny(words[1], "NAMES") && (len(words) == 3 || len(words) == 5 && isAny(words[3], "COLLATE")):
+		return sqldigest.CharsetNamed(words[2])
+	case isAny(words[1], "CHARSET") && len(words) == 3:
+		return sqldigest.CharsetNamed(words[2])
+	case isAny(words[1], "CHARACTER", "CHAR") && len(words) == 4 && isAny(words[2], "SET"):
+		return sqldigest.CharsetNamed(words[3])
 	}
 	return 0
 }
 
-// charsetMode is the mode after a statement that sets the connection's character set. It is
-// not known when the text has no name of one, as in SET character_set_client = @x, or
-// is not at hand, as for what a prepared statement sets.
-func charsetMode(sql []byte, m sqldigest.Mode) (mode sqldigest.Mode, known bool) {
-	var l sqldigest.Lexer
-	l.Reset(sql, m)
-	assigned := false
-	for {
-		t := l.NextSignificant()
-		text := sql[t.Start:t.End]
-		switch t.Kind {
-		case sqldigest.KindEOF:
-			return mode, known
-		case sqldigest.KindParam:
-			return mode, false
-		case sqldigest.KindOperator, sqldigest.KindVariable:
-			if assigned && text[0] == '@' || t.Kind == sqldigest.KindVariable {
-				return mode, false
-			}
-			assigned = assigned || bytes.HasSuffix(text, []byte("="))
-		case sqldigest.KindString, sqldigest.KindQuotedIdent:
-			text = bytes.Trim(text, "'\"`")
-			known = true
-		case sqldigest.KindIdent, sqldigest.KindKeyword:
-			known = true
-		}
-		for _, c := range charsetModes {
-			if bytes.EqualFold(text, []byte(c.name)) {
-				mode = c.mode
-			}
-		}
-	}
+// setCharset follows a change of the connection's character set. With 0 it is not known, and
+// asked for before the next statement.
+func (s *session) setCharset(c sqldigest.Charset) {
+	s.setMode(s.mode.WithCharset(c))
+	s.unsure = s.unsure || s.mode.Unknown()
 }
-
-// setCharset follows a change of the connection's character set.
-func (s *session) setCharset(charset sqldigest.Mode) { s.setMode(s.mode&^charsetMask | charset) }
 
 func (s *session) setMode(mode sqldigest.Mode) {
 	if mode != s.mode {

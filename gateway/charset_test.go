@@ -9,25 +9,28 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-func TestCharsetMode(t *testing.T) {
-	for _, c := range []struct {
-		sql   string
-		mode  sqldigest.Mode
-		known bool
-	}{
-		{"SET NAMES utf8mb4", 0, true},
-		{"set names 'GBK'", sqldigest.GBK, true},
-		{"set names gb18030 collate gb18030_bin", sqldigest.GBK, true},
-		{"SET CHARACTER SET sjis", sqldigest.SJIS, true},
-		{"set character_set_client = cp932", sqldigest.SJIS, true},
-		{"set @@session.character_set_client = `big5`", sqldigest.Big5, true},
-		{"set character_set_client = @x", 0, false},
-		{"set character_set_client = @@character_set_database", 0, false},
-		{"set character_set_client = ?", 0, false},
-		{"", 0, false},
+func TestCharsetOf(t *testing.T) {
+	for sql, want := range map[string]string{
+		"SET NAMES utf8mb4":                             "utf8mb4",
+		"set names 'GBK'":                               "gbk",
+		"set names gb18030 collate gb18030_bin":         "gb18030",
+		"SET CHARACTER SET sjis":                        "sjis",
+		"set charset /* x */ latin1;":                   "",
+		"set charset latin1":                            "latin1",
+		"set character_set_client = cp932":              "",
+		"set names gbk, character_set_client = utf8mb4": "",
+		"set names gbk, names utf8mb4":                  "",
+		"set names default":                             "",
+		"set names 0x67626b":                            "",
+		"set character_set_client = @x":                 "",
+		"set names ?":                                   "",
+		"set names gbk; select 1":                       "",
+		"set names /*!99999 x */ gbk":                   "gbk",
+		"":                                              "",
 	} {
-		if mode, known := charsetMode([]byte(c.sql), 0); mode != c.mode && c.known || known != c.known {
-			t.Errorf("%q: mode %b, known %v; want %b, %v", c.sql, mode, known, c.mode, c.known)
+		mode := sqldigest.Mode(0).WithServer(sqldigest.ParseServer("10.11.6-MariaDB"))
+		if got := charsetOf([]byte(sql), mode); got.String() != want {
+			t.Errorf("%q: %q, want %q", sql, got, want)
 		}
 	}
 }

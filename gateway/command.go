@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A message is the command at hand, as far as it is held in the client's buffer.
@@ -220,8 +221,9 @@ func (s *session) resetConnection() error {
 	}
 	if s.resp.Errno == 0 {
 		s.statements.clear()
-		s.transaction = 0          // rolled back
-		s.mode, s.unsure = 0, true // the server's defaults, as far as its answer does not tell
+		s.transaction = 0 // rolled back
+		s.mode = sqldigest.Mode(0).WithServer(s.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
+		s.unsure = true // the server's defaults, as far as its answer does not tell
 		s.sawStatus(s.resp.Status)
 		s.startAnew()
 		s.wasReset = true
@@ -279,7 +281,7 @@ func (s *session) changeUser() error {
 	case err != nil:
 		return err
 	default:
-		s.setCharset(collationMode(u.Charset))
+		s.setCharset(sqldigest.CharsetOfCollation(u.Charset))
 		s.charset = uint8(u.Charset)
 		s.startAnew()
 		s.show()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // maxLoginPacket bounds what either side may send in one packet of a login, in bytes.
@@ -63,7 +64,7 @@ func (l *login) run(ctx context.Context) error {
 		return err
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
-	l.setCharset(collationMode(uint16(l.answer.Charset)))
+	l.setCharset(sqldigest.CharsetOfCollation(uint16(l.answer.Charset)))
 	l.unsure = !l.maria // MySQL does not tell whether its sql_mode has ANSI_QUOTES
 	l.rescope()
 	if err := l.clearDeadlines(0); err != nil {
@@ -109,6 +110,7 @@ func (l *login) greet() error {
 	}
 	l.connID = l.hello.ConnectionID
 	l.maria = bytes.Contains(l.hello.ServerVersion, []byte("MariaDB"))
+	l.setMode(l.mode.WithServer(sqldigest.ParseServer(string(l.hello.ServerVersion))))
 	offered := l.hello.Capabilities & knownCapabilities
 	if !l.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
 		return l.refuse(l.backendError("its greeting", errors.New("it speaks the protocol from before MySQL 4.1")))

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -14,9 +13,9 @@ const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, D
 // makeSure asks the backend for the modes that decide how text is read, and for the default
 // schema, when a statement may have changed them to what its text does not tell, as SET
 // character_set_client = @saved does in the dumps of mysqldump. It does so only where rules depend on the answer: otherwise a
-// statement that is misread is counted under another digest and nothing worse.
+// statement that is misread is counted under another digest, or has no text when its mode is unknown.
 func (s *session) makeSure() error {
-	if !s.unsure || !s.srv.opts.Planner.HasRules() {
+	if !s.unsure || !s.srv.opts.Planner.HasRules() && !s.mode.Unknown() {
 		return nil
 	}
 	s.unsure = false
@@ -32,7 +31,7 @@ func (s *session) makeSure() error {
 	case err != nil:
 		return err
 	case row != nil: // a server that does not know the question has answered it all the same
-		s.setMode(modesOf(row[0], row[1]))
+		s.setMode(s.mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1]))
 		s.setSchema(row[2])
 	}
 	return nil
@@ -95,20 +94,4 @@ func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
 		return nil, fmt.Errorf("answer to the gateway's own question: %w", err)
 	}
 	return row, nil
-}
-
-// modesOf is the mode by the server's names.
-func modesOf(charset, sqlMode []byte) (mode sqldigest.Mode) {
-	for _, c := range charsetModes {
-		if string(charset) == c.name {
-			mode = c.mode
-		}
-	}
-	if bytes.Contains(sqlMode, []byte("ANSI_QUOTES")) {
-		mode |= sqldigest.ANSIQuotes
-	}
-	if bytes.Contains(sqlMode, []byte("NO_BACKSLASH_ESCAPES")) {
-		mode |= sqldigest.NoBackslashEscapes
-	}
-	return mode
 }

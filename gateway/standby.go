@@ -12,6 +12,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A next is a session's connection to the other side, ready to be used.
@@ -227,6 +228,7 @@ func (s *session) goOver(side Side) error {
 	s.moved = true
 	s.show()
 	s.maria = strings.Contains(n.conn.ServerVersion, "MariaDB")
+	s.setMode(s.mode.WithServer(sqldigest.ParseServer(n.conn.ServerVersion)))
 	s.statements.moveTo(n.ids)
 	s.srv.route.moved.Add(1)
 	var err error

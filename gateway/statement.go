@@ -66,7 +66,7 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.rec.Normalized, s.rec.NormalizedCut = s.digester.Text(), s.digester.TextTruncated()
 	s.rec.Tags = s.collectTags()
 	s.divergent = s.digester.Divergent()
-	s.unreadable = s.mode.Unknown()
+	s.unreadable = s.divergent
 	s.findPlan(sql, complete, s.divergent)
 }
 
@@ -359,9 +359,7 @@ func (s *session) follow(effects sqlplan.Effect) {
 		s.unsure = true
 	}
 	if effects.Has(sqlplan.EffectCharset) {
-		mode, known := charsetMode(sql, s.mode)
-		s.setCharset(mode)
-		s.unsure = s.unsure || !known
+		s.setCharset(charsetOf(sql, s.mode))
 	}
 	if effects.Has(sqlplan.EffectUse) {
 		if name, ok := usedSchema(sql, s.mode); ok {

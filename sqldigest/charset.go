@@ -45,7 +45,7 @@ func (s *scanner) wordEnd(b []byte, i int, final bool) int {
 	if s.mode&anyCharset != 0 {
 		return s.charsEnd(b, i, final, 0)
 	}
-	for i < len(b) && wordByte[b[i]] {
+	for i < len(b) && s.ct.isWord(b[i]) {
 		i++
 	}
 	return i
@@ -56,7 +56,7 @@ func (s *scanner) nameEnd(b []byte, i int, final bool) int {
 	if s.mode&anyCharset != 0 {
 		return s.charsEnd(b, i, final, '.')
 	}
-	for i < len(b) && (wordByte[b[i]] || b[i] == '.') {
+	for i < len(b) && (s.ct.isWord(b[i]) || b[i] == '.') {
 		i++
 	}
 	return i
@@ -75,7 +75,7 @@ func (s *scanner) charsEnd(b []byte, i int, final bool, also byte) int {
 			if i+1 < len(b) && s.mode.trails(b[i+1]) {
 				i++
 			}
-		case !wordByte[c] && (c != also || also == 0):
+		case !s.ct.isWord(c) && (c != also || also == 0):
 			return i
 		}
 		i++
@@ -84,8 +84,8 @@ func (s *scanner) charsEnd(b []byte, i int, final bool, also byte) int {
 }
 
 // goesOn reports whether the word that ends at b[end] may go on after b.
-func goesOn(b []byte, end int, final bool) bool {
-	return !final && (end == len(b) || isWord(b[end]))
+func (s *scanner) goesOn(b []byte, end int, final bool) bool {
+	return !final && (end == len(b) || s.ct.isWord(b[end]))
 }
 
 // closeChars is closeName, and with escapes closeString, where characters have two bytes.

@@ -70,7 +70,8 @@ const (
 	openName      // quoted identifier, copied
 	openWord      // bare identifier, copied
 	openVariable  // bare variable name, copied
-	openSkip      // rest of a number or host
+	openSkip      // rest of a host
+	openNumber    // rest of a number
 	openBlock     // block comment
 	openLine      // line comment
 	openVarString // quoted variable name, copied
@@ -81,7 +82,7 @@ const (
 // constant number of times.
 func (d *Digester) Digest(sql []byte, m Mode) Digest {
 	d.Reset(m)
-	d.marks.scan(sql)
+	d.mark(sql)
 	d.run(sql, 0, len(sql), true)
 	return d.Sum()
 }
@@ -92,7 +93,7 @@ func (d *Digester) Reset(m Mode) {
 		d.buf = nil
 	}
 	d.buf = d.buf[:0]
-	d.s = scanner{mode: m}
+	d.s = newScanner(m)
 	d.open, d.half, d.lead = openNone, 0, false
 	d.codes[0], d.codes[1] = tokNone, tokStart
 	d.top = 2
@@ -120,7 +121,7 @@ func (d *Digester) Write(p []byte) (int, error) {
 	if d.summed {
 		return len(p), nil
 	}
-	d.marks.scan(p)
+	d.mark(p)
 	i := 0
 	for d.ncarry > 0 && i < len(p) {
 		i += d.writeCarried(p[i:])

@@ -2,18 +2,30 @@ package sqldigest
 
 import "bytes"
 
-// alwaysExecuted is the highest version in an executable comment that every server runs: MySQL
-// 5.7, and MariaDB's reading of MySQL's versions.
-const alwaysExecuted = 50700
+// alwaysExecuted is the highest version in an executable comment that every server runs: MariaDB
+// skips those of MySQL from 5.7 on.
+const alwaysExecuted = 50699
 
-// Divergent reports whether the statement so far has the mark of an executable comment that
-// some servers run and others skip: "/*M!", or "/*!" with digits that are not five or are past
-// 50700, or with another "/*" before its "*/". Its text may be read in two ways, down to where
-// its strings end, and digest and text know one of them. The mark counts in strings and plain
-// comments too, so that the answer does not hang on a mode or character set being known.
+// Divergent reports whether the server may read the statement in another way than digest and
+// text do, down to where its strings end: its mode is unknown, or it holds what differs between
+// servers and is not proven for this one, such as a hint with an open quote, a NUL, or a comment
+// inside an executable one.
 //
-// A comment that the end of the statement cuts off is told by Sum alone.
-func (d *Digester) Divergent() bool { return d.marks.state == markDivergent }
+// Where the kind of the server is unknown the mark of an executable comment that some servers
+// run and others skip counts besides: "/*M!", or "/*!" with digits that are not five or are past
+// 50699, or with another "/*" before its "*/". It counts in strings and plain comments too.
+//
+// A comment that the end of the statement cuts off is known to Sum alone.
+func (d *Digester) Divergent() bool {
+	return d.s.unsure || d.s.mode.Unknown() || d.marks.state == markDivergent
+}
+
+// mark looks for the marks in b where the server's kind is unknown.
+func (d *Digester) mark(b []byte) {
+	if d.s.mode.kind() == ServerUnknown {
+		d.marks.scan(b)
+	}
+}
 
 // marks looks for the marks of divergent comments in bytes that come in pieces.
 type marks struct {
@@ -117,4 +129,21 @@ func (m *marks) end() {
 	if m.state == markDigits && m.versioned() || m.state == markNested {
 		m.state = markDivergent
 	}
+}
+
+// Divergent is Digester.Divergent of a statement without its digest. It does not allocate.
+func Divergent(sql []byte, m Mode) bool {
+	var k marks
+	if m.kind() == ServerUnknown {
+		k.scan(sql)
+		k.end()
+	}
+	if k.state == markDivergent {
+		return true
+	}
+	var l Lexer
+	l.Reset(sql, m)
+	for l.Next().Kind != KindEOF {
+	}
+	return l.Unsure()
 }

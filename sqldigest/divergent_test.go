@@ -21,7 +21,7 @@ func divergent(sql []byte) bool {
 			continue
 		}
 		n := len(body) - len(bytes.TrimLeft(body, "0123456789"))
-		if n != 0 && (n != 5 || string(body[:n]) > "50700") {
+		if n != 0 && (n != 5 || string(body[:n]) > "50699") {
 			return true
 		}
 		body, _, _ = bytes.Cut(body, []byte("*/"))
@@ -38,8 +38,8 @@ func TestDivergent(t *testing.T) {
 		"select /*+ hint */ 1":                        false,
 		"/*! select 1 */":                             false,
 		"/*!40101 SET NAMES utf8 */":                  false,
-		"/*!50700 select 1 */":                        false,
-		"/*!50701 select 1 */":                        true,
+		"/*!50699 select 1 */":                        false,
+		"/*!50700 select 1 */":                        true,
 		"/*!99999 select 1 */":                        true,
 		"/*!080000 select 1 */":                       true,
 		"/*!500001 select 1":                          true,
@@ -60,7 +60,7 @@ func TestDivergent(t *testing.T) {
 	} {
 		var d Digester
 		d.Digest([]byte(sql), 0)
-		if got := d.Divergent(); got != want || divergent([]byte(sql)) != want {
+		if got := d.marks.state == markDivergent; got != want || want && !d.Divergent() || divergent([]byte(sql)) != want {
 			t.Errorf("%q: Divergent %v, by definition %v, want %v", sql, got, divergent([]byte(sql)), want)
 		}
 		d.Reset(0)
@@ -71,7 +71,7 @@ func TestDivergent(t *testing.T) {
 			d.Write([]byte(sql[i : i+1]))
 		}
 		d.Sum()
-		if got := d.Divergent(); got != want {
+		if got := d.marks.state == markDivergent; got != want {
 			t.Errorf("%q byte for byte: Divergent %v, want %v", sql, got, want)
 		}
 	}
@@ -98,7 +98,7 @@ func FuzzDivergent(f *testing.F) {
 					rest = rest[k:]
 				}
 				d.Sum()
-				if got := d.Divergent(); got != want {
+				if got := d.marks.state == markDivergent; got != want {
 					t.Fatalf("%q in pieces of %d: divergent %v, want %v", sql, step, got, want)
 				}
 			}

@@ -34,10 +34,11 @@
 // the differences.
 //
 // 1. Tokens. White space is space, \t, \n, \v, \f, \r and NUL. Word bytes are letters, digits,
-// _, $ and bytes from 0x80 on, which are taken as they are. Comments are "-- " (also before any
+// _, $ and bytes from 0x80 on, which are taken as they are; in a mode with a character set, bytes
+// from 0x80 on are what they are to the server (ctype_table.go). Comments are "-- " (also before any
 // control byte, DEL or the end), "#" to the end of the line, and "/* */". The contents of
-// "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five or six digits) are SQL, whatever
-// the version. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and
+// "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five or six digits) are SQL if the
+// mode's server runs them, and a comment if not; for a server of unknown kind they are SQL. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and
 // stays, its contents normalized; elsewhere it is a comment. What is not terminated goes to
 // the end.
 //
@@ -94,11 +95,10 @@
 // one row and several rows, LIMIT ?, ? and LIMIT ? OFFSET ? are different statements, USE and
 // CALL have no special form, and nothing is known of particular tools.
 //
-// 9. Divergence. Section 1 takes the contents of executable comments for SQL. A server that
-// skips them, for its kind or version, reads another statement, which may even end strings
-// elsewhere: "select /*!99999 '*/ 1; delete from t -- ' */". So one digest may stand for two
-// statements. [Digester.Divergent] tells the statements of which one may be such a one; what is
-// decided by digest is decided for them apart. It is no part of the digest.
+// 9. Divergence. Where the server may read a statement in another way than this package, down
+// to where its strings end, digest and text may be those of another statement:
+// "select /*!99999 '*/ 1; delete from t -- ' */". [Digester.Divergent] reports such statements:
+// rules refuse them, and their text is not shown. It is no part of the digest.
 //
 // 10. Character sets. With [Big5], [GBK] or [SJIS], the second byte of a character of two bytes
 // is part of strings, quoted and bare names, whatever it is elsewhere: a backslash there escapes

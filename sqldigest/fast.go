@@ -14,10 +14,11 @@ func (d *Digester) fast(b []byte, i, stop int, final bool) int {
 	}
 	buf, top, before, wordAt := d.buf, d.top, d.s.before, d.before
 	last := d.codes[(top-1)%window]
+	ct := d.s.ct
 loop:
 	for i < stop {
 		c := b[i]
-		cl := class[c]
+		cl := ct[c]
 		if cl == clSpace {
 			i++
 			before = gapped[before%16]
@@ -34,7 +35,7 @@ loop:
 		was := before
 		switch cl {
 		case clWord:
-			for end < len(b) && wordByte[b[end]] {
+			for end < len(b) && ct.isWord(b[end]) {
 				end++
 			}
 			if end+1 >= len(b) && !final || end-i > maxHeld {
@@ -87,7 +88,7 @@ loop:
 				}
 			}
 		case clBack:
-			for end < len(b) && wordByte[b[end]] {
+			for end < len(b) && ct.isWord(b[end]) {
 				end++
 			}
 			// The closing backtick, and two bytes that tell what the name is.
@@ -121,7 +122,7 @@ loop:
 				if end < len(b) && b[end]|0x20 == 'e' {
 					break loop
 				}
-			} else if end < len(b) && wordByte[b[end]] {
+			} else if end < len(b) && ct.isWord(b[end]) {
 				break loop
 			}
 			if end == len(b) && !final || end-i >= maxHeld || before == beforeDot {

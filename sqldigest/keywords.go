@@ -25,7 +25,7 @@ func LookupKeyword(word string) Keyword {
 	var b [maxKeyword + 8]byte
 	n := copy(b[:], word)
 	for _, c := range b[:n] {
-		if class[c] != clWord && class[c] != clDigit {
+		if !ctypes[0].isWord(c) {
 			return 0
 		}
 	}

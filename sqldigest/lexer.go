@@ -56,7 +56,7 @@ type Lexer struct {
 
 // Reset starts over on sql, which the lexer keeps a view of.
 func (l *Lexer) Reset(sql []byte, m Mode) {
-	*l = Lexer{sql: sql, s: scanner{mode: m}}
+	*l = Lexer{sql: sql, s: newScanner(m)}
 }
 
 // Next returns the next token, at the end KindEOF, again and again. Anything is some token:
@@ -87,3 +87,8 @@ func (l *Lexer) NextSignificant() Token {
 		}
 	}
 }
+
+// Unsure reports whether the server may read the tokens so far in another way: the mode is
+// unknown, or the text holds what differs between servers and is not proven for this one. See
+// Digester.Divergent, which knows the marks of a server of unknown kind besides.
+func (l *Lexer) Unsure() bool { return l.s.unsure || l.s.mode.Unknown() }

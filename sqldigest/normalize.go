@@ -79,7 +79,7 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	case KindNumber:
 		d.number()
 		if open {
-			d.open, d.half = openSkip, 0
+			d.open = openNumber
 		}
 	case KindParam, KindNull:
 		d.value()
@@ -187,7 +187,11 @@ func operatorClass(op []byte) uint8 {
 
 // quoted normalizes an identifier or variable name, which may be in quotes.
 func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
-	d.begin(d.identClass(d.peek(1)))
+	code := d.identClass(d.peek(1))
+	if kind == KindVariable {
+		code = tokVariable
+	}
+	d.begin(code)
 	d.buf = append(d.buf, '`')
 	q := b[i]
 	switch {

@@ -1,14 +1,15 @@
 package sqldigest
 
 // number scans what starts with a digit, or with a dot and a digit: a number, or an
-// identifier such as 2fast. What it is must show in its first maxHeld bytes.
+// identifier such as 2fast. In its first maxHeld bytes an identifier shows as one; past them
+// it is a number in the text, and ends where the server's token ends.
 func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	window := b[i:]
 	cut := len(window) > maxHeld
 	if cut {
 		window = window[:maxHeld]
 	}
-	end, name := numberEnd(window, cut || !final)
+	end, name := numberEnd(s.ct, window, cut || !final)
 	switch {
 	case name:
 		return s.name(b, i, i+end, final)
@@ -19,14 +20,79 @@ func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) 
 		return kindMore, i, 0, false
 	}
 	s.before = beforeOther
-	to := s.nameEnd(b, i+maxHeld, final)
-	return KindNumber, to, 0, goesOn(b, to, final)
+	s.num = stateOf(window)
+	to, open := s.numberRest(b, i+maxHeld, final)
+	return KindNumber, to, 0, open
+}
+
+// A numberState says which part of a long number the next byte is in.
+type numberState uint8
+
+const (
+	numberInteger  numberState = iota // digits: a dot, an exponent or a name's rest may follow
+	numberFraction                    // digits after the dot
+	numberExponent                    // digits after the e and its sign
+	numberSign                        // after the e, before its sign or digits
+	numberName                        // hexadecimal or binary digits, or a name: word bytes
+)
+
+// stateOf returns the state after w, the first maxHeld bytes of a number.
+func stateOf(w []byte) (st numberState) {
+	if w[0] == '0' && (w[1] == 'x' || w[1] == 'b') {
+		return numberName
+	}
+	for _, c := range w {
+		switch {
+		case c == '.':
+			st = numberFraction
+		case c|0x20 == 'e':
+			st = numberSign
+		case st == numberSign:
+			st = numberExponent
+		}
+	}
+	return st
+}
+
+// numberRest goes on with a long number at b[i] and returns its end, and whether it goes on
+// after b.
+func (s *scanner) numberRest(b []byte, i int, final bool) (end int, open bool) {
+	for ; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case s.num == numberName:
+			if !s.ct.isWord(c) {
+				return i, false
+			}
+		case isDigit(c):
+			if s.num == numberSign {
+				s.num = numberExponent
+			}
+		case s.num == numberSign:
+			if c != '+' && c != '-' {
+				s.unsure = true // a name, or an error: where it ends differs
+				s.num = numberName
+				i--
+				continue
+			}
+			s.num = numberExponent
+		case s.num == numberInteger && c == '.':
+			s.num = numberFraction
+		case s.num <= numberFraction && c|0x20 == 'e':
+			s.num = numberSign
+		case s.num == numberInteger && s.ct.isWord(c):
+			s.num = numberName
+		default:
+			return i, false
+		}
+	}
+	return i, !final
 }
 
 // numberEnd returns the end of the number at the beginning of w, or a place inside the
 // identifier that it turns out to be and true. With more set, bytes follow w, and the end is
 // -1 when they decide.
-func numberEnd(w []byte, more bool) (end int, name bool) {
+func numberEnd(ct *ctype, w []byte, more bool) (end int, name bool) {
 	if w[0] == '0' && len(w) > 1 && (w[1] == 'x' || w[1] == 'b') {
 		j := 2
 		if w[1] == 'x' {
@@ -41,7 +107,7 @@ func numberEnd(w []byte, more bool) (end int, name bool) {
 		switch {
 		case j == len(w) && more:
 			return -1, false
-		case j == 2, j < len(w) && isWord(w[j]):
+		case j == 2, j < len(w) && ct.isWord(w[j]):
 			return j, true
 		}
 		return j, false
@@ -70,7 +136,7 @@ func numberEnd(w []byte, more bool) (end int, name bool) {
 			return k, false
 		}
 	}
-	return j, isWord(w[j])
+	return j, ct.isWord(w[j])
 }
 
 // exponent returns the end of the exponent at w[j], an e; ok is false when it is none.

@@ -10,7 +10,7 @@ import "bytes"
 // has the digest of sql. It does not allocate when dst has room for len(sql) more bytes.
 func AppendRedacted(dst, sql []byte, m Mode) []byte {
 	r := redactor{base: len(dst)}
-	s := scanner{mode: m}
+	s := newScanner(m)
 	for i := 0; i < len(sql); {
 		kind, end, word, _ := s.next(sql, i, true)
 		dst = r.token(dst, sql[i:end], kind, word)

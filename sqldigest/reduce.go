@@ -36,6 +36,7 @@ const (
 	tokCtors                     // ROW (...), ...
 	tokSemicolon                 // ;
 	tokFunc                      // an identifier that is a function's if a parenthesis follows
+	tokVariable                  // the name after an @, without a gap
 	tokTemporalFunc              // DATE, TIME, TIMESTAMP where they may be one
 )
 
@@ -56,11 +57,12 @@ var tight = [64]uint64{
 	tokNone: tightBefore, tokStart: ^uint64(0), tokOther: tightBefore,
 	tokIdent:        tightBefore | 1<<tokDot | 1<<tokAt,
 	tokTemporalFunc: tightBefore | 1<<tokDot | 1<<tokAt | parens,
+	tokVariable:     tightBefore | 1<<tokDot | 1<<tokAt,
 	tokFunc:         tightBefore | 1<<tokDot | 1<<tokAt | parens,
 	tokExpr:         tightBefore, tokStar: tightBefore | 1<<tokDot, tokNot: tightBefore, tokSign: tightBefore, tokUnary: tightBefore, tokComma: tightBefore,
 	tokOpen: ^uint64(0), tokClose: tightBefore,
 	tokDot:   tightBefore | names | 1<<tokStar,
-	tokAt:    tightBefore | names | 1<<tokValue,
+	tokAt:    tightBefore | 1<<tokVariable | 1<<tokValue,
 	tokAtAt:  tightBefore | names | 1<<tokScope,
 	tokScope: tightBefore | 1<<tokDot,
 	tokCall:  tightBefore | parens,
@@ -200,6 +202,7 @@ func (d *Digester) ellipsis() {
 
 // closeParen reduces a row of literals, and the rows before it.
 func (d *Digester) closeParen() {
+	d.pushed++ // a string after it is none that goes on
 	code, text := tokRow, "(...)"
 	switch d.peek(1) {
 	case tokValue:

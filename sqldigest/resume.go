@@ -17,6 +17,12 @@ func (d *Digester) resume(b []byte, i int) int {
 		return d.resumeRun(b, i, true, true)
 	case openSkip:
 		return d.resumeRun(b, i, false, true)
+	case openNumber:
+		end, open := d.s.numberRest(b, i, false)
+		if !open {
+			d.open = openNone
+		}
+		return end
 	case openBlock:
 		return d.resumeBlock(b, i)
 	case openLine:
@@ -43,7 +49,7 @@ func (d *Digester) resumeRun(b []byte, i int, name, dots bool) int {
 	if dots {
 		end = d.s.nameEnd(b, i, false)
 	}
-	if goesOn(b, end, false) {
+	if d.s.goesOn(b, end, false) {
 		if end < len(b) {
 			d.half = b[end]
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // maxHeld is how many bytes of a word or number decide what it is. A longer word is an
-// identifier; a longer number takes all word bytes and dots that follow. It bounds what a
+// identifier; a longer number is resumed by its state. It bounds what a
 // stream has to hold back.
 const maxHeld = 64
 
@@ -37,9 +37,14 @@ const (
 type scanner struct {
 	mode   Mode
 	before uint8
-	exec   bool // inside /*! … */
-	hint   bool // inside /*+ … */
+	exec   bool        // inside /*! … */
+	hint   bool        // inside /*+ … */
+	unsure bool        // the server may read something in another way
+	num    numberState // of an open number
+	ct     *ctype
 }
+
+func newScanner(m Mode) scanner { return scanner{mode: m, ct: ctypeOf(m)} }
 
 // gapped is what a state is after a space or comment.
 var gapped = [16]uint8{
@@ -60,12 +65,18 @@ func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word ui
 			return kind, end, 0, open
 		}
 	}
-	switch class[c] {
+	switch s.ct[c] {
 	case clWord:
+		return s.word(b, i, final)
+	case clHigh:
+		s.unsure, s.before = true, beforeOther
+		return KindOperator, i + 1, 0, false
+	case clDollar:
+		s.unsure = s.unsure || s.mode.kind() != ServerMariaDB
 		return s.word(b, i, final)
 	case clSpace:
 		end = i + 1
-		for end < len(b) && class[b[end]] == clSpace {
+		for end < len(b) && s.ct[b[end]] == clSpace {
 			end++
 		}
 		s.gap()
@@ -106,6 +117,10 @@ func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word ui
 		return KindOperator, i + 1, 0, false
 	case clOp:
 		return s.operator(b, i, final)
+	case clNul:
+		s.unsure = true
+		s.gap()
+		return KindSpace, i + 1, 0, false
 	}
 	s.before = beforeOther
 	return KindOperator, i + 1, 0, false
@@ -119,18 +134,17 @@ func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open
 		kind = KindHost
 	}
 	switch c := b[i]; {
-	case isWord(c) || c == '.':
+	case s.ct.isWord(c) || c == '.':
 		end = s.nameEnd(b, i, final)
-		if goesOn(b, end, final) {
+		s.unsure = s.unsure || hasHigh(b[i:end])
+		if s.goesOn(b, end, final) {
 			if end-i <= maxHeld {
 				return kindMore, i, false
 			}
 			open = true
 		}
 	case c == '`' || c == '"' && s.mode&ANSIQuotes != 0:
-		if kind == KindHost {
-			return KindEOF, i, false // an identifier as any other
-		}
+		kind = KindVariable // also the host of an account: a name
 		end, open = closeName(b, i+1, c, s.mode, final)
 	case c == '\'' || c == '"':
 		end, open = closeString(b, i+1, c, s.mode, final)
@@ -187,7 +201,7 @@ func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 // name ends the bare identifier that begins with b[i:end].
 func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, bool) {
 	end = s.wordEnd(b, end, final)
-	open := goesOn(b, end, final)
+	open := s.goesOn(b, end, final)
 	if open && end-i <= maxHeld {
 		return kindMore, i, 0, false
 	}
@@ -221,7 +235,7 @@ func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
 		return 0
 	}
 	for _, c := range b[i:end] {
-		if !wordByte[c] {
+		if !s.ct.isWord(c) {
 			return 0
 		}
 	}
@@ -233,7 +247,7 @@ func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
 
 // dotName reports whether b goes on at i with a dot and a name.
 func dotName(b []byte, i int) bool {
-	return i+1 < len(b) && b[i] == '.' && (isWord(b[i+1]) || b[i+1] == '`')
+	return i+1 < len(b) && b[i] == '.' && (ctypes[0].isWord(b[i+1]) || b[i+1] == '`')
 }
 
 // closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not
@@ -268,7 +282,7 @@ func (s *scanner) str(b []byte, i int, quote byte, final bool) (Kind, int, uint1
 // the mode says otherwise.
 func closeString(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
 	escape := byte('\\')
-	if m&^ANSIQuotes != 0 {
+	if m&(NoBackslashEscapes|anyCharset) != 0 {
 		if m&anyCharset != 0 {
 			return closeChars(b, i, quote, m, m&NoBackslashEscapes == 0, final)
 		}
@@ -360,11 +374,16 @@ func (s *scanner) slash(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 		return KindOperator, i + 1, 0, false
 	case len(rest) > 2 && rest[2] == '!':
 		return s.executable(b, i, i+3, final)
-	case len(rest) > 3 && rest[2] == 'M' && rest[3] == '!':
+	case len(rest) > 3 && rest[2] == 'M' && rest[3] == '!' && s.runsM():
 		return s.executable(b, i, i+4, final)
-	case len(rest) > 2 && rest[2] == '+' && s.before == beforeVerb && !s.hint:
-		s.before, s.hint = beforeOther, true
-		return KindHintOpen, i + 3, 0, false
+	case len(rest) > 3 && rest[2] == 'T' && rest[3] == '!' && s.mode.kind() != ServerMariaDB && s.mode.kind() != ServerMySQL:
+		s.unsure = true
+	case len(rest) > 2 && rest[2] == '+':
+		s.unsure = s.unsure || !plainHint(rest[3:])
+		if s.before == beforeVerb && !s.hint {
+			s.before, s.hint = beforeOther, true
+			return KindHintOpen, i + 3, 0, false
+		}
 	}
 	s.gap()
 	n := bytes.Index(rest[2:], []byte("*/"))
@@ -377,30 +396,13 @@ func (s *scanner) slash(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	return KindComment, i + 2, 0, true
 }
 
-// executable scans the opening of an executable comment from its version number at j on.
-func (s *scanner) executable(b []byte, i, j int, final bool) (Kind, int, uint16, bool) {
-	end := j
-	for end < len(b) && end < j+6 && isDigit(b[end]) {
-		end++
-	}
-	if end == len(b) && end < j+6 && !final {
-		return kindMore, i, 0, false
-	}
-	if end < j+5 {
-		end = j // no version: the digits, if any, are content
-	}
-	s.gap()
-	s.exec = true
-	return KindExecOpen, end, 0, false
-}
-
 func (s *scanner) minus(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	if i+3 > len(b) && !final {
 		return kindMore, i, 0, false
 	}
 	if i+1 < len(b) {
 		switch {
-		case b[i+1] == '-' && (i+2 == len(b) || b[i+2] <= ' ' || b[i+2] == 0x7f):
+		case b[i+1] == '-' && (i+2 == len(b) || s.ct.startsComment(b[i+2])):
 			return s.lineComment(b, i, final)
 		case b[i+1] == '>':
 			s.before = beforeOther
@@ -417,6 +419,11 @@ func (s *scanner) minus(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 func (s *scanner) lineComment(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	s.gap()
 	n := bytes.IndexByte(b[i:], '\n')
+	end := len(b)
+	if n >= 0 {
+		end = i + n
+	}
+	s.unsure = s.unsure || bytes.IndexByte(b[i:end], 0) >= 0 || n < 0 && !final
 	switch {
 	case n >= 0:
 		return KindComment, i + n, 0, false

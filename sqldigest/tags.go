@@ -84,7 +84,7 @@ func validTags(text []byte) bool {
 func cutTag(text []byte) (key, value, tail []byte, ok bool) {
 	text = trimSpace(text)
 	eq := 0
-	for eq < len(text) && text[eq] != '=' && text[eq] != '\'' && text[eq] != ',' && class[text[eq]] != clSpace {
+	for eq < len(text) && text[eq] != '=' && text[eq] != '\'' && text[eq] != ',' && !asciiSpace(text[eq]) {
 		eq++
 	}
 	if eq == 0 || eq+1 >= len(text) || text[eq] != '=' || text[eq+1] != '\'' {
@@ -103,10 +103,10 @@ func cutTag(text []byte) (key, value, tail []byte, ok bool) {
 }
 
 func trimSpace(b []byte) []byte {
-	for len(b) > 0 && class[b[0]] == clSpace {
+	for len(b) > 0 && asciiSpace(b[0]) {
 		b = b[1:]
 	}
-	for len(b) > 0 && class[b[len(b)-1]] == clSpace {
+	for len(b) > 0 && asciiSpace(b[len(b)-1]) {
 		b = b[:len(b)-1]
 	}
 	return b
@@ -136,3 +136,5 @@ func hexValue(c byte) byte {
 	}
 	return (c | 0x20) - 'a' + 10
 }
+
+func asciiSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }

@@ -20,7 +20,7 @@ func (d *Digester) asKeyword(id uint16, last uint8, before wordBefore) bool {
 		return follows(id, uint16(before&^firstOfStatement), before&firstOfStatement != 0)
 	}
 	switch last {
-	case tokIdent, tokFunc, tokTemporal, tokTemporalFunc, tokClose, tokRow1, tokRow:
+	case tokIdent, tokFunc, tokVariable, tokTemporal, tokTemporalFunc, tokClose, tokRow1, tokRow:
 		return flags&isTail != 0 || !d.rows
 	case tokValue, tokValues, tokRows1, tokRows:
 		return flags&(isTail|isUnit) != 0 || !d.rows

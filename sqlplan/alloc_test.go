@@ -2,6 +2,7 @@ package sqlplan
 
 import (
 	"errors"
+	"github.com/taredb/tare/sqldigest"
 	"testing"
 
 	"github.com/taredb/tare/internal/alloctest"
@@ -28,7 +29,7 @@ func TestAllocs(t *testing.T) {
 		{Name: "Get, hit", Op: func() error { return must(p.Get(st.Digest, st.Scope) == plan) }},
 		{Name: "Get, miss", Op: func() error { return must(p.Get(miss, st.Scope) == nil) }},
 		{Name: "ScopeOf", Op: func() error { return must(p.ScopeOf(st.Schema, st.User, st.Mode) == st.Scope) }},
-		{Name: "Divergent", Op: func() error { return must(!Divergent(st.SQL)) }},
+		{Name: "Divergent", Op: func() error { return must(!sqldigest.Divergent(st.SQL, 0)) }},
 		{Name: "Scope.Divergent", Op: func() error { return must(st.Scope.Divergent() != st.Scope) }},
 		{Name: "RulesEpoch", Op: func() error { return must(p.RulesEpoch() == 0) }},
 		{Name: "Verdict", Op: func() error {

@@ -1,6 +1,7 @@
 package sqlplan
 
 import (
+	"github.com/taredb/tare/sqldigest"
 	"testing"
 )
 
@@ -44,7 +45,7 @@ func BenchmarkDivergent(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(sql)))
 	for b.Loop() {
-		if Divergent(sql) {
+		if sqldigest.Divergent(sql, 0) {
 			b.Fatal("divergent")
 		}
 	}

@@ -2,34 +2,6 @@ package sqlplan
 
 import "testing"
 
-func TestDivergent(t *testing.T) {
-	for sql, want := range map[string]bool{
-		"select 1":                                    false,
-		"select 1 / 2 /* plain */ * 3":                false,
-		"select /*+ hint */ 1":                        false,
-		"/*! select 1 */":                             false,
-		"/*!40101 SET NAMES utf8 */":                  false,
-		"/*!50700 select 1 */":                        false,
-		"/*!50701 select 1 */":                        true,
-		"/*!80000 select 1 */":                        true,
-		"/*!99999 select 1 */":                        true,
-		"/*!080000 select 1 */":                       true,
-		"/*!500000 select 1 */":                       true,
-		"/*!500001 select 1":                          true,
-		"/*!123 select 1 */":                          true,
-		"/*M! select 1 */":                            true,
-		"/*M!100100 select 1 */":                      true,
-		"/*!40000 select /*!50000 1 */ */":            true,
-		"/*!40000 select /* x */ 1 */":                true,
-		"select /* a */ 1 /*!40000 + 1 */ /*!80000*/": true,
-		"/*": false, "/*!": false, "/*!5": true, "": false,
-	} {
-		if got := Divergent([]byte(sql)); got != want {
-			t.Errorf("Divergent(%q) = %v", sql, got)
-		}
-	}
-}
-
 // TestDivergentIsKeptApart asserts that a statement which servers read in two ways neither
 // takes nor gives the plan of the one that its digest stands for.
 func TestDivergentIsKeptApart(t *testing.T) {

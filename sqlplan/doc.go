@@ -63,7 +63,7 @@
 // Normalized text takes the content of an executable comment for SQL, whatever the version. Where
 // all supported servers do the same (no version, or up to 50700) that is right. Others are
 // run by one server and skipped by the next, which sees another end of the comment as well, so
-// one digest may stand for two statements. [Divergent] finds them, and [Scope.Divergent]
+// one digest may stand for two statements. [sqldigest.Digester.Divergent] finds them, and [Scope.Divergent]
 // keeps their plans apart, as ones that hide something.
 //
 // The same holds for a session whose client character set has characters that end in the byte of

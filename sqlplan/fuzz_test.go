@@ -34,7 +34,7 @@ func FuzzPlan(f *testing.F) {
 		st.Digest = d.Digest(sql, m)
 		st.Text = d.Text()
 		st.Scope = p.ScopeOf(st.Schema, st.User, m)
-		if Divergent(sql) {
+		if sqldigest.Divergent(sql, m) {
 			st.Scope = st.Scope.Divergent()
 		}
 		p.Invalidate()

@@ -35,7 +35,7 @@ func (c *client) statement(p *Planner, sql string) Statement {
 	st.Digest = c.digester.Digest(st.SQL, c.mode)
 	st.Text = c.digester.Text()
 	st.Scope = p.ScopeOf(st.Schema, st.User, c.mode)
-	if Divergent(st.SQL) {
+	if sqldigest.Divergent(st.SQL, c.mode) {
 		st.Scope = st.Scope.Divergent()
 	}
 	return st

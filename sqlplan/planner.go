@@ -17,7 +17,7 @@ import (
 // A Statement is what Plan needs to know about a statement in order to plan it.
 type Statement struct {
 	// SQL is the statement as the client sent it, whole or its beginning. It is classified when
-	// Text is not the whole normalized text, and otherwise only asked whether it is Divergent.
+	// Text is not the whole normalized text, and otherwise checked for what is Divergent.
 	SQL []byte
 	// Complete says that SQL is whole.
 	Complete bool
@@ -108,7 +108,7 @@ func (p *Planner) Plan(st Statement) *Plan {
 	s := p.state.Load()
 	j := job{Statement: &st, whole: isWhole(&st)}
 	own := s.scopeOf(st.Schema, st.User, st.Mode)
-	j.divergent = st.Scope == own.Divergent() || Divergent(st.SQL)
+	j.divergent = st.Scope == own.Divergent() || sqldigest.Divergent(st.SQL, st.Mode)
 	if why := p.refuse(j, own); why != keep {
 		p.counts.refused[why].Add(1)
 		plan, _ := p.make(j, s)

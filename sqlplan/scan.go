@@ -58,19 +58,21 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 	var lx sqldigest.Lexer
 	lx.Reset(text, m)
 	var items []int // of the open lists
+	executable := false
 	for at := ""; ; {
 		t := lx.Next()
 		tok := token{keyword: t.Keyword, start: int32(t.Start), end: int32(t.End)}
 		raw := text[t.Start:t.End]
 		switch t.Kind {
 		case sqldigest.KindEOF:
+			if lx.Unsure() || executable && sqldigest.Divergent(text, m) {
+				a.hide()
+			}
 			return
 		case sqldigest.KindSpace, sqldigest.KindComment:
 			continue
 		case sqldigest.KindExecOpen:
-			if divergent(text[t.Start:]) {
-				a.hide()
-			}
+			executable = true
 			continue
 		case sqldigest.KindExecClose:
 			continue
@@ -109,8 +111,9 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 			tok.kind = kindLiteral
 			a.literals = append(a.literals, int32(len(a.toks)))
 		}
-		if at == "@" && (tok.kind == kindWord || tok.kind == kindQuoted || tok.kind == kindUserVar) {
-			// The sign and the name are one token, wherever the text has spaces.
+		if at == "@" && a.toks[len(a.toks)-1].end == tok.start && (tok.kind == kindWord || tok.kind == kindQuoted || tok.kind == kindUserVar) {
+			// The sign and the name are one token where nothing is in between: after a space the
+			// variable is the one without a name.
 			tok.kind = kindUserVar
 			a.toks[len(a.toks)-1] = tok
 			at = ""

@@ -19,7 +19,7 @@ const scopeDomain = "tare sqlplan scope 1\x00"
 // or modes, and when RulesEpoch moved, not for each statement. It does not allocate.
 //
 // Users that no rule names share a class, and with it their plans. A statement for which
-// [Divergent] is true has the scope that the method [Scope.Divergent] returns.
+// [sqldigest.Digester.Divergent] is true has the scope that the method [Scope.Divergent] returns.
 func (p *Planner) ScopeOf(schema, user []byte, m sqldigest.Mode) Scope {
 	return p.state.Load().scopeOf(schema, user, m)
 }
