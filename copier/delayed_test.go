@@ -153,23 +153,23 @@ func (d *delayer) close() {
 // the statement reach the server at a random moment of that run, kills that one too, and runs it to its end.
 func TestDelayedStatement(t *testing.T) {
 	p := newPair(t, "late")
-	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_400", "ANALYZE TABLE a")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_3000", "ANALYZE TABLE a")
 	for seed := range uint64(*delayedRounds) {
 		rnd := newRand(seed)
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS late", "DROP DATABASE IF EXISTS _tare")
 		ctx, kill := context.WithCancel(t.Context())
 		of := []string{"", "INTO `_tare`.copy_chunk"}[seed%2]
-		d := newDelayer(t, p.to.Addr, 1+rnd.IntN([]int{50, 5}[seed%2]), of, kill)
+		d := newDelayer(t, p.to.Addr, 1+rnd.IntN([]int{50, 8}[seed%2]), of, kill)
 		o := p.options("a")
 		o.To.Addr = d.l.Addr().String()
 		o.Workers, o.Patience = 1+rnd.IntN(2), 5*time.Second
-		sizes := []int64{4 << 10, 8 << 10, 16 << 10}
+		sizes := []int64{8 << 10, 13 << 10, 20 << 10}
 		o.ChunkBytes = sizes[rnd.IntN(3)]
 		_, err := Run(ctx, o)
 		first := err
 
 		second, end := context.WithCancel(t.Context())
-		after, last, n := rnd.IntN(3), rnd.IntN(8), 0
+		after, last, n := rnd.IntN(2), 1+rnd.IntN(5), 0
 		o.To.Addr, o.ChunkBytes = p.to.Addr, sizes[rnd.IntN(3)]
 		var mu sync.Mutex
 		o.Observe = func(Event) {

@@ -1,0 +1,486 @@
+package copier
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+var modelRounds = flag.Int("model.rounds", 4000, "histories that TestStateModel plays for the protocol, and at most for each mutant")
+
+// This is a model of what keeps a copy exact through kills: the state in the target, the runs that write it, and a
+// target that executes their statements when it pleases. The decisions are those of the program (machine, progress, contiguous);
+// statements are closures over a store, without row locks: more may happen than in a server. What is played at random:
+//
+//   - A run is killed at any moment. Each of its sessions may have a statement under way, which executes at any later
+//     moment, or never; a transaction whose COMMIT was not sent is rolled back.
+//   - The holder's named lock is lost while its run and the other sessions of it live, and another run starts.
+//   - The target is restarted at any moment and comes back with a prefix of what it had committed.
+//   - Each run cuts chunks of another size, as when estimates have changed.
+//
+// The last run is not disturbed. Then every row of the source must be in the target.
+
+// A mutant leaves a part of the protocol out.
+type mutant string
+
+const (
+	noMutant mutant = ""
+	noEpoch  mutant = "transactions do not check the epoch"
+	noLease  mutant = "new connections do not check the holder"
+	// What the copier did before it had epochs: everything, and delayed records of chunks alone.
+	noFence    mutant = "no epoch, no holder, bounds that are recorded already are kept"
+	lateBounds mutant = "no epoch, bounds that are recorded already are kept"
+	lateFollow mutant = "a position is recorded before its changes"
+)
+
+// has reports whether a mutant leaves a part out; noFence stands for the checks of bounds.
+func (m mutant) has(part mutant) bool {
+	switch m {
+	case noFence:
+		return true
+	case lateBounds:
+		return part == noEpoch || part == noFence
+	}
+	return m == part
+}
+
+const modelKeys = 24 // rows of the source, before changes
+
+// A modelStore is the target: rows, and the state. It is a value, so that it can be kept and restored.
+type modelStore struct {
+	rows   map[int]int // key to version
+	chunks []chunkState
+	known  bool // copy_table has a row
+	phase  phase
+	start  int // position of the first snapshot
+	upto   int // of copy_follow; -1: none
+	epoch  int
+}
+
+func (s modelStore) clone() modelStore {
+	s.rows, s.chunks = maps.Clone(s.rows), slices.Clone(s.chunks)
+	return s
+}
+
+// A modelStatement is a transaction whose COMMIT, or a lone statement that, is under way. run is the epoch.
+type modelStatement struct {
+	run  *modelRun
+	what string
+	do   func(*modelStore) error
+}
+
+type model struct {
+	rnd     *rand.Rand
+	mutant  mutant
+	changes []int // the source's log: the key that each change gives its next version
+	now     int   // how much of it has happened
+	store   modelStore
+	commits []modelStore // since the last restart of the target: what it may come back with
+	late    []modelStatement
+	holder  *modelRun // of the named lock
+	epochs  int
+	trace   []string
+}
+
+func (m *model) say(format string, a ...any) { m.trace = append(m.trace, fmt.Sprintf(format, a...)) }
+
+// source is the rows of the source at a position.
+func (m *model) source(at int) map[int]int {
+	rows := make(map[int]int, modelKeys)
+	for k := range modelKeys {
+		rows[k] = 1
+	}
+	for _, k := range m.changes[:at] {
+		rows[k]++
+	}
+	return rows
+}
+
+var (
+	errModelDead = errors.New("the run is over")
+	errModelLoss = errors.New("the last run has ended well, and rows differ")
+)
+
+// execute executes a statement now: atomically, with the epoch checked under its lock.
+func (m *model) execute(s modelStatement) error {
+	if s.run.epoch != m.store.epoch && !m.mutant.has(noEpoch) {
+		return errLeaseLost
+	}
+	next := m.store.clone()
+	if err := s.do(&next); err != nil {
+		return err
+	}
+	m.store = next
+	m.commits = append(m.commits, next)
+	m.say("run %d: %s", s.run.number, s.what)
+	return nil
+}
+
+// delay has a statement execute later, or never.
+func (m *model) delay(s modelStatement) {
+	if m.mutant == lateBounds && !strings.HasPrefix(s.what, "cut") {
+		return
+	}
+	m.late = append(m.late, s)
+}
+
+// disturb is what may happen between any two statements.
+func (m *model) disturb() {
+	if m.now < len(m.changes) && m.rnd.IntN(2) == 0 {
+		m.now++
+	}
+	if n := len(m.late); n > 0 && m.rnd.IntN(6) == 0 {
+		i := m.rnd.IntN(n)
+		s := m.late[i]
+		m.late = slices.Delete(m.late, i, i+1)
+		if err := m.execute(s); err != nil {
+			m.say("run %d, late: %s: %v", s.run.number, s.what, err)
+		}
+	}
+}
+
+// restart has the target come back with a prefix of what it had committed. No statement survives that, nor a lock.
+func (m *model) restart() {
+	back := min(len(m.commits)-1, m.rnd.IntN(4))
+	m.commits = m.commits[:len(m.commits)-back]
+	m.store = m.commits[len(m.commits)-1].clone()
+	m.late, m.holder = nil, nil
+	m.say("the target is restarted and has lost %d commits", back)
+}
+
+// A modelRun is one run: what it believes, and the writers that it has.
+type modelRun struct {
+	m      *model
+	number int
+	epoch  int
+	size   int // of a chunk
+	quiet  bool
+	left   int // statements until it is killed
+
+	machine *machine
+	view    map[int]int // the snapshot
+	at      int         // its position
+}
+
+// send has the target execute a statement of a writer. The run may be killed with it under way, its connection may be
+// lost, and the target may be restarted.
+func (r *modelRun) send(what string, do func(*modelStore) error) error {
+	m := r.m
+	s := modelStatement{r, what, do}
+	for {
+		m.disturb()
+		if r.quiet {
+			return m.execute(s)
+		}
+		if r.left--; r.left < 0 {
+			if m.rnd.IntN(3) > 0 {
+				m.delay(s)
+			}
+			if m.holder == r {
+				m.holder = nil
+			}
+			m.say("run %d is killed: %s", r.number, what)
+			return errModelDead
+		}
+		switch n := m.rnd.IntN(14); {
+		default:
+			return m.execute(s)
+		case n == 0 && m.mutant != lateBounds: // restarted before the statement is executed, or after it and before its response
+			done := m.rnd.IntN(2) == 0 && m.execute(s) == nil
+			m.restart()
+			if !m.mutant.has(noLease) {
+				return errLeaseLost
+			}
+			if done && r.isDone(what) {
+				return nil
+			}
+		case n == 1:
+			if m.holder == r && m.rnd.IntN(4) == 0 { // the lock's session is killed; the run does not notice
+				m.holder = nil
+				m.say("run %d loses its lock", r.number)
+			}
+		}
+	}
+}
+
+// isDone is what a writer asks after a lost connection: whether its chunk is copied.
+func (r *modelRun) isDone(what string) bool {
+	var n int
+	if _, err := fmt.Sscanf(what, "copy %d", &n); err != nil {
+		return false
+	}
+	return n < len(r.m.store.chunks) && r.m.store.chunks[n].copied
+}
+
+func modelKey(k int) mysqlwire.TextRow { return mysqlwire.TextRow{fmt.Appendf(nil, "%d", k)} }
+
+func keyNumber(key mysqlwire.TextRow, none int) (n int) {
+	if key == nil {
+		return none
+	}
+	_, _ = fmt.Sscan(string(key[0]), &n)
+	return n
+}
+
+// play is a run from its start to its end.
+func (m *model) play(number int, quiet bool) error {
+	r := &modelRun{m: m, number: number, size: 1 + m.rnd.IntN(9), quiet: quiet, left: m.rnd.IntN(30)}
+	m.holder = r
+	m.epochs++
+	r.epoch = m.epochs
+	m.store.epoch = r.epoch
+	m.commits = append(m.commits, m.store.clone())
+	m.say("run %d starts, chunks of %d", number, r.size)
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	if err := r.copy(); err != nil {
+		return err
+	}
+	return r.follow()
+}
+
+// prepare reads the state and takes a snapshot.
+func (r *modelRun) prepare() error {
+	m := r.m
+	known := m.store.known
+	t := table{spec: &TableSpec{}, state: &tableState{phase: copying, chunks: slices.Clone(m.store.chunks)}}
+	if known {
+		t.state.phase = m.store.phase
+		if err := contiguous(t.state.chunks, t.state.phase != copying); err != nil && !m.mutant.has(noFence) {
+			return err
+		}
+	}
+	m.disturb()
+	r.at, r.view = m.now, m.source(m.now)
+	if !known {
+		if err := r.send("begin", func(s *modelStore) error {
+			if len(s.rows) > 0 {
+				return errState
+			}
+			s.known, s.phase, s.start, s.upto, s.chunks = true, copying, r.at, -1, nil
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	progress, _ := t.progress()
+	r.machine = newMachine([]tableProgress{progress}, 2)
+	return nil
+}
+
+// copy does what the machine says, steps of two workers in any order.
+func (r *modelRun) copy() error {
+	var running []step
+	for {
+		if len(running) < 2 && (len(running) == 0 || r.m.rnd.IntN(2) == 0) {
+			s := r.machine.next()
+			if s.do == stop && len(running) == 0 {
+				return nil
+			}
+			if s.do != stop && s.do != wait {
+				running = append(running, s)
+				continue
+			}
+		}
+		i := r.m.rnd.IntN(len(running))
+		s := running[i]
+		running = slices.Delete(running, i, i+1)
+		if err := r.do(s); err != nil {
+			for _, other := range running { // their statements are under way too
+				if errors.Is(err, errModelDead) && r.m.rnd.IntN(2) == 0 {
+					r.lateStep(other)
+				}
+			}
+			return err
+		}
+	}
+}
+
+func (r *modelRun) lateStep(s step) {
+	if what, do := r.statement(&s); do != nil {
+		r.m.delay(modelStatement{r, what, do})
+	}
+}
+
+// statement is what a step sends.
+func (r *modelRun) statement(s *step) (what string, do func(*modelStore) error) {
+	switch s.do {
+	case cutChunk:
+		c := r.machine.tables[0].next
+		if end := keyNumber(c.After, -1) + r.size; end < modelKeys-1 {
+			c.Upto = modelKey(end)
+		}
+		s.chunk = c
+		return fmt.Sprintf("cut %d (%d, %d]", c.Number, keyNumber(c.After, -1), keyNumber(c.Upto, modelKeys)), r.cut(c)
+	case copyChunk:
+		return fmt.Sprintf("copy %d (%d, %d]", s.chunk.Number, keyNumber(s.chunk.After, -1), keyNumber(s.chunk.Upto, modelKeys)), r.copied(s.chunk)
+	case buildIndexes:
+		return "finish", func(s *modelStore) error {
+			if err := contiguous(s.chunks, true); err != nil && !r.m.mutant.has(noFence) {
+				return err
+			}
+			s.phase = finished
+			return nil
+		}
+	}
+	return "", nil
+}
+
+func (r *modelRun) do(s step) error {
+	what, do := r.statement(&s)
+	if err := r.send(what, do); err != nil {
+		return err
+	}
+	switch s.do {
+	case cutChunk:
+		r.machine.wasCut(0, s.chunk, s.chunk.Upto == nil)
+	case copyChunk:
+		r.machine.wasCopied(0)
+	case buildIndexes:
+		r.machine.wasIndexed(0)
+	}
+	return nil
+}
+
+func (r *modelRun) cut(c rowstream.Chunk) func(*modelStore) error {
+	return func(s *modelStore) error {
+		if c.Number < len(s.chunks) {
+			k := s.chunks[c.Number]
+			if !r.m.mutant.has(noFence) && (k.copied || encodeKey(k.After) != encodeKey(c.After) || encodeKey(k.Upto) != encodeKey(c.Upto)) {
+				return errState
+			}
+			return nil
+		}
+		if c.Number > len(s.chunks) {
+			return errState // the next run would miss a number
+		}
+		s.chunks = append(s.chunks, chunkState{Chunk: c})
+		return nil
+	}
+}
+
+func (r *modelRun) copied(c rowstream.Chunk) func(*modelStore) error {
+	return func(s *modelStore) error {
+		if c.Number >= len(s.chunks) || s.chunks[c.Number].copied {
+			return errState
+		}
+		for k := keyNumber(c.After, -1) + 1; k <= min(keyNumber(c.Upto, modelKeys), modelKeys-1); k++ {
+			s.rows[k] = r.view[k]
+		}
+		s.chunks[c.Number].copied = true
+		return nil
+	}
+}
+
+// follow applies the source's changes, by two writers as applyParts does: the first one records the position
+// before the batch.
+func (r *modelRun) follow() error {
+	m := r.m
+	from := m.store.upto
+	if from < 0 {
+		from = m.store.start
+	}
+	for {
+		if r.quiet {
+			m.now = len(m.changes)
+		}
+		end := min(m.now, from+1+m.rnd.IntN(4))
+		if end <= from && r.quiet {
+			return nil
+		}
+		last := m.source(end)
+		for part := range 2 {
+			note := from
+			if m.mutant == lateFollow {
+				note = end
+			}
+			if err := r.send(fmt.Sprintf("apply [%d, %d) part %d", from, end, part), func(s *modelStore) error {
+				for _, k := range m.changes[from:end] {
+					if k%2 == part {
+						s.rows[k] = last[k]
+					}
+				}
+				if part == 0 {
+					s.upto = note
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		from = end
+	}
+}
+
+// history plays runs until one was not disturbed, and reports what is wrong then.
+func (m *model) history(rounds int) error {
+	m.store = modelStore{rows: make(map[int]int), upto: -1}
+	m.commits = []modelStore{m.store.clone()}
+	for n := range rounds {
+		if err := m.play(n, false); err != nil {
+			m.say("run %d: %v", n, err)
+		}
+		m.holder = nil
+	}
+	for n := rounds; ; n++ { // run again as an error says: what is late may end a run, and there is only so much of it
+		err := m.play(n, true)
+		m.holder = nil
+		if err == nil {
+			break
+		}
+		m.say("run %d: %v", n, err)
+		if n > rounds+40 {
+			return fmt.Errorf("stuck: %w", err)
+		}
+	}
+	want := m.source(len(m.changes))
+	if !maps.Equal(want, m.store.rows) {
+		return fmt.Errorf("%w: the source has %v, the target %v", errModelLoss, want, m.store.rows)
+	}
+	return nil
+}
+
+func playModel(seed uint64, mutant mutant) (*model, error) {
+	m := &model{rnd: newRand(seed), mutant: mutant, changes: make([]int, 20)}
+	for i := range m.changes {
+		m.changes[i] = m.rnd.IntN(modelKeys)
+	}
+	return m, m.history(1 + m.rnd.IntN(4))
+}
+
+// TestStateModel plays random histories: none loses a row under the protocol, and each mutant does.
+func TestStateModel(t *testing.T) {
+	first := testseed.New(t)
+	for i := range uint64(*modelRounds) {
+		if m, err := playModel(first+i, noMutant); err != nil {
+			t.Fatalf("history %d: %v\n%s", first+i, err, strings.Join(m.trace, "\n"))
+		}
+	}
+}
+
+// TestStateModelMutants shows that the model finds a loss wherever a part of the protocol is left out.
+func TestStateModelMutants(t *testing.T) {
+	first := testseed.New(t)
+	for _, mutant := range []mutant{noFence, lateBounds, noEpoch, noLease, lateFollow} {
+		t.Run(string(mutant), func(t *testing.T) {
+			for i := range 20 * uint64(*modelRounds) {
+				m, err := playModel(first+i, mutant)
+				if errors.Is(err, errModelLoss) {
+					t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(m.trace, "\n"))
+					return
+				}
+			}
+			t.Error("no history lost a row")
+		})
+	}
+}
