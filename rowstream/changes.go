@@ -206,14 +206,17 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	final := err != nil && both.Err() == nil
 	if final {
 		c.err = err
-		c.r.cut(c.r.first) // the group that cannot be read to its end
+		cut(b, c.r.first) // the group that cannot be read to its end
 	}
 	if err != nil && !c.r.moved && len(b.Changes) == 0 {
 		return err
 	}
 	c.r.end()
 	if final {
-		b.Boundary, b.Skip = c.r.handed == 0, c.r.handed
+		b.Boundary = c.r.handed == 0
+		if _, held := c.r.resume(); !held {
+			b.Skip = c.r.handed
+		}
 	}
 	return nil // the error, if any, comes with the next call
 }

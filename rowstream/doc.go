@@ -46,8 +46,8 @@
 // # What it does not do
 //
 // It writes to no server (package copier does), keeps no log of its own, and evaluates no SQL: what a Plan cannot say is pushed into the
-// statement that reads. It does not read XA transactions, values of COMPRESSED columns, or
-// GTIDs with tags out of the log.
+// statement that reads. It does not read values of COMPRESSED columns out of the
+// log.
 //
 // # Specification
 //

@@ -54,6 +54,9 @@ const (
 
 	// eventArtificial is the flag of events that the server made up: they are in no file.
 	eventArtificial = 0x20
+
+	// eventIgnorable is the flag of events that a reader which does not know them may pass over.
+	eventIgnorable = 0x80
 )
 
 // An event is one of the binary log, cut into header and body: views of its bytes.
@@ -72,6 +75,7 @@ type event struct {
 var (
 	errShortEvent = errors.New("it ends too early")
 	errChecksum   = errors.New("its checksum is wrong")
+	errEventType  = errors.New("its type is not known")
 )
 
 // decode cuts an event, with a checksum behind it or without.
@@ -160,6 +164,24 @@ func (q *query) decode(body []byte) error {
 	q.variables = body[fixed:at]
 	q.schema, q.text = body[at:at+schema], body[at+schema+1:]
 	return nil
+}
+
+// harmless reports whether events of the type change no rows by themselves: what describes the
+// log, comments, and what stands before a statement that is logged as one.
+func (t eventType) harmless() bool {
+	switch t {
+	case eventStop, eventRotate, eventFormat, eventHeartbeat, eventHeartbeat2, eventMariaGTIDList, eventStartEncryption:
+		return true
+	case 5, 13, 14: // INTVAR, RAND, USER_VAR
+		return true
+	case 9, 11, eventBeginLoad: // APPEND_BLOCK, DELETE_FILE
+		return true
+	case 28, 29, 35, 36, 37: // IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE
+		return true
+	case 160, 161: // ANNOTATE_ROWS, BINLOG_CHECKPOINT
+		return true
+	}
+	return false
 }
 
 // isRows reports whether the event holds rows, of which kind they are, in which version of

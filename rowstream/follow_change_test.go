@@ -128,7 +128,6 @@ func TestFollowStops(t *testing.T) {
 		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id + 7 FROM a"}, "--ignore-statement"},
 		{StopSchema, "f.a", []string{"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE f.a"}, "TRUNCATE"},
 		{StopImage, "f.a", []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE a SET n = 77"}, "binlog_row_image = FULL"},
-		{StopUndone, "", []string{"XA START 'x'", "INSERT INTO a VALUES (8, 8, '')", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"}, "XA"},
 	} {
 		exec(t, c, again...)
 		from := now(t, d, false)

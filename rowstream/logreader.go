@@ -44,6 +44,11 @@ type logReader struct {
 	first      int    // change of the batch with which the group began
 	savepoints []savepoint
 
+	xa           *preparedXA            // the group is one; nil: it is not
+	prepared     map[string]*preparedXA // that were read, by identifier
+	preparedSize int                    // bytes of rows in them and in xa
+	columns      []int                  // of the rows handed out, by table
+
 	// scan is told of changes of definitions, and rows are left alone; nil: rows are what is read.
 	scan func(SchemaChange)
 
@@ -81,10 +86,12 @@ func (r *logReader) position() Position {
 // begin empties the batch.
 func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 	b.reset(columns, limit)
-	r.batch, r.moved = b, false
+	r.batch, r.columns, r.moved = b, columns, false
 	r.first, r.handed = 0, max(r.rows, r.skip)
 	for i := range r.savepoints {
-		r.savepoints[i].changes = 0
+		if r.xa == nil {
+			r.savepoints[i].changes = 0
+		}
 	}
 	if cap(r.row.Bytes) > limit {
 		r.row.Bytes = nil
@@ -94,8 +101,10 @@ func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 // end says in the batch how far the log was read.
 func (r *logReader) end() {
 	b := r.batch
-	b.Upto, b.Boundary, b.Beat = r.position(), r.between(), r.beats.number
-	if !b.Boundary {
+	var held bool
+	b.Upto, held = r.resume()
+	b.Boundary, b.Beat = r.between(), r.beats.number
+	if !b.Boundary && !held {
 		b.Skip = max(r.rows, r.skip)
 	}
 	if r.seconds != 0 {
@@ -109,6 +118,7 @@ func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 // lost forgets what holds for one connection only: the group is read anew.
 func (r *logReader) lost() {
 	clear(r.maps)
+	r.dropXA()
 	r.skip, r.rows = max(r.skip, r.rows), 0
 	r.open, r.single, r.pending = false, false, pendingGTID{}
 	r.file, r.offset, r.checksum = r.uptoFile, r.uptoOffset, false
@@ -215,7 +225,9 @@ func (r *logReader) event(e *event) error {
 	case eventMariaGTID, eventGTID, eventAnonymousGTID, eventTaggedGTID:
 		return r.gtid(e)
 	case eventXID:
+		r.mergeXA(r.xa)
 		r.commit(e)
+		return nil
 	case eventQuery, eventQueryCompressed:
 		return r.queryEvent(e)
 	case eventExecuteLoad:
@@ -229,12 +241,16 @@ func (r *logReader) event(e *event) error {
 	case eventIncident:
 		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables anew", nil)
 	}
-	return nil // nothing that changes rows
+	if !e.kind.harmless() && e.flags&eventIgnorable == 0 {
+		return r.unknown(fmt.Sprintf("an event of type %d", e.kind), errEventType)
+	}
+	return nil
 }
 
 // gtid begins a group.
 func (r *logReader) gtid(e *event) error {
 	r.open, r.single, r.pending = true, false, pendingGTID{}
+	r.dropXA()
 	switch b := e.body; e.kind {
 	case eventMariaGTID:
 		if len(b) < 13 {
@@ -244,6 +260,9 @@ func (r *logReader) gtid(e *event) error {
 		r.pending.mode = mariaGTIDs
 		r.pending.maria = mariaGTID{domain: binary.LittleEndian.Uint32(b[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(b)}
 		r.single = b[12]&1 != 0
+		if b[12]&mariaPreparedXA != 0 {
+			r.startXA()
+		}
 	case eventGTID:
 		if len(b) < 25 {
 			return r.unknown("a GTID", errShortEvent)
@@ -289,7 +308,7 @@ func (r *logReader) close(e *event) {
 	if e.seconds != 0 {
 		r.seconds = e.seconds
 	}
-	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
+	r.open, r.single, r.ours, r.pending, r.xa = false, false, false, pendingGTID{}, nil
 	r.rows, r.skip, r.handed, r.first = 0, 0, 0, len(r.batch.Changes)
 	r.savepoints = r.savepoints[:0]
 	r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
@@ -298,7 +317,9 @@ func (r *logReader) close(e *event) {
 // rollBack ends a group whose rows do not count.
 func (r *logReader) rollBack(e *event) error {
 	r.beats.open = false
-	if err := r.undo(savepoint{changes: r.first}); err != nil {
+	if r.xa != nil {
+		r.dropXA()
+	} else if err := r.undo(savepoint{changes: r.first}); err != nil {
 		return err
 	}
 	r.close(e)
@@ -307,17 +328,16 @@ func (r *logReader) rollBack(e *event) error {
 
 // undo takes the changes after a savepoint out of the batch.
 func (r *logReader) undo(to savepoint) error {
-	if to.rows < r.handed && r.ours {
+	if r.xa == nil && to.rows < r.handed && r.ours {
 		return r.stop(StopUndone, "", "a transaction larger than a batch was rolled back after it was logged",
 			"take larger batches, or copy the tables anew", nil)
 	}
-	r.cut(to.changes)
+	cut(r.out(), to.changes)
 	return nil
 }
 
-// cut takes the changes from a number on out of the batch.
-func (r *logReader) cut(from int) {
-	b := r.batch
+// cut takes the changes from a number on out of a batch.
+func cut(b *ChangeBatch, from int) {
 	for i := len(b.Changes) - 1; i >= from; i-- {
 		t := &b.Tables[b.Changes[i].Table]
 		for _, at := range [...]int{b.Changes[i].After, b.Changes[i].Before} {
@@ -328,20 +348,6 @@ func (r *logReader) cut(from int) {
 		}
 	}
 	b.Changes = b.Changes[:from]
-}
-
-// xaPrepare ends the first phase of an XA transaction.
-func (r *logReader) xaPrepare(e *event) error {
-	if len(e.body) > 0 && e.body[0] != 0 { // in one phase: a commit
-		r.commit(e)
-		return nil
-	}
-	if r.ours {
-		return r.stop(StopUndone, "", "an XA transaction was prepared: whether it is committed only a later part of the log says",
-			"copy the tables anew, and keep them out of XA transactions until then", nil)
-	}
-	r.close(e)
-	return nil
 }
 
 // partialUpdate is an update whose JSON values are logged as what was done to them.
@@ -423,6 +429,9 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	for err == nil && len(rows.rows) > 0 {
 		err = r.change(&rows, m, f)
 	}
+	if err == nil && r.xa != nil {
+		return r.holdXA()
+	}
 	if err != nil {
 		return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table anew", err)
 	}
@@ -431,7 +440,8 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 
 // change takes one row.
 func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err error) {
-	t := &r.batch.Tables[m.table]
+	out := r.out()
+	t := &out.Tables[m.table]
 	mark, images := len(t.Bytes), t.Rows
 	c := Change{Table: int32(m.table), Before: -1, After: -1}
 	if rows.kind != Insert {
@@ -444,9 +454,11 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 		t.Bytes, t.Rows = t.Bytes[:mark], images
 		return err
 	}
-	r.rows++
+	if r.xa == nil { // which is handed out as a whole
+		r.rows++
+	}
 	switch {
-	case r.rows <= r.skip:
+	case r.xa == nil && r.rows <= r.skip:
 		t.Bytes, t.Rows = t.Bytes[:mark], images
 		return nil
 	case c.Before >= 0 && c.After >= 0:
@@ -458,7 +470,7 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 	default:
 		return nil // not of the plan
 	}
-	r.batch.Changes = append(r.batch.Changes, c)
+	out.Changes = append(out.Changes, c)
 	return nil
 }
 

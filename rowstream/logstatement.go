@@ -99,15 +99,23 @@ func (r *logReader) statement(e *event) error {
 		s = harmless
 	}
 	switch s.kind {
-	case statementBegin, statementXAStart, statementXAEnd:
+	case statementBegin:
 		r.open, r.single = true, false
-	case statementCommit, statementXACommit, statementXARollback:
+	case statementXAStart:
+		r.open, r.single = true, false
+		r.startXA()
+	case statementXAEnd: // its XA_PREPARE follows
+		r.open, r.single = true, false
+	case statementXACommit, statementXARollback:
+		return r.xaEnd(e, s)
+	case statementCommit:
+		r.mergeXA(r.xa)
 		r.commit(e)
 	case statementRollback:
 		return r.rollBack(e)
 	case statementSavepoint:
-		if r.rows >= r.skip {
-			r.savepoints = append(r.savepoints, savepoint{s.name, r.rows, len(r.batch.Changes)})
+		if r.xa != nil || r.rows >= r.skip {
+			r.savepoints = append(r.savepoints, savepoint{s.name, r.rows, len(r.out().Changes)})
 		}
 	case statementRollbackTo:
 		return r.rollBackTo(s.name)
@@ -128,7 +136,7 @@ func (r *logReader) statement(e *event) error {
 
 // rollBackTo undoes the rows of a transaction after a savepoint.
 func (r *logReader) rollBackTo(name string) error {
-	if r.rows < r.skip {
+	if r.xa == nil && r.rows < r.skip {
 		return nil
 	}
 	to, ok := r.savepoint([]byte(name))

@@ -85,14 +85,24 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 			return nil, err
 		}
 	}
+	take := func() error { return s.take(ctx, cfg, tables) }
+	if n > 1 && len(tables) > 0 {
+		err = s.unprepared(ctx, take)
+	} else {
+		err = take()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
+	}
+	s.position, err = withGTID(ctx, s.clients[0], s.position)
+	return s, err
+}
+
+// take starts the transactions in the first of the ways that works.
+func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Table) error {
 	for _, way := range []func(context.Context, mysqlconn.Config, []*Table) (bool, error){s.alone, s.matched, s.locked} {
-		done, err := way(ctx, cfg, tables)
-		if err != nil {
-			return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
-		}
-		if done {
-			s.position, err = withGTID(ctx, s.clients[0], s.position)
-			return s, err
+		if done, err := way(ctx, cfg, tables); err != nil || done {
+			return err
 		}
 	}
 	panic("BUG: no way to a snapshot")

@@ -1,0 +1,76 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+const (
+	// preparedWait is how long a snapshot over several connections waits until no XA transaction is prepared.
+	preparedWait = 10 * time.Second
+
+	preparedPoll = 50 * time.Millisecond
+)
+
+// unprepared takes a snapshot while no XA transaction is prepared: its rows would be neither in
+// the snapshot nor behind its position in the log. How says so when there is always one, or the
+// user may not see them: its COMMIT stops the reading of the log then.
+func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
+	c := s.clients[0]
+	for deadline := time.Now().Add(preparedWait); ; {
+		before, err := secondPhases(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := take(); err != nil || s.position == "" {
+			return err
+		}
+		n, err := prepared(ctx, c)
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) {
+			s.how += "; prepared XA transactions cannot be seen: GRANT XA_RECOVER_ADMIN"
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		after, err := secondPhases(ctx, c)
+		if err != nil || n == 0 && after == before {
+			return err
+		}
+		if time.Now().After(deadline) {
+			s.how += fmt.Sprintf("; %d XA transactions are prepared (XA RECOVER), whose commit will stop following", n)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(preparedPoll):
+		}
+	}
+}
+
+// prepared counts the XA transactions that are prepared.
+func prepared(ctx context.Context, c *mysqlconn.Client) (n int, err error) {
+	_, err = c.Query(ctx, "XA RECOVER", func(mysqlwire.TextRow) error {
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// secondPhases counts how often XA transactions were committed or rolled back since the server started.
+func secondPhases(ctx context.Context, c *mysqlconn.Client) (n int64, err error) {
+	_, err = c.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_xa_commit', 'Com_xa_rollback')", func(row mysqlwire.TextRow) error {
+		v, err := strconv.ParseInt(string(row[1]), 10, 64)
+		n += v
+		return err
+	})
+	return n, err
+}
