@@ -54,6 +54,7 @@ fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer)$$' ./rowstream ./copier
+	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 
 screenshots: ## make the pictures of docs/images anew, from the demo in a Chromium
 	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'

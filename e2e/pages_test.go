@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -265,11 +266,28 @@ func TestTimeInChart(t *testing.T) {
 	box := eval[map[string]float64](t, tb, `(({left, top, width, height}) => ({left, top, width, height}))(document.querySelector("#rate .plot > svg").getBoundingClientRect())`)
 	y := box["top"] + box["height"]/2
 	at := func(f float64) float64 { return box["left"] + f*box["width"] }
+	// The cursor is at the row of numbers that is nearest to the pointer: the pointer is put on one.
+	rows := eval[float64](t, tb, `document.querySelectorAll("#rate .numbers tbody tr").length`)
+	row := math.Round((rows - 1) * 0.6)
+	tb.run(t, input.DispatchMouseEvent(input.MouseMoved, at(row/(rows-1)), y))
+	tb.until(t, "read", `!document.querySelector("#rate .reading").hidden`)
+	if got := eval[float64](t, tb, `document.querySelector("#rate .reading").getBoundingClientRect().left`); math.Abs(got-at(row/(rows-1))) > 2 {
+		t.Errorf("the cursor is at %.1f px, the pointer at %.1f", got, at(row/(rows-1)))
+	}
 	tb.run(t,
 		input.DispatchMouseEvent(input.MousePressed, at(0.75), y).WithButton(input.Left).WithClickCount(1),
 		input.DispatchMouseEvent(input.MouseMoved, at(0.5), y).WithButton(input.Left),
 	)
 	tb.until(t, "marked", `Math.abs(document.querySelector("#rate .band").getBoundingClientRect().width / document.querySelector("#rate .plot > svg").getBoundingClientRect().width - 0.25) < 0.02`)
+	near := func(what, edge string, f float64) {
+		t.Helper()
+		got := eval[float64](t, tb, `document.querySelector("#rate .`+what+`").getBoundingClientRect().`+edge)
+		if got < at(f)-2 || got > at(f)+2 {
+			t.Errorf("the %s edge of the %s is at %.1f px, the pointer at %.1f", edge, what, got, at(f))
+		}
+	}
+	near("band", "left", 0.5)
+	near("band", "right", 0.75)
 	length := eval[float64](t, tb, `(({from, to}) => to - from)(document.querySelector("#rate .plot").dataset)`)
 	tb.run(t, input.DispatchMouseEvent(input.MouseReleased, at(0.5), y).WithButton(input.Left).WithClickCount(1))
 	tb.until(t, "at that time", `/Z$/.test(new URL(location.href).searchParams.get("from"))`)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -42,6 +43,9 @@ type ArchiveOptions struct {
 
 	Bucket  objstore.Bucket       // takes the blocks; required
 	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
+
+	// State records what is in Dir and sets aside what is damaged. Default: one of Dir.
+	State *localstate.Store
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // required
@@ -123,6 +127,7 @@ type Archive struct {
 	options ArchiveOptions
 	log     *slog.Logger
 	db      *tsdb.DB
+	local   *localSeries
 	writer  *writer
 	shipper *shipper
 	rollups *rollupStore
@@ -156,20 +161,26 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	a := &Archive{options: o, log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make history directory: %w", err)
+		return nil, fmt.Errorf("create history directory: %w", err)
 	}
-	if err := claim(o.Dir, o.Labels); err != nil {
+	if o.State == nil {
+		o.State = localstate.Open(o.Dir, o.Now, o.Log)
+	}
+	a.local = &localSeries{dir: o.Dir, state: o.State, log: o.Log}
+	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return nil, err
 	}
+	a.shipper = newShipper(o.Bucket, o.Dir, maps.Clone(o.Labels), o.State, o.Log)
 	var err error
-	if a.shipper, err = newShipper(o.Bucket, o.Dir, maps.Clone(o.Labels), o.Log); err != nil {
-		return nil, err
-	}
-	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.Now, o.Log); err != nil {
+	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.State, o.Now, o.Log); err != nil {
 		return nil, err
 	}
 	keep := retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled, lost: a.blockLost}
-	if a.db, err = openHead(o.Dir, o.Log, keep.expired); err != nil {
+	if a.db, err = a.local.open(func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+		expired := keep.expired(blocks)
+		a.local.forget(expired)
+		return expired
+	}); err != nil {
 		return nil, err
 	}
 	a.rollups.db = a.db
@@ -234,6 +245,7 @@ func (a *Archive) Run(ctx context.Context) error {
 // shipAll ships blocks as they appear.
 func (a *Archive) shipAll(ctx context.Context) {
 	for {
+		a.local.record(a.db.BlockMetas())
 		if err := a.shipper.ship(ctx, a.db.BlockMetas()); err != nil && ctx.Err() == nil {
 			a.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
 		}
@@ -283,8 +295,10 @@ func (a *Archive) Close() error {
 		return nil
 	}
 	a.closed = true
+	blocks := a.db.BlockMetas()
 	if closeErr := a.db.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close history: %w", closeErr))
 	}
+	a.local.record(blocks)
 	return err
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // An hourglass is an archive whose rounds a test runs itself, at times of its own.
@@ -244,20 +246,24 @@ func TestClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := map[string]string{"instance": "a:1"}
+	state := localstate.Open(dir, nil, slog.New(slog.DiscardHandler))
 	for range 2 {
-		if err := claim(dir, own); err != nil {
+		if err := claim(dir, own, state); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := claim(dir, map[string]string{"instance": "b:1"})
+	err := claim(dir, map[string]string{"instance": "b:1"}, state)
 	if err == nil || !strings.Contains(err.Error(), "belongs to") {
 		t.Errorf("another instance gets %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, labelsName), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := claim(dir, own); err == nil {
-		t.Error("a damaged file is taken")
+	if err := claim(dir, own, state); err != nil || state.Counts()[labelsPiece.Name] != 1 {
+		t.Errorf("a damaged file is not set aside: %v", err)
+	}
+	if got, err := ReadLabels(dir); err != nil || got["instance"] != "a:1" {
+		t.Errorf("after a damaged file the labels are %v (%v)", got, err)
 	}
 }
 

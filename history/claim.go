@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // labelsName is the file that says whose series a directory has.
@@ -25,29 +27,42 @@ func ReadLabels(dir string) (map[string]string, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &labels)
 	}
+	if err == nil {
+		err = ValidateLabels(labels)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the history's labels from %s: %w", name, err)
 	}
 	return labels, nil
 }
 
+// CheckLabels returns an error when the history in dir belongs to other labels. Labels that cannot
+// be read are no error: OpenArchive sets them aside.
+func CheckLabels(dir string, labels map[string]string) error {
+	was, err := ReadLabels(dir)
+	if err == nil && was != nil && !maps.Equal(was, labels) {
+		return fmt.Errorf("the history in %s belongs to %v, not to %v: keep its labels, or use another directory", dir, was, labels)
+	}
+	return nil
+}
+
 // claim notes the labels in a new directory, and refuses any others in an old one: the head and the
 // blocks that were not shipped would go on under a name that is not theirs.
-func claim(dir string, labels map[string]string) error {
+func claim(dir string, labels map[string]string, state *localstate.Store) error {
+	name := filepath.Join(dir, labelsName)
+	defer state.Created(name, localstate.File{Piece: labelsPiece})
 	was, err := ReadLabels(dir)
 	if err != nil {
-		return err
+		if _, ok := state.SetAside(name, labelsPiece, err); !ok {
+			return err
+		}
 	}
-	switch {
-	case was == nil:
-	case !maps.Equal(was, labels):
-		return fmt.Errorf("the history in %s belongs to %v, not to %v: keep its labels, or use another directory", dir, was, labels)
-	default:
-		return nil
+	if err := CheckLabels(dir, labels); err != nil || was != nil {
+		return err
 	}
 	text, err := json.Marshal(labels)
 	if err == nil {
-		err = writeFile(filepath.Join(dir, labelsName), text)
+		err = writeFile(name, text)
 	}
 	if err != nil {
 		return fmt.Errorf("note the history's labels: %w", err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
@@ -22,7 +23,7 @@ const walSegmentBytes = 32 << 20
 // openHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
 // database compacts its head on its own, and deletes the blocks that expired names. Locking the
 // directory is the caller's.
-func openHead(dir string, log *slog.Logger, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+func openHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	o := tsdb.DefaultOptions()
 	o.NoLockfile = true
 	o.WALSegmentSize = walSegmentBytes
@@ -35,7 +36,7 @@ func openHead(dir string, log *slog.Logger, expired tsdb.BlocksToDeleteFunc) (*t
 	o.HeadChunksWriteBufferSize = chunks.MinWriteBufferSize // the chunks in it are held in memory once more
 	o.HeadChunksWriteQueueSize = 0                          // chunks are written as they are cut
 	o.BlocksToDelete = expired
-	db, err := tsdb.Open(dir, quiet(log), nil, o, nil)
+	db, err := tsdb.Open(dir, quiet(log), metrics, o, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open history in %s: %w", dir, err)
 	}

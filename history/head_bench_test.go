@@ -23,7 +23,7 @@ func BenchmarkHead(b *testing.B) {
 func benchmarkHead(b *testing.B, digests int) {
 	const interval, rounds = 15 * time.Second, 240
 	before := heapNow()
-	db, err := openHead(b.TempDir(), slog.New(slog.DiscardHandler), func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
+	db, err := openHead(b.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // first round, after an hour, and when chunks were closed.
 func TestHeadWeight(t *testing.T) {
 	for _, digests := range []int{200, 1200} {
-		db, err := openHead(t.TempDir(), slog.New(slog.DiscardHandler), func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
+		db, err := openHead(t.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // The names in Options.Dir. Tables are replaced by renaming, so the lock is a file of its own.
@@ -55,6 +57,9 @@ func lockDir(dir string) (*os.File, error) {
 
 // mapExisting maps a file, all of it. Nil without an error: there is none.
 func mapExisting(path string) ([]byte, error) {
+	if !localstate.IsFile(path) {
+		return nil, errNotFile // before a pipe is opened, which blocks
+	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -66,9 +71,6 @@ func mapExisting(path string) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if info.Size() < headerBytes {
 		return []byte{}, nil // too short for anything

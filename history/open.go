@@ -3,12 +3,14 @@ package history
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -24,15 +26,26 @@ func (t *Table) open() error {
 		t.begin(g.format(f.raw, t.opts.Redaction))
 		return nil
 	}
+	if err := os.MkdirAll(t.opts.Dir, 0o700); err != nil {
+		return err
+	}
+	if t.opts.State == nil {
+		t.opts.State = localstate.Open(t.opts.Dir, t.opts.Now, t.opts.Slog)
+	}
+	if path := filepath.Join(t.opts.Dir, lockName); !localstate.IsFile(path) {
+		t.opts.State.SetAside(path, lockPiece, errNotFile)
+	}
 	lock, err := lockDir(t.opts.Dir)
 	if err != nil {
 		return err
 	}
 	t.file = &mapFile{lock: lock}
-	mem, err := t.openFile(filepath.Join(t.opts.Dir, tableName), g)
+	path := filepath.Join(t.opts.Dir, tableName)
+	mem, err := t.openFile(path, g)
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
+	t.opts.State.Created(path, localstate.File{Piece: tablePiece})
 	t.file.raw = mem.raw
 	t.begin(mem)
 	return nil
@@ -42,6 +55,9 @@ func (t *Table) open() error {
 // or it has another size.
 func (t *Table) openFile(path string, g geometry) (*memory, error) {
 	raw, err := mapExisting(path)
+	if errors.Is(err, errNotFile) || errors.Is(err, fs.ErrPermission) {
+		err = t.putAside(path, nil, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +71,9 @@ func (t *Table) openFile(path string, g geometry) (*memory, error) {
 	}
 	if old != nil && len(old.entries) == g.entries && len(old.pages) == g.pages {
 		return old, nil
+	}
+	if err := os.RemoveAll(path + newSuffix); err != nil { // of a process that was killed
+		return nil, err
 	}
 	raw, err = mapNew(path+newSuffix, g.bytes())
 	if err != nil {
@@ -71,20 +90,18 @@ func (t *Table) openFile(path string, g geometry) (*memory, error) {
 	return mem, nil
 }
 
-// putAside renames a file that is not a table, so that whoever wonders can look at it.
+// putAside sets aside a file that is not a table.
 func (t *Table) putAside(path string, raw []byte, why error) error {
 	if len(raw) > 0 {
 		if err := unix.Munmap(raw); err != nil {
 			return err
 		}
 	}
-	aside := path + "." + t.opts.Now().UTC().Format("20060102T150405.000000000")
-	if err := os.Rename(path, aside); err != nil {
-		return fmt.Errorf("set aside what is %w: %w", why, err)
+	aside, ok := t.opts.State.SetAside(path, tablePiece, why)
+	if !ok {
+		return fmt.Errorf("set aside %s: %w", path, why)
 	}
 	t.setAside = aside
-	t.opts.Slog.Error("the digest table cannot be used: it was set aside, and the counters begin at 0",
-		"path", path, "error", why, "set_aside_as", aside)
 	return nil
 }
 

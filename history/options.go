@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -39,8 +40,11 @@ type Options struct {
 	// Now is the clock of eviction. Default: time.Now.
 	Now func() time.Time
 
-	// Slog hears of files that were set aside. Default: slog.Default.
+	// Slog logs files that are set aside. Default: slog.Default.
 	Slog *slog.Logger
+
+	// State records the table's file and sets it aside when it is damaged. Default: one of Dir.
+	State *localstate.Store
 }
 
 // Defaults of Options.

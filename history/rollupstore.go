@@ -19,6 +19,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A rollupName names a rollup of one gateway.
@@ -80,6 +82,7 @@ type rollupStore struct {
 	labels  map[string]string
 	age     time.Duration // of days; hours go after hourAge
 	shipper *shipper
+	kept    *localstate.Store
 	now     func() time.Time
 	log     *slog.Logger
 	db      *tsdb.DB // set before the first hour is made
@@ -97,10 +100,10 @@ type rollupStore struct {
 }
 
 // openRollups lists what there is in a directory.
-func openRollups(dir string, labels map[string]string, age time.Duration, s *shipper, now func() time.Time, log *slog.Logger) (*rollupStore, error) {
-	r := &rollupStore{dir: dir, labels: labels, age: age, shipper: s, now: now, log: log, files: make(map[rollupName]int64)}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make directory for rollups: %w", err)
+func openRollups(dir string, labels map[string]string, age time.Duration, s *shipper, kept *localstate.Store, now func() time.Time, log *slog.Logger) (*rollupStore, error) {
+	r := &rollupStore{dir: dir, labels: labels, age: age, shipper: s, kept: kept, now: now, log: log, files: make(map[rollupName]int64)}
+	if err := kept.Dir(dir, localstate.File{Piece: rollupsPiece}); err != nil {
+		return nil, fmt.Errorf("create rollup directory: %w", err)
 	}
 	if err := r.readState(); err != nil {
 		return nil, err
@@ -115,12 +118,13 @@ func openRollups(dir string, labels map[string]string, age time.Duration, s *shi
 		if !ok {
 			continue
 		}
-		info, err := e.Info()
+		size, err := r.check(n)
 		if err != nil {
-			return nil, fmt.Errorf("list rollups: %w", err)
+			kept.SetAside(filepath.Join(dir, e.Name()), rollupPiece, err)
+			continue
 		}
-		r.files[n] = info.Size()
-		r.bytes.Add(info.Size())
+		r.files[n] = size
+		r.bytes.Add(size)
 		if n.end().After(r.done) {
 			r.done, newest = n.end(), n
 		}
@@ -128,7 +132,34 @@ func openRollups(dir string, labels map[string]string, age time.Duration, s *shi
 	if newest.span != 0 {
 		r.resume(newest)
 	}
+	r.record()
 	return r, nil
+}
+
+// check opens a file and returns its size. What it does not read is checked when it is read.
+func (r *rollupStore) check(n rollupName) (int64, error) {
+	if !localstate.IsFile(filepath.Join(r.dir, n.String())) {
+		return 0, errNotFile
+	}
+	f, err := r.open(n)
+	if err != nil {
+		return 0, err
+	}
+	info, err := f.file.Stat()
+	if err = errors.Join(err, f.close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// record updates the record of the files that exist.
+func (r *rollupStore) record() {
+	files := make(map[string]localstate.File)
+	for _, n := range r.list(func(rollupName) bool { return true }) {
+		files[filepath.Join(r.dir, n.String())] = localstate.File{Piece: rollupPiece}
+	}
+	files[filepath.Join(r.dir, rollupStateName)] = localstate.File{Piece: rollupStatePiece}
+	r.kept.Replace(r.dir, files)
 }
 
 // resume goes on after the newest file. Where it cannot be read, more samples are.
@@ -153,13 +184,9 @@ func (r *rollupStore) readState() error {
 				return nil
 			}
 		}
-		aside, moveErr := setAside(name)
-		if moveErr != nil {
-			return errors.Join(err, moveErr)
-		}
-		r.log.Warn("what rollups were shipped is not known any more: they are shipped again", "error", err, "kept_as", aside)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the state of rollups: %w", err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		r.kept.SetAside(name, rollupStatePiece, err)
 	}
 	r.state = rollupState{Epoch: ulid.Make().String()}
 	return r.writeState()
@@ -277,6 +304,7 @@ func (r *rollupStore) write(up *rollup) error {
 	r.files[n] = int64(len(text))
 	r.mu.Unlock()
 	r.made.Add(1)
+	r.record()
 	return nil
 }
 
@@ -301,8 +329,8 @@ func (r *rollupStore) has(n rollupName) bool {
 	return ok
 }
 
-// days makes each day that is over out of its hours. A day of which an hour cannot be read is not made: its
-// hours answer for it.
+// days makes each day that is over out of its hours. A day with an hour that cannot be read, or that was
+// shipped and is missing, is not made: its hours and samples are read instead.
 func (r *rollupStore) days() error {
 	done := r.until()
 	hours := r.list(func(n rollupName) bool { return n.span == rollupHour })
@@ -314,7 +342,7 @@ func (r *rollupStore) days() error {
 		}
 		of := hours[:n]
 		hours = hours[n:]
-		if day.end().After(done) || r.has(day) {
+		if day.end().After(done) || r.has(day) || r.lacks(day) {
 			continue
 		}
 		up, err := r.mergeHours(day.begin(), of)
@@ -327,6 +355,17 @@ func (r *rollupStore) days() error {
 		}
 	}
 	return nil
+}
+
+// lacks reports whether an hour of the day was shipped and is missing.
+func (r *rollupStore) lacks(day rollupName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.state.Shipped, func(file string) bool {
+		n, ok := parseRollupName(file)
+		_, here := r.files[n]
+		return ok && !here && n.span == rollupHour && n.start >= day.start && n.start < day.end().Unix()
+	})
 }
 
 func (r *rollupStore) mergeHours(day time.Time, names []rollupName) (*rollup, error) {
@@ -420,6 +459,7 @@ func (r *rollupStore) expire() error {
 		if !r.shipped(n) {
 			r.log.Error("a rollup is deleted that is not in the bucket, as it is older than is kept", "rollup", n.String())
 		}
+		r.kept.Forget(filepath.Join(r.dir, n.String()))
 		if err := os.Remove(filepath.Join(r.dir, n.String())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("delete rollup %s: %w", n, err))
 			continue
@@ -430,10 +470,16 @@ func (r *rollupStore) expire() error {
 		r.state.Shipped = slices.DeleteFunc(r.state.Shipped, func(name string) bool { return name == n.String() })
 		r.mu.Unlock()
 	}
-	if len(gone) > 0 {
-		r.mu.Lock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := len(r.state.Shipped)
+	r.state.Shipped = slices.DeleteFunc(r.state.Shipped, func(file string) bool {
+		n, ok := parseRollupName(file)
+		_, here := r.files[n]
+		return ok && !here && now.Sub(n.end()) > r.age
+	})
+	if len(gone) > 0 || len(r.state.Shipped) != before {
 		errs = append(errs, r.writeState())
-		r.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -54,20 +55,16 @@ type shipCounts struct {
 }
 
 // newShipper returns a shipper that knows what was shipped before.
-func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, log *slog.Logger) (*shipper, error) {
+func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, state *localstate.Store, log *slog.Logger) *shipper {
 	s := &shipper{bucket: bucket, dir: dir, labels: labels, pause: shipPause, log: log, shipped: make(map[ulid.ULID]time.Time)}
 	ids, err := readShipped(dir)
 	if err != nil {
-		aside, moveErr := setAside(filepath.Join(dir, shippedName))
-		if moveErr != nil {
-			return nil, errors.Join(err, moveErr)
-		}
-		log.Warn("what was shipped is asked from the bucket", "error", err, "kept_as", aside)
+		state.SetAside(filepath.Join(dir, shippedName), shippedPiece, err)
 	}
 	for _, id := range ids {
 		s.shipped[id] = time.Now()
 	}
-	return s, nil
+	return s
 }
 
 // since returns when a block was known to be in the bucket; false when it is not.

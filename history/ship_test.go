@@ -18,12 +18,14 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // makeBlocks has a head cut n blocks in dir, and returns them.
 func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 	t.Helper()
-	db, err := openHead(dir, slog.New(slog.DiscardHandler), func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
+	db, err := openHead(dir, slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +65,8 @@ func must(t *testing.T, app storage.AppenderV2, ls labels.Labels, at int64, v fl
 
 func newTestShipper(t *testing.T, b *flakyBucket, dir string) *shipper {
 	t.Helper()
-	s, err := newShipper(b, dir, map[string]string{"instance": "gw-1"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := slog.New(slog.DiscardHandler)
+	s := newShipper(b, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log)
 	s.pause = 0
 	return s
 }
@@ -230,8 +230,8 @@ func TestShipOnce(t *testing.T) {
 	if err := s.ship(t.Context(), blocks[1:]); err != nil || s.counts.blocks != 0 {
 		t.Errorf("with a damaged note: %v, %d blocks sent", err, s.counts.blocks)
 	}
-	if _, err := os.Stat(filepath.Join(dir, shippedName+".damaged")); err != nil {
-		t.Error(err)
+	if aside, err := filepath.Glob(filepath.Join(dir, localstate.AsideName, "*", shippedName)); err != nil || len(aside) != 1 {
+		t.Errorf("set aside: %v (%v)", aside, err)
 	}
 }
 

@@ -82,15 +82,6 @@ func writeFile(name string, text []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// setAside renames a file that cannot be used, so that somebody can look at it.
-func setAside(name string) (aside string, err error) {
-	aside = name + ".damaged"
-	if err := os.Rename(name, aside); err != nil {
-		return "", fmt.Errorf("set %s aside: %w", name, err)
-	}
-	return aside, nil
-}
-
 // A blockFile is one of a block's files that are shipped besides meta.json.
 type blockFile struct {
 	Name  string `json:"rel_path"` // in the block's directory, with slashes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -43,6 +44,29 @@ func openSeqFile(path, boot string) (*seqFile, error) {
 		return nil, errors.Join(fmt.Errorf("sequence file %s: %w", path, err), f.Close())
 	}
 	return s, nil
+}
+
+// CheckSeqFile reports why the file at path cannot be the SeqFile of a Logger; nil when there is none.
+func CheckSeqFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read sequence file: %w", err)
+	case !info.Mode().IsRegular():
+		return errors.New("read sequence file: not a regular file")
+	case info.Size() != seqFileSize:
+		return fmt.Errorf("read sequence file: %d bytes, want %d", info.Size(), seqFileSize)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !bytes.HasPrefix(text, []byte(seqMagic)) {
+		err = errors.New("not a sequence file")
+	}
+	if err != nil {
+		return fmt.Errorf("read sequence file: %w", err)
+	}
+	return nil
 }
 
 func (s *seqFile) begin(boot string) error {

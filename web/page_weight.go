@@ -4,6 +4,8 @@ import (
 	"context"
 	"html/template"
 	"time"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // weightPage shows what the process itself costs.
@@ -25,6 +27,7 @@ type weightData struct {
 	Others      float64 // live beyond Owned
 	Off         string  // of Owned from Now.Live
 	Charts      []template.HTML
+	Losses      []localstate.Loss
 }
 
 func (s *Server) weight(_ context.Context, v *view) (any, error) {
@@ -51,6 +54,9 @@ func (s *Server) weight(_ context.Context, v *view) (any, error) {
 			d.Off = offText(d.Owned/d.Now.Live - 1)
 			d.Others = max(d.Now.Live-d.Owned, 0)
 		}
+	}
+	if source.Losses != nil {
+		d.Losses = source.Losses()
 	}
 	if len(looks) > 2 {
 		d.Charts = weightCharts(looks)

@@ -220,7 +220,7 @@ func TestRoles(t *testing.T) {
 func TestNoTextUsersHaveAccounts(t *testing.T) {
 	o := testOptions()
 	o.NoTextUsers = []string{"guest"}
-	if err := New(o).checkNoTextUsers(); err == nil || !strings.Contains(err.Error(), "--web-config-file") {
+	if err := checkNoTextUsers(o.ConfigFile, o.NoTextUsers); err == nil || !strings.Contains(err.Error(), "--web-config-file") {
 		t.Errorf("without accounts: %v", err)
 	}
 	o.ConfigFile = filepath.Join(t.TempDir(), "web.yaml")
@@ -228,7 +228,7 @@ func TestNoTextUsersHaveAccounts(t *testing.T) {
 		if err := os.WriteFile(o.ConfigFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := New(o).checkNoTextUsers()
+		err := checkNoTextUsers(o.ConfigFile, o.NoTextUsers)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -61,15 +62,26 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// checkNoTextUsers refuses names that no account has: somebody would see texts who was not to.
-func (s *Server) checkNoTextUsers() error {
-	if len(s.opts.NoTextUsers) == 0 {
+// CheckConfig checks exporter-toolkit's web configuration in a file, and the names in noTextUsers: a
+// misspelt one would let its account see texts. Both may be empty.
+func CheckConfig(configFile string, noTextUsers []string) error {
+	if err := checkNoTextUsers(configFile, noTextUsers); err != nil {
+		return err
+	}
+	if err := toolkit.Validate(configFile); err != nil {
+		return fmt.Errorf("--web-config-file: %w", err)
+	}
+	return nil
+}
+
+func checkNoTextUsers(configFile string, noTextUsers []string) error {
+	if len(noTextUsers) == 0 {
 		return nil
 	}
-	if s.opts.ConfigFile == "" {
+	if configFile == "" {
 		return errors.New("--web-no-text-users has no effect without accounts: name a file with basic_auth_users in --web-config-file")
 	}
-	text, err := os.ReadFile(s.opts.ConfigFile)
+	text, err := os.ReadFile(configFile)
 	if err != nil {
 		return fmt.Errorf("read accounts: %w", err)
 	}
@@ -77,11 +89,11 @@ func (s *Server) checkNoTextUsers() error {
 		Users map[string]any `yaml:"basic_auth_users"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return fmt.Errorf("read accounts in %s: %w", s.opts.ConfigFile, err)
+		return fmt.Errorf("read accounts in %s: %w", configFile, err)
 	}
-	for _, u := range s.opts.NoTextUsers {
+	for _, u := range noTextUsers {
 		if _, ok := file.Users[u]; !ok {
-			return fmt.Errorf("--web-no-text-users: there is no account %q among basic_auth_users in %s", u, s.opts.ConfigFile)
+			return fmt.Errorf("--web-no-text-users: there is no account %q among basic_auth_users in %s", u, configFile)
 		}
 	}
 	return nil

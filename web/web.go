@@ -112,7 +112,7 @@ func New(o Options) *Server {
 
 // Serve answers on l until Shutdown; it returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.checkNoTextUsers(); err != nil {
+	if err := CheckConfig(s.opts.ConfigFile, s.opts.NoTextUsers); err != nil {
 		return err
 	}
 	noSystemd := false

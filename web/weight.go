@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/weigh"
 )
@@ -34,6 +35,8 @@ type WeightSource struct {
 	// "statement" or "request".
 	Statements    func() uint64
 	StatementName string
+
+	Losses func() []localstate.Loss // local state that could not be used; nil: not shown
 }
 
 // A weighing is what the process had cost when somebody looked.

@@ -8,42 +8,46 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A dataDir holds what outlives the process. It is locked against another process while it is
 // open. A nil dataDir holds nothing.
 type dataDir struct {
-	path string
-	lock *os.File
+	path  string
+	lock  *os.File
+	state *localstate.Store
 }
 
 // openDataDir opens the directory of --data-dir, or, when that is empty, the default one: where
 // that cannot be had, a server that was not told where to keep its data goes on without.
 func openDataDir(path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
 	if path != "" {
-		return lockDataDir(path)
+		return lockDataDir(path, log)
 	}
 	path, err := defaultDataDir(getenv)
 	var d *dataDir
 	if err == nil {
-		d, err = lockDataDir(path)
+		d, err = lockDataDir(path, log)
 	}
 	if err != nil {
-		log.Warn("there is no data directory: how many records a kill has lost will not be in the query log; --data-dir names another one", "error", err)
+		log.Warn("no data directory: the query log cannot report records lost by a kill; name another one with --data-dir", "err", err)
 		return nil, nil
 	}
 	return d, nil
 }
 
 // requireDataDir opens the directory of --data-dir, or the default one, for who cannot go on without.
-func requireDataDir(path string, getenv func(string) string) (*dataDir, error) {
+func requireDataDir(path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
 	if path == "" {
 		var err error
 		if path, err = defaultDataDir(getenv); err != nil {
 			return nil, fmt.Errorf("choose a data directory: %w; name one with --data-dir", err)
 		}
 	}
-	return lockDataDir(path)
+	return lockDataDir(path, log)
 }
 
 // defaultDataDir is systemd's StateDirectory=, else what the XDG Base Directory Specification
@@ -62,11 +66,20 @@ func defaultDataDir(getenv func(string) string) (string, error) {
 	return "", errors.New("none of $STATE_DIRECTORY, $XDG_STATE_HOME and $HOME is set")
 }
 
-func lockDataDir(path string) (*dataDir, error) {
+func lockDataDir(path string, log *slog.Logger) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file := filepath.Join(path, "lock")
+	if !localstate.IsFile(file) {
+		// No process can hold it: there is nothing to take part in yet.
+		aside := file + "." + localstate.AsideName + "-" + time.Now().UTC().Format("20060102T150405.000Z")
+		if err := os.Rename(file, aside); err != nil {
+			return nil, fmt.Errorf("lock data directory: %w", err)
+		}
+		log.Warn("data directory's lock is not a file: replaced", "path", file, "set_aside_as", aside)
+	}
+	lock, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory: %w", err)
 	}
@@ -77,7 +90,7 @@ func lockDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock data directory %s: %w", path, err), lock.Close())
 	}
-	return &dataDir{path: path, lock: lock}, nil
+	return &dataDir{path: path, lock: lock, state: localstate.Open(path, nil, log)}, nil
 }
 
 // file is the path of a file in the directory, "" when there is no directory.
@@ -86,6 +99,14 @@ func (d *dataDir) file(name string) string {
 		return ""
 	}
 	return filepath.Join(d.path, name)
+}
+
+// losses returns the local state that could not be used, the newest first.
+func (d *dataDir) losses() []localstate.Loss {
+	if d == nil {
+		return nil
+	}
+	return d.state.Losses()
 }
 
 // close gives the directory up. The lock's file stays: a process that waits for it has it open.

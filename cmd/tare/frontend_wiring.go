@@ -147,7 +147,7 @@ func (s *frontendService) build() (err error) {
 func openFrontendDir(path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
 	if path == "" {
 		if parent, err := defaultDataDir(getenv); err == nil {
-			d, err := lockDataDir(filepath.Join(parent, "frontend"))
+			d, err := lockDataDir(filepath.Join(parent, "frontend"), log)
 			if err != nil {
 				log.Warn("there is no data directory: how many records a kill has lost will not be in the query log; --data-dir names another one", "error", err)
 			}

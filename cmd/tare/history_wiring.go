@@ -17,6 +17,7 @@ import (
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
@@ -45,35 +46,51 @@ type historyService struct {
 	gateway  *storegateway.Gateway
 }
 
-// openHistory opens the history in the data directory, which without a bucket is not needed. What it has opened before an error is closed.
-func openHistory(cfg config.History, listen config.Address, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
-	h := &historyService{cfg: cfg, log: log, registry: newRegistry()}
-	if err := h.open(listen, redact, data); err != nil {
-		return nil, errors.Join(err, h.close())
+// The directories of the history.
+var (
+	historyPiece      = localstate.Piece{Name: "history", Lost: "history until the next start: statements are counted in memory"}
+	historyDirPiece   = localstate.Piece{Name: "history directory", Lost: "the digest table and local series"}
+	indexHeadersPiece = localstate.Piece{Name: "index headers", Lost: "nothing: they are built again from the bucket"}
+)
+
+// openHistory opens the history in the data directory, which without a bucket is not needed. The caller
+// has checked the options; where the directory cannot be used for another reason, statements are counted
+// in memory.
+func openHistory(cfg config.History, labels map[string]string, bucket objstore.Bucket, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
+	h := &historyService{cfg: cfg, log: log, registry: newRegistry(), bucket: bucket, labels: labels}
+	if !cfg.Enabled() {
+		return h, h.openTable("", nil, redact)
 	}
-	return h, nil
+	err := h.open(redact, data)
+	if err == nil {
+		return h, nil
+	}
+	if closeErr := h.close(); closeErr != nil {
+		log.Warn("history not closed", "err", closeErr)
+	}
+	data.state.Report(localstate.Loss{Piece: historyPiece, Path: data.file("history"), Cause: err.Error()})
+	h = &historyService{cfg: cfg, log: log, registry: newRegistry()}
+	return h, h.openTable("", nil, redact)
 }
 
-func (h *historyService) open(listen config.Address, redact config.LogRedaction, data *dataDir) (err error) {
-	if !h.cfg.Enabled() {
-		return h.openTable("", redact)
-	}
-	if h.bucket, err = h.cfg.Bucket.Open(); err != nil {
-		return err
-	}
+func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	dir := data.file("history")
-	labels, err := historyLabels(h.cfg.Labels, filepath.Join(dir, "series"), listen)
-	if err != nil {
-		return err
-	}
-	h.labels = labels
 	tableDir := filepath.Join(dir, "digests")
-	if err := os.MkdirAll(tableDir, 0o700); err != nil {
-		return fmt.Errorf("make history directory: %w", err)
+	for _, d := range []struct {
+		path  string
+		piece localstate.Piece
+	}{
+		{dir, historyDirPiece}, {tableDir, historyDirPiece},
+		{filepath.Join(dir, "series"), historyDirPiece}, {filepath.Join(dir, "bucket"), indexHeadersPiece},
+	} {
+		if err := data.state.Dir(d.path, localstate.File{Piece: d.piece}); err != nil {
+			return fmt.Errorf("create history directory: %w", err)
+		}
 	}
-	if err := h.openTable(tableDir, redact); err != nil {
+	if err := h.openTable(tableDir, data.state, redact); err != nil {
 		return err
 	}
+	var err error
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
 	h.gateway, err = storegateway.New(storegateway.Options{
@@ -91,7 +108,7 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 		return err
 	}
 	archive, err := history.OpenArchive(history.ArchiveOptions{
-		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: labels,
+		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: data.state,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
 	})
@@ -103,14 +120,18 @@ func (h *historyService) open(listen config.Address, redact config.LogRedaction,
 }
 
 // openTable opens the table of digests: in a directory, or in memory alone.
-func (h *historyService) openTable(dir string, redact config.LogRedaction) (err error) {
-	h.table, err = history.OpenTable(history.Options{
-		Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Dir: dir, Redaction: redactionOf(redact), Slog: h.log,
-	})
+func (h *historyService) openTable(dir string, state *localstate.Store, redact config.LogRedaction) (err error) {
+	o := h.tableOptions(redact)
+	o.Dir, o.State = dir, state
+	h.table, err = history.OpenTable(o)
 	if err != nil {
 		return err
 	}
 	return h.registry.Register(history.NewTableCollector(h.table))
+}
+
+func (h *historyService) tableOptions(redact config.LogRedaction) history.Options {
+	return history.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: redactionOf(redact), Slog: h.log}
 }
 
 // historyLabels adds the instance: the one that the directory had before, so that a host may change its
@@ -124,10 +145,7 @@ func historyLabels(given map[string]string, dir string, listen config.Address) (
 		return labels, nil
 	}
 	before, err := history.ReadLabels(dir)
-	if err != nil {
-		return nil, err
-	}
-	if before != nil {
+	if err == nil && before != nil {
 		labels[history.InstanceLabel] = before[history.InstanceLabel]
 		return labels, nil
 	}
@@ -277,7 +295,7 @@ func (h *historyService) close() error {
 	if h.gateway != nil {
 		errs = append(errs, h.gateway.Close())
 	}
-	if h.table != nil && h.cfg.Enabled() {
+	if h.table != nil && h.labels != nil {
 		errs = append(errs, h.table.Close())
 	}
 	if h.bucket != nil {

@@ -5,12 +5,47 @@ import (
 	"log/slog"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/querylog"
 )
+
+var seqPiece = localstate.Piece{Name: "query log sequence", Lost: "how many records the previous process logged last and a kill lost"}
+
+// seqFile returns the path of the sequence file, after a damaged one was set aside; "" when there
+// can be none.
+func seqFile(data *dataDir) string {
+	path := data.file("querylog.seq")
+	if path == "" {
+		return ""
+	}
+	if err := querylog.CheckSeqFile(path); err != nil {
+		if _, ok := data.state.SetAside(path, seqPiece, err); !ok {
+			return ""
+		}
+	}
+	return path
+}
 
 // newQueryLog makes the query log that the --log-… options ask for. Without --log-file the
 // ring in memory is all there is.
 func newQueryLog(c config.QueryLog, data *dataDir, log *slog.Logger) (*querylog.Logger, error) {
+	o := queryLogOptions(c, log)
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("query log: %w", err)
+	}
+	o.SeqFile = seqFile(data)
+	l, err := querylog.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("query log: %w", err)
+	}
+	if o.SeqFile != "" {
+		data.state.Created(o.SeqFile, localstate.File{Piece: seqPiece})
+	}
+	return l, nil
+}
+
+// queryLogOptions returns the options of the query log without its sequence file.
+func queryLogOptions(c config.QueryLog, log *slog.Logger) querylog.Options {
 	o := querylog.Options{
 		RingBytes:     int(c.RingBytes),
 		RingRedaction: redactionOf(c.Redact),
@@ -18,7 +53,6 @@ func newQueryLog(c config.QueryLog, data *dataDir, log *slog.Logger) (*querylog.
 		MaxText:       int(c.MaxText),
 		MaxBind:       int(c.MaxValue),
 		Filter:        c.Filter,
-		SeqFile:       data.file("querylog.seq"),
 		Slog:          log,
 		Sampling: querylog.Sampling{
 			SlowerThan:   c.SlowerThan,
@@ -42,11 +76,7 @@ func newQueryLog(c config.QueryLog, data *dataDir, log *slog.Logger) (*querylog.
 		}
 		o.Sinks = append(o.Sinks, sink)
 	}
-	l, err := querylog.New(o)
-	if err != nil {
-		return nil, fmt.Errorf("query log: %w", err)
-	}
-	return l, nil
+	return o
 }
 
 func redactionOf(r config.LogRedaction) querylog.Redaction {

@@ -238,7 +238,7 @@ func openSubDir(name, path string, getenv func(string) string, log *slog.Logger)
 	if path == "" {
 		if parent, err := defaultDataDir(getenv); err == nil {
 			path = filepath.Join(parent, name)
-			d, err := lockDataDir(path)
+			d, err := lockDataDir(path, log)
 			if err != nil {
 				log.Warn("there is no data directory: how many records a kill has lost will not be in the query log; --data-dir names another one", "error", err)
 			}

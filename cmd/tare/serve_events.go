@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/web"
@@ -9,7 +10,7 @@ import (
 
 // events are what has happened to the gateway that somebody who looks at its statements should know.
 func (s *service) events() []web.Event {
-	return append(s.routeEvents(), s.history.events()...)
+	return slices.Concat(s.routeEvents(), s.lossEvents(), s.history.events())
 }
 
 // routeEvents are the last switch to another server, and a hold that is under way.

@@ -28,7 +28,7 @@ func routedService(t *testing.T, at string) *service {
 	accounts := filepath.Join(dir, "accounts.yaml")
 	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, routeName), []byte(`{"version": 1, "address": "127.0.0.1:3307", "at": "`+at+`"}`), 0o600))
-	data, err := requireDataDir(dir, os.Getenv)
+	data, err := requireDataDir(dir, os.Getenv, slog.New(slog.DiscardHandler))
 	must(t, err)
 	t.Cleanup(func() { must(t, data.close()) })
 	s := &service{

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/governor"
 	"github.com/taredb/tare/internal/memory"
@@ -35,6 +38,9 @@ const shutdownGrace = 2 * time.Second
 type service struct {
 	cfg     config.Serve
 	log     *slog.Logger
+	options gateway.Options
+	labels  map[string]string // of the history; nil without a bucket
+	bucket  objstore.Bucket   // until the history has it
 	planner *sqlplan.Planner
 	plans   *memory.PlanCache
 	data    *dataDir // nil when nothing is kept
@@ -60,14 +66,17 @@ type service struct {
 func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err error) {
 	s := &service{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
 	defer func() { err = errors.Join(err, s.supervisor.close()) }()
-	if err := s.build(); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	if err := s.listen(); err != nil {
-		return errors.Join(err, s.close(context.Background()))
+		return err
+	}
+	if err := s.open(); err != nil {
+		return errors.Join(err, s.unlisten())
 	}
 	if err := s.active.begin(s.mysql.Addr()); err != nil {
-		return errors.Join(err, s.close(context.Background()))
+		return errors.Join(err, s.unlisten(), s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLogs)()
 	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadRules) })()
@@ -111,8 +120,16 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	return err
 }
 
-// build makes the parts; nothing listens yet.
+// build is check and open.
 func (s *service) build() error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.open()
+}
+
+// check reports wrong options. It opens no file for writing.
+func (s *service) check() error {
 	rules, err := planRules(s.cfg.Rules)
 	if err != nil {
 		return err
@@ -121,7 +138,7 @@ func (s *service) build() error {
 	if err != nil {
 		return fmt.Errorf("plan cache: %w", err)
 	}
-	o := gateway.Options{
+	s.options = gateway.Options{
 		Backend:            gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSMode(s.cfg.BackendTLS)},
 		Planner:            s.planner,
 		MaxConnections:     s.cfg.MaxConnections,
@@ -133,6 +150,7 @@ func (s *service) build() error {
 		StatementMemory:    int(s.cfg.StatementMemory),
 		Diag:               s.log,
 	}
+	o := &s.options
 	if s.cfg.TLSCert != "" {
 		cert, err := tls.LoadX509KeyPair(s.cfg.TLSCert, s.cfg.TLSKey)
 		if err != nil {
@@ -148,32 +166,75 @@ func (s *service) build() error {
 	if s.cfg.Control.Addr != "" {
 		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
 	}
+	checked := *o
+	checked.Log = new(querylog.Logger) // which open creates
+	queries := queryLogOptions(s.cfg.Log, s.log)
+	table := (&historyService{cfg: s.cfg.History, log: s.log}).tableOptions(s.cfg.Log.Redact)
+	errs := []error{checked.Validate(), queries.Validate()}
+	if s.cfg.CountsDigests() {
+		errs = append(errs, table.Validate())
+	}
+	if s.cfg.HTTP != "" {
+		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.NoTextUsers))
+	}
+	return errors.Join(errs...)
+}
+
+// openData opens the data directory where an option needs one, and checks the options against what it
+// has of earlier processes.
+func (s *service) openData() (err error) {
 	switch {
 	case s.cfg.History.Enabled() || s.cfg.Standby != "":
-		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv)
+		s.data, err = requireDataDir(s.cfg.DataDir, os.Getenv, s.log)
 	case s.cfg.Log.File != "":
 		s.data, err = openDataDir(s.cfg.DataDir, os.Getenv, s.log)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.setRoute(&o); err != nil {
+	return s.setRoute(&s.options)
+}
+
+// openHistory opens the history, or the table in memory.
+func (s *service) openHistory() (routes []web.Route, err error) {
+	if !s.cfg.CountsDigests() {
+		return nil, nil
+	}
+	s.history, err = openHistory(s.cfg.History, s.labels, s.bucket, s.cfg.Log.Redact, s.data, s.log)
+	s.bucket = nil // the history's
+	if err != nil {
+		return nil, err
+	}
+	s.options.Observers = append(s.options.Observers, s.history.table)
+	return s.history.routes(s.panics)
+}
+
+// open creates the parts. Damaged files of earlier processes are set aside.
+func (s *service) open() error {
+	err := s.openData()
+	if err == nil && s.cfg.History.Enabled() {
+		series := s.data.file(filepath.Join("history", "series"))
+		if s.labels, err = historyLabels(s.cfg.History.Labels, series, s.cfg.Listen); err == nil {
+			err = history.CheckLabels(series, s.labels)
+		}
+		if err == nil {
+			s.bucket, err = s.cfg.History.Bucket.Open()
+		}
+	}
+	if err != nil {
 		return errors.Join(err, s.data.close())
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+		if s.bucket != nil {
+			err = errors.Join(err, s.bucket.Close())
+		}
 		return errors.Join(err, s.data.close())
 	}
-	o.Log = s.queries
+	s.options.Log = s.queries
 	s.panics = panics.NewReporter(s.log)
-	var routes []web.Route
-	if s.cfg.CountsDigests() {
-		if s.history, err = openHistory(s.cfg.History, s.cfg.Listen, s.cfg.Log.Redact, s.data, s.log); err != nil {
-			return errors.Join(err, s.close(context.Background()))
-		}
-		o.Observers = append(o.Observers, s.history.table)
-		if routes, err = s.history.routes(s.panics); err != nil {
-			return errors.Join(err, s.close(context.Background()))
-		}
+	routes, err := s.openHistory()
+	if err != nil {
+		return errors.Join(err, s.close(context.Background()))
 	}
 	if s.cfg.HTTP != "" {
 		table, labels := s.history.observed()
@@ -182,7 +243,7 @@ func (s *service) build() error {
 		}
 		routes = append(routes, s.active.routes()...)
 	}
-	if s.gateway, err = gateway.New(o); err != nil {
+	if s.gateway, err = gateway.New(s.options); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
 	routes = append(routes, s.routeAPI()...)
@@ -199,7 +260,7 @@ func (s *service) build() error {
 		Series:       s.active,
 		Copies:       copiesOf(s.cfg.Copies),
 		Store:        s.history.status(),
-		Weight:       &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command"},
+		Weight:       &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command", Losses: s.data.losses},
 		Routes:       routes,
 		Statements:   s.history.statements(),
 		SeriesLabels: s.history.seriesLabels(),
@@ -272,6 +333,15 @@ func planRules(rules []config.Rule) ([]sqlplan.Rule, error) {
 		out = append(out, p)
 	}
 	return out, errors.Join(errs...)
+}
+
+// unlisten closes the listeners of a service that does not serve.
+func (s *service) unlisten() error {
+	err := s.mysql.Close()
+	if s.http != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	return err
 }
 
 func (s *service) listen() (err error) {
@@ -358,7 +428,7 @@ func (s *service) registry() *registry {
 	r.MustRegister(processCollectors()...)
 	s.plans = memory.NewPlanCache(s.planner, s.gateway.PlanMisses)
 	r.MustRegister(s.gateway.Collector(), s.plans)
-	r.MustRegister(newQueryLogCollector(s.queries))
+	r.MustRegister(newQueryLogCollector(s.queries), lossCollector{s.data})
 	if s.cfg.ReturnIdleMemory > 0 {
 		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)
 		r.MustRegister(s.idle)

@@ -116,7 +116,7 @@ func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err erro
 
 // build makes the parts; nothing listens yet.
 func (s *storeService) build() (err error) {
-	if s.data, err = openStoreDir(s.cfg.DataDir, os.Getenv); err != nil {
+	if s.data, err = openStoreDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
 		return err
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
@@ -170,7 +170,7 @@ func (s *storeService) build() (err error) {
 
 // openStoreDir opens --data-dir, or the default. Unlike a gateway's it must be had: index headers
 // lie in it.
-func openStoreDir(path string, getenv func(string) string) (*dataDir, error) {
+func openStoreDir(path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
 	if path == "" {
 		parent, err := defaultDataDir(getenv)
 		if err != nil {
@@ -178,7 +178,7 @@ func openStoreDir(path string, getenv func(string) string) (*dataDir, error) {
 		}
 		path = filepath.Join(parent, "store")
 	}
-	return lockDataDir(path)
+	return lockDataDir(path, log)
 }
 
 // limitMemory has the garbage collector keep the process within its budgets as well as it can.

@@ -183,7 +183,7 @@ func TestValidate(t *testing.T) {
 		{"log-filter=user", "want a field's name and an operator"},
 		{"log-filter=usr=app", `statements have no field "usr"`},
 		{"log-filter=total_ns>10ms", ""},
-		{"data-dir=d", "--data-dir has no effect without --bucket, --log-file or --standby"},
+		{"data-dir=d", ""},
 		{"data-dir=d log-file=q.log", ""},
 		{"data-dir=d bucket=file:///b", ""},
 		{"bucket=file:///b history-interval=500ms", "--history-interval: want 1s to 1m"},

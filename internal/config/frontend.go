@@ -140,6 +140,9 @@ func parseShare(s string) (float64, error) {
 // Set returns the section, for flags and printing.
 func (c *Frontend) Set() *Set { return c.set }
 
+// dataDirUnused is the warning of servers that keep only the query log's files.
+const dataDirUnused = "--data-dir has no effect without --log-file: no other option keeps files there"
+
 // Load gives every option its value and validates them together. All that is wrong is in
 // the error; what is only doubtful is in the warnings.
 func (c *Frontend) Load(in Input) (warnings []string, err error) {
@@ -147,6 +150,9 @@ func (c *Frontend) Load(in Input) (warnings []string, err error) {
 	warnings, err = c.set.load(in)
 	if err == nil {
 		err = c.Validate()
+	}
+	if c.DataDir != "" && c.Log.File == "" {
+		warnings = append(warnings, dataDirUnused)
 	}
 	return warnings, err
 }
@@ -170,9 +176,6 @@ func (c *Frontend) Validate() error {
 	}
 	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
 		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
-	}
-	if c.DataDir != "" && c.Log.File == "" {
-		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
 	}
 	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	if !c.HTTP.Loopback() && c.WebConfigFile == "" {

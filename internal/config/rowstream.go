@@ -82,6 +82,9 @@ func (c *Rowstream) Load(in Input) (warnings []string, err error) {
 	if !c.Listen.Loopback() && c.TLSCert == "" {
 		warnings = append(warnings, fmt.Sprintf("--listen %s without --tls-cert: whoever is on the way can read the token and the rows", c.Listen))
 	}
+	if c.DataDir != "" && c.Log.File == "" {
+		warnings = append(warnings, dataDirUnused)
+	}
 	return warnings, c.Validate()
 }
 
@@ -106,9 +109,6 @@ func (c *Rowstream) Validate() error {
 	}
 	if c.HTTP == c.Listen && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --listen are the same address"))
-	}
-	if c.DataDir != "" && c.Log.File == "" {
-		errs = append(errs, errors.New("--data-dir has no effect without --log-file: only the query log's files keep something there"))
 	}
 	return errors.Join(append(errs, c.Log.validate())...)
 }

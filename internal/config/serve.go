@@ -114,6 +114,9 @@ func (c *Serve) Load(in Input) (warnings []string, err error) {
 	if err == nil {
 		err = c.Validate()
 	}
+	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
+		warnings = append(warnings, "--data-dir has no effect without --bucket, --log-file or --standby: no other option keeps files there")
+	}
 	return warnings, err
 }
 
@@ -138,9 +141,6 @@ func (c *Serve) Validate() error {
 	}
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
-	}
-	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
-		errs = append(errs, errors.New("--data-dir has no effect without --bucket, --log-file or --standby: only the history, the query log's files and the route keep something there"))
 	}
 	errs = append(errs, c.validateStandby()...)
 	if c.Listen == c.Backend {

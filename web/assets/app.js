@@ -125,6 +125,11 @@
     setTimeout(() => (button.textContent = name), 1500);
   }
 
+  // How far the drawing is from the left edge of its plot, in CSS pixels. An SVG element has no offsetLeft.
+  function leftIn(plot, svg) {
+    return svg.getBoundingClientRect().left - plot.getBoundingClientRect().left - plot.clientLeft;
+  }
+
   // A time chosen in a chart with the mouse; with keys, t leads to the form of the time range.
   let choosing = false;
   function choosable(figure) {
@@ -153,7 +158,7 @@
       if (!svg.hasPointerCapture(e.pointerId)) return;
       end = at(e);
       const width = svg.getBoundingClientRect().width;
-      band.style.left = svg.offsetLeft + Math.min(start, end) * width + "px";
+      band.style.left = leftIn(plot, svg) + Math.min(start, end) * width + "px";
       band.style.width = Math.abs(end - start) * width + "px";
       band.hidden = false;
     });
@@ -197,7 +202,7 @@
         p.textContent = n === 0 ? text : (names.length > 2 ? names[n] + "  " : "") + text;
         label.append(p);
       });
-      line.style.left = svg.offsetLeft + (i / (rows.length - 1)) * box.width + "px";
+      line.style.left = leftIn(plot, svg) + (i / (rows.length - 1)) * box.width + "px";
       label.classList.toggle("left", at > 0.6);
       line.hidden = false;
     });

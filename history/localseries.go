@@ -1,0 +1,331 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/tsdb"
+	walrecord "github.com/prometheus/prometheus/tsdb/record"
+	"github.com/prometheus/prometheus/tsdb/wlog"
+
+	"github.com/taredb/tare/internal/localstate"
+)
+
+// Names that the database gives to its parts.
+const (
+	walName   = "wal"
+	headName  = "chunks_head"
+	walDamage = "prometheus_tsdb_wal_corruptions_total"
+	memDamage = "prometheus_tsdb_mmap_chunk_corruptions_total"
+)
+
+// The pieces of the history in the data directory, as a loss of them is reported.
+var (
+	tablePiece       = localstate.Piece{Name: "digest table", Lost: "the counters of all statements, which start at 0"}
+	lockPiece        = localstate.Piece{Name: "digest table lock", Lost: "nothing"}
+	labelsPiece      = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
+	shippedPiece     = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
+	rollupsPiece     = localstate.Piece{Name: "rollups", Lost: "local rollups: pages read hours that have samples from these"}
+	rollupPiece      = localstate.Piece{Name: "rollup", Lost: "the local rollup of this hour or day, unless its samples are still local"}
+	rollupStatePiece = localstate.Piece{Name: "rollup state", Lost: "which rollups were shipped: all local ones are shipped again"}
+	walPiece         = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
+	headPiece        = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
+	blockPiece       = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
+)
+
+var errNotFile = errors.New("not a regular file")
+
+// localSeries is the directory of the database: it opens the database whatever state its files are in.
+type localSeries struct {
+	dir   string
+	state *localstate.Store
+	log   *slog.Logger
+}
+
+// open opens the database. Blocks, head chunks and a write-ahead log that cannot be read are set
+// aside; what the database repairs in place is kept there too. Errors of the machine, such as a full
+// disk, are returned: they are no damage.
+func (l *localSeries) open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+	if err := l.checkBlocks(); err != nil {
+		return nil, err
+	}
+	wal, err := l.part(walName, walPiece)
+	if err != nil {
+		return nil, err
+	}
+	head, err := l.part(headName, headPiece)
+	if err != nil {
+		return nil, err
+	}
+	short := l.shortened()
+	if err := l.checkCheckpoint(); err != nil {
+		// The database repairs segments alone. Head chunks belong to series that the log defines.
+		if err := errors.Join(head.replace(err), wal.replace(err)); err != nil {
+			return nil, err
+		}
+	}
+	// Head chunks first: they can be rebuilt from the log, and are useless without it.
+	repairs := []*part{head, wal}
+	for {
+		metrics := prometheus.NewRegistry()
+		db, err := openHead(l.dir, l.log, metrics, expired)
+		if err == nil {
+			wal.settle(corruptions(metrics, walDamage) > 0)
+			head.settle(corruptions(metrics, memDamage) > 0)
+			if len(short) > 0 && !wal.reported {
+				l.state.Report(localstate.Loss{Piece: walPiece, Path: wal.dir, Cause: strings.Join(short, ", ")})
+			}
+			l.record(db.BlockMetas())
+			return db, nil
+		}
+		if ofMachine(err) || len(repairs) == 0 {
+			wal.settle(false)
+			head.settle(false)
+			return nil, err
+		}
+		if moveErr := repairs[0].replace(err); moveErr != nil {
+			return nil, errors.Join(err, moveErr)
+		}
+		repairs = repairs[1:]
+	}
+}
+
+// ofMachine reports whether an error says more about the machine than about the files.
+func ofMachine(err error) bool {
+	return slices.ContainsFunc([]error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// corruptions returns the value of a counter of the database.
+func corruptions(metrics prometheus.Gatherer, name string) (n float64) {
+	families, err := metrics.Gather()
+	if err != nil {
+		return 0
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			n += f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return n
+}
+
+// checkBlocks sets aside blocks that cannot be opened.
+func (l *localSeries) checkBlocks() error {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("list blocks: %w", err)
+	}
+	recorded := l.state.Files(l.dir)
+	for _, e := range entries {
+		id, err := ulid.ParseStrict(e.Name())
+		if err != nil {
+			continue
+		}
+		if err := l.checkBlock(id, recorded[filepath.Join(l.dir, e.Name())].Bytes); err != nil {
+			if ofMachine(err) {
+				return fmt.Errorf("open block %s: %w", id, err)
+			}
+			l.state.SetAside(filepath.Join(l.dir, e.Name()), blockPiece, err)
+		}
+	}
+	return nil
+}
+
+// checkBlock opens a block and compares its size with the recorded one, unless that is 0. Chunks are checked
+// when they are read.
+func (l *localSeries) checkBlock(id ulid.ULID, bytes int64) error {
+	if now := dirBytes(filepath.Join(l.dir, id.String())); bytes != 0 && now != bytes {
+		return fmt.Errorf("%d bytes, an earlier process wrote %d", now, bytes)
+	}
+	b, err := tsdb.OpenBlock(slog.New(slog.DiscardHandler), filepath.Join(l.dir, id.String()), nil, nil)
+	if err != nil {
+		return err
+	}
+	m := b.Meta()
+	err = b.Close()
+	if m.ULID != id {
+		err = errors.Join(err, fmt.Errorf("meta.json is of block %s", m.ULID))
+	}
+	if m.MinTime >= m.MaxTime {
+		err = errors.Join(err, fmt.Errorf("meta.json has the time range %d to %d", m.MinTime, m.MaxTime))
+	}
+	return err
+}
+
+// checkCheckpoint reads the newest checkpoint of the log.
+func (l *localSeries) checkCheckpoint() error {
+	dir, _, err := wlog.LastCheckpoint(filepath.Join(l.dir, walName))
+	if errors.Is(err, walrecord.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	segments, err := wlog.NewSegmentsReader(dir)
+	if err != nil {
+		return fmt.Errorf("open checkpoint: %w", err)
+	}
+	r := wlog.NewReader(segments)
+	for r.Next() {
+	}
+	if err := errors.Join(r.Err(), segments.Close()); err != nil {
+		return fmt.Errorf("read checkpoint: %w", err)
+	}
+	return nil
+}
+
+// A part is a directory that the database repairs on its own.
+type part struct {
+	*localSeries
+	dir      string
+	piece    localstate.Piece
+	shadow   *localstate.Shadow // nil: there are no links
+	reported bool
+}
+
+func (l *localSeries) part(name string, piece localstate.Piece) (*part, error) {
+	p := &part{localSeries: l, dir: filepath.Join(l.dir, name), piece: piece}
+	if err := l.state.Dir(p.dir, p.record()); err != nil {
+		return nil, fmt.Errorf("create %s: %w", p.dir, err)
+	}
+	shadow, err := l.state.Shadow(p.dir)
+	if err != nil {
+		l.log.Warn("no links to the database's files: a repair keeps no copy", "path", p.dir, "err", err)
+		return p, nil
+	}
+	p.shadow = shadow
+	return p, nil
+}
+
+// record returns the directory's entry in the record. Of the log, the segments are checked.
+func (p *part) record() localstate.File {
+	return localstate.File{Piece: p.piece, Managed: p.piece == walPiece}
+}
+
+// settle keeps what the database has removed as corrupt, or drops the links.
+func (p *part) settle(damaged bool) {
+	switch {
+	case damaged && p.shadow != nil:
+		p.shadow.Keep(p.piece, "corrupt records; the database has removed them and what follows")
+	case damaged:
+		p.state.Report(localstate.Loss{Piece: p.piece, Path: p.dir, Cause: "corrupt records; the database has removed them"})
+	case p.shadow != nil:
+		p.shadow.Discard()
+	}
+	p.reported = p.reported || damaged
+	p.shadow = nil
+}
+
+// replace puts an empty directory in the place of one with which the database does not open.
+func (p *part) replace(cause error) error {
+	p.reported = true
+	if p.shadow == nil { // no links, or used by an earlier call
+		if _, ok := p.state.SetAside(p.dir, p.piece, cause); !ok {
+			return fmt.Errorf("set aside %s: %w", p.dir, cause)
+		}
+	} else {
+		if err := os.RemoveAll(p.dir); err != nil {
+			return err
+		}
+		p.shadow.Keep(p.piece, cause.Error())
+		p.shadow = nil
+	}
+	return p.state.Dir(p.dir, p.record())
+}
+
+// shortened describes the segments of the log that an earlier process wrote and that are missing or
+// shorter now. Segments up to a checkpoint's were removed by the database.
+func (l *localSeries) shortened() (short []string) {
+	dir := filepath.Join(l.dir, walName)
+	_, checkpoint, err := wlog.LastCheckpoint(dir)
+	if err != nil {
+		checkpoint = -1
+	}
+	files := l.state.Files(dir)
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		name := filepath.Base(path)
+		n, ok := walNumber(name)
+		if isCheckpoint := strings.HasPrefix(name, checkpointPrefix); !ok || n < checkpoint || n == checkpoint && !isCheckpoint {
+			continue
+		}
+		if bytes := dirBytes(path); bytes < files[path].Bytes {
+			short = append(short, fmt.Sprintf("%s has %d bytes of %d", name, bytes, files[path].Bytes))
+		}
+	}
+	return short
+}
+
+// record updates the record of blocks and of the log's segments.
+func (l *localSeries) record(blocks []tsdb.BlockMeta) {
+	files := make(map[string]localstate.File)
+	for path, f := range l.state.Files(l.dir) {
+		if _, err := ulid.ParseStrict(filepath.Base(path)); err != nil {
+			files[path] = f
+		}
+	}
+	for _, m := range blocks {
+		dir := filepath.Join(l.dir, m.ULID.String())
+		files[dir] = localstate.File{Piece: blockPiece, Bytes: dirBytes(dir)}
+	}
+	if _, err := os.Stat(filepath.Join(l.dir, shippedName)); err == nil {
+		files[filepath.Join(l.dir, shippedName)] = localstate.File{Piece: shippedPiece}
+	}
+	l.state.Replace(l.dir, files)
+
+	dir := filepath.Join(l.dir, walName)
+	segments := make(map[string]localstate.File)
+	entries, _ := os.ReadDir(dir) // unreadable: nothing is recorded
+	for _, e := range entries {
+		if _, ok := walNumber(e.Name()); ok {
+			path := filepath.Join(dir, e.Name())
+			segments[path] = localstate.File{Piece: walPiece, Bytes: dirBytes(path), Managed: true}
+		}
+	}
+	l.state.Replace(dir, segments)
+}
+
+// checkpointPrefix is before the number in the name of a checkpoint.
+const checkpointPrefix = "checkpoint."
+
+// walNumber returns the number of a segment or checkpoint.
+func walNumber(name string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, checkpointPrefix))
+	return n, err == nil
+}
+
+// dirBytes returns the bytes of the files in a directory, or of a file; 0 for what cannot be read.
+func dirBytes(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n
+}
+
+// forget removes blocks from the record that the database is about to delete.
+func (l *localSeries) forget(blocks map[ulid.ULID]struct{}) {
+	paths := make([]string, 0, len(blocks))
+	for id := range blocks {
+		paths = append(paths, filepath.Join(l.dir, id.String()))
+	}
+	l.state.Forget(paths...)
+}

@@ -1,0 +1,123 @@
+package localstate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// SetAside moves a file or directory that cannot be used out of the way, reports it and returns its
+// new path. It returns false when the file could not be moved and is still in place.
+func (s *Store) SetAside(path string, p Piece, cause error) (aside string, ok bool) {
+	aside, err := s.move(path)
+	if err != nil {
+		s.log.Error("local state not set aside", "piece", p.Name, "path", path, "err", err, "cause", cause)
+		return "", false
+	}
+	s.Forget(path)
+	s.Report(Loss{Piece: p, Path: s.name(path), Aside: s.name(aside), Cause: cause.Error()})
+	return aside, true
+}
+
+// move renames path into this process' directory in set-aside, or, where that is impossible, to a
+// name beside it.
+func (s *Store) move(path string) (aside string, err error) {
+	dir, err := s.asideDir()
+	if err == nil {
+		aside = free(filepath.Join(dir, filepath.FromSlash(s.name(path))))
+		if err = os.MkdirAll(filepath.Dir(aside), 0o700); err == nil {
+			err = os.Rename(path, aside)
+		}
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return aside, err
+	}
+	aside = free(path + "." + AsideName + "-" + s.now().UTC().Format(asideStamp))
+	return aside, os.Rename(path, aside)
+}
+
+// free returns the path, with a suffix when it is taken.
+func free(path string) string {
+	for {
+		if _, err := os.Lstat(path); err != nil {
+			return path
+		}
+		path += "_"
+	}
+}
+
+// asideDir returns the directory that takes what this process sets aside. The first call creates
+// it, and removes the oldest ones of earlier processes.
+func (s *Store) asideDir() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	root := s.path(AsideName)
+	if s.stamp != "" {
+		return filepath.Join(root, s.stamp), nil
+	}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return "", err
+	}
+	for ; len(entries) >= maxAside; entries = entries[1:] { // sorted by name, hence by time
+		old := filepath.Join(root, entries[0].Name())
+		s.log.Warn("oldest set-aside state removed", "path", old, "kept", maxAside-1)
+		if err := os.RemoveAll(old); err != nil {
+			return "", err
+		}
+	}
+	dir := free(filepath.Join(root, s.now().UTC().Format(asideStamp)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	s.stamp = filepath.Base(dir)
+	return dir, nil
+}
+
+// Report logs, counts and lists a loss.
+func (s *Store) Report(l Loss) {
+	l.Time, l.Path = s.now().UTC(), s.name(l.Path)
+	attrs := []any{"piece", l.Name, "path", s.path(l.Path), "cause", l.Cause, "lost", l.Lost}
+	if l.Aside != "" {
+		attrs = append(attrs, "set_aside_as", s.path(l.Aside))
+	}
+	s.log.Error("local state lost", attrs...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[l.Name]++
+	s.manifest.Losses = append(s.manifest.Losses, l)
+	if n := len(s.manifest.Losses) - maxLosses; n > 0 {
+		s.manifest.Losses = slices.Delete(s.manifest.Losses, 0, n)
+	}
+	s.saveLocked()
+}
+
+// Dir makes sure that a directory exists: what else has its name is set aside.
+func (s *Store) Dir(path string, f File) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() || isDangling(path) {
+		s.SetAside(path, f.Piece, errors.New("not a directory"))
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	s.Created(path, f)
+	return nil
+}
+
+// isDangling reports whether path is a symbolic link to nothing.
+func isDangling(path string) bool {
+	_, err := os.Stat(path)
+	info, lerr := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) && lerr == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// IsFile reports whether path can be a regular file: it is one, or does not exist.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) && !isDangling(path)
+}
