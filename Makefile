@@ -19,7 +19,10 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
-.PHONY: help build run test race lint fuzz e2e screenshots bench bench-relay bench-blocks origins generate clean
+# How often soak runs the suite.
+ROUNDS ?= 20
+
+.PHONY: help build run check test soak race lint fuzz e2e screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -30,13 +33,20 @@ build: ## build bin/tare and bin/tare-demo
 run: build ## show the gateway at work on an embedded database
 	bin/tare demo
 
-test: ## vet and test everything, check generated sizes; installs a missing MariaDB server
+check: ## before each commit: vet, short tests of what changed, within 2 minutes
+	.ci/check
+
+test: ## vet and test everything, check generated sizes and modules; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
+	.ci/tidy
 	go vet ./...
 	go tool sizegen -verify ./...
 	go test ./...
 	go test -tags invariants $(INVARIANTS)
 	go test -race $(RACE)
+
+soak: ## make test ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
+	.ci/soak $(ROUNDS)
 
 race: ## test everything with the race detector
 	.ci/packages mariadbd gcc

@@ -66,6 +66,7 @@ type pair struct {
 
 func newPair(t *testing.T, schema string) *pair {
 	t.Helper()
+	testmysql.SkipIfOff(t)
 	from, to, err := servers.get()
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ func (r *beatReader) next(ctx context.Context) error {
 func TestHeartbeat(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
+			testmysql.SkipIfOff(t)
 			server, err := testmysql.New(options...)
 			if errors.Is(err, testmysql.ErrNoMySQL) {
 				t.Skip(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,10 +55,22 @@ type Server struct {
 	process *process
 }
 
+// serversEnv, set to "off", skips the tests that need a server.
+const serversEnv = "TARE_TEST_SERVERS"
+
+// SkipIfOff skips a test that needs a server if the environment turns servers off.
+func SkipIfOff(t TB) {
+	t.Helper()
+	if s, ok := t.(interface{ Skipf(string, ...any) }); ok && os.Getenv(serversEnv) == "off" {
+		s.Skipf("needs a server, and %s is off", serversEnv)
+	}
+}
+
 // Start starts a server for a test and stops it when the test ends. It fails the test when
 // there is no program to start.
 func Start(t TB, opts ...Option) *Server {
 	t.Helper()
+	SkipIfOff(t)
 	s, err := New(opts...)
 	if err != nil {
 		t.Fatalf("start a server: %v", err)

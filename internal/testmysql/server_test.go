@@ -204,12 +204,25 @@ func TestKilledProgram(t *testing.T) {
 // fakeTB takes what a test would be told.
 type fakeTB struct {
 	testing.TB
-	fatal string
+	fatal, skipped string
 }
 
 func (f *fakeTB) Helper() {}
 
 func (f *fakeTB) Fatalf(format string, args ...any) { f.fatal = fmt.Sprintf(format, args...) }
+
+func (f *fakeTB) Skipf(format string, args ...any) { f.skipped = fmt.Sprintf(format, args...) }
+
+func TestServersOff(t *testing.T) {
+	f := &fakeTB{TB: t}
+	if testmysql.SkipIfOff(f); f.skipped != "" {
+		t.Errorf("skipped without a reason: %q", f.skipped)
+	}
+	t.Setenv("TARE_TEST_SERVERS", "off")
+	if testmysql.SkipIfOff(f); !strings.Contains(f.skipped, "TARE_TEST_SERVERS") {
+		t.Errorf("not skipped: %q", f.skipped)
+	}
+}
 
 func TestStartFails(t *testing.T) {
 	f := &fakeTB{TB: t}

@@ -35,6 +35,7 @@ func Shared(t interface {
 },
 ) *Schema {
 	t.Helper()
+	SkipIfOff(t)
 	server, n, err := shared.get()
 	if err != nil {
 		t.Fatalf("start the shared MariaDB server: %v", err)
