@@ -14,10 +14,10 @@ import (
 func newBenchCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "bench",
-		Short: "Measure what a process costs: CPU, garbage collection, allocations, memory, latency",
-		Long: `Measure what a process costs: CPU, garbage collection, allocations, memory, latency.
+		Short: "Measure the cost of a process: CPU, garbage collection, allocations, memory, latency",
+		Long: `Measure the cost of a process: CPU, garbage collection, allocations, memory, latency.
 
-The measures are defined in docs/reference/bench.md.`,
+The metrics are defined in docs/reference/bench.md.`,
 	})
 	cmd.AddCommand(newBenchOLTPCommand(), newBenchLogCommand(), newBenchImportCommand())
 	return cmd
@@ -70,11 +70,11 @@ func newBenchOLTPCommand() *cobra.Command {
 	var form resultFlags
 	cmd := &cobra.Command{
 		Use:   "oltp",
-		Short: "Drive a MySQL address with a workload and weigh a process meanwhile",
-		Long: `Drive a MySQL address with a workload and weigh a process meanwhile.
+		Short: "Run a workload against a MySQL address and measure a process",
+		Long: `Run a workload against a MySQL address and measure a process.
 
-Without --rate the loop is closed: each thread starts an operation when its last one ended.
-With --rate it is open: operations are due at fixed times, and latency counts from then.
+Without --rate the loop is closed: each thread starts an operation when its previous one has finished.
+With --rate it is open: operations are scheduled at fixed times, and latency counts from then.
 Missing tables are created and filled; --drop removes them afterwards. --trace replays a
 query log that was recorded with --log-original and --log-redact none.`,
 		Example: `  tare bench oltp --dsn 'app:secret@tcp(127.0.0.1:3316)/test' --workload read-write --pid $(pidof tare) --metrics http://127.0.0.1:8316/metrics
@@ -127,7 +127,7 @@ func newBenchLogCommand() *cobra.Command {
 	var form resultFlags
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Measure the query log alone: a record to each sink, with and without readers",
+		Short: "Measure the query log alone: each sink, with and without readers",
 		Example: `  tare bench log
   tare bench log --sinks file --formats json --readers 0,3 --count 10 --bench > log.txt`,
 		Args: cobra.NoArgs,
@@ -162,11 +162,11 @@ func newBenchImportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Send a generated SQL dump and watch the memory of the process that relays it",
-		Long: `Send a generated SQL dump and watch the memory of the process that relays it.
+		Short: "Send a generated SQL dump and sample the memory of the relaying process",
+		Long: `Send a generated SQL dump and sample the memory of the relaying process.
 
-The dump is multi-row INSERTs of different sizes into the table tare_bench_import, which is
-made anew and dropped at the end. The server's max_allowed_packet must be larger than
+The dump consists of multi-row INSERTs of various sizes into the table tare_bench_import, which is
+created and dropped at the end. The server's max_allowed_packet must be larger than
 --statement-bytes.`,
 		Example: `  tare bench import --dsn 'app:secret@tcp(127.0.0.1:3316)/test' --pid $(pidof tare) --metrics http://127.0.0.1:8316/metrics --out import/`,
 		Args:    cobra.NoArgs,

@@ -20,7 +20,7 @@ func newConfigCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say what is wrong in a configuration file, by file and line",
+		Short: "Report all errors in a configuration file, by line",
 		Long: `Check a configuration file, together with the TARE_ variables of the environment, without
 starting anything.`,
 		Example: "  tare config check /etc/tare.yaml",
@@ -51,9 +51,9 @@ func newConfigPrintCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "print [SUBCOMMAND]",
-		Short: "Print every value and where it comes from",
-		Long: `Print every value and where it comes from (default, file, env or flag), as a configuration
-file or as JSON. Secrets are masked. With a subcommand, its flags count too.`,
+		Short: "Print every value and its origin",
+		Long: `Print every value and its origin (default, file, env or flag), as a configuration file or as
+JSON. Secrets are masked. With a subcommand, its flags are included.`,
 		Example: "  tare config print --config /etc/tare.yaml\n  tare config print serve --listen :3316 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

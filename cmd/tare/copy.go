@@ -29,14 +29,12 @@ func newCopyCommand() *cobra.Command {
 		Short: "Copy tables from one MySQL-compatible server to another",
 		Long: `Copy tables from one MySQL-compatible server to another.
 
-The rows of a run come from one consistent view of the source, on which nothing is changed.
-The target keeps what is copied in a schema of its own, in the transactions that write the
-rows: whatever is killed when, the same command goes on, and no row is lost or doubled. What is
-written to the source while it runs is copied with --follow alone, which applies the changes out
-of the source's binary log and goes on until it is told to finish. See docs/tasks/move-a-table.md.
+The rows of a run come from one consistent snapshot of the source. Progress is recorded in the
+target, in the transactions that write the rows: no matter what is killed, or when, the same
+command resumes, and no row is lost or duplicated. Changes made during the run are copied only
+with --follow, which applies them from the source's binary log until tare copy ctl finish. See docs/tasks/move-a-table.md.
 
-Passwords in flags are seen by everybody who can list processes: TARE_FROM and TARE_TO take
-the same text.`,
+Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the same URLs.`,
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow

@@ -26,13 +26,13 @@ func newCopyCtlCommand() *cobra.Command {
 	var o ctlFlags
 	cmd := group(&cobra.Command{
 		Use:   "ctl",
-		Short: "Watch and change a copy that runs",
-		Long: `Watch and change a copy that runs on this machine, over its control socket.
+		Short: "Watch and change a running copy",
+		Long: `Watch and change a copy running on this machine, through its control socket.
 
-The only copy of this user that runs is taken without --socket.`,
+Without --socket, the only running copy of this user is selected.`,
 		Example: "  tare copy ctl status\n  tare copy ctl throttle --share 0.2\n  tare copy ctl throttle --max-p99 40ms\n  tare copy ctl resume",
 	})
-	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket of the copy, when several run: `path` that its --control-socket names")
+	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket of the copy, if several are running: the `path` of its --control-socket")
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
 	plain := func(use, short string, do func(*copier.Control, *cobra.Command) (*copier.Status, error)) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ The only copy of this user that runs is taken without --socket.`,
 	cmd.AddCommand(
 		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Status(cmd.Context()) }),
 		newCtlThrottleCommand(&o),
-		plain("resume", "Take back throttle --share: only the limits hold it", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Resume(cmd.Context()) }),
+		plain("resume", "Undo throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Resume(cmd.Context()) }),
 		plain("abort", "End it now; its command goes on with it later", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Abort(cmd.Context()) }),
 		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Finish(cmd.Context()) }),
 	)
@@ -55,15 +55,15 @@ func newCtlThrottleCommand(o *ctlFlags) *cobra.Command {
 	var lag, p99 time.Duration
 	cmd := &cobra.Command{
 		Use:   "throttle",
-		Short: "Slow it down, or change its limits",
-		Long: `Slow a copy down, or change the limits that it was started with.
+		Short: "Throttle it, or change its limits",
+		Long: `Throttle a copy, or change the limits it was started with.
 
---share 0 stops it until tare copy ctl resume, --share 0.2 leaves it a fifth of its speed. The
-other flags are those of tare copy; a limit that the copy was not started with cannot be added.`,
+--share 0 pauses it until tare copy ctl resume, --share 0.2 permits a fifth of full speed. The
+other flags are those of tare copy; limits that the copy was not started with cannot be added.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.Float64Var(&share, "share", 1, "most of its full speed, 0 to 1")
+	f.Float64Var(&share, "share", 1, "maximum fraction of full speed, 0 to 1")
 	f.DurationVar(&lag, "max-lag", 0, "see tare copy --help")
 	f.IntVar(&threads, "max-threads-running", 0, "see tare copy --help")
 	f.Float64Var(&above, "throttle-above", 0, "see tare copy --help")

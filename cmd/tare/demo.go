@@ -16,12 +16,12 @@ func newDemoCommand() *cobra.Command {
 		Short: "Show the gateway at work on an embedded database",
 		Long: `Show the gateway at work on an embedded database.
 
-Starts a MySQL-compatible engine in memory, the gateway in front of it and clients that work
+Starts an in-memory MySQL-compatible engine, the gateway in front of it and clients that work
 through it, and shows each statement's digest with its calls, latencies, rows and errors,
-and what the gateway itself costs. Its pages show one statement that is slow on purpose, and since
-when. Needs no database, leaves no file behind, and ends with Ctrl-C.
+and the cost of the gateway itself. Its pages show one deliberately slow statement, and since
+when. Requires no database, leaves no file behind, and stops with Ctrl-C.
 
-The ceiling of some 1,500 statements a second is the embedded engine's, not Tare's.`,
+The ceiling of about 1,500 statements per second is the embedded engine's, not Tare's.`,
 		Example: "  tare demo\n  tare demo --for 30s --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -116,6 +116,8 @@ func TestRules(t *testing.T) {
 	}
 	v := newVocabulary(t)
 	played := playedAlerts(t)
+	runbooks, err := os.ReadFile("../../docs/operate/runbooks.md")
+	must(t, err)
 	alerts := 0
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
@@ -127,6 +129,10 @@ func TestRules(t *testing.T) {
 			alerts++
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 				t.Errorf("%s: want a severity and a summary", r.Alert)
+			}
+			if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/operate/runbooks.md#"+strings.ToLower(r.Alert)) ||
+				!strings.Contains(string(runbooks), "\n## "+r.Alert+"\n") {
+				t.Errorf("%s: want a section of docs/operate/runbooks.md and its URL as runbook_url", r.Alert)
 			}
 			if p := played[r.Alert]; !p.fires || !p.rests {
 				t.Errorf("%s: rules_test.yaml plays no time at which it fires, or none at which it does not", r.Alert)

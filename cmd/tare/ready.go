@@ -14,12 +14,12 @@ func newReadyCommand() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
 		Use:   "ready",
-		Short: "Ask a server of Tare whether it can do its work, for health checks",
-		Long: `Ask a server of Tare whether it can do its work: a gateway whether its backend answers, a store
-whether it knows its bucket.
+		Short: "Check whether a Tare server is ready, for health checks",
+		Long: `Check whether a Tare server is ready: a gateway if it can log in to its backend, a store if it has
+synced its bucket.
 
-Prints what /-/ready answers and ends with 0 when it is ready, else with 1. In a container that
-holds nothing but tare it stands in for curl.`,
+Prints the response of /-/ready and exits with 0 if the server is ready, otherwise with 1. It replaces
+curl in containers without one.`,
 		Example: `  tare ready
   tare ready --url http://127.0.0.1:8316 --user ops --password-file /etc/tare/password`,
 		Args: cobra.NoArgs,

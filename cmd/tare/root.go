@@ -27,11 +27,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newRootCommand() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "tare",
-		Short: "A MySQL gateway that weighs every query and adds next to nothing of its own",
-		Long: `Tare is a MySQL gateway that weighs every query and adds next to nothing of its own.
+		Short: "A MySQL gateway that measures every query and adds almost nothing of its own",
+		Long: `Tare is a MySQL gateway that measures every query and adds almost nothing of its own.
 
-It stands between applications and a MySQL-compatible server, relays their protocol, knows
-each statement by its digest, and logs what each one cost.`,
+It runs between applications and a MySQL-compatible server, relays the protocol, identifies each
+statement by its digest, and logs its cost.`,
 		Example: "  tare demo\n  tare serve --backend mysql://127.0.0.1:3306",
 		// What goes wrong is reported by report, once and without the whole usage.
 		SilenceErrors: true,

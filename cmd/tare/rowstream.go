@@ -11,22 +11,22 @@ func newRowstreamCommand() *cobra.Command {
 	var given map[string]string
 	cmd := &cobra.Command{
 		Use:   "rowstream",
-		Short: "Serve consistent rows of a MySQL-compatible server to tare copy elsewhere",
-		Long: `Serve consistent rows of a MySQL-compatible server to tare copy elsewhere.
+		Short: "Serve consistent rows of a MySQL-compatible server to tare copy",
+		Long: `Serve consistent rows of a MySQL-compatible server to tare copy.
 
-It runs beside the source. tare copy --from tare://… reads tables through it over one
-connection, in batches that come as fast as they are taken, packed if asked for. A snapshot
-lives as long as the copy that took it is connected. With --follow the copy also gets what
-happens to the tables, out of the source's binary log. See docs/tasks/move-a-table.md.
+It runs next to the source. tare copy --from tare://… reads tables through it over one
+connection, in batches with flow control, optionally compressed. A snapshot lives as long as its
+copy is connected. With --follow the copy also receives the tables' changes from the source's
+binary log. See docs/tasks/move-a-table.md.
 
-Whoever may connect reads whatever the account in --from may: give it no more than SELECT
-(RELOAD or LOCK TABLES for the moment of a snapshot, REPLICATION SLAVE and REPLICATION CLIENT
-for --follow). SIGTERM drains: no new snapshots, open ones go on within --drain-timeout, streams
-of changes end and their copies connect again. SIGUSR1 reopens the query log.
+Every client that may connect can read what the account in --from can: grant it only SELECT
+(RELOAD or LOCK TABLES while a snapshot starts, REPLICATION SLAVE and REPLICATION CLIENT for
+--follow). SIGTERM drains: no new snapshots, open ones continue within --drain-timeout, change
+streams end and their copies reconnect. SIGUSR1 reopens the query log.
 
 Each flag is also an environment variable (--max-workers is TARE_MAX_WORKERS) and a key
-under rowstream: in the file that --config names. A flag wins over the environment, the
-environment over the file.`,
+under rowstream: in the file that --config names. Flags override the
+environment, and the environment the file.`,
 		Example: `  tare rowstream --from mysql://reader:secret@127.0.0.1
   tare rowstream --from mysql://reader@127.0.0.1 --listen 0.0.0.0:3319 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: cobra.NoArgs,

@@ -16,11 +16,11 @@ func newServeCommand() *cobra.Command {
 
 Clients log in with the server's own accounts; the gateway stores no password. SIGTERM
 drains: no new connections, running statements finish within --drain-timeout. SIGUSR1
-reopens the query log, SIGHUP reads the rules of --config again.
+reopens the query log, SIGHUP re-reads the rules of --config.
 
 Each flag is also an environment variable (--max-connections is TARE_MAX_CONNECTIONS) and a
-key under serve: in the file that --config names. A flag wins over the environment, the
-environment over the file.`,
+key under serve: in the file that --config names. Flags override the
+environment, and the environment the file.`,
 		Example: `  tare serve --backend mysql://127.0.0.1:3306
   tare serve --backend db.example:3306 --log-file /var/log/tare/query.log --log-slower-than 100ms
   tare serve --config /etc/tare.yaml`,

@@ -14,18 +14,18 @@ func newStoreCommand() *cobra.Command {
 		Short: "Serve the blocks of a bucket to PromQL, Grafana and Thanos",
 		Long: `Serve the blocks of a bucket to PromQL, Grafana and Thanos.
 
-The bucket holds Prometheus, Thanos or Mimir blocks, on disk or in S3. --http answers
-Prometheus' HTTP API, --grpc Thanos' StoreAPI: a Thanos querier takes it as an --endpoint.
+The bucket contains Prometheus, Thanos or Mimir blocks, on disk or in S3. --http serves
+Prometheus' HTTP API, --grpc Thanos' StoreAPI: add it to a Thanos querier as an --endpoint.
 S3 credentials come from the environment (AWS_ACCESS_KEY_ID, …), the shared credentials file
 or the machine's role, never from the URL.
 
-No query holds more than --query-bytes, and all together no more than --process-bytes: who
-comes when that is given out waits, and who needs more gets an error. SIGTERM drains: no new
+Each query is limited to --query-bytes, and all together to --process-bytes: further queries
+queue, and larger ones fail. SIGTERM drains: no new
 requests, running ones finish within --drain-timeout. SIGUSR1 reopens the query log.
 
 Each flag is also an environment variable (--query-bytes is TARE_QUERY_BYTES) and a key
-under store: in the file that --config names. A flag wins over the environment, the
-environment over the file.`,
+under store: in the file that --config names. Flags override the
+environment, and the environment the file.`,
 		Example: `  tare store --bucket file:///var/lib/prometheus
   tare store --bucket 's3://metrics?endpoint=minio.example:9000' --grpc 127.0.0.1:10901
   tare store --bucket s3://metrics --shard 2/5 --data-dir /var/lib/tare/store-2`,

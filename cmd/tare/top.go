@@ -34,15 +34,15 @@ func newTopCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show which statements a gateway is busy with, live",
-		Long: `Show which statements a gateway is busy with, live.
+		Short: "Show the statements of a gateway, live",
+		Long: `Show the statements of a gateway, live.
 
-Reads the HTTP side of a tare serve and shows its statements as a table in the terminal, the
-one with the most load first; ? shows the keys. Where there is no terminal it prints a table
-at each turn, with --once a single one, with --json each as a line of JSON.
+Polls the HTTP address of a tare serve and shows its statements as a table in the terminal, the
+highest load first; ? shows the keys. Without a terminal it prints a table per poll, with --once
+a single one, with --json each as a line of JSON.
 
-Where the gateway's pages want an account, --user names it, and its password stands in
---password-file or in the variable TARE_TOP_PASSWORD.`,
+If the gateway requires an account, use --user with --password-file or the variable
+TARE_TOP_PASSWORD.`,
 		Example: `  tare top
   tare top --sort p99 --filter 'orders -user=backup'
   tare top --url https://db1.example:8316 --user dba --password-file ~/.tare-password --ca ca.pem
