@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -14,19 +14,26 @@ const maxAuthRounds = 64
 
 const pluginSHA2 = "caching_sha2_password"
 
-// authenticate relays a login from the packet after the client's answer to OK or ERR: one
+// An authentication relays a login from the packet after the client's answer to OK or ERR: one
 // packet of the backend, one answer of the client, and so on. It serves the login and
 // COM_CHANGE_USER. Only where TLS stands on one leg alone and the method would send the
 // password in clear on the other does it step in.
-func (l *login) authenticate(plugin []byte) error {
-	a := authentication{login: l, plugin: string(plugin)}
+type authentication struct {
+	*login
+	plugin string
+	again  bool // COM_CHANGE_USER
+
+	pending bool // the backend waits for an answer
+}
+
+func (a *authentication) run() error {
 	for range maxAuthRounds {
-		p, err := l.backend.ReadMessage(maxLoginPacket)
+		p, err := a.backend.ReadMessage(maxLoginPacket)
 		if err != nil {
-			return l.refuse(l.backendError("authentication", err))
+			return a.refuse(a.backendError("authentication", err))
 		}
 		if len(p) == 0 {
-			return l.refuse(l.backendError("authentication", mysqlwire.ErrShortPacket))
+			return a.refuse(a.backendError("authentication", mysqlwire.ErrShortPacket))
 		}
 		switch p[0] {
 		case mysqlwire.MarkOK:
@@ -34,17 +41,13 @@ func (l *login) authenticate(plugin []byte) error {
 		case mysqlwire.MarkErr:
 			return a.failed(p)
 		}
+		a.pending = true
 		if err := a.round(p); err != nil {
+			a.finish()
 			return err
 		}
 	}
-	return l.refuse(l.backendError("authentication", fmt.Errorf("no end after %d packets", maxAuthRounds)))
-}
-
-// authentication is the state of one run of authenticate.
-type authentication struct {
-	*login
-	plugin string
+	return a.refuse(a.backendError("authentication", fmt.Errorf("no end after %d packets", maxAuthRounds)))
 }
 
 func (a *authentication) ok(p []byte) error {
@@ -53,6 +56,9 @@ func (a *authentication) ok(p []byte) error {
 		return a.refuse(a.backendError("authentication", err))
 	}
 	a.sawStatus(ok.Status)
+	if !a.again {
+		a.srv.publish(a.session)
+	}
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientLeft, err)
 	}
@@ -115,7 +121,8 @@ func (a *authentication) round(p []byte) error {
 		return fmt.Errorf("%w: %w", errClientLeft, err)
 	}
 	if fast {
-		return nil // the backend goes on by itself
+		a.pending = false // the backend's next packet follows
+		return nil
 	}
 	answer, err := a.readClient()
 	if err != nil {
@@ -126,28 +133,44 @@ func (a *authentication) round(p []byte) error {
 
 // begin notes the method and the challenge that the backend goes on with.
 func (a *authentication) begin(plugin string, challenge []byte) error {
+	if !a.again {
+		a.to.methods.learn(a.user, plugin)
+		if a.asks {
+			a.to.methods.asked(a.user)
+			a.asks = false
+		}
+	}
 	a.plugin = plugin
 	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
 	return a.checkClearMethod(plugin)
 }
 
-// readClient reads the client's answer. A client that leaves has seen the challenge, and
-// the backend is not kept waiting: its connection is closed.
+// readClient reads the client's answer.
 func (a *authentication) readClient() ([]byte, error) {
+	a.answerSoon(a.plugin)
 	answer, err := a.client.ReadMessage(maxLoginPacket)
-	switch {
-	case err == nil:
-		return answer, nil
-	case errors.Is(err, mysqlconn.ErrSequence) || errors.Is(err, mysqlconn.ErrTooLarge):
-		return nil, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
+	if err != nil {
+		return nil, a.clientLeft(err)
 	}
-	return nil, fmt.Errorf("%w: %w", errClientLeft, err)
+	return answer, a.setDeadlines(a.deadline, 0)
+}
+
+// finish brings a login that has named the account to its end at the backend, where the client
+// left or was refused.
+func (a *authentication) finish() {
+	if a.backend.SetDeadline(time.Now().Add(dismissTimeout)) != nil {
+		return
+	}
+	if !a.pending || a.backend.WriteMessage(emptyAnswer(a.plugin)) == nil {
+		_ = finishLogin(a.backend, a.plugin)
+	}
 }
 
 func (a *authentication) toBackend(p []byte) error {
 	if err := a.backend.WriteMessage(p); err != nil {
 		return a.refuse(a.backendError("authentication", err))
 	}
+	a.pending = false
 	return nil
 }
 
@@ -245,8 +268,7 @@ func (l *login) checkClearMethod(plugin string) error {
 		return nil
 	}
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
-		"Tare does not pass a password that came over TLS to backend %s in clear (method %s); enable TLS on the backend's leg (--backend-tls)",
-		l.to.Addr, plugin)})
+		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (--backend-tls)", plugin)})
 }
 
 // checkClearAnswer does the same for a password that came with the login itself.

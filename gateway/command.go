@@ -139,6 +139,8 @@ func (s *session) command() error {
 		return s.initDB()
 	case mysqlwire.ComResetConnection:
 		return s.resetConnection()
+	case mysqlwire.ComProcessKill:
+		return s.processKill()
 	case mysqlwire.ComSetOption:
 		return s.setOption()
 	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID, mysqlwire.ComTableDump, mysqlwire.ComClone:
@@ -250,7 +252,7 @@ func (s *session) changeUser() error {
 	}
 	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
 	l := login{session: s}
-	l.hello.ProtocolVersion = 0 // nothing to dismiss: the connection is logged in
+	l.deadline = time.Now().Add(s.srv.opts.HandshakeTimeout)
 	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse); err != nil {
 		return err
 	}
@@ -267,11 +269,12 @@ func (s *session) changeUser() error {
 		return err
 	}
 	s.consume()
-	if err := s.setDeadlines(time.Now().Add(s.srv.opts.HandshakeTimeout), causeDrain|causeIdle|causeMove); err != nil {
+	if err := s.setDeadlines(l.deadline, causeDrain|causeIdle|causeMove); err != nil {
 		return err
 	}
 	// The challenge is the last one, unless the backend switches the method.
-	err := l.authenticate(plugin)
+	a := authentication{login: &l, plugin: string(plugin), again: true}
+	err := a.run()
 	switch {
 	case errors.Is(err, errDenied):
 		// A backend may keep the connection, as MariaDB does, with the user it had; its
@@ -304,7 +307,7 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 			"Tare took this session to %s: a client without CLIENT_PLUGIN_AUTH has to connect anew to change its user", s.to.Addr))
 	}
 	again := *u
-	again.AuthPlugin, again.AuthResponse = []byte("tare_asks_anew"), nil
+	again.AuthPlugin, again.AuthResponse = []byte(askMethod), nil
 	s.backend.Seq = 0
 	if err := s.backend.WriteMessage(again.AppendTo(nil, s.caps)); err != nil {
 		return s.writeFailed(err)

@@ -16,9 +16,14 @@
 //	client ◄── relay, from buffer to buffer: mysqlwire.Response ◄──────── backend
 //	              └──► record ──► querylog, live, metrics, observers
 //
-// A login relays the backend's own challenge, so that no password is kept and every account
+// A client is greeted by the backend's last greeting, with a challenge and a connection number of
+// the gateway. Once its login is read, a connection to the backend is made, and the client gets
+// the backend's challenge in an AuthSwitchRequest, so that no password is kept and every account
 // works unchanged; TLS is mirrored, so that every method works verbatim. The exceptions, where
-// only one leg has TLS, are in auth.go.
+// only one leg has TLS, are in auth.go. A client that leaves has mostly not been named to the
+// backend, whose connection serves the next login (spares); no connection to a server is closed
+// in the middle of a login, because servers count that against the gateway's address. KILL takes
+// the numbers of the gateway's greetings (connids.go).
 //
 // Commands up to Options.StatementMemory are held whole and passed on in one write. Longer
 // ones pass through a small buffer in pieces, digested on their way; the last piece waits

@@ -27,10 +27,17 @@ var (
 type clientError struct {
 	errno mysqlwire.Errno
 	msg   string
+
+	detail error // for the log alone; nil when msg says all
+	lost   bool  // the backend was lost during a login
 }
 
 func (e *clientError) Error() string {
-	return fmt.Sprintf("%d (%s): %s", e.errno, e.errno.State(), e.msg)
+	s := fmt.Sprintf("%d (%s): %s", e.errno, e.errno.State(), e.msg)
+	if e.detail != nil {
+		s += " (" + e.detail.Error() + ")"
+	}
+	return s
 }
 
 // maxErrorText is what the message of an ERR packet may have, in bytes; MySQL's clients

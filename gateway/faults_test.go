@@ -37,11 +37,11 @@ func TestBackendFaults(t *testing.T) {
 		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoNetRead, "during its greeting: it closed the connection"},
 		{
 			"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
-			false, mysqlwire.ErrnoNetRead, "during its greeting: decode handshake",
+			false, mysqlwire.ErrnoNetRead, "read the greeting: decode handshake",
 		},
 		{
 			"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
-			false, mysqlwire.ErrnoNetRead, "during its greeting: unexpected EOF",
+			false, mysqlwire.ErrnoNetRead, "read the greeting: unexpected EOF",
 		},
 		{
 			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
@@ -53,7 +53,7 @@ func TestBackendFaults(t *testing.T) {
 		},
 		{"refuses with its own words", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
-		}, false, mysqlwire.ErrnoHostBlocked, "Host is blocked"},
+		}, false, mysqlwire.ErrnoHostBlocked, "backend refused the connection with error 1129: see Tare's log"},
 		{"closes after its greeting", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(greeting())
 			_, _ = c.ReadMessage(1 << 16)
@@ -137,8 +137,8 @@ func TestBackendDown(t *testing.T) {
 	g := startGateway(t, l.Addr().String(), nil)
 	_, err = connect(t, g.addr)
 	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoNetRead ||
-		!strings.Contains(got.Message, l.Addr().String()) || !strings.Contains(got.Message, "connection refused") {
-		t.Errorf("got %v, want error 1158 that names the backend and the reason", err)
+		strings.Contains(got.Message, l.Addr().String()) || !strings.Contains(got.Message, "connection refused") {
+		t.Errorf("got %v, want error 1158 that names the reason and not the backend", err)
 	}
 }
 
@@ -238,34 +238,6 @@ func TestClientNoise(t *testing.T) {
 	}
 	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
 		t.Errorf("after the noise: %v", err)
-	}
-}
-
-func TestClientLeavesBeforeItsLogin(t *testing.T) {
-	answered := make(chan string, 1)
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
-		if c.WriteMessage(greeting()) != nil {
-			return
-		}
-		p, err := c.ReadMessage(1 << 16)
-		var r mysqlwire.HandshakeResponse
-		if err != nil || r.Decode(p) != nil {
-			answered <- "nothing"
-			return
-		}
-		answered <- string(r.User)
-	})
-	g := startGateway(t, backend, nil)
-	nc, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := mysqlconn.New(nc).ReadMessage(1 << 16); err != nil {
-		t.Fatal(err)
-	}
-	nc.Close()
-	if got := testwait.Receive(t, "the response to the backend", answered); got != "tare-client-left" {
-		t.Errorf("the backend was answered with %q: it would count a handshake error against the gateway", got)
 	}
 }
 

@@ -74,7 +74,10 @@ const (
 // setDeadlines bounds reads and writes on both sides, and wakes them again for causes that
 // are pending and not handled: an interruption between is not lost.
 func (s *session) setDeadlines(t time.Time, handled uint32) error {
-	err := errors.Join(s.client.SetDeadline(t), s.backend.SetDeadline(t))
+	err := s.client.SetDeadline(t)
+	if s.backend != nil {
+		err = errors.Join(err, s.backend.SetDeadline(t))
+	}
 	s.wake(s.causes.Load() &^ handled)
 	return err
 }

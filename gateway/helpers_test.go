@@ -261,3 +261,23 @@ func exec(t testing.TB, c *mysqlconn.Client, sql string) (mysqlconn.Result, erro
 func serverError(err error) (*mysqlconn.ServerError, bool) {
 	return errors.AsType[*mysqlconn.ServerError](err)
 }
+
+// backendsID returns the backend's number of the connection that was greeted with id.
+func (r *rig) backendsID(greeted uint32) (uint32, bool) {
+	r.ids.mu.Lock()
+	defer r.ids.mu.Unlock()
+	s, ok := r.ids.of[greeted]
+	if !ok {
+		return 0, false
+	}
+	return s.shown.connection.Load(), true
+}
+
+func backendID(t *testing.T, r *rig, c *mysqlconn.Client) uint32 {
+	t.Helper()
+	id, ok := r.backendsID(c.ConnectionID)
+	if !ok {
+		t.Fatalf("no session was greeted with number %d", c.ConnectionID)
+	}
+	return id
+}

@@ -1,13 +1,12 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
@@ -28,39 +27,31 @@ const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression 
 // a later server invents, and the one that announces more of them, are not offered.
 const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.CapCapabilityExtension)
 
-// A login takes a session from an accepted socket to the first command: it connects to
-// the backend, relays the backend's own challenge and the client's answer to it, and so
-// keeps no password.
+// A login takes a session from an accepted socket to the first command. It greets the client
+// by the backend's last greeting, reads the client's login, connects to the backend, relays its
+// challenge and the client's answer, and so keeps no password. A client that says nothing
+// holds no connection to the backend.
 type login struct {
 	*session
-	hello  mysqlwire.Handshake
-	answer mysqlwire.HandshakeResponse
-	buf    []byte // payloads under construction
+	deadline time.Time
+	early    bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
+	asks     bool     // it finds out the user's authentication method
+	greeted  *greeted // the backend's connection, as long as nothing was sent on it
+	hello    mysqlwire.Handshake
+	answer   mysqlwire.HandshakeResponse
+	buf      []byte // payloads under construction
+	own      []byte // what answer is a view of
 }
 
-// run logs the client in. On an error that the client has not been told of, errTold is not
-// in its chain.
+// run logs the client in. The error has errTold in its chain when the client was sent an error.
 func (l *login) run(ctx context.Context) error {
-	if err := l.dial(ctx); err != nil {
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: err.Error()})
-	}
-	if err := l.setDeadlines(time.Now().Add(l.srv.opts.HandshakeTimeout), 0); err != nil {
+	l.deadline = time.Now().Add(l.srv.opts.HandshakeTimeout)
+	if err := l.setDeadlines(l.deadline, 0); err != nil {
 		return fmt.Errorf("set the login's deadline: %w", err)
 	}
-	if err := l.greet(); err != nil {
-		return err
-	}
-	if err := l.readAnswer(); err != nil {
-		return err
-	}
-	if err := l.admit(); err != nil {
-		return err
-	}
-	if err := l.sendAnswer(); err != nil {
-		return err
-	}
-	l.salt = append(l.salt[:0], l.hello.AuthData...)
-	if err := l.authenticate(l.answer.AuthPlugin); err != nil {
+	err := l.steps(ctx)
+	if err != nil {
+		l.leaveBackend()
 		return err
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
@@ -73,70 +64,109 @@ func (l *login) run(ctx context.Context) error {
 	return nil
 }
 
-func (l *login) dial(ctx context.Context) (err error) {
-	if l.to, err = l.waitLogin(); err != nil {
+func (l *login) steps(ctx context.Context) error {
+	if err := l.greet(ctx); err != nil {
 		return err
 	}
-	d := net.Dialer{Timeout: l.srv.opts.ConnectTimeout}
-	nc, err := d.DialContext(ctx, "tcp", l.to.Addr)
-	if err != nil {
-		return fmt.Errorf("Tare cannot connect to backend %s: %w", l.to.Addr, dialReason(err)) //nolint:staticcheck // a name
+	if err := l.readAnswer(); err != nil {
+		return err
 	}
-	l.backend = mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
-	l.peer.Store(l.backend)
-	return nil
+	if err := l.setDeadlines(l.deadline, 0); err != nil {
+		return fmt.Errorf("set the login's deadline: %w", err)
+	}
+	if err := l.admit(); err != nil {
+		return err
+	}
+	if l.backend == nil {
+		if err := l.connect(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.checkGreeting(); err != nil {
+		return err
+	}
+	return l.logInBackend()
 }
 
-// dialReason is err without the words that repeat the address.
-func dialReason(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
+// greet sends a greeting of the backend's version and the capabilities that can be kept.
+func (l *login) greet(ctx context.Context) (err error) {
+	if l.to, err = l.waitLogin(); err != nil {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
-	return err
-}
-
-// greet relays the backend's greeting with the capabilities that can be kept.
-func (l *login) greet() error {
-	payload, err := l.backend.ReadMessage(maxLoginPacket)
-	if err != nil {
-		return l.refuse(l.backendError("its greeting", err))
+	var out mysqlwire.Handshake
+	if l.early = l.srv.early.has(l.remote.Addr()); l.early {
+		if err := l.connect(ctx); err != nil {
+			return err
+		}
+		out = l.hello
+	} else {
+		known, err := l.lastGreeting(ctx)
+		if err != nil {
+			return l.refuse(l.unreachable(err))
+		}
+		out = *known
+		if out.AuthData, err = newChallenge(); err != nil {
+			return l.refuse(&clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has no random numbers: " + err.Error()})
+		}
+		l.greetedID = l.srv.ids.next()
+		out.ConnectionID = l.greetedID
 	}
-	if len(payload) > 0 && payload[0] == mysqlwire.MarkErr {
-		_ = l.client.WriteMessage(payload) // too many connections, host blocked: its own words
-		return fmt.Errorf("backend %s refused the connection: %w", l.to.Addr, errTold)
+	if l.offered, err = l.offer(out.Capabilities); err != nil {
+		return err
 	}
-	if err := l.hello.Decode(payload); err != nil {
-		return l.refuse(l.backendError("its greeting", err))
-	}
-	l.connID = l.hello.ConnectionID
-	l.maria = bytes.Contains(l.hello.ServerVersion, []byte("MariaDB"))
-	l.setMode(l.mode.WithServer(sqldigest.ParseServer(string(l.hello.ServerVersion))))
-	offered := l.hello.Capabilities & knownCapabilities
-	if !l.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
-		return l.refuse(l.backendError("its greeting", errors.New("it speaks the protocol from before MySQL 4.1")))
-	}
-	backendTLS := l.hello.Capabilities.Has(mysqlwire.CapSSL)
-	switch mode := l.to.TLS; {
-	case mode == TLSMirror && !backendTLS:
-		offered &^= mysqlwire.CapSSL
-	case mode.required() && !backendTLS:
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-			"Tare requires TLS to backend %s (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", l.to.Addr, mode)})
-	default:
-		offered |= mysqlwire.CapSSL // a certificate is always at hand
-	}
-	out := l.hello
-	out.Capabilities = offered
-	l.hello.Capabilities = offered | l.hello.Capabilities&mysqlwire.CapSSL
+	out.Capabilities = l.offered
 	l.buf = out.AppendTo(l.buf[:0])
 	if err := l.client.WriteMessage(l.buf); err != nil {
 		return l.clientLeft(err)
 	}
-	l.offered = offered
+	if l.early {
+		l.answerSoon("")
+	}
 	return nil
 }
 
-// readAnswer reads the client's login, through TLS where it asks for that.
+// offer returns the capabilities to offer to the client of those that the backend offers.
+func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error) {
+	offered := backend & knownCapabilities
+	switch mode := l.to.TLS; {
+	case mode == TLSMirror && !backend.Has(mysqlwire.CapSSL):
+		offered &^= mysqlwire.CapSSL
+	case mode.required() && !backend.Has(mysqlwire.CapSSL):
+		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
+	default:
+		offered |= mysqlwire.CapSSL // the gateway always has a certificate
+	}
+	return offered, nil
+}
+
+// lastGreeting returns the last greeting of the server, which is connected to if there was
+// none.
+func (l *login) lastGreeting(ctx context.Context) (*mysqlwire.Handshake, error) {
+	if known := l.to.greeting.Load(); known != nil {
+		return known, nil
+	}
+	g, err := l.srv.openGreeted(ctx, l.to)
+	if err != nil {
+		return nil, err
+	}
+	l.to.spares.put(g) // for this login, or another
+	return l.to.greeting.Load(), nil
+}
+
+// newChallenge returns random bytes that are neither NUL nor above 127, as servers send them.
+func newChallenge() ([]byte, error) {
+	b := make([]byte, challengeLen)
+	if _, err := rand.Read(b); err != nil {
+		return nil, err
+	}
+	for i := range b {
+		b[i] = b[i]%('~'-'!') + '!'
+	}
+	return b, nil
+}
+
+// readAnswer reads the client's login, through TLS where the client asks for it.
 func (l *login) readAnswer() error {
 	payload, err := l.client.ReadExactly(maxLoginPacket)
 	if err != nil {
@@ -147,22 +177,21 @@ func (l *login) readAnswer() error {
 			return err
 		}
 	}
-	if err := l.answer.Decode(payload); err != nil {
-		l.dismiss()
+	l.own = append(l.own[:0], payload...) // the buffer is read into again
+	if err := l.answer.Decode(l.own); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
-	if extra := l.answer.Capabilities &^ l.offered; extra&(maskedCapabilities|mysqlwire.CapSSL|mysqlwire.CapPluginAuthLenenc) != 0 {
-		l.dismiss()
+	// Length-encoded authentication responses are understood whether the server offers them
+	// or not: some clients send them regardless.
+	const harmless = mysqlwire.CapPluginAuthLenenc
+	if extra := l.answer.Capabilities &^ l.offered &^ harmless; extra&(maskedCapabilities|mysqlwire.CapSSL) != 0 {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
 			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(extra))})
 	}
 	l.answer.Capabilities &= l.offered
 	l.caps = l.answer.Capabilities
-	if l.to.TLS.required() && !l.backend.IsTLS() {
-		err := l.startBackendTLS(mysqlwire.SSLRequest{Capabilities: l.caps, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset})
-		if err != nil {
-			return err
-		}
+	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
+		return l.greetEarly()
 	}
 	l.user = append(l.user[:0], l.answer.User...)
 	l.schema = l.schema[:0]
@@ -172,25 +201,25 @@ func (l *login) readAnswer() error {
 	return nil
 }
 
-// startTLS answers the client's SSLRequest: TLS is put on the legs that are to have it,
-// the backend's first, and the login is read through it.
+// greetEarly refuses a client without CLIENT_PLUGIN_AUTH, which can be sent no other challenge
+// than that of its greeting, and has its next connection greeted by the backend.
+func (l *login) greetEarly() error {
+	l.srv.early.add(l.remote.Addr())
+	return l.refuse(&clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Tare needs a client with CLIENT_PLUGIN_AUTH (MySQL 5.5.7 or later); " +
+		"it makes an exception for the address that this client connects from: connect again"})
+}
+
+// startTLS responds to the client's SSLRequest: the login is read through TLS.
 func (l *login) startTLS(request []byte) ([]byte, error) {
 	var r mysqlwire.SSLRequest
 	if err := r.Decode(request); err != nil {
-		l.dismiss()
 		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if !l.offered.Has(mysqlwire.CapSSL) {
-		l.dismiss()
 		return nil, l.refuse(&clientError{
 			errno: mysqlwire.ErrnoHandshake,
 			msg:   "Bad handshake: TLS was not offered, because the backend has none",
 		})
-	}
-	if mode := l.to.TLS; mode != TLSOff {
-		if err := l.startBackendTLS(r); err != nil {
-			return nil, err
-		}
 	}
 	conn := tls.Server(l.client.Socket(), l.srv.clientTLS)
 	if err := conn.Handshake(); err != nil {
@@ -204,76 +233,25 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// startBackendTLS asks the backend for TLS. The capabilities must be those of the login
-// that follows: MariaDB reads the login by them.
-func (l *login) startBackendTLS(r mysqlwire.SSLRequest) error {
-	r.Capabilities = r.Capabilities&l.offered | mysqlwire.CapSSL
-	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls); err != nil {
-		return l.refuse(l.backendError("the TLS handshake", err))
-	}
-	return nil
-}
-
 // admit counts the connection against its user's limit.
 func (l *login) admit() error {
 	if l.srv.users.enter(string(l.user)) {
 		l.entered = true
 		return nil
 	}
-	l.dismiss()
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
 		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
 		l.user, l.srv.opts.MaxUserConnections)})
 }
 
-// sendAnswer passes the client's login to the backend, with the capabilities that the
-// backend offered and the TLS bit of its own leg.
-func (l *login) sendAnswer() error {
-	out := l.answer
-	out.Capabilities &^= mysqlwire.CapSSL
-	if l.backend.IsTLS() {
-		out.Capabilities |= mysqlwire.CapSSL
-	}
-	if err := l.checkClearAnswer(out.AuthPlugin, out.AuthResponse); err != nil {
-		l.dismiss()
-		return err
-	}
-	l.buf = out.AppendTo(l.buf[:0])
-	if err := l.backend.WriteMessage(l.buf); err != nil {
-		return l.refuse(l.backendError("the login", err))
-	}
-	return nil
-}
-
-// dismiss ends the backend's side of a login that the client will not finish. A server
-// counts a peer that leaves before it answered against the peer's address and in the end
-// blocks it, which would be the gateway's own: so it is answered, with a user that no
-// server has.
-func (l *login) dismiss() {
-	if l.backend == nil || l.hello.ProtocolVersion == 0 {
-		return
-	}
-	out := mysqlwire.HandshakeResponse{
-		Capabilities: l.offered & (mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword |
-			mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth),
-		MaxPacket: 1 << 24, Charset: l.hello.Charset,
-		User: []byte("tare-client-left"), AuthPlugin: []byte("mysql_native_password"),
-	}
-	if l.backend.IsTLS() {
-		out.Capabilities |= mysqlwire.CapSSL
-	}
-	_ = l.backend.SetDeadline(time.Now().Add(time.Second))
-	if l.backend.WriteMessage(out.AppendTo(l.buf[:0])) == nil {
-		_, _ = l.backend.ReadMessage(maxLoginPacket)
-	}
-}
-
-// clientLeft is the end of a login in which the client did not answer.
+// clientLeft ends a login in which the client did not answer.
 func (l *login) clientLeft(err error) error {
-	l.dismiss()
 	if isTimeout(err) {
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
-			"Bad handshake: no login within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)})
+		limit := fmt.Sprintf("%v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
+		if time.Now().Before(l.deadline) {
+			limit = answerTimeout.String()
+		}
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: no login within " + limit})
 	}
 	if errors.Is(err, mysqlconn.ErrSequence) || errors.Is(err, mysqlconn.ErrTooLarge) {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
@@ -284,18 +262,22 @@ func (l *login) clientLeft(err error) error {
 	return fmt.Errorf("%w: %w", errClientLeft, err)
 }
 
-// backendError tells the client what went wrong at the backend.
+// backendError is the error for a client whose backend was lost during its login. It does not
+// name the backend, which the client may not know.
 func (l *login) backendError(doing string, err error) *clientError {
+	reason := publicReason(err)
 	if isTimeout(err) {
-		err = fmt.Errorf("no answer within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
+		reason = fmt.Sprintf("no answer within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
 	} else if errors.Is(err, io.EOF) {
-		err = errors.New("it closed the connection")
+		reason = "it closed the connection"
 	}
-	return &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-		"Tare lost backend %s during %s: %v", l.to.Addr, doing, err)}
+	return &clientError{
+		errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf("Tare lost its backend during %s: %s", doing, reason),
+		detail: fmt.Errorf("backend %s: %w", l.to.Addr, err), lost: true,
+	}
 }
 
-// refuse tells the client why there is no login.
+// refuse sends the client the reason why there is no login.
 func (l *login) refuse(e *clientError) error {
 	if l.causes.Load()&(causeDrain|causeDrainLimit) != 0 {
 		e = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}

@@ -470,7 +470,7 @@ func TestKill(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	t.Run("idle", func(t *testing.T) {
 		c := raw(t, g, s, 0)
-		must(t, s.Exec(fmt.Sprintf("KILL %d", c.ConnectionID)))
+		must(t, s.Exec(fmt.Sprintf("KILL %d", backendID(t, g, c))))
 		must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
 		if _, err := io.Copy(io.Discard, c.NetConn()); err != nil {
 			t.Errorf("the client's connection did not end: %v", err)
@@ -484,7 +484,7 @@ func TestKill(t *testing.T) {
 			done <- err
 		}()
 		testwait.Until(t, "the killed statement to end", func() bool {
-			if s.Exec(fmt.Sprintf("KILL QUERY %d", c.ConnectionID)) != nil {
+			if s.Exec(fmt.Sprintf("KILL QUERY %d", backendID(t, g, c))) != nil {
 				return false
 			}
 			select {
@@ -513,6 +513,7 @@ func TestClientVanishes(t *testing.T) {
 				}
 			})
 			c := raw(t, g, s, 0)
+			connection := backendID(t, g, c)
 			c.Seq = 0
 			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(3)"...)))
 			g.awaitQueries(t, 1)
@@ -522,8 +523,8 @@ func TestClientVanishes(t *testing.T) {
 				t.Errorf("record: error %d %q", r.ErrorNumber, text)
 			}
 			if control {
-				if id := testwait.Receive(t, "the statement to be killed", killed); id != c.ConnectionID {
-					t.Errorf("killed %d, want %d", id, c.ConnectionID)
+				if id := testwait.Receive(t, "the statement to be killed", killed); id != connection {
+					t.Errorf("killed %d, want %d", id, connection)
 				}
 			}
 		})

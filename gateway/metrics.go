@@ -78,9 +78,10 @@ type metrics struct {
 	stripes []stripe
 	next    atomic.Uint32
 
-	accepted, refusedLimit, refusedShutdown        atomic.Uint64
-	loginFailures, clientsLeft, violations, panics atomic.Uint64
-	backendsGone, backendsGoneIdle                 atomic.Uint64
+	accepted, refusedLimit, refusedShutdown              atomic.Uint64
+	refusedFiles, refusedUnauthenticated, refusedAddress atomic.Uint64
+	loginFailures, clientsLeft, violations, panics       atomic.Uint64
+	backendsGone, backendsGoneIdle                       atomic.Uint64
 }
 
 func newMetrics() *metrics {
@@ -115,6 +116,7 @@ func (s *Server) Collector() prometheus.Collector {
 	return &collector{
 		s:           s,
 		connections: gauge("tare_connections", "Connected clients."),
+		newcomers:   gauge("tare_connections_unauthenticated", "Connected clients that are not logged in."),
 		accepted:    counter("tare_connections_total", "Client connections, refused ones included."),
 		refused:     counter("tare_connections_refused_total", "Clients refused before their login, by reason.", "reason"),
 		logins:      counter("tare_logins_total", "Logins by outcome.", "outcome"),
@@ -139,7 +141,7 @@ func (s *Server) Collector() prometheus.Collector {
 type collector struct {
 	s *Server
 
-	connections, accepted, refused, logins, ended, panics, commands, statements, errors, ruled, kills,
+	connections, newcomers, accepted, refused, logins, ended, panics, commands, statements, errors, ruled, kills,
 	rows, affected, warnings, bytes, duration, buffers desc
 
 	route routeDescs
@@ -161,6 +163,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.accepted, m.accepted.Load())
 	send(c.refused, m.refusedLimit.Load(), "limit")
 	send(c.refused, m.refusedShutdown.Load(), "shutdown")
+	send(c.refused, m.refusedFiles.Load(), "open-files")
+	send(c.refused, m.refusedUnauthenticated.Load(), "unauthenticated-limit")
+	send(c.refused, m.refusedAddress.Load(), "unauthenticated-address-limit")
+	send(c.newcomers, uint64(c.s.newcomers.count()))
 	send(c.logins, m.sum(func(s *stripe) uint64 { return s.logins.Load() }), "ok")
 	send(c.logins, m.loginFailures.Load(), "failed")
 	send(c.ended, m.clientsLeft.Load(), "client-left")

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -61,8 +62,18 @@ type Options struct {
 	// there is no account that may.
 	Kill func(addr string, connectionID uint32) error
 
-	MaxConnections     int // 0: no limit
-	MaxUserConnections int // of one user; 0: no limit
+	// Control is an account that may log in at the backend: it is used to find out whether
+	// the backend is ready. Nil: a login that is denied shows as much.
+	Control *Account
+
+	// Dial opens connections to the servers, within ConnectTimeout; nil stands for net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	MaxConnections        int // 0: no limit
+	MaxUserConnections    int // of one user; 0: no limit
+	MaxUnauthenticated    int // connections that are not logged in; 0: no limit
+	MaxUnauthenticatedPer int // of one client address; 0: no limit
+	OpenFiles             int // limit of the process; 0: it is asked for
 
 	ConnectTimeout   time.Duration
 	HandshakeTimeout time.Duration
@@ -78,6 +89,9 @@ type Options struct {
 
 	Diag *slog.Logger // required; hears of sessions that end otherwise than by their client
 }
+
+// An Account is a user of the servers.
+type Account struct{ User, Password string }
 
 // Defaults of Options.
 const (
@@ -96,6 +110,7 @@ func (o *Options) Validate() error {
 	o.HandshakeTimeout = or(o.HandshakeTimeout, DefaultHandshakeTimeout)
 	o.DrainTimeout = or(o.DrainTimeout, DefaultDrainTimeout)
 	o.StatementMemory = or(o.StatementMemory, DefaultStatementMemory)
+	o.OpenFiles = or(o.OpenFiles, openFiles())
 	o.BufferBytes = or(o.BufferBytes, DefaultBufferBytes)
 	errs := []error{o.Backend.validate("backend")}
 	switch {
@@ -114,7 +129,7 @@ func (o *Options) Validate() error {
 	if o.StatementMemory < minStatementMemory || o.StatementMemory >= mysqlwire.MaxPayload {
 		errs = append(errs, fmt.Errorf("statement memory of %d bytes: want %d to %d", o.StatementMemory, minStatementMemory, mysqlwire.MaxPayload-1))
 	}
-	if o.MaxConnections < 0 || o.MaxUserConnections < 0 || o.BufferBytes < 0 ||
+	if min(o.MaxConnections, o.MaxUserConnections, o.MaxUnauthenticated, o.MaxUnauthenticatedPer, o.OpenFiles) < 0 || o.BufferBytes < 0 ||
 		min(o.ConnectTimeout, o.HandshakeTimeout, o.DrainTimeout) < 0 || o.IdleTimeout < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
@@ -135,14 +150,26 @@ func (b *Backend) validate(name string) error {
 // tlsConfig is the configuration of the backend's leg, for when it has TLS.
 func (b *Backend) tlsConfig() *tls.Config {
 	host, _, _ := net.SplitHostPort(b.Addr) // Validate has looked at it
-	mode := mysqlconn.TLSRequired
-	switch b.TLS {
-	case TLSVerifyCA:
-		mode = mysqlconn.TLSVerifyCA
-	case TLSVerifyIdentity:
-		mode = mysqlconn.TLSVerifyIdentity
+	mode := b.TLS.client()
+	if mode == mysqlconn.TLSPreferred {
+		mode = mysqlconn.TLSRequired
 	}
 	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: b.CAs}, host)
+}
+
+// client is the mode of a connection that the gateway makes for itself.
+func (m TLSMode) client() mysqlconn.TLSMode {
+	switch m {
+	case TLSOff:
+		return mysqlconn.TLSDisabled
+	case TLSRequired:
+		return mysqlconn.TLSRequired
+	case TLSVerifyCA:
+		return mysqlconn.TLSVerifyCA
+	case TLSVerifyIdentity:
+		return mysqlconn.TLSVerifyIdentity
+	}
+	return mysqlconn.TLSPreferred
 }
 
 func or[T comparable](v, def T) T {

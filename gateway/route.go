@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,13 +21,6 @@ const gateHeld = 1
 func laneOf(side Side) uint32 { return uint32(side) << 1 }
 
 func sideOf(lane uint32) Side { return Side(lane >> 1) }
-
-// A target is one of the servers behind the gateway.
-type target struct {
-	Backend
-	side Side
-	tls  *tls.Config
-}
 
 // A route is what a Server knows of holding and switching.
 type route struct {

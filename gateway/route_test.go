@@ -74,8 +74,12 @@ func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	return c
 }
 
-// loggedIn reports whether the session of a backend's connection is past its login.
-func (r *rig) loggedIn(connection uint32) bool {
+// loggedIn reports whether the session that was greeted with this number is past its login.
+func (r *rig) loggedIn(greeted uint32) bool {
+	connection, ok := r.backendsID(greeted)
+	if !ok {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s := range r.sessions {

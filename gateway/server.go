@@ -17,20 +17,27 @@ import (
 
 // A Server accepts clients and serves a session for each.
 type Server struct {
-	opts         Options
-	started      time.Time
-	clientTLS    *tls.Config
-	targets      [2]*target // by Side; the second is nil without a standby
-	gate         atomic.Uint32
-	route        route
-	keys         keyPair
-	watcher      *watcher
-	buffers      *bufferPool
-	metrics      *metrics
-	live         *live
-	users        userLimit
-	transactions atomic.Uint64 // the last number given to one
-	held         atomic.Int64  // heap bytes of all sessions, without borrowed buffers
+	opts       Options
+	started    time.Time
+	clientTLS  *tls.Config
+	targets    [2]*target // by Side; the second is nil without a standby
+	gate       atomic.Uint32
+	route      route
+	keys       keyPair
+	watcher    *watcher
+	buffers    *bufferPool
+	metrics    *metrics
+	live       *live
+	users      userLimit
+	newcomers  unauthenticated
+	maxByFiles int // sessions
+	early      earlyAddresses
+	ids        connIDs
+	loginLog   logLimit
+
+	deniedControl sync.Once
+	transactions  atomic.Uint64 // the last number given to one
+	held          atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 
 	ctx    context.Context // ends what sessions wait for besides their sockets
 	cancel context.CancelFunc
@@ -67,14 +74,16 @@ func New(o Options) (*Server, error) {
 		buffers:   newBufferPool(o.BufferBytes),
 		metrics:   newMetrics(),
 		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
+		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
 		sessions:  make(map[*session]struct{}),
 	}
-	s.targets[SideBackend] = &target{Backend: o.Backend, tls: o.Backend.tlsConfig()}
+	s.targets[SideBackend] = newTarget(o.Backend, SideBackend)
 	if o.Standby != nil {
-		s.targets[SideStandby] = &target{Backend: *o.Standby, side: SideStandby, tls: o.Standby.tlsConfig()}
+		s.targets[SideStandby] = newTarget(*o.Standby, SideStandby)
 		s.route.routing.active = o.Route
 		s.gate.Store(laneOf(o.Route))
 	}
+	s.boundByFiles()
 	s.live = newLive(s.started)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
@@ -153,6 +162,15 @@ func (s *Server) enroll(ses *session) *clientError {
 		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
 			"Too many connections: Tare serves at most %d (--max-connections)", limit)}
 	}
+	if len(s.sessions) >= s.maxByFiles {
+		s.metrics.refusedFiles.Add(1)
+		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
+			"Too many connections: Tare has file descriptors for %d", s.maxByFiles)}
+	}
+	if e := s.newcomers.enter(ses.remote.Addr(), s.metrics); e != nil {
+		return e
+	}
+	ses.newcomer = true
 	s.sessions[ses] = struct{}{}
 	s.running.Go(func() {
 		defer s.dismiss(ses)
@@ -164,6 +182,12 @@ func (s *Server) enroll(ses *session) *clientError {
 
 // dismiss removes a finished session.
 func (s *Server) dismiss(ses *session) {
+	if ses.newcomer {
+		s.newcomers.leave(ses.remote.Addr())
+	}
+	if ses.greetedID != 0 {
+		s.ids.remove(ses.greetedID)
+	}
 	s.mu.Lock()
 	delete(s.sessions, ses)
 	s.mu.Unlock()
@@ -182,6 +206,22 @@ func (s *Server) recovered(ses *session) {
 	s.metrics.panics.Add(1)
 	s.opts.Diag.Error("panic in a session; its connections were closed",
 		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+}
+
+// loggedIn is called by a session that is logged in.
+func (s *Server) loggedIn(ses *session) {
+	ses.newcomer = false
+	s.newcomers.leave(ses.remote.Addr())
+}
+
+// publish makes the session known by the number that its client was greeted with. It comes
+// before the client knows that it is logged in.
+func (s *Server) publish(ses *session) {
+	ses.shown.connection.Store(ses.connID)
+	ses.side.Store(uint32(ses.to.side))
+	if ses.greetedID != 0 {
+		s.ids.add(ses.greetedID, ses)
+	}
 }
 
 // Shutdown ends the service: no new clients; sessions end when they are idle and in no
@@ -221,6 +261,11 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	<-idle
 	s.sweeping.Wait()
 	s.route.running.Wait()
+	for _, t := range s.targets {
+		if t != nil {
+			t.spares.close()
+		}
+	}
 	s.watcher.close()
 	return ended
 }
@@ -263,7 +308,7 @@ func (s *Server) loginFailed(ses *session, err error) {
 		s.opts.Diag.Debug("client left before its login", "client", ses.remote, "error", err)
 		return
 	}
-	s.opts.Diag.Info("login failed", "client", ses.remote, "user", string(ses.user), "error", err)
+	s.loginLog.log(s.opts.Diag, "login failed", "client", ses.remote, "user", string(ses.user), "error", err)
 }
 
 // sessionEnded logs the end of a session, unless its client wanted it.

@@ -38,13 +38,16 @@ type session struct {
 	// Agreed on at login.
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
-	connID  uint32               // the backend's own: what KILL takes
+	connID  uint32               // the backend's own: what its KILL takes
+
+	greetedID uint32 // what the client takes for its connection's number; 0: connID
 
 	charset   uint8  // collation that the client logged in with
 	maxPacket uint32 // bytes; what the client announced
 	salt      []byte // the challenge of the last login
 	user      []byte
 	entered   bool // counted in Server.users
+	newcomer  bool // counted in Server.newcomers
 
 	userName, schemaName string // user and schema, for records
 
@@ -102,6 +105,7 @@ type session struct {
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
 	phase     atomic.Uint32
+	side      atomic.Uint32       // of to
 	pin       atomic.Pointer[pin] // why it cannot go to another server; written by the session
 	shown     shown
 	poke      atomic.Pointer[chan struct{}] // wakes a session that is held
@@ -116,11 +120,11 @@ type shown struct {
 
 // show writes down who the session is, where there is somebody to look.
 func (s *session) show() {
+	s.shown.connection.Store(s.connID)
 	if s.srv.opts.Standby == nil {
 		return
 	}
 	user := string(s.user)
-	s.shown.connection.Store(s.connID)
 	s.shown.user.Store(&user)
 }
 
@@ -156,6 +160,7 @@ func (s *session) run(ctx context.Context) {
 	}
 	s.counters.logins.Add(1)
 	s.show()
+	s.srv.loggedIn(s)
 	if err := s.watch(); err != nil {
 		s.srv.opts.Diag.Error("session cannot be watched", "error", err)
 		return

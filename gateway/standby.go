@@ -101,8 +101,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	if !ok {
 		return nil, fmt.Errorf("user %q is not in the file of accounts (--standby-accounts)", s.user)
 	}
-	d := net.Dialer{Timeout: s.srv.opts.ConnectTimeout}
-	nc, err := d.DialContext(ctx, "tcp", to.Addr)
+	nc, err := s.srv.dial(ctx, to.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to.Addr, dialReason(err))
 	}
@@ -224,6 +223,7 @@ func (s *session) goOver(side Side) error {
 	s.peer.Store(s.backend)
 	s.causes.And(^causeBackendGone)
 	s.to, s.lane = n.to, laneOf(side)
+	s.side.Store(uint32(side))
 	s.connID = n.conn.ConnectionID
 	s.moved = true
 	s.show()
@@ -352,4 +352,12 @@ func sameSet(a, b string) bool {
 	slices.Sort(x)
 	slices.Sort(y)
 	return slices.Equal(x, y)
+}
+
+// dialReason is err without the words that repeat the address.
+func dialReason(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
 }

@@ -127,7 +127,16 @@ func (s *session) statement() error {
 	if e := s.refusal(); e != nil {
 		return s.refuseStatement(e)
 	}
-	err := s.exchange()
+	var err error
+	var kill []byte
+	if s.plan.Type() == sqlplan.TypeKill && s.msg.cmd == mysqlwire.ComQuery {
+		kill = s.kill()
+	}
+	if kill != nil {
+		err = s.exchangeAs(kill)
+	} else {
+		err = s.exchange()
+	}
 	if err == nil {
 		s.afterStatement()
 	}

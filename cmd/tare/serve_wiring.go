@@ -105,7 +105,8 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	if s.http != nil {
 		part(func() error { return s.web.Serve(s.http) })
 	}
-	s.announce()
+	attrs := s.announce()
+	part(func() error { return s.awaitReady(background, attrs) })
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
@@ -139,16 +140,18 @@ func (s *service) check() error {
 		return fmt.Errorf("plan cache: %w", err)
 	}
 	s.options = gateway.Options{
-		Backend:            gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSMode(s.cfg.BackendTLS)},
-		Planner:            s.planner,
-		MaxConnections:     s.cfg.MaxConnections,
-		MaxUserConnections: s.cfg.MaxUserConnections,
-		ConnectTimeout:     s.cfg.ConnectTimeout,
-		HandshakeTimeout:   s.cfg.HandshakeTimeout,
-		IdleTimeout:        s.cfg.IdleTimeout,
-		DrainTimeout:       s.cfg.DrainTimeout,
-		StatementMemory:    int(s.cfg.StatementMemory),
-		Diag:               s.log,
+		Backend:               gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSMode(s.cfg.BackendTLS)},
+		Planner:               s.planner,
+		MaxConnections:        s.cfg.MaxConnections,
+		MaxUserConnections:    s.cfg.MaxUserConnections,
+		MaxUnauthenticated:    s.cfg.MaxUnauthenticated,
+		MaxUnauthenticatedPer: s.cfg.MaxUnauthenticatedPerAddress,
+		ConnectTimeout:        s.cfg.ConnectTimeout,
+		HandshakeTimeout:      s.cfg.HandshakeTimeout,
+		IdleTimeout:           s.cfg.IdleTimeout,
+		DrainTimeout:          s.cfg.DrainTimeout,
+		StatementMemory:       int(s.cfg.StatementMemory),
+		Diag:                  s.log,
 	}
 	o := &s.options
 	if s.cfg.TLSCert != "" {
@@ -165,6 +168,7 @@ func (s *service) check() error {
 	}
 	if s.cfg.Control.Addr != "" {
 		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
+		o.Control = &gateway.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal()}
 	}
 	checked := *o
 	checked.Log = new(querylog.Logger) // which open creates
@@ -358,7 +362,8 @@ func (s *service) listen() (err error) {
 	return nil
 }
 
-func (s *service) announce() {
+// announce logs where the gateway listens, and returns the fields.
+func (s *service) announce() []any {
 	attrs := []any{"listen", s.mysql.Addr().String(), "backend", string(s.cfg.Backend)}
 	if s.cfg.Standby != "" {
 		side, addr := s.gateway.Active()
@@ -367,8 +372,9 @@ func (s *service) announce() {
 	if s.http != nil {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
-	s.log.Info("gateway is ready", attrs...)
+	s.log.Info("listening", attrs...)
 	s.supervisor.ready(fmt.Sprintf("relays %s to %s", s.mysql.Addr(), s.cfg.Backend))
+	return attrs
 }
 
 // shutdown ends the parts in the order in which they feed each other.
@@ -388,15 +394,23 @@ func (s *service) shutdown() error {
 	return err
 }
 
-// ready reports whether the server that sessions go to takes connections.
-func (s *service) ready(ctx context.Context) error {
-	d := net.Dialer{Timeout: s.cfg.ConnectTimeout}
-	_, addr := s.gateway.Active()
-	nc, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("backend %s: %w", addr, err)
+// ready reports whether the server that sessions go to lets clients log in.
+func (s *service) ready(ctx context.Context) error { return s.gateway.Ready(ctx) }
+
+// awaitReady logs that the gateway is ready, once it is.
+func (s *service) awaitReady(ctx context.Context, attrs []any) error {
+	const longest = 5 * time.Second
+	for wait := 100 * time.Millisecond; s.gateway.Ready(ctx) != nil; wait = min(2*wait, longest) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
 	}
-	return nc.Close()
+	if ctx.Err() == nil {
+		s.log.Info("gateway is ready", attrs...)
+	}
+	return nil
 }
 
 func (s *service) reopenLogs() {

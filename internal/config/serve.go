@@ -43,12 +43,16 @@ type Serve struct {
 	StatementMemory    Bytes
 	MaxConnections     int // 0: no limit
 	MaxUserConnections int // 0: no limit
-	ConnectTimeout     time.Duration
-	HandshakeTimeout   time.Duration
-	IdleTimeout        time.Duration // 0: none
-	DrainTimeout       time.Duration
-	CPUs               int           // 0: chosen as the load demands
-	ReturnIdleMemory   time.Duration // 0: never
+
+	MaxUnauthenticated           int // 0: no limit
+	MaxUnauthenticatedPerAddress int // 0: no limit
+
+	ConnectTimeout   time.Duration
+	HandshakeTimeout time.Duration
+	IdleTimeout      time.Duration // 0: none
+	DrainTimeout     time.Duration
+	CPUs             int           // 0: chosen as the load demands
+	ReturnIdleMemory time.Duration // 0: never
 
 	WebConfigFile string
 	NoTextUsers   []string // accounts that see no statement texts
@@ -67,7 +71,7 @@ func NewServe() *Serve {
 	s.Address(&c.Listen, "listen", "127.0.0.1:3316", "address for MySQL clients")
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
-	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients")
+	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients; /-/ready logs in with it")
 	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")
@@ -81,6 +85,8 @@ func NewServe() *Serve {
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
 	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
 	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
+	s.Int(&c.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
+	s.Int(&c.MaxUnauthenticatedPerAddress, "max-unauthenticated-per-address", "512", 0, "connections per client address that are not logged in; 0: no limit")
 	s.Duration(&c.ConnectTimeout, "connect-timeout", "5s", "time limit for connecting to the backend")
 	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
 	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that are idle for this long; 0: never")

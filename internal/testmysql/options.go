@@ -11,6 +11,8 @@ type settings struct {
 	tls     bool
 	binlog  bool
 	mysql   bool
+
+	hostCache bool
 }
 
 // WithMySQL starts MySQL instead of MariaDB.
@@ -36,6 +38,12 @@ func WithPerformanceSchema() Option {
 		"--performance-schema-consumer-statements-digest=ON",
 		"--performance-schema-max-digest-length=4096",
 		"--max-digest-length=4096")
+}
+
+// WithHostCache makes the server count failed connections by address, which it does only when
+// it resolves names. 127.0.0.1 is never counted.
+func WithHostCache() Option {
+	return func(s *settings) { s.hostCache = true }
 }
 
 // WithBinlog makes the server write a binary log of row events with full images.

@@ -162,12 +162,17 @@ func (s *Server) arguments(port string) []string {
 		"--no-defaults",
 		"--datadir=" + in("data"), "--tmpdir=" + s.dir.path, "--pid-file=" + in("pid"),
 		"--socket=" + s.Socket, "--bind-address=127.0.0.1", "--port=" + port,
-		"--skip-name-resolve", "--skip-log-bin", "--local-infile=1", "--secure-file-priv=",
+		"--skip-log-bin", "--local-infile=1", "--secure-file-priv=",
 		"--character-set-server=utf8mb4", "--max-allowed-packet=64M", "--max-connections=600",
 		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF",
 		"--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF", "--innodb-fast-shutdown=2",
 	}
 	args = append(args, s.product.common...)
+	if s.set.hostCache {
+		args = append(args, "--performance-schema=ON", "--max-connect-errors=100")
+	} else {
+		args = append(args, "--skip-name-resolve")
+	}
 	if s.set.binlog {
 		args = append(args, "--log-bin=binlog", "--server-id=1", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--sync-binlog=0")
 		args = append(args, s.product.binlog...)

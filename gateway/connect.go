@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// askMethod is the name of no authentication method: a server answers it by requesting the
+// account's own.
+const askMethod = "tare_asks_anew"
+
+// answerTimeout is how long a client may take to answer a challenge, which takes no person:
+// meanwhile a connection to the backend is held for it.
+const answerTimeout = 5 * time.Second
+
+// connect gives the login a greeted connection to the active server.
+func (l *login) connect(ctx context.Context) (err error) {
+	if l.to, err = l.waitLogin(); err != nil {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
+	}
+	if hasLeft(l.client.Socket()) {
+		return errClientLeft
+	}
+	g, err := l.srv.acquire(ctx, l.to)
+	if err != nil {
+		return l.refuse(l.unreachable(err))
+	}
+	l.greeted = g
+	l.backend, l.hello = g.conn, g.hello
+	l.peer.Store(l.backend)
+	l.connID = l.hello.ConnectionID
+	l.maria = bytes.Contains(l.hello.ServerVersion, []byte("MariaDB"))
+	l.setMode(l.mode.WithServer(sqldigest.ParseServer(string(l.hello.ServerVersion))))
+	return l.setDeadlines(l.deadline, 0)
+}
+
+// unreachable is the error for a client when there is no greeted connection.
+func (l *login) unreachable(err error) *clientError {
+	e := &clientError{errno: mysqlwire.ErrnoNetRead, detail: fmt.Errorf("backend %s: %w", l.to.Addr, err)}
+	refused, ok := errors.AsType[*refusedError](err)
+	switch {
+	case !ok && isTimeout(err):
+		e.msg = "Tare cannot connect to its backend: timeout"
+	case !ok && errors.Is(err, io.EOF):
+		e.msg = "Tare lost its backend during its greeting: it closed the connection"
+	case !ok:
+		e.msg = "Tare cannot connect to its backend: " + publicReason(err)
+	case refused.Number == mysqlwire.ErrnoTooManyConnections:
+		e.errno, e.msg = refused.Number, "Too many connections: Tare's backend accepts no more"
+	default:
+		e.errno, e.msg = refused.Number, fmt.Sprintf("Tare's backend refused the connection with error %d: see Tare's log", refused.Number)
+	}
+	return e
+}
+
+// checkGreeting compares the capabilities that the client was offered, by an earlier greeting,
+// with those of the server that it is connected to.
+func (l *login) checkGreeting() error {
+	const loginOnly = mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs | mysqlwire.CapSSL | mysqlwire.CapLongPassword
+	offers := l.hello.Capabilities & knownCapabilities
+	missing := l.caps &^ (offers | loginOnly)
+	if missing != 0 {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
+			"Bad handshake: Tare's backend was changed and lacks the capabilities %#x; connect again", uint64(missing))})
+	}
+	return nil
+}
+
+// secureBackend puts the backend's leg on TLS where the mode or the client's leg asks for it.
+func (l *login) secureBackend() error {
+	mode, offers := l.to.TLS, l.hello.Capabilities.Has(mysqlwire.CapSSL)
+	switch {
+	case mode.required() && !offers:
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
+	case mode == TLSMirror && l.client.IsTLS() && !offers:
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: Tare's backend no longer offers TLS; connect again"})
+	case !mode.required() && (mode == TLSOff || !l.client.IsTLS()):
+		return nil
+	}
+	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset}
+	l.greeted = nil // it has sent something
+	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls); err != nil {
+		return l.refuse(l.backendError("the TLS handshake", err))
+	}
+	return nil
+}
+
+// backendCaps are the capabilities of the login at the backend: the client's, without what the
+// backend lacks and only the login is concerned with, and with the TLS bit of its own leg.
+func (l *login) backendCaps() mysqlwire.Capability {
+	caps := l.caps &^ mysqlwire.CapSSL & (l.hello.Capabilities | mysqlwire.CapLongPassword)
+	if l.backend.IsTLS() {
+		caps |= mysqlwire.CapSSL
+	}
+	return caps
+}
+
+// logInBackend logs in at the backend: with the client's answer to the backend's challenge
+// where the account's method is known, otherwise by naming the account, to which the backend
+// responds with the method and a challenge. A client that is asked and leaves has named no
+// account to the backend, as far as the method is known.
+func (l *login) logInBackend() error {
+	defer func() {
+		if l.asks {
+			l.to.methods.asked(l.user)
+		}
+	}()
+	a := authentication{login: l, plugin: askMethod}
+	out := l.answer
+	if l.early {
+		a.plugin = string(out.AuthPlugin)
+		a.salt = append(a.salt[:0], l.hello.AuthData...)
+	} else {
+		method, answer, err := l.challenge(&a)
+		if err != nil {
+			return err
+		}
+		out.AuthPlugin, out.AuthResponse = []byte(method), answer
+	}
+	if err := l.secureBackend(); err != nil {
+		return err
+	}
+	if err := l.checkClearAnswer(l.answer.AuthPlugin, l.answer.AuthResponse); err != nil {
+		return err
+	}
+	out.Capabilities = l.backendCaps()
+	if len(out.AuthResponse) > 255 && !out.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: an authentication response of more than 255 bytes, which Tare's backend does not take"})
+	}
+	l.greeted = nil
+	l.buf = out.AppendTo(l.buf[:0])
+	if err := l.backend.WriteMessage(l.buf); err != nil {
+		return l.refuse(l.backendError("the login", err))
+	}
+	err := a.run()
+	l.srv.report(l.to, l.outcome(err))
+	return err
+}
+
+// outcome is the error of a login that says something about the backend: it is nil when the
+// backend has decided the login or the client left.
+func (l *login) outcome(err error) error {
+	if e, ok := errors.AsType[*clientError](err); ok && e.lost {
+		return e
+	}
+	return nil
+}
+
+// challenge requests the client's answer to the challenge in the backend's greeting, by the
+// account's method. It returns askMethod when the method is not known.
+func (l *login) challenge(a *authentication) (method string, answer []byte, err error) {
+	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout))
+	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
+		return askMethod, nil, nil // the greeting holds the challenge of these two methods only
+	}
+	sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: append(bytes.Clone(l.hello.AuthData), 0)}
+	a.plugin = method
+	a.salt = append(a.salt[:0], l.hello.AuthData...)
+	if err := l.client.WriteMessage(sw.AppendTo(nil)); err != nil {
+		return "", nil, l.clientLeft(err)
+	}
+	l.answerSoon(method)
+	p, err := l.client.ReadMessage(maxLoginPacket)
+	if err != nil {
+		return "", nil, l.clientLeft(err)
+	}
+	if err := l.setDeadlines(l.deadline, 0); err != nil {
+		return "", nil, fmt.Errorf("set the login's deadline: %w", err)
+	}
+	if method == mysqlconn.PluginNative && len(p) == 1 { // some clients end an empty password with a NUL
+		p = nil
+	}
+	return method, bytes.Clone(p), nil
+}
+
+const challengeLen = 20
+
+// answerSoon bounds the wait for an answer that a program gives.
+func (l *login) answerSoon(method string) {
+	t := time.Now().Add(answerTimeout)
+	if !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
+		return
+	}
+	_ = l.client.SetReadDeadline(t)
+	l.wake(l.causes.Load())
+}
+
+// leaveBackend ends the backend's side of a login that does not succeed, so that the server
+// does not count it against the gateway's address.
+func (l *login) leaveBackend() {
+	switch {
+	case l.backend == nil:
+	case l.greeted != nil:
+		l.to.spares.put(l.greeted)
+		l.greeted, l.backend = nil, nil
+		l.peer.Store(nil)
+	}
+}

@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// newcomer is a client that has read the greeting.
+func newcomer(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	must(t, err)
+	t.Cleanup(func() { nc.Close() })
+	c := mysqlconn.New(nc)
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	p, err := c.ReadMessage(1 << 16)
+	must(t, err)
+	var h mysqlwire.Handshake
+	if err := h.Decode(p); err != nil {
+		t.Fatalf("greeting: %v: %q", err, p)
+	}
+	return c, h
+}
+
+// respond sends a login and returns the first packet that follows.
+func respond(t *testing.T, c *mysqlconn.Conn, r mysqlwire.HandshakeResponse) []byte {
+	t.Helper()
+	must(t, c.WriteMessage(r.AppendTo(nil)))
+	p, err := c.ReadMessage(1 << 16)
+	must(t, err)
+	return bytes.Clone(p)
+}
+
+// TestSilentClientsHoldNoBackend has clients that say nothing: none has a connection to the
+// backend, beside the one that brought the greeting.
+func TestSilentClientsHoldNoBackend(t *testing.T) {
+	var open atomic.Int32
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		open.Add(1)
+		defer open.Add(-1)
+		scriptServe(c)
+	})
+	g := startGateway(t, backend, nil)
+	c := mustConnect(t, g.addr)
+	for range 20 {
+		newcomer(t, g.addr)
+	}
+	if _, err := exec(t, c, "select 1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := open.Load(); n != 1 {
+		t.Errorf("%d connections to the backend for one client that is logged in and 20 that are not", n)
+	}
+	if n := g.newcomers.count(); n != 20 {
+		t.Errorf("%d connections count as unauthenticated, want 20", n)
+	}
+}
+
+func TestUnauthenticatedLimits(t *testing.T) {
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
+	for name, c := range map[string]struct {
+		change func(*Options)
+		text   string
+	}{
+		"total":       {func(o *Options) { o.MaxUnauthenticated = 3 }, "--max-unauthenticated)"},
+		"per address": {func(o *Options) { o.MaxUnauthenticatedPer = 3 }, "--max-unauthenticated-per-address)"},
+		"open files":  {func(o *Options) { o.OpenFiles = reservedFiles + 3*sessionFiles }, "file descriptors for 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGateway(t, backend, c.change)
+			var last *mysqlconn.Conn
+			for range 3 {
+				last, _ = newcomer(t, g.addr)
+			}
+			_, err := connect(t, g.addr)
+			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoTooManyConnections || !strings.Contains(e.Message, c.text) {
+				t.Errorf("one too many: %v, want error 1040 with %q", err, c.text)
+			}
+			last.Close()
+			testwait.Equal(t, "the client that left to be forgotten", 2, g.Sessions)
+			mustConnect(t, g.addr)
+			if name != "open files" { // a client that is logged in does not count
+				mustConnect(t, g.addr)
+			}
+		})
+	}
+}
+
+// TestReady asks whether a backend is ready that is, refuses, and is down; and looks for one log
+// line for each change.
+func TestReady(t *testing.T) {
+	var refuse atomic.Bool
+	var logins atomic.Int32
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if refuse.Load() {
+			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
+			return
+		}
+		logins.Add(1)
+		scriptServe(c)
+	})
+	for name, control := range map[string]*Account{"control account": {User: "ops"}, "no account": nil} {
+		t.Run(name, func(t *testing.T) {
+			var log lockedBuffer
+			refuse.Store(false)
+			g := startGateway(t, backend, func(o *Options) {
+				o.Control = control
+				o.Diag = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			before := logins.Load()
+			for range 20 {
+				must(t, g.Ready(t.Context()))
+			}
+			if n := logins.Load() - before; n != 1 {
+				t.Errorf("20 requests within the time that an answer is kept caused %d logins, want 1", n)
+			}
+			refuse.Store(true)
+			for range 3 {
+				if _, err := connect(t, g.addr); err == nil {
+					t.Error("a login succeeded at a backend that refuses")
+				}
+				if err := g.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "1129") {
+					t.Errorf("ready at a backend that refuses: %v", err)
+				}
+			}
+			if n := strings.Count(log.String(), `level=WARN msg="backend unreachable"`); n != 1 {
+				t.Errorf("%d warnings, want 1:\n%s", n, log.String())
+			}
+			refuse.Store(false)
+			testwait.Until(t, "the backend to be ready again", func() bool { return g.Ready(t.Context()) == nil })
+			if n := strings.Count(log.String(), `msg="backend reachable again"`); n != 1 {
+				t.Errorf("%d lines about its return, want 1:\n%s", n, log.String())
+			}
+		})
+	}
+}
+
+// TestKillByGreeting kills by the numbers of the greetings, which are not the backend's.
+func TestKillByGreeting(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, nil)
+	for _, sql := range []string{"KILL %", "kill connection %;", "KILL /* by number */ HARD CONNECTION %"} {
+		c, other := raw(t, g, s, 0), raw(t, g, s, 0)
+		sql = strings.ReplaceAll(sql, "%", uintText(c.ConnectionID))
+		if _, err := exec(t, other, sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+		if _, err := exec(t, c, "select 1"); err == nil {
+			t.Errorf("%s: the connection was not killed", sql)
+		}
+	}
+	c, other := raw(t, g, s, 0), raw(t, g, s, 0)
+	id := c.ConnectionID
+	if err := other.Send(t.Context(), mysqlwire.ProcessKill{ConnectionID: id}.AppendTo(nil)); err != nil {
+		t.Errorf("COM_PROCESS_KILL: %v", err)
+	}
+	if _, err := exec(t, c, "select 1"); err == nil {
+		t.Error("COM_PROCESS_KILL: the connection was not killed")
+	}
+	_, err := exec(t, other, "KILL "+uintText(other.ConnectionID+1000))
+	if e, ok := serverError(err); !ok || e.Number != 1094 {
+		t.Errorf("a number of no connection: %v, want error 1094", err)
+	}
+}
+
+func uintText(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+func TestKilledNumber(t *testing.T) {
+	for sql, want := range map[string]string{
+		"KILL 42": "42", "kill query 42": "42", "KILL SOFT QUERY ID 42 ;": "42", "/* x */ kill /* y */ connection 42 -- z": "42",
+		"KILL 42; KILL 43": "", "KILL USER app": "", "KILL @x": "", "KILL 1+1": "", "select 42": "", "KILL": "",
+	} {
+		start, end, ok := killed([]byte(sql), sqldigest.Mode(0))
+		if got := sql[start:end]; !ok && want != "" || ok && got != want {
+			t.Errorf("%s: got %q, %v, want %q", sql, got, ok, want)
+		}
+	}
+}
+
+// TestServerWithoutLenenc logs clients in at a server that lacks CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+// and the connection attributes, as TiDB does: the login is encoded by what the server reads.
+func TestServerWithoutLenenc(t *testing.T) {
+	logins := make(chan mysqlwire.HandshakeResponse, 1)
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if c.WriteMessage(greeting()) != nil { // scriptCaps lack both
+			return
+		}
+		p, err := c.ReadMessage(1 << 16)
+		var r mysqlwire.HandshakeResponse
+		if err != nil || r.Decode(bytes.Clone(p)) != nil {
+			return
+		}
+		logins <- r
+		_ = c.WriteMessage(okPacket())
+		for scriptCommand(c) != nil {
+			_ = c.WriteMessage(okPacket())
+		}
+	})
+	g := startGateway(t, backend, nil)
+	c, h := newcomer(t, g.addr)
+	if h.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
+		t.Error("the gateway offers what the server lacks")
+	}
+	p := respond(t, c, mysqlwire.HandshakeResponse{
+		Capabilities: h.Capabilities&^mysqlwire.CapSSL | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectWithDB, MaxPacket: 1 << 24, Charset: 45,
+		User: []byte("app"), Database: []byte("shop"), AuthPlugin: []byte("mysql_native_password"), AuthResponse: make([]byte, 20),
+	})
+	if p[0] != mysqlwire.MarkOK {
+		t.Fatalf("login: %q", p)
+	}
+	r := testwait.Receive(t, "the login at the backend", logins)
+	if r.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) || string(r.User) != "app" || string(r.Database) != "shop" {
+		t.Errorf("the backend got %+v", r)
+	}
+}
+
+// TestClientWithoutPluginAuth has a client that knows one challenge alone, that of its greeting:
+// its second connection is greeted with the backend's.
+func TestClientWithoutPluginAuth(t *testing.T) {
+	s := testmysql.Shared(t)
+	g := startGateway(t, s.Addr, nil)
+	logIn := func() []byte {
+		c, h := newcomer(t, g.addr)
+		return respond(t, c, mysqlwire.HandshakeResponse{
+			Capabilities: h.Capabilities & (mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword),
+			MaxPacket:    1 << 24, Charset: 45, User: []byte(testmysql.AppUser),
+			AuthResponse: mysqlconn.ScrambleNative(testmysql.Password, h.AuthData),
+		})
+	}
+	var e mysqlwire.Err
+	if p := logIn(); e.Decode(p) != nil || e.Number != mysqlwire.ErrnoAuthNotSupported || !strings.Contains(string(e.Message), "connect again") {
+		t.Errorf("first connection: %q, want error 1251 that says what to do", p)
+	}
+	if p := logIn(); p[0] != mysqlwire.MarkOK {
+		t.Errorf("second connection: %q, want OK", p)
+	}
+}
+
+// TestErrorsBeforeLoginNameNoBackend looks for the backend's address in what clients receive that
+// are not logged in.
+func TestErrorsBeforeLoginNameNoBackend(t *testing.T) {
+	var n atomic.Int32
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+		if n.Add(1) == 1 {
+			scriptServe(c)
+			return
+		}
+		_ = c.SetDeadline(time.Now().Add(-time.Second))
+	})
+	var log lockedBuffer
+	g := startGateway(t, backend, func(o *Options) { o.Diag = slog.New(slog.NewTextHandler(&log, nil)) })
+	mustConnect(t, g.addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: "app"})
+	e, ok := serverError(err)
+	if _, port, _ := net.SplitHostPort(backend); !ok || strings.Contains(e.Message, port) || strings.Contains(e.Message, "127.0.0.1") {
+		t.Errorf("got %v, want an error without the backend's address", err)
+	}
+	if !strings.Contains(log.String(), backend) {
+		t.Error("the log does not name the backend")
+	}
+}

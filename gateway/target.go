@@ -1,0 +1,372 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A target is one of the servers behind the gateway.
+type target struct {
+	Backend
+	side Side
+	tls  *tls.Config
+
+	// greeting is the server's last greeting: clients are greeted with its version and
+	// capabilities before a connection to the server is made for them.
+	greeting atomic.Pointer[mysqlwire.Handshake]
+
+	methods methods
+	spares  spares
+	health  health
+}
+
+func newTarget(b Backend, side Side) *target {
+	return &target{Backend: b, side: side, tls: b.tlsConfig()}
+}
+
+// A greeted connection has received the server's greeting and sent nothing.
+type greeted struct {
+	conn  *mysqlconn.Conn
+	hello mysqlwire.Handshake // owns its slices
+}
+
+// A refusedError is an ERR packet in place of a greeting.
+type refusedError struct{ mysqlwire.Err }
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the server refused the connection: %d: %s", e.Number, e.Message)
+}
+
+// acquire returns a greeted connection to t: a spare one if there is one.
+func (s *Server) acquire(ctx context.Context, t *target) (*greeted, error) {
+	if g := t.spares.take(); g != nil {
+		return g, nil
+	}
+	return s.openGreeted(ctx, t)
+}
+
+// openGreeted connects to t and reads its greeting. The outcome is reported to t.health.
+func (s *Server) openGreeted(ctx context.Context, t *target) (*greeted, error) {
+	g, err := s.dialGreeted(ctx, t)
+	if err != nil {
+		s.report(t, err)
+		return nil, err
+	}
+	t.greeting.Store(&g.hello)
+	return g, nil
+}
+
+func (s *Server) dialGreeted(ctx context.Context, t *target) (*greeted, error) {
+	nc, err := s.dial(ctx, t.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	g := &greeted{conn: mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))}
+	if err = g.conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)); err == nil {
+		err = g.read()
+	}
+	if err == nil {
+		err = g.conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("read the greeting: %w", err)
+	}
+	return g, nil
+}
+
+// dial opens a connection to a server.
+func (s *Server) dial(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ConnectTimeout)
+	defer cancel()
+	if s.opts.Dial != nil {
+		return s.opts.Dial(ctx, "tcp", addr)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// read reads the greeting.
+func (g *greeted) read() error {
+	payload, err := g.conn.ReadMessage(maxLoginPacket)
+	if err != nil {
+		return err
+	}
+	if len(payload) > 0 && payload[0] == mysqlwire.MarkErr {
+		refused := &refusedError{}
+		if err := refused.Decode(payload); err != nil {
+			return err
+		}
+		refused.Message = bytes.Clone(refused.Message)
+		return refused
+	}
+	if err := g.hello.Decode(payload); err != nil {
+		return err
+	}
+	if !g.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
+		return errors.New("the server speaks the protocol from before MySQL 4.1")
+	}
+	g.hello.ServerVersion = bytes.Clone(g.hello.ServerVersion)
+	g.hello.AuthPlugin = bytes.Clone(g.hello.AuthPlugin)
+	return nil
+}
+
+// dismissedUser is the beginning of names of no account: see dismiss.
+const dismissedUser = "tare-client-left-"
+
+// dismiss ends a greeted connection. A server counts a peer that leaves before its login
+// against the peer's address, and in the end blocks the address, which is the gateway's own.
+// A login that the server denies is not counted so. The name is no account's, so that no account
+// is blocked for it, and a new one each time, as servers delay names that failed before.
+func (g *greeted) dismiss() error {
+	defer g.conn.Close()
+	if err := g.conn.SetDeadline(time.Now().Add(dismissTimeout)); err != nil {
+		return err
+	}
+	out := mysqlwire.HandshakeResponse{
+		Capabilities: g.hello.Capabilities & (mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword |
+			mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth),
+		MaxPacket: 1 << 24, Charset: g.hello.Charset, User: strconv.AppendUint([]byte(dismissedUser), uint64(g.hello.ConnectionID), 36), AuthPlugin: g.hello.AuthPlugin,
+	}
+	if err := g.conn.WriteMessage(out.AppendTo(nil)); err != nil {
+		return err
+	}
+	return finishLogin(g.conn, string(g.hello.AuthPlugin))
+}
+
+// dismissTimeout bounds the end of a connection whose client has left.
+const dismissTimeout = time.Second
+
+// finishLogin lets the server decide a login whose client has left. Each of its requests is
+// answered with an empty password: a server counts a peer that leaves instead as a handshake
+// error against the peer's address.
+func finishLogin(c *mysqlconn.Conn, plugin string) error {
+	for range maxAuthRounds {
+		p, err := c.ReadMessage(maxLoginPacket)
+		switch {
+		case err != nil:
+			return err
+		case len(p) == 0:
+			return mysqlwire.ErrShortPacket
+		case p[0] == mysqlwire.MarkErr:
+			return nil
+		case p[0] == mysqlwire.MarkOK: // the account has no password
+			c.Seq = 0
+			return c.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
+		}
+		if len(p) == 2 && p[0] == mysqlwire.MarkAuthMore && p[1] == mysqlwire.SHA2FastOK {
+			continue
+		}
+		var sw mysqlwire.AuthSwitchRequest
+		if p[0] == mysqlwire.MarkEOF && sw.Decode(p) == nil {
+			plugin = string(sw.Plugin)
+		}
+		if err := c.WriteMessage(emptyAnswer(plugin)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no end of a login after %d packets", maxAuthRounds)
+}
+
+// emptyAnswer is the answer by which a method gives an empty password, of the length that the
+// method requires.
+func emptyAnswer(plugin string) []byte {
+	switch plugin {
+	case mysqlconn.PluginNative:
+		return nil
+	case mysqlconn.PluginEd25519:
+		return make([]byte, 64) // a signature
+	}
+	return []byte{0}
+}
+
+// spares are greeted connections whose client left before anything was sent. The next login
+// takes one; what nobody takes in time is dismissed before the server's own time-out.
+type spares struct {
+	mu     sync.Mutex
+	list   []*spare
+	closed bool
+}
+
+type spare struct {
+	greeted *greeted
+	timer   *time.Timer
+}
+
+const (
+	maxSpares = 64
+	spareLife = 3 * time.Second // servers wait 10 s for a login by default
+)
+
+// put keeps a greeted connection, or dismisses it.
+func (p *spares) put(g *greeted) {
+	p.mu.Lock()
+	if p.closed || len(p.list) >= maxSpares {
+		p.mu.Unlock()
+		_ = g.dismiss()
+		return
+	}
+	sp := &spare{greeted: g}
+	sp.timer = time.AfterFunc(spareLife, func() {
+		if p.remove(sp) {
+			_ = g.dismiss()
+		}
+	})
+	p.list = append(p.list, sp)
+	p.mu.Unlock()
+}
+
+// take returns the newest connection; nil when there is none.
+func (p *spares) take() *greeted {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.list)
+	if n == 0 {
+		return nil
+	}
+	sp := p.list[n-1]
+	p.list = slices.Delete(p.list, n-1, n)
+	sp.timer.Stop()
+	return sp.greeted
+}
+
+func (p *spares) remove(sp *spare) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.list, sp)
+	if i < 0 {
+		return false
+	}
+	p.list = slices.Delete(p.list, i, i+1)
+	return true
+}
+
+// close dismisses all connections, and those that are put from now on.
+func (p *spares) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.flush()
+}
+
+// flush dismisses all connections.
+func (p *spares) flush() {
+	p.mu.Lock()
+	list := p.list
+	p.list = nil
+	p.mu.Unlock()
+	for _, sp := range list {
+		if sp.timer.Stop() {
+			_ = sp.greeted.dismiss()
+		}
+	}
+}
+
+// methods are the authentication methods of users. The method of a user becomes known by naming
+// the user to the server, which one login does at a time.
+type methods struct {
+	mu     sync.Mutex
+	byUser map[string]string
+	asking map[string]chan struct{} // users whose method a login is finding out; closed when it is done
+}
+
+const maxMethods = 4096 // users
+
+// of returns the user's method. When it is unknown, either the caller is to find it out and to
+// call asked, or another login does, which is waited for until the deadline.
+func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		if method, ok := m.byUser[string(user)]; ok {
+			return method, false
+		}
+		other, ok := m.asking[string(user)]
+		if !ok {
+			if m.asking == nil {
+				m.asking = make(map[string]chan struct{})
+			}
+			m.asking[string(user)] = make(chan struct{})
+			return "", true
+		}
+		m.mu.Unlock()
+		late := time.NewTimer(time.Until(deadline))
+		select {
+		case <-other:
+		case <-late.C:
+		}
+		late.Stop()
+		m.mu.Lock()
+		if !time.Now().Before(deadline) {
+			return "", false
+		}
+	}
+}
+
+// asked lets other logins of the user continue.
+func (m *methods) asked(user []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if done, ok := m.asking[string(user)]; ok {
+		close(done)
+		delete(m.asking, string(user))
+	}
+}
+
+// learn records the method that the server requested of the user.
+func (m *methods) learn(user []byte, plugin string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byUser == nil || len(m.byUser) >= maxMethods {
+		m.byUser = make(map[string]string)
+	}
+	m.byUser[string(user)] = plugin
+}
+
+// publicReason is the reason of a backend's failure without its address, for a client that is
+// not logged in.
+func publicReason(err error) string {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "its name cannot be resolved"
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// hasLeft reports whether the peer of a connection has closed it and sent nothing more.
+func hasLeft(nc net.Conn) (left bool) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var b [1]byte
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		left = err == nil && n == 0 || errors.Is(err, unix.ECONNRESET)
+	})
+	return err == nil && left
+}

@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// unauthenticated counts connections that are not logged in, in total and by the client's
+// address.
+type unauthenticated struct {
+	max, maxPer int // 0: no limit
+
+	mu    sync.Mutex
+	total int
+	from  map[netip.Addr]int
+}
+
+// enter counts a connection. Where it is one too many, it returns an error instead.
+func (u *unauthenticated) enter(addr netip.Addr, m *metrics) *clientError {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	e := &clientError{errno: mysqlwire.ErrnoTooManyConnections}
+	switch {
+	case u.max > 0 && u.total >= u.max:
+		m.refusedUnauthenticated.Add(1)
+		e.msg = fmt.Sprintf("Too many connections: %d are not logged in yet (--max-unauthenticated)", u.total)
+		return e
+	case u.maxPer > 0 && u.from[addr] >= u.maxPer:
+		m.refusedAddress.Add(1)
+		e.msg = fmt.Sprintf("Too many connections: %d from this address are not logged in yet (--max-unauthenticated-per-address)", u.maxPer)
+		return e
+	}
+	u.total++
+	if u.from == nil {
+		u.from = make(map[netip.Addr]int)
+	}
+	u.from[addr]++
+	return nil
+}
+
+func (u *unauthenticated) leave(addr netip.Addr) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.total--
+	if u.from[addr]--; u.from[addr] <= 0 {
+		delete(u.from, addr)
+	}
+}
+
+func (u *unauthenticated) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.total
+}
+
+// earlyAddresses are those that clients without CLIENT_PLUGIN_AUTH connect from. Such a client
+// answers the challenge of its greeting alone, which has to be the backend's.
+type earlyAddresses struct {
+	mu    sync.Mutex
+	until map[netip.Addr]time.Time
+}
+
+const (
+	maxEarly  = 256 // addresses
+	earlyLife = time.Hour
+)
+
+func (e *earlyAddresses) has(addr netip.Addr) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Before(e.until[addr])
+}
+
+func (e *earlyAddresses) add(addr netip.Addr) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.until == nil || len(e.until) >= maxEarly {
+		e.until = make(map[netip.Addr]time.Time)
+	}
+	e.until[addr] = time.Now().Add(earlyLife)
+}
+
+// A logLimit bounds the lines about events that any client can cause: a few in each window,
+// the rest are counted in the next window's first line.
+type logLimit struct {
+	mu         sync.Mutex
+	began      time.Time
+	lines      int
+	suppressed int
+}
+
+const (
+	logWindow = 10 * time.Second
+	logLines  = 10 // in a window
+)
+
+func (l *logLimit) log(to *slog.Logger, msg string, args ...any) {
+	l.mu.Lock()
+	now := time.Now()
+	if now.Sub(l.began) >= logWindow {
+		l.began, l.lines = now, 0
+	}
+	if l.lines >= logLines {
+		l.suppressed++
+		l.mu.Unlock()
+		return
+	}
+	l.lines++
+	n := l.suppressed
+	l.suppressed = 0
+	l.mu.Unlock()
+	if n > 0 {
+		args = append(args, "suppressed", n)
+	}
+	to.Info(msg, args...)
+}
