@@ -52,6 +52,7 @@ type changes struct {
 
 	mu     sync.Mutex        // held while Next runs; guards the rest and r
 	events *mysqlconn.Events // nil: to be asked for
+	after  Position          // start of the file behind one that is cut off, to read on from; zero: none
 	err    error             // that ended the reading
 }
 
@@ -158,6 +159,9 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 	if err != nil {
 		return nil, err
 	}
+	if !c.after.IsZero() {
+		at, known = c.after, gtids{}
+	}
 	if known.mode == mariaGTIDs {
 		settings = append(settings, "SET @slave_connect_state = "+string(AppendQuoted(nil, []byte(at.GTID)))+
 			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
@@ -183,7 +187,11 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 	default:
 		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: uint32(at.Offset), File: []byte(at.File)}.AppendTo(nil)
 	}
-	return conn.DumpBinlog(ctx, mysqlwire.RegisterReplica{ServerID: c.o.ServerID, Host: []byte("tare")}, dump)
+	events, err := conn.DumpBinlog(ctx, mysqlwire.RegisterReplica{ServerID: c.o.ServerID, Host: []byte("tare")}, dump)
+	if err == nil {
+		c.after = Position{}
+	}
+	return events, err
 }
 
 // Next implements Changes.
@@ -242,7 +250,7 @@ func (c *changes) fill(ctx context.Context) error {
 			wait = lull
 		}
 		if c.stale.Swap(false) && c.events != nil {
-			if err := c.lose(errStale); err != nil {
+			if err := c.lose(ctx, errStale); err != nil {
 				return err
 			}
 		}
@@ -258,7 +266,7 @@ func (c *changes) fill(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			if err := c.lose(err); err != nil {
+			if err := c.lose(ctx, err); err != nil {
 				return err
 			}
 			continue
@@ -282,16 +290,24 @@ var errStale = errors.New("the stream of events is stale")
 func (c *changes) Reconnect() { c.stale.Store(true) }
 
 // lose gives the connection up, unless its error is there to stay.
-func (c *changes) lose(err error) error {
+func (c *changes) lose(ctx context.Context, err error) error {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
-		if err := c.refusal(refused); err != nil {
+		refuse := c.refusal
+		if isCut(refused) {
+			refuse = func(e *mysqlconn.ServerError) error { return c.skipCut(ctx, e) }
+		}
+		if err := refuse(refused); err != nil {
 			return err
 		}
 	}
 	_ = c.events.Close() // it is lost
 	c.events = nil
 	c.r.lost()
+	if !c.after.IsZero() { // the log has proven to be the same up to its cut
+		c.r.beats.replays, c.r.beats.await = false, ""
+		c.r.file, c.r.offset = c.after.File, c.after.Offset
+	}
 	return nil
 }
 

@@ -43,6 +43,10 @@
 // or its Service was lost: each batch says how many rows of an unfinished group are in it and the
 // ones before.
 //
+// A log file may end within a group, after its server was killed. The group is dropped once the log proves that it was rolled
+// back, and stops the reading otherwise (logcut.go). The assumptions about the log, each with the check that enforces it, are
+// listed in package copier.
+//
 // # What it does not do
 //
 // It writes to no server (package copier does), keeps no log of its own, and evaluates no SQL: what a Plan cannot say is pushed into the

@@ -34,9 +34,10 @@ type logReader struct {
 	moved      bool  // something is to be told since the last batch
 	seconds    uint32
 
-	open       bool // within a group
-	single     bool // the group is one statement
-	ours       bool // the group changed a followed table
+	open       bool   // within a group
+	openFile   string // where that started
+	single     bool   // the group is one statement
+	ours       bool   // the group changed a followed table
 	pending    pendingGTID
 	rows       uint64 // of the group that were read
 	skip       uint64 // of them that were read before the connection was lost
@@ -224,6 +225,8 @@ func (r *logReader) event(e *event) error {
 		return r.tableMap(e)
 	case eventMariaGTID, eventGTID, eventAnonymousGTID, eventTaggedGTID:
 		return r.gtid(e)
+	case eventMariaGTIDList:
+		return r.gtidList(e)
 	case eventXID:
 		r.mergeXA(r.xa)
 		r.commit(e)
@@ -249,6 +252,10 @@ func (r *logReader) event(e *event) error {
 
 // gtid begins a group.
 func (r *logReader) gtid(e *event) error {
+	if err := r.noEnd(); err != nil {
+		return err
+	}
+	r.openFile = r.file
 	r.open, r.single, r.pending = true, false, pendingGTID{}
 	r.dropXA()
 	switch b := e.body; e.kind {
