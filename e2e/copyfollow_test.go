@@ -54,9 +54,15 @@ func sumOf(what string) string {
 // startCopy runs a copy and hands on the events that it tells.
 func startCopy(t *testing.T, args []string) (c *child, events <-chan string) {
 	t.Helper()
+	return startCopyTo(t, args, io.Discard)
+}
+
+// startCopyTo is startCopy, which writes the events to w too.
+func startCopyTo(t *testing.T, args []string, to io.Writer) (c *child, events <-chan string) {
+	t.Helper()
 	cmd := exec.Command(binary, args...)
 	r, w := io.Pipe()
-	cmd.Stdout = w
+	cmd.Stdout = io.MultiWriter(to, w)
 	told := make(chan string, 1<<16)
 	c = startChild(t, cmd, func([]byte) {})
 	go func() {
@@ -135,6 +141,7 @@ type followRound struct {
 	from, to *sql.DB
 	before   string // what the first of the tables was
 	load     *exec.Cmd
+	kept     *evidence // nil: none
 }
 
 func newFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind) *followRound {
@@ -170,6 +177,9 @@ func (f *followRound) finish(t *testing.T, args []string) {
 	var said string
 	for try := 0; ; try++ {
 		stdout, stderr, err := command(t, "", binary, last...)
+		if f.kept != nil {
+			fmt.Fprint(f.kept.run(last), stdout, stderr)
+		}
 		if err == nil {
 			said = stdout
 			break
@@ -197,13 +207,14 @@ func (f *followRound) finish(t *testing.T, args []string) {
 func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind, rnd *rand.Rand) {
 	t.Helper()
 	f := newFollowRound(t, source, target, kind)
+	f.kept = keepEvidence(t, source, target)
 	args := append([]string{
 		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + source.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + target.Addr,
 		"--follow", "--json", "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
 	}, kind.flags...)
 	f.write(t)
 	for range 3 {
-		c, events := startCopy(t, args)
+		c, events := startCopyTo(t, args, f.kept.run(args))
 		awaitEvents(t, c, events, 1+rnd.IntN(30))
 		switch rnd.IntN(4) {
 		case 0:

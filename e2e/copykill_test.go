@@ -51,12 +51,13 @@ func TestCopyKilled(t *testing.T) {
 // copyKilledRound reports whether the last run found chunks that those before it had copied.
 func copyKilledRound(t *testing.T, source, target *testmysql.Server, rnd *rand.Rand) (wentOn bool) {
 	must(t, target.Exec("drop database if exists kil", "drop database if exists _tare"))
+	kept := keepEvidence(t, source, target)
 	args := []string{
 		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + source.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + target.Addr,
 		"--tables", "kil.a,kil.b", "--json", "--chunk-bytes", "32KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
 	}
 	for range 3 {
-		c, events := startCopy(t, args)
+		c, events := startCopyTo(t, args, kept.run(args))
 		awaitEvents(t, c, events, 1+rnd.IntN(25))
 		switch rnd.IntN(3) {
 		case 0:
@@ -73,6 +74,7 @@ func copyKilledRound(t *testing.T, source, target *testmysql.Server, rnd *rand.R
 	var said string
 	for try := 0; ; try++ {
 		stdout, stderr, err := command(t, "", binary, args...)
+		fmt.Fprint(kept.run(args), stdout, stderr)
 		if err == nil {
 			said = stdout
 			break
