@@ -154,7 +154,8 @@ func (d *delayer) close() {
 func TestDelayedStatement(t *testing.T) {
 	p := newPair(t, "late")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_3000", "ANALYZE TABLE a")
-	for seed := range uint64(*delayedRounds) {
+	const first = uint64(22) // which loses 167 rows where transactions check no epoch
+	for seed := first; seed < first+uint64(*delayedRounds); seed++ {
 		rnd := newRand(seed)
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS late", "DROP DATABASE IF EXISTS _tare")
 		ctx, kill := context.WithCancel(t.Context())

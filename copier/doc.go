@@ -7,6 +7,8 @@
 //   - The state is what the target knows of a copy: which chunks were cut and which are
 //     copied. A chunk is noted in the transaction that writes its rows.
 //   - A worker has one connection of the source's snapshot and one to the target.
+//   - A lease is a run's exclusive right to write to its target tables: named locks that one session
+//     holds, and an epoch, a random token that every transaction checks before it commits.
 //   - The machine is the pure core: it decides which worker does what next.
 //   - The applier is the pure core of following: it turns changes into statements.
 //   - A follower reads changes and has writers apply them, and knows how far behind it is.
@@ -47,6 +49,46 @@
 // target has no unique key that the source has not, and no foreign keys or triggers: both are
 // refused. A row of one chunk may push out a row of another that was read from an older snapshot: that
 // row has changed since, and its change is yet to be applied.
+//
+// # Assumptions
+//
+// What the proofs rest on, and what enforces it where it can break. Those about the log are enforced by package
+// rowstream, the others here.
+//
+//	about the target
+//	one run at a time writes to a table         lease: named locks of one session; lease.check in every
+//	                                            transaction, under a shared lock on the epoch's row
+//	nothing a dead run has sent takes effect    the next run replaces the epoch under an exclusive lock before
+//	after the next one has read the state       it reads; CREATE, TRUNCATE and DROP INDEX are sent by the
+//	                                            holder of the named locks alone; ALTER TABLE … ADD INDEX is
+//	                                            executed under the index lock, which the next run waits for
+//	what was acknowledged is still there        lease.confirm on every new connection: the holder's session
+//	                                            lives in this server; otherwise the run starts from the state
+//	what was written is what is recorded        change: affected rows, no warnings; bounds, phases and
+//	                                            statements are read back in the same transaction
+//	a table's chunks cover all of it, once      contiguous: whenever the state is read, and within the
+//	                                            transaction that records that a table is indexing or finished
+//	a restarted copy is not taken for a copy    the state is deleted before the table is emptied
+//	a table holds nothing but the copy's rows   mustBeEmpty before the first run; no foreign keys, no triggers,
+//	                                            no unique keys that the source lacks: refused
+//
+//	about the source and its log
+//	all changes are in the log, as full rows    checkLog at the start and at each reconnect; statements that
+//	                                            change rows stop the copy (rowstream/logparse.go)
+//	it is the log that was read before          the last heartbeat is read again at each reconnect
+//	                                            (rowstream/logbeat.go)
+//	a group has an end, or was rolled back      gtidList, noEnd, skipCut (rowstream/logcut.go)
+//	an event is a known one                     unknown types stop the reading
+//	rows are decoded by their own definition    copy_definition, schemaStopped; each table's changes start at
+//	                                            its own position
+//	a snapshot has no prepared transaction      it waits until XA RECOVER is empty
+//
+// Not checked: a source that has lost commits which were in its log (innodb_flush_log_at_trx_commit and sync_binlog other than 1,
+// after a crash of its host) differs from that log; --verify finds it. Named locks are of one server: the same target must not
+// be written through two servers of a cluster at once. The epochs, which are rows, hold there too.
+//
+// model_test.go plays the assumptions about the target against delayed statements and restarts that lose commits, and leaves
+// each one out in turn; delayed_test.go delays statements of real runs.
 //
 // # Why a cutover loses no statement
 //
