@@ -91,7 +91,9 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			}
 			last.Close()
 			testwait.Equal(t, "the client that left to be forgotten", 2, g.Sessions)
+			testwait.Equal(t, "the client that left not to count", 2, g.newcomers.count)
 			mustConnect(t, g.addr)
+			testwait.Equal(t, "the client that is logged in not to count", 2, g.newcomers.count) // its OK comes first
 			if name != "open files" { // a client that is logged in does not count
 				mustConnect(t, g.addr)
 			}
