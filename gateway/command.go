@@ -135,6 +135,21 @@ func (s *session) command() error {
 		return errQuit
 	case mysqlwire.ComChangeUser:
 		return s.changeUser()
+	}
+	if err := s.makeSure(); err != nil {
+		return err
+	}
+	s.plan, s.failed = nil, nil
+	if e := s.judge(); e != nil {
+		s.counters.refused.Add(1)
+		if !s.msg.whole {
+			_ = s.sendError(s.msg.seq+1, e, true)
+			return errRefused
+		}
+		s.consume()
+		return s.sendError(s.msg.seq+1, e, true)
+	}
+	switch s.msg.cmd {
 	case mysqlwire.ComInitDB:
 		return s.initDB()
 	case mysqlwire.ComResetConnection:
@@ -256,13 +271,13 @@ func (s *session) changeUser() error {
 	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse); err != nil {
 		return err
 	}
-	if !s.srv.users.move(string(s.user), string(u.User)) {
+	if !s.srv.users.move(string(s.user), string(appendUser(nil, u.User, sqldigest.CharsetOfCollation(u.Charset)))) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, fmt.Sprintf(
 			"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
 			u.User, s.srv.opts.MaxUserConnections))
 	}
 	user, schema := slices.Clone(s.user), slices.Clone(s.schema)
-	s.user = append(s.user[:0], u.User...)
+	s.user = appendUser(s.user[:0], u.User, sqldigest.CharsetOfCollation(u.Charset))
 	s.schema = append(s.schema[:0], u.Database...)
 	plugin := append([]byte(nil), u.AuthPlugin...)
 	if err := s.sendChangeUser(&u); err != nil {

@@ -193,7 +193,7 @@ func (l *login) readAnswer() error {
 	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
 		return l.greetEarly()
 	}
-	l.user = append(l.user[:0], l.answer.User...)
+	l.user = appendUser(l.user[:0], l.answer.User, sqldigest.CharsetOfCollation(uint16(l.answer.Charset)))
 	l.schema = l.schema[:0]
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
 		l.schema = append(l.schema, l.answer.Database...)

@@ -53,6 +53,7 @@ type preparedStatement struct {
 	sql                 []byte
 	schema              string // the default one when it was prepared
 	mode                sqldigest.Mode
+	rules               uint64 // the epoch of the rules that plan was made under
 	paramCount, columns uint16
 	cursor              bool // open: rows are still to be fetched
 	unread              bool // an execution was not read: the types of the parameters may be other ones
@@ -75,7 +76,7 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 	}
 	st := &preparedStatement{
 		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent, unreadable: view.unreadable,
-		schema: view.schema, mode: view.mode, paramCount: params, columns: view.columns, moved: view.moved,
+		schema: view.schema, mode: view.mode, rules: view.rules, paramCount: params, columns: view.columns, moved: view.moved,
 	}
 	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params) + len(view.sql)
 	if p.bytes+kept <= maxPreparedBytes {

@@ -72,7 +72,23 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 
 // findPlan looks the plan of the statement in the record up, or makes it.
 func (s *session) findPlan(sql []byte, complete, divergent bool) {
-	scope := s.scope
+	s.planIn(sql, complete, divergent, s.scope, s.schema, s.mode)
+}
+
+// findPrepared looks the plan of a prepared statement up, or makes it: the server reads its names
+// in the schema and the modes that it was prepared in.
+func (s *session) findPrepared(st *preparedStatement) {
+	if st.schema == s.schemaName && st.mode == s.mode {
+		s.findPlan(st.text, false, st.divergent)
+		return
+	}
+	schema := []byte(st.schema)
+	s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)
+}
+
+// planIn looks up or makes the plan of the statement in the record under a scope, which is that
+// of schema and mode.
+func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema []byte, mode sqldigest.Mode) {
 	if divergent {
 		scope = scope.Divergent()
 	}
@@ -81,10 +97,16 @@ func (s *session) findPlan(sql []byte, complete, divergent bool) {
 	if s.plan == nil {
 		s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
 			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: s.rec.Digest,
-			Scope: scope, Schema: s.schema, User: s.user, Mode: s.mode,
+			Scope: scope, Schema: schema, User: s.user, Mode: mode,
 		})
 	}
 	s.planned()
+}
+
+// unjudged refuses an execution of which no text was kept to judge it by the rules in force.
+func (s *session) unjudged() error {
+	return s.refuseStatement(&clientError{errno: mysqlwire.ErrnoSpecificAccessDenied,
+		msg: "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again"})
 }
 
 // collectTags copies the statement's sqlcommenter tags to the session's own memory.
@@ -251,6 +273,9 @@ func (s *session) execution() error {
 	st := s.statements.find(s.msg.body)
 	if st == nil { // unknown to the backend too, or past the bound on what is kept
 		s.rec.StatementID = statementID(s.msg.body)
+		if s.statements.lost && s.srv.opts.Planner.HasRules() {
+			return s.unjudged()
+		}
 		s.sent = time.Now()
 		if s.statements.moved {
 			err := s.unknownStatement()
@@ -270,8 +295,11 @@ func (s *session) execution() error {
 	}
 	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
-		s.findPlan(st.text, false, st.divergent)
+		s.findPrepared(st)
 	} else { // too many to keep their texts
+		if st.rules != s.rules && s.srv.opts.Planner.HasRules() {
+			return s.unjudged()
+		}
 		s.plan = st.plan
 		s.planned()
 	}
@@ -340,8 +368,9 @@ func (s *session) keepPrepared() {
 		id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
 		text: s.rec.Normalized, cut: s.rec.NormalizedCut, unreadable: s.unreadable, tagText: s.tagText, tagEnds: s.tagEnds,
 	}
+	view.schema, view.mode, view.rules = s.schemaName, s.mode, s.rules
 	if s.srv.opts.Standby != nil {
-		view.schema, view.mode, view.columns = s.schemaName, s.mode, s.resp.Columns()
+		view.columns = s.resp.Columns()
 		if s.msg.whole {
 			view.sql = s.rec.Text
 		}

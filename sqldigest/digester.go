@@ -43,6 +43,7 @@ type Digester struct {
 	signs       int         // in the last token, when that is tokUnary
 	semicolon   bool        // a semicolon is due before the next token
 	before      wordBefore  // the last token, when it is a keyword
+	quotedWord  bool        // the last token had quotes and lost them: a word that is not reserved
 	rows        bool        // the statement is about rows, which have names: SELECT, UPDATE and the like
 
 	soft    int       // length of buf past which makeRoom is due
@@ -99,7 +100,7 @@ func (d *Digester) Reset(m Mode) {
 	d.top = 2
 	d.pushed, d.afterString = 1, 0
 	d.semicolon, d.spilled, d.summed = false, false, false
-	d.before, d.rows = 0, false
+	d.before, d.rows, d.quotedWord = 0, false, false
 	d.limit = d.maxText() + spillRoom
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
 	d.kept, d.ncarry = 0, 0

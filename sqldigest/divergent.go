@@ -131,7 +131,8 @@ func (m *marks) end() {
 	}
 }
 
-// Divergent is Digester.Divergent of a statement without its digest. It does not allocate.
+// Divergent is Digester.Divergent of a statement without its digest, as far as its tokens tell. It
+// does not allocate.
 func Divergent(sql []byte, m Mode) bool {
 	var k marks
 	if m.kind() == ServerUnknown {

@@ -9,7 +9,7 @@ import "encoding/binary"
 // It keeps text, token count and state in local variables: going through memory at each token
 // is what the general path spends most of its time on.
 func (d *Digester) fast(b []byte, i, stop int, final bool) int {
-	if d.semicolon || d.s.mode&anyCharset != 0 {
+	if d.semicolon || d.quotedWord || d.s.mode&anyCharset != 0 {
 		return i
 	}
 	buf, top, before, wordAt := d.buf, d.top, d.s.before, d.before
@@ -103,8 +103,9 @@ loop:
 			if was == beforeDot || dotName(b, end) {
 				break
 			}
-			if id := d.s.quotedWord(b, i+1, end-1); id != 0 && last != tokDot && !d.asKeyword(id, last, wordAt) {
-				bare = true
+			if d.s.quotedWord(b, i+1, end-1) != 0 {
+				before = was
+				break loop // it may lose its quotes
 			}
 		case clDot:
 			if before != beforeNameAdjacent {
@@ -191,8 +192,6 @@ loop:
 		n += int(^tight[last%64] >> (code % 64) & 1)
 		last, wordAt = code, keywordNow
 		switch {
-		case bare && cl == clBack:
-			n += copyWord(buf[n:], b, i+1, end-1)
 		case bare:
 			n += copyWord(buf[n:], b, i, end)
 		case word != nil:

@@ -108,6 +108,7 @@ func (d *Digester) quotedName(text []byte, word uint16) bool {
 	}
 	d.begin(d.identClass(last))
 	d.buf = append(d.buf, text[1:1+len(keywords[word].word)]...)
+	d.quotedWord = true
 	return true
 }
 
@@ -139,6 +140,9 @@ func (d *Digester) keyword(text []byte, word uint16) {
 
 func (d *Digester) operator(op []byte) {
 	code := operatorClass(op)
+	if code == tokOpen && d.quotedWord {
+		d.s.unsure = true // as a function it is another one with quotes than without
+	}
 	switch code {
 	case tokClose:
 		d.closeParen()

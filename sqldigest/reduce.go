@@ -89,7 +89,7 @@ func (d *Digester) peek(k uint) uint8 { return d.codes[(d.top-k)%window] }
 // pop takes the last n tokens back.
 func (d *Digester) pop(n uint) {
 	d.top -= n
-	d.before = 0
+	d.before, d.quotedWord = 0, false
 	d.buf = d.buf[:d.starts[d.top%window]]
 }
 
@@ -109,7 +109,7 @@ func (d *Digester) begin(code uint8) {
 	d.starts[d.top%window], d.codes[d.top%window] = n, code
 	d.top++
 	d.pushed++
-	d.before = 0
+	d.before, d.quotedWord = 0, false
 	if tight[last%64]>>(code%64)&1 == 0 {
 		d.buf = d.buf[:n+1]
 		d.buf[n] = ' '

@@ -217,7 +217,7 @@ func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, w
 	switch {
 	case open && len(b)-i <= maxHeld, !open && !final && end+2 > len(b) && end-i <= maxHeld:
 		return kindMore, i, 0, false
-	case !open && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end):
+	case !open && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end) && (end == len(b) || b[end] != '('):
 		to := end
 		if b[end-1] == b[i] { // else it is not terminated
 			to--

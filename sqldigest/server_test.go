@@ -33,6 +33,7 @@ func TestServers(t *testing.T) {
 		{my, "select " + zeros + ".5from t", "SELECT ? FROM `t`"},
 		{my, "select @/**/from t", "SELECT @ FROM `t`"}, {my, "select @ x", "SELECT @ `x`"}, {my, "select @x", "SELECT @`x`"},
 		{my, "select @\xc3\xa9", unsure}, {my, "select $$x$$", unsure}, {maria, "select $$x$$", "SELECT `$$x$$`"},
+		{my, "select `date`(1), `date`, `date` from t", "SELECT `date`(?), date, date FROM `t`"}, {my, "select `date` (1)", unsure},
 		{tidb, "select 1\xa0", unsure}, {UnknownCharset, "select 1", unsure},
 	} {
 		var d Digester
@@ -44,7 +45,7 @@ func TestServers(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s %s: %q is %q, want %q", c.mode.Server().Kind, c.mode.Charset(), c.sql, got, c.want)
 		}
-		if Divergent([]byte(c.sql), c.mode) != d.Divergent() {
+		if Divergent([]byte(c.sql), c.mode) && !d.Divergent() {
 			t.Errorf("%q: Divergent is not Digester.Divergent", c.sql)
 		}
 	}

@@ -1,5 +1,7 @@
 package sqlplan
 
+import "github.com/taredb/tare/sqldigest"
+
 // statementEffects adds what a statement of type t at [lo, hi), whose verb ends at next, does
 // beyond what its expressions do, and reports whether its type lets it be read-only.
 func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
@@ -96,6 +98,7 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 			break
 		}
 	}
+	a.engines(next, hi)
 	if temporary && (a.is(lo, "create") || a.is(lo, "drop")) {
 		a.effects |= EffectTempTable
 		return
@@ -103,6 +106,37 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 	// Not told apart: ALTER, RENAME or DROP TABLE of a temporary table. They count as
 	// changes of the schema.
 	a.effects |= EffectSchema | EffectImplicitCommit
+}
+
+// engines handles the word ENGINE of a definition: tables of some engines are others, which a
+// text names.
+func (a *analysis) engines(lo, hi int) {
+	depth := 0
+	for i := lo; i < hi; i++ {
+		switch {
+		case a.isOp(i, "("):
+			depth++
+		case a.isOp(i, ")"):
+			depth--
+		case depth == 0 && a.is(i, "engine") && !a.is(i-1, "add") && !a.is(i-1, "column"):
+			at := i + 1
+			if a.isOp(at, "=") {
+				at++
+			}
+			if !harmlessEngine(a.name(at)) {
+				a.hide()
+			}
+		}
+	}
+}
+
+func harmlessEngine(name string) bool {
+	switch name {
+	case "innodb", "myisam", "aria", "memory", "heap", "archive", "csv", "blackhole", "rocksdb", "merge", "mrg_myisam",
+		"tokudb", "ndb", "ndbcluster", "columnstore", "s3", "mroonga":
+		return true
+	}
+	return false
 }
 
 // isObject reports whether the word at i says what a definition defines; before it stand OR
@@ -181,7 +215,8 @@ func (a *analysis) otherEffects(lo int) (readOnly bool) {
 		return true
 	case "binlog": // its argument is a row event
 		a.hide()
-	case "import", "install", "uninstall":
+	case "import", "install", "uninstall", "clone":
+		a.hide() // what it names is in a file, or in another server
 		a.effects |= EffectSchema | EffectImplicitCommit
 	case "signal", "resignal":
 		return true
@@ -205,6 +240,9 @@ func (a *analysis) scanEffects(lo, hi int) {
 		case kindSysVar:
 			a.systemVarRead(i, hi)
 		case kindWord, kindQuoted:
+			if i > lo && a.isOp(i-1, ".") && (i+1 == hi || !a.isOp(i+1, "(")) {
+				a.sequenceEffects(i)
+			}
 			if i+1 < hi && a.isOp(i+1, "(") {
 				a.callEffects(i, hi)
 			}
@@ -249,9 +287,24 @@ func (a *analysis) clauseEffects(i, hi int) (into bool) {
 	case "value":
 		if following == "for" && i > 0 && a.is(i-1, "next") {
 			a.effects |= EffectSequence
+			a.sequence = true
 		}
+		a.sequence = a.sequence || following == "for"
 	}
 	return false
+}
+
+// sequenceEffects handles the name at i after a dot: seq.nextval and seq.currval are what they
+// are under MariaDB's sql_mode ORACLE, and columns otherwise.
+func (a *analysis) sequenceEffects(i int) {
+	switch a.name(i) {
+	case "nextval":
+		a.effects |= EffectSequence
+		a.sequence = true
+	case "currval":
+		a.effects |= EffectLastResult
+		a.sequence = true
+	}
 }
 
 // callEffects handles the name at i, which an opening parenthesis follows.
@@ -268,8 +321,14 @@ func (a *analysis) callEffects(i, hi int) {
 		a.effects |= EffectLastResult
 	case "nextval", "setval":
 		a.effects |= EffectSequence
+		a.sequence = true
 	case "lastval":
 		a.effects |= EffectLastResult
+		a.sequence = true
+	}
+	if a.toks[i].kind == kindQuoted && sqldigest.LookupKeyword(a.name(i)) != 0 {
+		// In quotes it is no function of the grammar's, as COUNT is, but one of that name.
+		a.tables.unknownCall = true
 	}
 }
 

@@ -23,7 +23,7 @@ func (a *analysis) conclude() {
 	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
 		a.effects |= EffectFunction
 		a.readOnly = false
-	case TypeSet, TypeDo, TypeExplain:
+	case TypeSet, TypeDo, TypeExplain, TypeShow:
 		if a.depth > 0 {
 			a.effects |= EffectFunction
 			a.readOnly = false

@@ -161,7 +161,7 @@ func (p *Planner) refuse(j job, own Scope) Refusal {
 // digest, scope, schema, user, mode and state alone.
 func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	var a analysis
-	a.tables.schema = string(j.Schema)
+	a.tables.schema, a.tables.server = string(j.Schema), j.Mode.Server()
 	text := j.Text
 	if !j.whole {
 		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/taredb/tare/sqldigest"
 )
@@ -70,7 +71,8 @@ type Rule struct {
 	Tables []string
 	// Types lists statement types.
 	Types []Type
-	// Users lists user names, without host, compared byte by byte.
+	// Users lists user names, without host, compared byte by byte with the name as the server
+	// resolves it, in UTF-8.
 	Users []string
 	// Message is told to the client; when empty, the gateway's own words are.
 	Message string
@@ -187,9 +189,10 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	return set, nil
 }
 
-// names reports whether the rule is about the user.
+// names reports whether the rule is about the user. A name that is no UTF-8 could not be resolved:
+// it may be anybody's.
 func (r *compiledRule) names(user []byte) bool {
-	return slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
+	return !utf8.Valid(user) || slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
 }
 
 // judge returns the first rule that refuses the statement, or nil.
@@ -244,7 +247,9 @@ func (p tablePattern) matches(schema, name string) bool {
 // become that one, also where it is a table's name: a pattern that covers any of the words
 // covers the name.
 func globName(pattern, name string) bool {
-	if globMatch(pattern, name) {
+	name = lowerASCII(asciiFolds.Replace(name))
+	if globMatch(pattern, name) || !isASCII(pattern) && !isASCII(name) {
+		// Names past ASCII are in the client's character set here, and of either case.
 		return true
 	}
 	kw := sqldigest.LookupKeyword(name)
@@ -257,6 +262,19 @@ func globName(pattern, name string) bool {
 		}
 	}
 	return false
+}
+
+// asciiFolds has the two characters past ASCII whose lower case is an ASCII letter, where the
+// server's names have no case.
+var asciiFolds = strings.NewReplacer("\u212a", "k", "\u0130", "i")
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // synonyms are the words that the digest prints as another word and that may be names

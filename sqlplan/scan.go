@@ -47,6 +47,7 @@ type analysis struct {
 	remode   bool // what follows in the same text is read in another way
 	wrapped  bool // stands in SET STATEMENT … FOR
 	routine  bool // creates something with a body
+	sequence bool // reads or advances a sequence, which the parser takes for a column
 
 	tables tableSet
 }

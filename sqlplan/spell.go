@@ -4,7 +4,7 @@ import "strings"
 
 // parsable reports whether the parser is asked at all.
 func (a *analysis) parsable() bool {
-	if a.opaque || a.wrapped || a.routine || a.depth > maxDepth {
+	if a.opaque || a.wrapped || a.routine || a.depth > maxDepth || a.sequence || a.typ == TypeShow && a.depth > 0 {
 		return false
 	}
 	switch a.typ {

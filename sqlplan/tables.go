@@ -2,6 +2,8 @@ package sqlplan
 
 import (
 	"vitess.io/vitess/go/vt/sqlparser"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
 // An Access is what a statement does to a table.
@@ -34,6 +36,7 @@ type tableSet struct {
 	index  map[[2]string]int
 
 	unknownCall bool // a function is called that is not built in
+	server      sqldigest.Server
 }
 
 type tableRef struct {
@@ -95,6 +98,9 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		if n.OptLike != nil {
 			s.addName(n.OptLike.LikeTable, AccessRead)
 		}
+		if n.TableSpec != nil {
+			s.options(n.TableSpec.Options)
+		}
 		s.walk(n, nil)
 	case *sqlparser.AlterTable:
 		for _, t := range n.AffectedTables() {
@@ -102,6 +108,11 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		}
 		if n.PartitionSpec != nil {
 			s.addName(n.PartitionSpec.TableName, AccessWrite)
+		}
+		for _, o := range n.AlterOptions {
+			if o, ok := o.(sqlparser.TableOptions); ok {
+				s.options(o)
+			}
 		}
 		s.walk(n, nil)
 	case *sqlparser.CreateView:
@@ -144,6 +155,16 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		return false
 	}
 	return true
+}
+
+// options adds the tables that a definition is made of, as MERGE's UNION=(a, b): who has the new
+// one reads and writes them.
+func (s *tableSet) options(options sqlparser.TableOptions) {
+	for _, o := range options {
+		for _, t := range o.Tables {
+			s.addName(t, AccessRead|AccessWrite)
+		}
+	}
 }
 
 func (s *tableSet) show(n *sqlparser.Show) {
@@ -198,7 +219,7 @@ func (s *tableSet) walk(n sqlparser.SQLNode, ctes *cteScope) {
 				s.read(t, ctes)
 			}
 		case *sqlparser.FuncExpr:
-			if !n.Qualifier.IsEmpty() || !builtin(n.Name.Lowered()) {
+			if !n.Qualifier.IsEmpty() || !builtinOn(n.Name.Lowered(), s.server) {
 				s.unknownCall = true
 			}
 		case *sqlparser.ReferenceDefinition:
