@@ -24,14 +24,25 @@ type tenantBlocks struct {
 	longest  int64 // of a block, in milliseconds: a query need not look further back
 	skipped  []SkippedBlock
 	others   int // blocks of other shards
+	gaps     []gap
 	foreign  int
 	stranger string // a foreign object
 	err      error  // why the tenant could not be synced; the blocks are those of before
+
+	otherShards map[ulid.ULID]otherBlock // what is known of the blocks of other shards
+}
+
+// An otherBlock is a block of another shard.
+type otherBlock struct {
+	blockTimes
+	ignored bool // it is marked for deletion, or not in the bucket as a whole
 }
 
 func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*tenantBlocks)} }
 
-func newTenantBlocks() *tenantBlocks { return &tenantBlocks{byID: make(map[ulid.ULID]*block)} }
+func newTenantBlocks() *tenantBlocks {
+	return &tenantBlocks{byID: make(map[ulid.ULID]*block), otherShards: make(map[ulid.ULID]otherBlock)}
+}
 
 func (t *tenantBlocks) add(b *block) {
 	t.blocks = append(t.blocks, b)
@@ -84,9 +95,10 @@ func (t *tenantBlocks) overlapping(mint, maxt int64) iter.Seq[*block] {
 const BlockIDLabel = "__block_id__"
 
 // open pins a tenant's blocks that have samples from mint to maxt, both inclusive, and that all
-// matchers of BlockIDLabel match; each has to be released. Layouts without tenants take every
-// tenant for the one they have. It does no I/O and allocates twice.
-func (g *Gateway) open(tenant string, mint, maxt int64, ids ...*labels.Matcher) []*blockHandle {
+// matchers of BlockIDLabel match; each has to be released. It returns the tenant's blocks of which they
+// are too, nil if there are none. Layouts without tenants take every tenant for the one they have. It
+// does no I/O and allocates twice.
+func (g *Gateway) open(tenant string, mint, maxt int64, ids ...*labels.Matcher) ([]*blockHandle, *tenantBlocks) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	t := g.set.tenants[tenant]
@@ -94,7 +106,7 @@ func (g *Gateway) open(tenant string, mint, maxt int64, ids ...*labels.Matcher) 
 		t = g.set.tenants[""]
 	}
 	if t == nil {
-		return nil
+		return nil, nil
 	}
 	n := 0
 	for b := range t.overlapping(mint, maxt) {
@@ -103,18 +115,18 @@ func (g *Gateway) open(tenant string, mint, maxt int64, ids ...*labels.Matcher) 
 		}
 	}
 	if n == 0 {
-		return nil
+		return nil, t
 	}
 	handles := make([]blockHandle, 0, n)
 	pinned := make([]*blockHandle, 0, n)
 	for b := range t.overlapping(mint, maxt) {
 		if matchesID(b, ids) {
 			b.refs.Add(1)
-			handles = append(handles, blockHandle{block: b})
+			handles = append(handles, blockHandle{block: b, deletions: b.loadDeletions()})
 			pinned = append(pinned, &handles[len(handles)-1])
 		}
 	}
-	return pinned
+	return pinned, t
 }
 
 func matchesID(b *block, ids []*labels.Matcher) bool {

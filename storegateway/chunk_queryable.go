@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
@@ -61,7 +62,7 @@ func (s *chunkSet) Next() bool {
 
 func (s *chunkSet) At() storage.ChunkSeries           { return (*chunkSeries)(&s.series[s.i]) }
 func (s *chunkSet) Err() error                        { return nil }
-func (s *chunkSet) Warnings() annotations.Annotations { return nil }
+func (s *chunkSet) Warnings() annotations.Annotations { return s.set.missing.annotations() }
 
 // A chunkSeries is a series whose chunks are wanted.
 type chunkSeries oneSeries
@@ -118,9 +119,10 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 	text := make([]byte, 0, size)
 	floats := make([]chunkenc.XORChunk, len(cs))
 	mint, maxt := s.of.set.request.MinTime, s.of.set.request.MaxTime
+	deleted := at.deleted()
 	for j, c := range cs {
 		encoding, data := at.held.batch.Data(at.i, j)
-		from := len(text)
+		begin := len(text)
 		text = append(text, data...)
 		var chunk chunkenc.Chunk = &floats[j]
 		if chunkenc.Encoding(encoding) != chunkenc.EncXOR {
@@ -130,13 +132,18 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 					at.held.stream.handle.id(), s.labels, c.MinTime, c.MaxTime, err)
 			}
 		}
-		chunk.Reset(text[from:len(text):len(text)])
+		chunk.Reset(text[begin:len(text):len(text)])
 		meta := chunks.Meta{MinTime: c.MinTime, MaxTime: c.MaxTime, Chunk: chunk}
-		if !s.of.trim || c.MinTime >= mint && c.MaxTime <= maxt {
+		inside := !s.of.trim || c.MinTime >= mint && c.MaxTime <= maxt
+		if inside && !touches(deleted, c.MinTime, c.MaxTime) {
 			list.metas = append(list.metas, meta)
 			continue
 		}
-		if err := list.appendPart(s.labels, chunk, mint, maxt); err != nil {
+		from, to := mint, maxt
+		if !s.of.trim {
+			from, to = c.MinTime, c.MaxTime
+		}
+		if err := list.appendPart(s.labels, chunk, from, to, deleted); err != nil {
 			return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
 				at.held.stream.handle.id(), s.labels, c.MinTime, c.MaxTime, err)
 		}
@@ -168,36 +175,16 @@ func (l *chunkList) At() chunks.Meta { return l.metas[l.i] }
 // Err implements chunks.Iterator.
 func (l *chunkList) Err() error { return l.err }
 
-// appendPart appends what a chunk has from mint to maxt, encoded anew.
-func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, mint, maxt int64) error {
+// appendPart appends what a chunk has from mint to maxt and was not deleted, encoded again.
+func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, mint, maxt int64, deleted tombstones.Intervals) error {
 	encoded := storage.NewSeriesToChunkEncoder(&storage.SeriesEntry{
 		Lset: ls,
 		SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {
-			return &betweenIterator{Iterator: chunk.Iterator(nil), mint: mint, maxt: maxt}
+			return &keptIterator{Iterator: chunk.Iterator(nil), mint: mint, maxt: maxt, deleted: deleted}
 		},
 	}).Iterator(nil)
 	for encoded.Next() {
 		l.metas = append(l.metas, encoded.At())
 	}
 	return encoded.Err()
-}
-
-// A betweenIterator walks the samples from mint to maxt. It is not for seeking, which encoders do not
-// do.
-type betweenIterator struct {
-	chunkenc.Iterator
-	mint, maxt int64
-}
-
-// Next implements chunkenc.Iterator.
-func (it *betweenIterator) Next() chunkenc.ValueType {
-	for {
-		kind := it.Iterator.Next()
-		if kind == chunkenc.ValNone || it.AtT() > it.maxt {
-			return chunkenc.ValNone
-		}
-		if it.AtT() >= it.mint {
-			return kind
-		}
-	}
 }

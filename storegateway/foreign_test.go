@@ -96,7 +96,7 @@ func TestOpenAllocs(t *testing.T) {
 	id := blockID("B")
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "open and release three blocks", Op: func() error {
-			handles := g.open("", 0, 1)
+			handles := pinned(g, "", 0, 1)
 			releaseAll(handles)
 			return unless(len(handles) == 3)
 		}, PerThousand: 2000},

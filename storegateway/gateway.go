@@ -48,6 +48,9 @@ type Options struct {
 	CallTries     int           // how often a bucket call is made before its error counts
 	Concurrency   int           // bucket calls of a sync at once
 
+	// Partial says what becomes of requests that lack blocks of their time range. Default: PartialWarn.
+	Partial Partial
+
 	// EagerHeaders loads the index headers of all blocks as they appear, at first before the
 	// gateway is ready. Otherwise the first query that needs one loads it.
 	EagerHeaders bool
@@ -73,6 +76,7 @@ const (
 // Validate fills in the defaults and says what is wrong with o.
 func (o *Options) Validate() error {
 	o.Layout = or(o.Layout, LayoutAuto)
+	o.Partial = or(o.Partial, PartialWarn)
 	o.SyncInterval = or(o.SyncInterval, DefaultSyncInterval)
 	o.DeletionDelay = or(o.DeletionDelay, DefaultDeletionDelay)
 	o.IndexMaxAge = or(o.IndexMaxAge, DefaultIndexMaxAge)
@@ -95,6 +99,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := ParseLayout(string(o.Layout)); err != nil {
 		errs = append(errs, err)
+	}
+	if !o.Partial.valid() {
+		errs = append(errs, errPartial)
 	}
 	if len(o.Tenants) > 0 && o.Layout != LayoutMimir {
 		errs = append(errs, fmt.Errorf("tenants are chosen, and the layout is %s: only %s has tenants", o.Layout, LayoutMimir))

@@ -26,7 +26,9 @@ type block struct {
 	// external belongs to every series of the block; it wins over a label of the series.
 	external labels.Labels
 
-	written time.Time // its meta.json, where that may change
+	written time.Time // its meta.json, where that may change; under Gateway.syncing
+
+	deleted atomic.Pointer[deletions] // nil: none
 
 	refs      atomic.Int64
 	dropped   atomic.Bool  // it left the set because it is gone: nobody needs its local files
@@ -34,6 +36,14 @@ type block struct {
 	marked    atomic.Int64 // when it was marked for deletion, seconds since 1970; 0: not
 	noCompact atomic.Bool
 	gone      atomic.Int64 // since when it is served though it should not be, nanoseconds since 1970; 0: not
+}
+
+// loadDeletions returns what was deleted of the block.
+func (b *block) loadDeletions() deletions {
+	if d := b.deleted.Load(); d != nil {
+		return *d
+	}
+	return nil
 }
 
 // release drops a reference; the last closes the block.
@@ -57,8 +67,9 @@ func (g *Gateway) serves(tenant string, id ulid.ULID) bool {
 
 // A blockHandle pins a block for a query. It is not for concurrent use.
 type blockHandle struct {
-	block    *block
-	released bool
+	block     *block
+	deletions deletions // as they were when the block was pinned
+	released  bool
 }
 
 // id returns the block's id.

@@ -148,6 +148,9 @@ const tenantHeader = "X-Scope-OrgID"
 
 // classify says which errors are the query's own and which the bucket's.
 func classify(err error) promapi.ErrorType {
+	if _, incomplete := errors.AsType[*IncompleteError](err); incomplete {
+		return promapi.Unavailable
+	}
 	switch {
 	case IsLimit(err):
 		return promapi.Execution

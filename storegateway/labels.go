@@ -24,9 +24,9 @@ type LabelsRequest struct {
 // textHeader is what a string takes besides its text.
 const textHeader = 16
 
-// LabelNames returns the names of labels, sorted. They count against the query's quota until its
-// Close.
-func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, error) {
+// LabelNames returns the names of labels, sorted, and which blocks they are not of. They count
+// against the query's quota until its Close.
+func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, Missing, error) {
 	return q.texts(ctx, r, func(ctx context.Context, h *blockHandle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
 		// Names that are left out must not use up the limit.
 		names, err := reader.LabelNames(ctx, limitOf(r.Limit, len(r.Without)), ms...)
@@ -38,11 +38,11 @@ func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, erro
 	})
 }
 
-// LabelValues returns the values of the label with that name, sorted. They count against the query's
-// quota until its Close.
-func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) ([]string, error) {
+// LabelValues returns the values of the label with that name, sorted, and which blocks they are
+// not of. They count against the query's quota until its Close.
+func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) ([]string, Missing, error) {
 	if slices.Contains(r.Without, name) {
-		return nil, nil
+		return nil, Missing{}, nil
 	}
 	return q.texts(ctx, r, func(ctx context.Context, h *blockHandle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
 		if !h.external().Has(name) {
@@ -67,14 +67,19 @@ func limitOf(limit, more int) int {
 // texts collects what of does with each block.
 func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	of func(context.Context, *blockHandle, *tsblock.Reader, []*labels.Matcher) ([]string, error),
-) ([]string, error) {
+) ([]string, Missing, error) {
 	ctx, cancel := q.context(ctx)
 	defer cancel()
-	handles, matchers := matchExternal(q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...), r.Matchers)
+	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	handles, matchers := matchExternal(handles, r.Matchers)
 	defer releaseAll(handles)
-	err := q.gateway.loadHeaders(ctx, handles)
+	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks)
+	err := q.gateway.check(missing)
+	if err == nil {
+		err = q.gateway.loadHeaders(ctx, handles)
+	}
 	if err != nil {
-		return nil, err
+		return nil, Missing{}, err
 	}
 	var (
 		mu    sync.Mutex
@@ -105,9 +110,9 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	})
 	q.end(nil, 0, 0, stats...)
 	if err != nil {
-		return nil, err
+		return nil, Missing{}, err
 	}
-	return all, nil
+	return all, missing, nil
 }
 
 // limitedUnion returns the sorted union of a, which is sorted, and b, and no more than limit of it.

@@ -90,7 +90,7 @@ const (
 	SkipCorruptMeta  SkipReason = "corrupt-meta"  // meta.json cannot be read or contradicts itself
 	SkipDownsampled  SkipReason = "downsampled"   // Thanos' aggregates, which are no samples
 	SkipNoThanos     SkipReason = "no-thanos"     // a Thanos bucket's block without external labels
-	SkipTombstones   SkipReason = "tombstones"    // series were deleted from it and are still in its files
+	SkipTombstones   SkipReason = "tombstones"    // its file of tombstones cannot be read
 	SkipMarked       SkipReason = "deletion-mark" // marked for deletion longer than the delay
 	SkipAccessDenied SkipReason = "access-denied" // the bucket lets us see but not read it
 	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; tried again at the next sync

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/taredb/tare/slab"
 )
 
@@ -26,6 +28,17 @@ type Query struct {
 	blocks []BlockStats
 	values int64 // bytes reserved for names and values that were answered
 	closed bool
+
+	shards bool // gaps that other shards fill do not count: the client asks those too
+}
+
+// missingOf returns the gaps of a request.
+func (q *Query) missingOf(t *tenantBlocks, mint, maxt int64, ms, ids []*labels.Matcher) Missing {
+	m := t.missing(mint, maxt, ms, ids)
+	if q.shards {
+		m = m.withoutOtherShards()
+	}
+	return m
 }
 
 // A part of a query holds some of its quota.

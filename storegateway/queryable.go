@@ -77,8 +77,8 @@ func (s *sourceOfSeries) LabelNames(ctx context.Context, hints *storage.LabelHin
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := q.LabelNames(ctx, s.labelsRequest(hints, ms))
-	return names, nil, err
+	names, missing, err := q.LabelNames(ctx, s.labelsRequest(hints, ms))
+	return names, missing.annotations(), err
 }
 
 // LabelValues implements storage.LabelQuerier.
@@ -87,8 +87,8 @@ func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *st
 	if err != nil {
 		return nil, nil, err
 	}
-	values, err := q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
-	return values, nil, err
+	values, missing, err := q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
+	return values, missing.annotations(), err
 }
 
 func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {
@@ -271,7 +271,7 @@ func (s *sampleSet) Next() bool {
 
 func (s *sampleSet) At() storage.Series                { return &s.series[s.i] }
 func (s *sampleSet) Err() error                        { return nil }
-func (s *sampleSet) Warnings() annotations.Annotations { return nil }
+func (s *sampleSet) Warnings() annotations.Annotations { return s.set.missing.annotations() }
 
 // Labels implements storage.Series.
 func (s *oneSeries) Labels() labels.Labels { return s.labels }

@@ -13,6 +13,17 @@ import (
 // remoteRead returns the body of a remote read.
 func remoteRead(t *testing.T, base string, form prompb.ReadRequest_ResponseType, queries ...*prompb.Query) []byte {
 	t.Helper()
+	res := remoteReadResponse(t, base, form, queries...)
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// remoteReadResponse returns the response to a remote read, whole.
+func remoteReadResponse(t *testing.T, base string, form prompb.ReadRequest_ResponseType, queries ...*prompb.Query) *http.Response {
+	t.Helper()
 	b, err := (&prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{form}}).Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -27,5 +38,6 @@ func remoteRead(t *testing.T, base string, form prompb.ReadRequest_ResponseType,
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("remote read: %s: %.300s, %v", res.Status, body, err)
 	}
-	return body
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res
 }

@@ -150,7 +150,7 @@ func TestHandlesOutliveTheSet(t *testing.T) {
 		}
 	}
 	sync()
-	first, second := g.open("", 0, 1), g.open("", 0, 1)
+	first, second := pinned(g, "", 0, 1), pinned(g, "", 0, 1)
 	if len(first) != 2 || len(second) != 2 || g.Blocks()[0].Queries != 2 {
 		t.Fatalf("opened %d and %d blocks, %+v", len(first), len(second), g.Blocks())
 	}
@@ -239,14 +239,14 @@ func TestCloseWithHandles(t *testing.T) {
 	if err := g.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	handles := g.open("", 0, 1)
+	handles := pinned(g, "", 0, 1)
 	for range 2 {
 		if err := g.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := handles[0].block.refs.Load(); n != 1 || len(g.open("", 0, 1)) != 0 {
-		t.Errorf("%d references, blocks are still opened: %d", n, len(g.open("", 0, 1)))
+	if n := handles[0].block.refs.Load(); n != 1 || len(pinned(g, "", 0, 1)) != 0 {
+		t.Errorf("%d references, blocks are still opened: %d", n, len(pinned(g, "", 0, 1)))
 	}
 	releaseAll(handles)
 	if err := g.Sync(t.Context()); err != nil || len(g.Blocks()) != 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
 // A sampleIterator walks the samples that one block has of a series. It decodes chunks where they
@@ -16,6 +17,7 @@ type sampleIterator struct {
 	series     *oneSeries
 	at         place
 	mint, maxt int64
+	deleted    tombstones.Intervals
 
 	j       int // the chunk it is in; -1 before the first
 	read    int // samples of it that were read
@@ -39,7 +41,7 @@ var _ chunkenc.Iterator = (*sampleIterator)(nil)
 // reset has the iterator stand before the first sample.
 func (it *sampleIterator) reset(s *oneSeries, at place) {
 	readers := it.readers
-	*it = sampleIterator{series: s, at: at, mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
+	*it = sampleIterator{series: s, at: at, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
 	if s.of.trim {
 		it.mint, it.maxt = s.of.set.request.MinTime, s.of.set.request.MaxTime
 	}
@@ -58,6 +60,8 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 					continue
 				} else if t > it.maxt {
 					break
+				} else if it.deleted != nil && deletedAt(it.deleted, t) {
+					continue
 				}
 				it.kind = kind
 				return kind

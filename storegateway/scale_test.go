@@ -84,12 +84,12 @@ func TestTenThousandBlocks(t *testing.T) {
 		t.Errorf("%d blocks are served", n)
 	}
 	const from = 5000 * 7200_000
-	handles := g.open("", from, from+3*7200_000-1)
+	handles := pinned(g, "", from, from+3*7200_000-1)
 	if len(handles) != 3 {
 		t.Errorf("%d blocks have a part in three blocks' time", len(handles))
 	}
 	releaseAll(handles)
-	if handles := g.open("", math.MinInt64, math.MaxInt64); len(handles) != blocks {
+	if handles := pinned(g, "", math.MinInt64, math.MaxInt64); len(handles) != blocks {
 		t.Errorf("%d blocks in all of time", len(handles))
 	} else {
 		releaseAll(handles)

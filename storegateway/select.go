@@ -63,6 +63,8 @@ type SeriesSet struct {
 	series    Series
 	chunks    []ChunkView
 	chunkRoom int64 // bytes reserved for chunks
+	rewritten int64 // bytes reserved for chunks that are encoded again without deleted samples
+	missing   Missing
 	count     uint64
 	countOf   uint64 // chunks
 	err       error
@@ -105,8 +107,9 @@ func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqua
 // open opens the blocks and has their first series in front.
 func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
-	handles := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
+	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks)
 	set.sel = tsblock.Select{
 		MinTime: r.MinTime, MaxTime: r.MaxTime, Shard: r.Shard,
 		SkipChunks: r.SkipChunks, BatchBytes: q.batchBytes(len(handles)),
@@ -117,6 +120,9 @@ func (set *SeriesSet) open() error {
 			set: set, number: i, handle: h, matchers: matchers[i],
 			relabel: newRelabeling(h.external(), r.WithoutLabels), reader: h.reader(q.quota),
 		}
+	}
+	if err := q.gateway.check(set.missing); err != nil {
+		return err
 	}
 	if err := q.gateway.loadHeaders(set.ctx, handles); err != nil {
 		return err
@@ -281,7 +287,14 @@ func (set *SeriesSet) assemble() error {
 		if err := set.room(&chunks, len(e.held.batch.Chunks(e.i))); err != nil {
 			return err
 		}
-		chunks = appendChunks(chunks, e.held.batch, e.i)
+		if deleted := e.deleted(); deleted == nil {
+			chunks = appendChunks(chunks, e.held.batch, e.i)
+			continue
+		} else if kept, err := set.appendKept(chunks, e, deleted); err != nil {
+			return err
+		} else {
+			chunks = kept
+		}
 	}
 	if blocks > 1 {
 		chunks = orderChunks(chunks)
@@ -362,6 +375,9 @@ func (set *SeriesSet) fail(err error) {
 	set.err = err
 }
 
+// Missing returns the blocks of the time range that are not served, as they were when the set was opened.
+func (set *SeriesSet) Missing() Missing { return set.missing }
+
 // Err returns why the set ended early, nil if it did not.
 func (set *SeriesSet) Err() error { return set.err }
 
@@ -381,6 +397,6 @@ func (set *SeriesSet) Close() {
 		blocks[i] = s.close()
 	}
 	set.chunks = nil
-	set.query.quota.Return(slab.Series, set.chunkRoom)
+	set.query.quota.Return(slab.Series, set.chunkRoom+set.rewritten)
 	set.query.end(set, set.count, set.countOf, blocks...)
 }

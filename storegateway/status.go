@@ -35,6 +35,12 @@ type SkippedBlock struct {
 	Tenant string     `json:"tenant,omitempty"`
 	Reason SkipReason `json:"reason"`
 	Detail string     `json:"detail"`
+
+	MinTime int64 `json:"minTime,omitempty"` // milliseconds since 1970, inclusive; of a block whose meta.json was read
+	MaxTime int64 `json:"maxTime,omitempty"` // exclusive
+
+	times    blockTimes
+	deleting bool // it was marked for deletion
 }
 
 // SyncStatus is what is known of the bucket. Its JSON is stable.

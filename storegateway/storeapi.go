@@ -147,8 +147,12 @@ func (c *call) admit(ctx context.Context) error {
 	began := time.Now()
 	q, err := c.api.gateway.Query(ctx, c.entry.Tenant)
 	c.entry.Wait = time.Since(began)
+	if err != nil {
+		return err
+	}
+	q.shards = true // queriers ask all shards themselves
 	c.query = q
-	return err
+	return nil
 }
 
 // end gives back what the request holds, logs it, and returns its error as gRPC sends it. recovered is what
@@ -190,7 +194,10 @@ func grpcStatus(err error) *status.Status {
 	}
 	code := codes.Internal
 	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
+	_, incomplete := errors.AsType[*IncompleteError](err)
 	switch {
+	case incomplete:
+		code = codes.Unavailable
 	case IsLimit(err):
 		code = codes.ResourceExhausted
 	case errors.Is(err, errQueryTimeout), errors.Is(err, context.DeadlineExceeded):

@@ -16,9 +16,9 @@ func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest)
 	defer func() { err = c.end(recover(), err) }()
 	var hints storepb.LabelNamesRequestHints
 	response = &storepb.LabelNamesResponse{}
-	names, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
+	names, missing, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
 	if err == nil {
-		response.Names = names
+		response.Names, response.Warnings = names, missing.Warnings()
 		response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
 	}
 	return response, err
@@ -32,14 +32,15 @@ func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesReques
 	var hints storepb.LabelValuesRequestHints
 	response = &storepb.LabelValuesResponse{}
 	var values []string
+	var missing Missing
 	var blocks []*storepb.Block
 	if r.GetLabel() == "" {
 		err = badRequest("label name parameter cannot be empty")
 	} else {
-		values, blocks, err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel())
+		values, missing, blocks, err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel())
 	}
 	if err == nil {
-		response.Values = values
+		response.Values, response.Warnings = values, missing.Warnings()
 		response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
 	}
 	return response, err
@@ -56,33 +57,34 @@ type labelsRequest interface {
 }
 
 // values answers a request for the values of a label, or for names when label is "".
-func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string) ([]string, []*storepb.Block, error) {
+func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string) ([]string, Missing, []*storepb.Block, error) {
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
 	if err != nil {
-		return nil, nil, err
+		return nil, Missing{}, nil, err
 	}
 	if r.GetLimit() < 0 {
-		return nil, nil, badRequest("limit %d is negative", r.GetLimit())
+		return nil, Missing{}, nil, badRequest("limit %d is negative", r.GetLimit())
 	}
 	if err := c.admit(ctx); err != nil {
-		return nil, nil, err
+		return nil, Missing{}, nil, err
 	}
 	request := LabelsRequest{
 		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
 		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
 	}
 	var found []string
+	var missing Missing
 	if label == "" {
-		found, err = c.query.LabelNames(ctx, request)
+		found, missing, err = c.query.LabelNames(ctx, request)
 	} else {
-		found, err = c.query.LabelValues(ctx, label, request)
+		found, missing, err = c.query.LabelValues(ctx, label, request)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, Missing{}, nil, err
 	}
 	c.entry.Series = uint64(len(found))
 	for _, v := range found {
 		c.entry.BytesOut += uint64(textLen(len(v)))
 	}
-	return found, c.queriedBlocks(), nil
+	return found, missing, c.queriedBlocks(), nil
 }

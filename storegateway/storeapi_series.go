@@ -65,6 +65,11 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream stor
 		return err
 	}
 	defer set.Close()
+	for _, warning := range set.Missing().Warnings() {
+		if err := stream.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
+			return fmt.Errorf("send warning: %w", err)
+		}
+	}
 	selected := time.Since(began)
 	w, err := newSeriesWriter(stream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
 	if err != nil {

@@ -75,6 +75,7 @@ func (s *stream) start() error {
 	}
 	sel := s.set.sel
 	sel.Keep = s.keep()
+	sel.Deleted = s.handle.deletions.whole()
 	s.series = s.reader.Series(p, sel)
 	if s.relabel != nil {
 		if err := s.read(&s.peek); err != nil {

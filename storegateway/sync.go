@@ -216,23 +216,31 @@ func (s *tenantSync) run(ctx context.Context) (*tenantBlocks, error) {
 	}
 	s.result = newTenantBlocks()
 	s.result.foreign, s.result.stranger = l.foreign, l.example
-	var owned []ulid.ULID
+	var owned, others []ulid.ULID
 	for id := range l.blocks {
 		if s.gateway.options.Shard.Owns(id) {
 			owned = append(owned, id)
 		} else {
-			s.result.others++
+			others = append(others, id)
 		}
 	}
+	s.result.others = len(others)
 	err = forEach(ctx, s.gateway.options.Concurrency, owned, func(ctx context.Context, id ulid.ULID) error {
 		s.one(ctx, id, l.blocks[id])
 		return context.Cause(ctx)
 	})
+	if err == nil {
+		err = forEach(ctx, s.gateway.options.Concurrency, others, func(ctx context.Context, id ulid.ULID) error {
+			s.other(ctx, id, l.blocks[id])
+			return context.Cause(ctx)
+		})
+	}
 	if err != nil { // the sync has been ended: Sync discards the rest
 		return s.result, err
 	}
 	s.keepGone(time.Now())
 	s.result.sort()
+	s.result.noteGaps()
 	if n := s.failed.Load(); n > 0 {
 		s.result.err = fmt.Errorf("%d blocks could not be looked at, one of them: %w", n, s.first)
 	}
@@ -243,10 +251,12 @@ func (s *tenantSync) run(ctx context.Context) (*tenantBlocks, error) {
 func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	b := s.old.byID[id]
 	var err error
+	var times blockTimes
 	if b != nil {
+		times = blockTimes{true, b.minTime, b.maxTime, b.external}
 		err = s.again(ctx, b, f)
 	} else {
-		b, err = s.examine(ctx, id, f)
+		b, err = s.examine(ctx, id, f, &times)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +281,43 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 			s.first = err
 		}
 	}
-	s.result.skipped = append(s.result.skipped, SkippedBlock{ID: id.String(), Tenant: s.tenant, Reason: v.reason, Detail: v.detail})
+	s.result.skipped = append(s.result.skipped, SkippedBlock{
+		ID: id.String(), Tenant: s.tenant, Reason: v.reason, Detail: v.detail,
+		MinTime: times.mint, MaxTime: times.maxt, times: times, deleting: f.saw&sawDeletionMark != 0,
+	})
+}
+
+// other finds out which times a block of another shard has. What cannot be read now counts as unknown,
+// and is read at the next sync.
+func (s *tenantSync) other(ctx context.Context, id ulid.ULID, f *found) {
+	o := s.old.otherShards[id]
+	if !o.known && f.saw&sawDeletionMark == 0 {
+		prefix := prefixOf(s.tenant, id)
+		text, err := s.gateway.reader.get(ctx, path.Join(prefix, metaName), maxMeta)
+		var m *tsblock.Meta
+		if err == nil {
+			m, err = tsblock.ParseMeta(text)
+		}
+		switch {
+		case err == nil:
+			o.blockTimes = s.timesOf(m)
+		case isGone(err):
+			o.ignored = true
+		}
+	}
+	o.ignored = o.ignored && !o.known || f.saw&sawDeletionMark != 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.otherShards[id] = o
+}
+
+// timesOf returns what a block's meta.json says of its range.
+func (s *tenantSync) timesOf(m *tsblock.Meta) blockTimes {
+	t := blockTimes{known: m.MaxTime >= m.MinTime, mint: m.MinTime, maxt: m.MaxTime}
+	if _, thanos := s.layout.(thanosLayout); thanos {
+		t.external = externalLabels(m)
+	}
+	return t
 }
 
 // again looks at a block that is served.
@@ -297,8 +343,8 @@ func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 	return s.gateway.checkMark(b.marked.Load())
 }
 
-// checkDeleted looks whether series were deleted from a block of a running Prometheus, which
-// writes meta.json anew then.
+// checkDeleted reads the tombstones again if series were deleted from a block of a running Prometheus, which
+// rewrites meta.json then.
 func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
 	if !s.mayBeDeleted() {
 		return nil
@@ -316,20 +362,19 @@ func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
 	if err != nil {
 		return err
 	}
-	return checkTombstones(m)
+	deleted, err := s.readDeletions(ctx, b.data.Prefix(), m)
+	if err != nil {
+		return err
+	}
+	b.deleted.Store(&deleted)
+	b.written = a.LastModified
+	return nil
 }
 
 // mayBeDeleted says whether somebody may delete series of blocks while they lie there.
 func (s *tenantSync) mayBeDeleted() bool {
 	_, prometheus := s.layout.(prometheusLayout)
 	return prometheus && s.gateway.options.LocalBucket != ""
-}
-
-func checkTombstones(m *tsblock.Meta) error {
-	if m.Stats.NumTombstones == 0 {
-		return nil
-	}
-	return skip(SkipTombstones, "%d deletions are in effect that its files still have; Prometheus applies them by POST /api/v1/admin/tsdb/clean_tombstones", m.Stats.NumTombstones)
 }
 
 // checkMark decides about a block that was marked for deletion at that time; 0 is not.
@@ -345,7 +390,9 @@ func (g *Gateway) checkMark(marked int64) error {
 }
 
 // examine decides about a block that is not served, and opens it.
-func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found) (*block, error) {
+//
+// As soon as the block's times are known they are put into times.
+func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times *blockTimes) (*block, error) {
 	g := s.gateway
 	prefix := prefixOf(s.tenant, id)
 	if f.saw&sawFiles == 0 {
@@ -382,12 +429,19 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found) (*bloc
 	if err != nil {
 		return nil, err
 	}
+	if m, err := tsblock.ParseMeta(text); err == nil && m.ULID == id {
+		*times = s.timesOf(m)
+	}
 	m, err := parseMeta(text, id)
 	if err != nil {
 		return nil, err
 	}
+	var deleted deletions
 	if _, prometheus := s.layout.(prometheusLayout); prometheus { // others upload no tombstones
-		if err := checkTombstones(m); err != nil {
+		if f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0 {
+			deleted, err = s.readDeletions(ctx, prefix, m)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -405,6 +459,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found) (*bloc
 		return nil, skip(SkipCorruptMeta, "%v", err)
 	}
 	b.written = written
+	b.deleted.Store(&deleted)
 	b.marked.Store(marked)
 	b.noCompact.Store(f.saw&sawNoCompact != 0)
 	return b, nil

@@ -154,7 +154,7 @@ func (s *syncScript) run(d *datadriven.TestData) string {
 		if re := arg(d, "ids", ""); re != "" {
 			ids = append(ids, labels.MustNewMatcher(labels.MatchRegexp, BlockIDLabel, long(re)))
 		}
-		handles := s.g.open(arg(d, "tenant", ""), mint, maxt, ids...)
+		handles := pinned(s.g, arg(d, "tenant", ""), mint, maxt, ids...)
 		if keep := arg(d, "keep", ""); keep != "" {
 			s.pinned[keep] = handles
 		} else {

@@ -46,6 +46,10 @@ type Select struct {
 	// planned for their chunks.
 	Keep func([]Label) bool
 
+	// Deleted, if it is not nil, reports whether all samples of a series' chunk were deleted. Such
+	// chunks are not there.
+	Deleted func(ref uint32, mint, maxt int64) bool
+
 	// BatchBytes is how many bytes of chunks a batch is planned for; one series that has more is
 	// a batch of its own. Default: DefaultBatchBytes.
 	BatchBytes int64
@@ -202,7 +206,7 @@ func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
 			return err
 		}
 		slots := len(sc.slots)
-		p, err := s.series(body, off)
+		p, err := s.series(body, off, ref)
 		if err != nil {
 			return err
 		}
@@ -292,7 +296,7 @@ func (s *SeriesReader) each(ctx context.Context, f func() error) error {
 				return err
 			}
 			sc.slots = sc.slots[:0]
-			if _, err := s.series(body, off); err != nil {
+			if _, err := s.series(body, off, ref); err != nil {
 				return err
 			}
 			if err := f(); err != nil {
@@ -385,7 +389,7 @@ func (p *seriesPlan) correction(next *seriesPlan) int64 {
 
 // series decodes an entry: its symbols are appended to scratch.slots, the chunks with a part in the time
 // range are in scratch.chunks.
-func (s *SeriesReader) series(b []byte, off int64) (seriesPlan, error) {
+func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, error) {
 	r := s.reader
 	sc := r.scratch
 	var err error
@@ -429,7 +433,8 @@ func (s *SeriesReader) series(b []byte, off int64) (seriesPlan, error) {
 			known++
 			total += int64(ref - before)
 		}
-		taken = to >= s.query.MinTime && from <= s.query.MaxTime
+		taken = to >= s.query.MinTime && from <= s.query.MaxTime &&
+			(s.query.Deleted == nil || !s.query.Deleted(number, from, to))
 		before = ref
 		if taken {
 			out = append(out, Chunk{Ref: ref, MinTime: from, MaxTime: to})

@@ -22,7 +22,7 @@ func (s *SeriesReader) sift(ctx context.Context) error {
 			return err
 		}
 		slots := len(sc.slots)
-		p, err := s.series(body, off)
+		p, err := s.series(body, off, ref)
 		if err != nil {
 			return err
 		}

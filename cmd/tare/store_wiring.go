@@ -149,6 +149,7 @@ func (s *storeService) build() (err error) {
 		Limits:        storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
 		SyncInterval:  s.cfg.SyncInterval,
 		DeletionDelay: s.cfg.DeletionDelay,
+		Partial:       s.cfg.Partial,
 		EagerHeaders:  s.cfg.EagerHeaders,
 		HeaderIdle:    s.cfg.HeaderIdle,
 		Log:           s.log,

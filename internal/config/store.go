@@ -34,6 +34,7 @@ type Store struct {
 
 	SyncInterval  time.Duration
 	DeletionDelay time.Duration
+	Partial       storegateway.Partial
 	EagerHeaders  bool
 	HeaderIdle    time.Duration
 	DrainTimeout  time.Duration
@@ -80,6 +81,8 @@ func NewStore() *Store {
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
+	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard): warn in the result, or deny them",
+		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")

@@ -1,0 +1,202 @@
+package storegateway
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/prompb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// gapBlocks writes three blocks of 2,000 s each, side by side, and returns their ids.
+func gapBlocks(t *testing.T, dir string, external map[string]string) (ids []string) {
+	t.Helper()
+	o := testblock.RandomOptions{Series: 30, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
+	series := testblock.Random(rand.New(rand.NewPCG(3, 7)), o)
+	for n := range int64(3) {
+		from := o.Start + n*2_000_000
+		id, err := testblock.Write(dir, testblock.Between(series, from, from+2_000_000), testblock.Options{ChunkRange: o.ChunkRange(), External: external})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id.String())
+	}
+	return ids
+}
+
+// TestMissingBlocks makes the middle block one that cannot be served, in each way: every protocol names it
+// where its times overlap the request, and denies the request where that is asked for.
+func TestMissingBlocks(t *testing.T) {
+	for way, c := range map[string]struct {
+		reason     SkipReason
+		timeless   bool // the block's times are not known
+		undeniable bool
+		damage     func(t *testing.T, block string)
+	}{
+		"corrupt meta": {SkipCorruptMeta, true, false, func(t *testing.T, block string) {
+			write(t, filepath.Join(block, metaName), "{")
+		}},
+		"no meta": {SkipNoMeta, true, true, func(t *testing.T, block string) { remove(t, filepath.Join(block, metaName)) }},
+		"no index": {SkipIncomplete, false, false, func(t *testing.T, block string) {
+			remove(t, filepath.Join(block, indexName))
+		}},
+		"no chunks": {SkipIncomplete, false, false, func(t *testing.T, block string) {
+			remove(t, filepath.Join(block, "chunks/000001"))
+		}},
+		"damaged tombstones": {SkipTombstones, false, false, func(t *testing.T, block string) {
+			write(t, filepath.Join(block, tombstonesName), "tombstones")
+		}},
+	} {
+		t.Run(way, func(t *testing.T) {
+			dir := t.TempDir()
+			ids := gapBlocks(t, dir, nil)
+			c.damage(t, filepath.Join(dir, ids[1]))
+			for _, partial := range []Partial{PartialWarn, PartialDeny} {
+				g := newStore(t, dir, func(o *Options) { o.Layout, o.Partial = LayoutPrometheus, partial })
+				checkMissing(t, g, ids[1], c.reason, c.timeless, partial == PartialDeny && !c.undeniable)
+			}
+		})
+	}
+}
+
+func checkMissing(t *testing.T, g *Gateway, id string, reason SkipReason, timeless, denied bool) {
+	t.Helper()
+	base := newHTTPServer(t, g, nil)
+	const before, within = 1_700_001_000, 1_700_003_000
+	for path, known := range map[string]bool{
+		fmt.Sprintf("/api/v1/query?time=%d&query=%s", within, url.QueryEscape(`count({__name__!=""})`)):                             true,
+		fmt.Sprintf("/api/v1/query?time=%d&query=%s", before, url.QueryEscape(`count({__name__!=""})`)):                             timeless,
+		fmt.Sprintf("/api/v1/query_range?start=%d&end=%d&step=60&query=%s", before, within, url.QueryEscape(`sum({__name__!=""})`)): true,
+		fmt.Sprintf("/api/v1/series?start=%d&end=%d&match[]=%s", within, within+1, url.QueryEscape(`{__name__!=""}`)):               true,
+		fmt.Sprintf("/api/v1/labels?start=%d&end=%d", within, within+1):                                                             true,
+		fmt.Sprintf("/api/v1/labels?start=%d&end=%d", before, before+1):                                                             timeless,
+		fmt.Sprintf("/api/v1/label/job/values?start=%d&end=%d", before, within):                                                     true,
+		fmt.Sprintf("/api/v1/query?time=%d&query=%s", within, url.QueryEscape(`vector(1)`)):                                         false,
+	} {
+		code, answer := getJSON(t, base+path, "")
+		text := fmt.Sprint(answer["warnings"])
+		if known && denied {
+			text = fmt.Sprint(answer["error"])
+		}
+		if want := known && denied; want != (code == http.StatusServiceUnavailable) || !want && code != http.StatusOK {
+			t.Errorf("%s: status %d, %v", path, code, answer)
+		}
+		if named := strings.Contains(text, id) && strings.Contains(text, string(reason)) && strings.Contains(text, "2023-11-1") != timeless; named != known {
+			t.Errorf("%s: %v", path, text)
+		}
+	}
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	request := &storepb.SeriesRequest{MinTime: within * 1000, MaxTime: within*1000 + 1, Matchers: []*storepb.LabelMatcher{re("job", ".+")}}
+	stream, err := client.Series(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := stream.Recv()
+	names, namesErr := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: within * 1000, End: within*1000 + 1})
+	if denied {
+		if status.Code(err) != codes.Unavailable || status.Code(namesErr) != codes.Unavailable || !strings.Contains(err.Error(), id) {
+			t.Errorf("StoreAPI: %v, %v", err, namesErr)
+		}
+		return
+	}
+	if err != nil || namesErr != nil || !strings.Contains(first.GetWarning(), id) || !strings.Contains(fmt.Sprint(names.Warnings), id) {
+		t.Errorf("StoreAPI: %v, %v; %v, %v", first, err, names, namesErr)
+	}
+	body := remoteReadResponse(t, base, prompb.ReadRequest_SAMPLES, &prompb.Query{StartTimestampMs: within * 1000, EndTimestampMs: within*1000 + 1, Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "job", Value: ".+"}}})
+	if text := body.Header.Get("X-Query-Warnings"); !strings.Contains(text, id) {
+		t.Errorf("remote read: warnings %q", text)
+	}
+}
+
+// TestMissingShards has each of three processes serve its blocks, and name those of the others to clients that
+// ask it alone. A querier of the StoreAPI asks all of them.
+func TestMissingShards(t *testing.T) {
+	dir := t.TempDir()
+	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
+	for i := range 3 {
+		g := newStore(t, dir, func(o *Options) { o.Layout, o.Shard = LayoutThanos, Shard{Index: i + 1, Count: 3} })
+		if i == 0 { // what is known of the others is kept
+			if err := g.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		served := g.Blocks()
+		base := newHTTPServer(t, g, nil)
+		_, answer := getJSON(t, base+"/api/v1/query_range?start=1700000000&end=1700006000&step=60&query="+url.QueryEscape(`sum({__name__!=""})`), "")
+		text := fmt.Sprint(answer["warnings"])
+		for _, id := range ids {
+			ours := slices.ContainsFunc(served, func(b BlockInfo) bool { return b.ID == id })
+			if strings.Contains(text, id+" (2023-11-1") == ours {
+				t.Errorf("shard %d: block %s is ours: %t; %s", i+1, id, ours, text)
+			}
+		}
+		if _, answer = getJSON(t, base+"/api/v1/query?time=1700003000&query="+url.QueryEscape(`count({cluster="us"})`), ""); answer["warnings"] != nil {
+			t.Errorf("blocks with other external labels: %v", answer)
+		}
+		client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+		names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: 1700000000000, End: 1700006000000})
+		if err != nil || len(names.Warnings) > 0 {
+			t.Errorf("StoreAPI: %v, %v", names, err)
+		}
+	}
+}
+
+// TestMissingDownsampled has a downsampled copy of blocks beside them, and then alone.
+func TestMissingDownsampled(t *testing.T) {
+	dir := t.TempDir()
+	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
+	id := gapBlocks(t, dir, map[string]string{"cluster": "eu"})[1]
+	if err := testblock.EditMeta(filepath.Join(dir, id), func(m map[string]any) {
+		m["thanos"].(map[string]any)["downsample"] = map[string]any{"resolution": 300_000}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g := newStore(t, dir, func(o *Options) { o.Layout = LayoutThanos })
+	if len(g.Skipped()) != 1 {
+		t.Fatalf("%v", g.Skipped())
+	}
+	query := "/api/v1/query?time=1700003000&query=" + url.QueryEscape(`count({__name__!=""})`)
+	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); answer["warnings"] != nil {
+		t.Errorf("beside the raw samples: %v", answer)
+	}
+	blocks, err := filepath.Glob(filepath.Join(dir, "*", metaName))
+	if err != nil || len(blocks) != 6 {
+		t.Fatal(blocks, err)
+	}
+	for _, b := range blocks { // all others of the time go
+		if name := filepath.Base(filepath.Dir(b)); name != id && name != ids[0] && name != ids[2] {
+			if err := os.RemoveAll(filepath.Dir(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g = newStore(t, dir, func(o *Options) { o.Layout = LayoutThanos })
+	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); !strings.Contains(fmt.Sprint(answer["warnings"]), id) {
+		t.Errorf("alone: %v", answer)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+}
