@@ -287,39 +287,6 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	})
 }
 
-// other finds out which times a block of another shard has. What cannot be read now counts as unknown,
-// and is read at the next sync.
-func (s *tenantSync) other(ctx context.Context, id ulid.ULID, f *found) {
-	o := s.old.otherShards[id]
-	if !o.known && f.saw&sawDeletionMark == 0 {
-		prefix := prefixOf(s.tenant, id)
-		text, err := s.gateway.reader.get(ctx, path.Join(prefix, metaName), maxMeta)
-		var m *tsblock.Meta
-		if err == nil {
-			m, err = tsblock.ParseMeta(text)
-		}
-		switch {
-		case err == nil:
-			o.blockTimes = s.timesOf(m)
-		case isGone(err):
-			o.ignored = true
-		}
-	}
-	o.ignored = o.ignored && !o.known || f.saw&sawDeletionMark != 0
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.result.otherShards[id] = o
-}
-
-// timesOf returns what a block's meta.json says of its range.
-func (s *tenantSync) timesOf(m *tsblock.Meta) blockTimes {
-	t := blockTimes{known: m.MaxTime >= m.MinTime, mint: m.MinTime, maxt: m.MaxTime}
-	if _, thanos := s.layout.(thanosLayout); thanos {
-		t.external = externalLabels(m)
-	}
-	return t
-}
-
 // again looks at a block that is served.
 func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
@@ -341,40 +308,6 @@ func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 		b.marked.Store(marked)
 	}
 	return s.gateway.checkMark(b.marked.Load())
-}
-
-// checkDeleted reads the tombstones again if series were deleted from a block of a running Prometheus, which
-// rewrites meta.json then.
-func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
-	if !s.mayBeDeleted() {
-		return nil
-	}
-	name := path.Join(b.data.Prefix(), metaName)
-	a, err := s.gateway.reader.attributes(ctx, name)
-	if err != nil || a.LastModified.Equal(b.written) {
-		return err
-	}
-	text, err := s.gateway.reader.get(ctx, name, maxMeta)
-	if err != nil {
-		return err
-	}
-	m, err := parseMeta(text, b.id)
-	if err != nil {
-		return err
-	}
-	deleted, err := s.readDeletions(ctx, b.data.Prefix(), m)
-	if err != nil {
-		return err
-	}
-	b.deleted.Store(&deleted)
-	b.written = a.LastModified
-	return nil
-}
-
-// mayBeDeleted says whether somebody may delete series of blocks while they lie there.
-func (s *tenantSync) mayBeDeleted() bool {
-	_, prometheus := s.layout.(prometheusLayout)
-	return prometheus && s.gateway.options.LocalBucket != ""
 }
 
 // checkMark decides about a block that was marked for deletion at that time; 0 is not.

@@ -110,6 +110,40 @@ func (s *tenantSync) readDeletions(ctx context.Context, prefix string, m *tsbloc
 	return d, nil
 }
 
+// checkDeleted reads the tombstones again if series were deleted from a block of a running Prometheus, which
+// rewrites meta.json then.
+func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
+	if !s.mayBeDeleted() {
+		return nil
+	}
+	name := path.Join(b.data.Prefix(), metaName)
+	a, err := s.gateway.reader.attributes(ctx, name)
+	if err != nil || a.LastModified.Equal(b.written) {
+		return err
+	}
+	text, err := s.gateway.reader.get(ctx, name, maxMeta)
+	if err != nil {
+		return err
+	}
+	m, err := parseMeta(text, b.id)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.readDeletions(ctx, b.data.Prefix(), m)
+	if err != nil {
+		return err
+	}
+	b.deleted.Store(&deleted)
+	b.written = a.LastModified
+	return nil
+}
+
+// mayBeDeleted says whether somebody may delete series of blocks while they lie there.
+func (s *tenantSync) mayBeDeleted() bool {
+	_, prometheus := s.layout.(prometheusLayout)
+	return prometheus && s.gateway.options.LocalBucket != ""
+}
+
 // A keptIterator walks the samples of a chunk that lie between two times and were not deleted. It is not
 // for seeking, which encoders do not do.
 type keptIterator struct {
