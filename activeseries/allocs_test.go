@@ -78,7 +78,7 @@ func TestAllocs(t *testing.T) {
 			before = true
 			return nil
 		}},
-		{Name: "count of an item", Op: func() error { return counts.add(item) }},
+		{Name: "count of an item", Op: func() error { return counts.add(item, true) }},
 		{Name: "Tracker.Update", Op: func() error {
 			at++
 			if !tr.Update(Key(at%1000), at) {

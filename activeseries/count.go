@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// countLabel is the label in which an item says that it stands for several.
-const countLabel = "__count__"
+// CountLabel is the label that has the number of series in an item of a Source of counts. In other sources it
+// is a label like any other.
+const CountLabel = "__count__"
 
 // countBytes is what a value takes in a counter beside its text: the entry of a map, which is
 // a string and a pointer at a load of 7/16 to 7/8, and the number it points to.
@@ -41,15 +42,19 @@ func newCounter(label string, b *budget) *counter {
 	return &counter{label: label, budget: b, values: map[string]*int64{}}
 }
 
-// add counts an item. It does not allocate for a value that it knows, without escapes.
-func (c *counter) add(item []byte) error {
+// add counts an item: as one series or, of a source of counts, as many as it has. It does not allocate for
+// a value that it knows, without escapes.
+func (c *counter) add(item []byte, counts bool) error {
 	var value []byte // an item without the label counts under ""
 	count := int64(1)
 	for name, v := range Labels(item) {
 		switch string(unescaped(name)) {
 		case c.label:
 			value = unescaped(v)
-		case countLabel:
+		case CountLabel:
+			if !counts {
+				continue
+			}
 			if k, ok := parseCount(unescaped(v)); ok {
 				count = k
 			}
@@ -137,7 +142,7 @@ func (v valueCount) appendItem(dst []byte, label string) []byte {
 	dst = appendQuoted(dst, label)
 	dst = append(dst, ':')
 	dst = appendQuoted(dst, v.value)
-	dst = append(dst, `,"`+countLabel+`":"`...)
+	dst = append(dst, `,"`+CountLabel+`":"`...)
 	dst = strconv.AppendInt(dst, v.count, 10)
 	return append(dst, '"', '}')
 }

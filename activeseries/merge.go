@@ -41,6 +41,10 @@ type Source struct {
 	Body  io.ReadCloser // decompressed; closed by the merge, whatever happens
 	Form  Form          // of the body
 
+	// Counts says that the items are counts by the order's label, each of as many series as its label
+	// CountLabel has. Otherwise each item is one series, whatever labels it has.
+	Counts bool
+
 	// Reopen, if there is one, is asked once for another body when this one turns out wrong
 	// before the first of its items was passed on. What it returns as an error takes the place
 	// of why.
@@ -70,8 +74,8 @@ type Order struct {
 	//
 	//	{"job":"prometheus","__count__":"10000"}
 	//
-	// with the number of series, the largest first. An item that has a label __count__ with a
-	// decimal number counts that much, so that counts can be counted again. The values take
+	// with the number of series, the largest first. An item of a Source of
+	// counts counts as much as its label __count__ has, so that counts can be counted again. The values take
 	// up to CountBytes, or a *BudgetError.
 	CountBy    string
 	CountBytes int64

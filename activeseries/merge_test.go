@@ -107,7 +107,7 @@ func TestMerge(t *testing.T) {
 			"count",
 			Order{CountBy: "job", CountBytes: 1 << 10},
 			[]string{`{"data":[{"job":"x","a":"1"},{"job":"x","a":"2"},{"a":"3"}]}`, `{"data":[{"\u006aob":"\"\n\u00e9"},{"job":"x","__count__":"40"},{"job":"y","__count__":"-1"}]}`},
-			`{"data":[{"job":"x","__count__":"42"},{"job":"","__count__":"1"},{"job":"\"\u000aé","__count__":"1"},{"job":"y","__count__":"1"}]}`,
+			`{"data":[{"job":"x","__count__":"3"},{"job":"","__count__":"1"},{"job":"\"\u000aé","__count__":"1"},{"job":"y","__count__":"1"}]}`,
 		},
 		{
 			"largest counts",

@@ -26,6 +26,15 @@ type Plain struct {
 	err     error
 }
 
+// longest is how many bytes a token beside the items may have: a string MaxItem with its quotes and escapes as
+// they are written, a number one less, as it ends before a byte that is not its own.
+func longest(t json.Token) int {
+	if _, ok := t.(json.Number); ok {
+		return MaxItem - 1
+	}
+	return MaxItem
+}
+
 // Reset begins with a new body.
 func (p *Plain) Reset(r io.Reader) {
 	expire(p.view)
@@ -128,11 +137,16 @@ func (p *Plain) next() ([]byte, error) {
 
 // token is the next token. There is one: io.EOF is unexpected.
 func (p *Plain) token() (json.Token, error) {
+	p.utf8.forget(p.dec.InputOffset())
 	t, err := p.dec.Token()
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	if s, ok := t.(string); ok && len(s) > MaxItem {
+	if err != nil {
+		return t, err
+	}
+	text := bytes.TrimLeft(p.utf8.until(p.dec.InputOffset()), " \t\r\n,:")
+	if len(text) > longest(t) {
 		err = errSize
 	}
 	return t, err
@@ -140,6 +154,7 @@ func (p *Plain) token() (json.Token, error) {
 
 // nextItem is the item that the decoder stands before.
 func (p *Plain) nextItem() ([]byte, error) {
+	p.utf8.forget(p.dec.InputOffset())
 	if err := p.dec.Decode(&p.item); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -246,9 +261,31 @@ type utf8Reader struct {
 	cuts    int
 	err     error // the reader's
 	invalid bool
+
+	tape   []byte // what was passed on from offset on
+	offset int64
+	start  int // in tape, of the present token
 }
 
+// forget drops what was passed on before an offset.
+func (u *utf8Reader) forget(offset int64) {
+	u.start = int(offset - u.offset)
+	if u.start > len(u.tape)/2 { // seldom enough that each byte is moved once on average
+		n := copy(u.tape, u.tape[u.start:])
+		u.tape, u.offset, u.start = u.tape[:n], offset, 0
+	}
+}
+
+// until returns what was passed on from the offset of the last forget to another.
+func (u *utf8Reader) until(offset int64) []byte { return u.tape[u.start : offset-u.offset] }
+
 func (u *utf8Reader) Read(b []byte) (int, error) {
+	n, err := u.read(b)
+	u.tape = append(u.tape, b[:n]...)
+	return n, err
+}
+
+func (u *utf8Reader) read(b []byte) (int, error) {
 	if u.invalid {
 		return 0, errUTF8
 	}

@@ -156,7 +156,7 @@ func (w *worker) deliver(list []byte, n int) {
 	}
 	if w.counter != nil {
 		for item := range Items(list) {
-			if err := w.counter.add(item); err != nil {
+			if err := w.counter.add(item, w.source.Counts); err != nil {
 				b.fail(err)
 				return
 			}

@@ -52,8 +52,8 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 		return sources, unique
 	}
 	var counts, series []activeseries.Source
-	for i, resp := range responses {
-		if resp.Header.Get(countHeader) == x.request.countBy {
+	for i := range responses {
+		if sources[i].Counts {
 			counts = append(counts, sources[i])
 		} else {
 			series = append(series, sources[i])
@@ -70,7 +70,7 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 	return append(counts, activeseries.Source{
 		Shard: "of members that do not count",
 		Body:  x.f.merger.Merge(series, order),
-		Form:  activeseries.FormJSON,
+		Form:  activeseries.FormJSON, Counts: true,
 	}), false
 }
 
@@ -78,6 +78,7 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 // for again.
 func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *http.Response) {
 	s.Body = x.decompressed(resp)
+	s.Counts = x.request.countBy != "" && resp.Header.Get(countHeader) == x.request.countBy
 	if t := resp.Header.Get("Content-Type"); t != "" && t != jsonType {
 		s.Form = formOf(t)
 	}

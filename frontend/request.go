@@ -126,6 +126,8 @@ func (q *request) parseForm(form url.Values) (err error) {
 		return fmt.Errorf("count_by: %q is no label: want UTF-8", q.countBy)
 	case q.countBy == "" && form.Has("count_by"):
 		return errors.New("count_by: want a label, such as job")
+	case q.countBy == activeseries.CountLabel:
+		return fmt.Errorf("count_by: %s is the name of the counts: want another label", q.countBy)
 	case q.endpoint != seriesEndpoint && (q.limit != 0 || q.countBy != ""):
 		return fmt.Errorf("limit and count_by have no meaning for %s", q.endpoint)
 	}
