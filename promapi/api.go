@@ -64,6 +64,7 @@ func New(o Options) (*API, error) {
 		"targets/metadata":   {"targets_metadata", get, (*call).targetsMetadata, false},
 		"scrape_pools":       {"scrape_pools", get, constant(`{"scrapePools":[]}`), false},
 		"alertmanagers":      {"alertmanagers", get, constant(`{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`), false},
+		"features":           {"features", get, (*call).features, false},
 		"status/buildinfo":   {"status_buildinfo", get, (*call).buildInfo, false},
 		"status/runtimeinfo": {"status_runtimeinfo", get, (*call).runtimeInfo, false},
 		"status/flags":       {"status_flags", get, (*call).flags, false},
@@ -88,7 +89,8 @@ type call struct {
 	enc   sampleEncoder
 	seen  *Observation
 
-	broken bool // a panic left it in an unknown state: it is not used again
+	read   *readRequest // of a remote read, whose body can be read once
+	broken bool         // a panic left it in an unknown state: it is not used again
 }
 
 // ServeHTTP answers one request.
@@ -192,7 +194,25 @@ func (c *call) serve() *Error {
 			return err
 		}
 	}
-	return rt.handle(c)
+	e := rt.handle(c)
+	if e != nil && a.o.Again != nil && !c.out.sent && a.o.Again(c.r.Context(), e.Err) {
+		c.startAgain()
+		e = rt.handle(c)
+	}
+	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
+		if what := a.o.Waiting(c.ctx); what != "" {
+			e.Err = fmt.Errorf("%w; waited for %s", e.Err, what)
+		}
+	}
+	return e
+}
+
+// startAgain forgets what the handler did. Nothing of a response has been sent.
+func (c *call) startAgain() {
+	endpoint := c.seen.Endpoint
+	*c.seen = Observation{Endpoint: endpoint}
+	c.ctx = c.r.Context()
+	c.out.buf, c.out.hold, c.out.code = c.out.buf[:0], false, http.StatusOK
 }
 
 // route finds the endpoint of a path.

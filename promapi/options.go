@@ -38,8 +38,8 @@ type Options struct {
 	// LookbackDelta, Registerer and Log, with the features of a Prometheus without flags.
 	Engine promql.QueryEngine
 
-	// Parser reads selectors and the expressions to be formatted. Default: without
-	// experimental syntax, as the engine made here.
+	// Parser reads selectors and the expressions to be formatted. Default: with the syntax of a
+	// Prometheus without flags, and that of Features, as the engine made here.
 	Parser parser.Parser
 
 	Timeout       time.Duration         // of a request that reads the storage, waiting included; default 2m
@@ -82,6 +82,14 @@ type Options struct {
 	Observe  ObserveFunc           // default: nobody listens
 	Explain  ExplainFunc           // default: explain is not answered
 	Classify func(error) ErrorType // gives errors of the storage a class; "": the API's own
+	Features Features              // of PromQL, beyond those of a Prometheus without flags
+
+	// Waiting names what a request that timed out waited for, "" for nothing. The context is Admit's.
+	Waiting func(context.Context) string
+
+	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. If it
+	// returns true, the request is served once more, from its admission on.
+	Again func(context.Context, error) bool
 }
 
 // AdmitFunc is called once for each request that reads the storage, when it has read its
@@ -134,7 +142,7 @@ func (o Options) withDefaults() Options {
 		o.Config = func() string { return "" }
 	}
 	if o.Parser == nil {
-		o.Parser = parser.NewParser(parser.Options{})
+		o.Parser = parser.NewParser(o.Features.parser())
 	}
 	if o.Engine == nil {
 		o.Engine = promql.NewEngine(promql.EngineOpts{
@@ -146,7 +154,8 @@ func (o Options) withDefaults() Options {
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 			EnableAtModifier:         true,
 			EnableNegativeOffset:     true,
-			EnablePerStepStats:       true,
+			EnablePerStepStats:       o.Features.perStepStats,
+			EnableDelayedNameRemoval: o.Features.delayedNameRemoval,
 			Parser:                   o.Parser,
 		})
 	}

@@ -23,7 +23,11 @@ const warningsHeader = "X-Query-Warnings"
 func (c *call) remoteRead() *Error {
 	c.plain = true
 	c.out.accept = identity // the protocol has its own
-	req, err := c.readRequest()
+	req, err := c.read, error(nil)
+	if req == nil {
+		req, err = c.readRequest()
+		c.read = req
+	}
 	if err != nil {
 		e := badData(err)
 		if tooLarge(err) {

@@ -46,6 +46,8 @@ type Options struct {
 	IndexMaxAge   time.Duration // how old a Mimir bucket index may be to be believed
 	CallTimeout   time.Duration // of one bucket call
 	CallTries     int           // how often a bucket call is made before its error counts
+	CallHedge     time.Duration // after which a read of a block is made a second time beside the first; 0: never
+	QueueTimeout  time.Duration // how long a query waits for its bytes
 	Concurrency   int           // bucket calls of a sync at once
 
 	// Partial says what becomes of requests that lack blocks of their time range. Default: PartialWarn.
@@ -68,6 +70,7 @@ const (
 	DefaultIndexMaxAge   = time.Hour
 	DefaultCallTimeout   = 30 * time.Second
 	DefaultCallTries     = 3
+	DefaultQueueTimeout  = time.Minute
 	DefaultConcurrency   = 32
 	DefaultHeaderLoads   = 8
 	DefaultHeaderIdle    = time.Hour
@@ -82,6 +85,7 @@ func (o *Options) Validate() error {
 	o.IndexMaxAge = or(o.IndexMaxAge, DefaultIndexMaxAge)
 	o.CallTimeout = or(o.CallTimeout, DefaultCallTimeout)
 	o.CallTries = or(o.CallTries, DefaultCallTries)
+	o.QueueTimeout = or(o.QueueTimeout, DefaultQueueTimeout)
 	o.Concurrency = or(o.Concurrency, DefaultConcurrency)
 	o.HeaderLoads = or(o.HeaderLoads, DefaultHeaderLoads)
 	o.HeaderIdle = or(o.HeaderIdle, DefaultHeaderIdle)
@@ -110,7 +114,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, err)
 	}
 	if o.SyncInterval < 0 || o.DeletionDelay < 0 || o.IndexMaxAge < 0 || o.CallTimeout < 0 ||
-		o.HeaderIdle < 0 || min(o.CallTries, o.Concurrency, o.HeaderLoads) < 0 {
+		o.HeaderIdle < 0 || o.CallHedge < 0 || o.QueueTimeout < 0 || min(o.CallTries, o.Concurrency, o.HeaderLoads) < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
 	return errors.Join(errs...)

@@ -35,6 +35,7 @@ type HTTPOptions struct {
 	Log        *slog.Logger          // required
 	Panics     *panics.Reporter      // logs and counts requests that panic; nil: they only fail
 	Build      promapi.BuildInfo
+	Features   promapi.Features
 }
 
 // sampleBytes is what the engine holds for a sample that it counts: a time and a float.
@@ -87,6 +88,9 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Observe:       h.observe,
 		Explain:       h.explain,
 		Classify:      classify,
+		Features:      o.Features,
+		Waiting:       waiting,
+		Again:         h.again,
 	})
 }
 
@@ -120,7 +124,11 @@ func httpCallOf(ctx context.Context) *httpCall {
 func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context, func(), error) {
 	tenant := r.Header.Get(tenantHeader)
 	if err := h.gateway.checkTenant(tenant); err != nil {
-		return ctx, nil, &promapi.Error{Type: promapi.BadData, Status: http.StatusUnauthorized, Err: err}
+		e := &promapi.Error{Type: promapi.BadData, Status: http.StatusUnauthorized, Err: err}
+		if errors.Is(err, errBadTenant) {
+			e.Status = http.StatusBadRequest
+		}
+		return ctx, nil, e
 	}
 	began := time.Now()
 	q, err := h.gateway.Query(ctx, tenant)
@@ -154,6 +162,8 @@ func classify(err error) promapi.ErrorType {
 	switch {
 	case IsLimit(err):
 		return promapi.Execution
+	case isUnavailable(err):
+		return promapi.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		return promapi.Timeout
 	case errors.Is(err, context.Canceled):
@@ -199,6 +209,20 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 		e.SetError(string(promapi.Canceled), o.Lost)
 	}
 	log.LogEntry(e)
+}
+
+// waiting names what a request that has timed out waited for.
+func waiting(ctx context.Context) string {
+	if c := httpCallOf(ctx); c != nil {
+		return c.query.WaitsFor()
+	}
+	return ""
+}
+
+// again reports whether a request that failed is to be served once more: it met a block that was deleted
+// meanwhile, and the blocks that are in the bucket now are known.
+func (h *httpHooks) again(ctx context.Context, err error) bool {
+	return isGone(err) && h.gateway.Sync(ctx) == nil
 }
 
 // explain answers explain=1.

@@ -14,6 +14,7 @@ type metrics struct {
 
 	unloads     atomic.Uint64
 	readRetries atomic.Uint64
+	readHedges  atomic.Uint64
 
 	syncs       *prometheus.CounterVec
 	syncSeconds prometheus.Histogram
@@ -21,7 +22,7 @@ type metrics struct {
 	loadSeconds prometheus.Histogram
 
 	ready, lastSync, blocks, loaded, tenants, skipped, foreign *prometheus.Desc
-	unloadsDesc, retriesDesc                                   *prometheus.Desc
+	unloadsDesc, retriesDesc, hedgesDesc                       *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*metrics)(nil)
@@ -54,6 +55,7 @@ func newMetrics(g *Gateway) *metrics {
 		skipped:     desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
 		foreign:     desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
 		unloadsDesc: desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
+		hedgesDesc:  desc("read_hedges_total", "Block reads made a second time because the first took longer than --bucket-hedge."),
 		retriesDesc: desc("read_retries_total", "Block reads retried after a failure of the bucket."),
 	}
 	for _, result := range [...]string{"ok", "error"} {
@@ -85,7 +87,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.parts() {
 		c.Describe(ch)
 	}
-	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc} {
+	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc} {
 		ch <- d
 	}
 }
@@ -133,5 +135,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.skipped, float64(skipped[reason]), string(reason))
 	}
 	ch <- prometheus.MustNewConstMetric(m.unloadsDesc, prometheus.CounterValue, float64(m.unloads.Load()))
+	ch <- prometheus.MustNewConstMetric(m.hedgesDesc, prometheus.CounterValue, float64(m.readHedges.Load()))
 	ch <- prometheus.MustNewConstMetric(m.retriesDesc, prometheus.CounterValue, float64(m.readRetries.Load()))
 }

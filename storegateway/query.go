@@ -2,6 +2,7 @@ package storegateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ type Query struct {
 	deadline time.Time // zero: none
 
 	series, chunks atomic.Int64 // that count against the limits
+
+	waiting atomic.Pointer[string] // the object that was asked for last and has not come; nil: none
 
 	mu     sync.Mutex
 	open   map[part]struct{} // what was selected and is not closed
@@ -45,9 +48,11 @@ func (q *Query) missingOf(t *tenantBlocks, mint, maxt int64, ms, ids []*labels.M
 type part interface{ Close() }
 
 // Query waits until the process has bytes for another query and admits one for the tenant. Close
-// ends it. It allocates four times.
+// ends it.
 func (g *Gateway) Query(ctx context.Context, tenant string) (*Query, error) {
-	quota, err := g.gate.Admit(ctx)
+	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
+	defer cancel()
+	quota, err := g.gate.Admit(wait)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +61,22 @@ func (g *Gateway) Query(ctx context.Context, tenant string) (*Query, error) {
 		q.deadline = time.Now().Add(d)
 	}
 	return q, nil
+}
+
+// A QueueError says that a query was not admitted in time.
+type QueueError struct{ After time.Duration }
+
+// Error says what to do.
+func (e *QueueError) Error() string {
+	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
+}
+
+// WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed; "" for none.
+func (q *Query) WaitsFor() string {
+	if what := q.waiting.Load(); what != nil {
+		return *what
+	}
+	return ""
 }
 
 // Close closes what is still open of the query and gives its bytes back. A second Close does
@@ -103,6 +124,7 @@ func (q *Query) Explain() []BlockStats {
 
 // context returns ctx with the query's deadline.
 func (q *Query) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithValue(ctx, waitingKey{}, q)
 	if q.deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}

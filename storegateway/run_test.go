@@ -319,10 +319,10 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-# HELP tare_store_blocks Blocks that are served.
+# HELP tare_store_blocks Blocks served.
 # TYPE tare_store_blocks gauge
 tare_store_blocks 1
-# HELP tare_store_ready 1 after the first sync that went through.
+# HELP tare_store_ready 1 after the first successful sync.
 # TYPE tare_store_ready gauge
 tare_store_ready 1
 # HELP tare_store_syncs_total Syncs with the bucket, by result: ok or error.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/thanos-io/objstore"
 
@@ -15,33 +14,52 @@ import (
 // newSource returns where the blocks of a gateway are read from.
 func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblock.Source {
 	if o.LocalBucket != "" {
-		return &watchedSource{Source: tsblock.Dir(o.LocalBucket), gone: gone, notFound: isNotExist}
+		return &watchedSource{Source: tsblock.Dir(o.LocalBucket), bucket: o.LocalBucket, gone: gone, notFound: isNotExist}
 	}
-	s := &watchedSource{Source: tsblock.Bucket[objstore.ObjectAttributes](bucket), gone: gone, notFound: func(err error) bool { return notFound(bucket, err) }}
+	s := &watchedSource{
+		Source: tsblock.Bucket[objstore.ObjectAttributes](bucket), bucket: bucket.Name(), gone: gone,
+		notFound: func(err error) bool { return notFound(bucket, err) },
+	}
 	if bucket.Provider() == objstore.FILESYSTEM {
 		return s // what a file does not give at once it does not give later
 	}
-	return &patientSource{source: s, timeout: o.CallTimeout, tries: o.CallTries, retries: m, bucket: bucket}
+	return &patientSource{source: s, timeout: o.CallTimeout, tries: o.CallTries, hedge: o.CallHedge, metrics: m, bucket: bucket}
 }
 
 // A watchedSource tells when an object is not there that should be: the bucket has changed, and
 // the sooner that is known the fewer queries fail.
 type watchedSource struct {
 	tsblock.Source
+	bucket   string // its name, for errors
 	gone     func()
 	notFound func(error) bool
 }
+
+// A BucketError says that the bucket did not give an object, or a part of it, though it is there. It may
+// later.
+type BucketError struct {
+	Bucket, Object string
+	Err            error
+}
+
+// Error names the bucket and the object, which lies in the directory of its block.
+func (e *BucketError) Error() string {
+	return fmt.Sprintf("bucket %s: read %s: %v", e.Bucket, e.Object, e.Err)
+}
+
+// Unwrap returns the bucket's error.
+func (e *BucketError) Unwrap() error { return e.Err }
 
 var _ tsblock.Source = (*watchedSource)(nil)
 
 func (s *watchedSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	n, err := s.Source.ReadRange(ctx, name, off, dst)
-	return n, s.look(name, err)
+	return n, s.look(ctx, name, err)
 }
 
 func (s *watchedSource) Size(ctx context.Context, name string) (int64, error) {
 	n, err := s.Source.Size(ctx, name)
-	return n, s.look(name, err)
+	return n, s.look(ctx, name, err)
 }
 
 // Costs are those of the source.
@@ -55,67 +73,13 @@ func (s *watchedSource) Close() error {
 	return nil
 }
 
-func (s *watchedSource) look(name string, err error) error {
-	if err == nil || !s.notFound(err) {
+func (s *watchedSource) look(ctx context.Context, name string, err error) error {
+	switch {
+	case err == nil || errors.Is(err, tsblock.ErrObjectEnd) || ctx.Err() != nil:
 		return err
+	case s.notFound(err):
+		s.gone()
+		return &goneError{name, err}
 	}
-	s.gone()
-	return &goneError{name, err}
-}
-
-// A patientSource gives each attempt its time, and repeats those that fail.
-type patientSource struct {
-	source  *watchedSource
-	bucket  objstore.Bucket
-	timeout time.Duration
-	tries   int
-	retries *metrics
-}
-
-var _ tsblock.Source = (*patientSource)(nil)
-
-// Costs are those of the source.
-func (s *patientSource) Costs() tsblock.Costs { return s.source.Costs() }
-
-func (s *patientSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (n int, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
-		n, err = s.source.ReadRange(ctx, name, off, dst)
-		return err
-	})
-	return n, err
-}
-
-func (s *patientSource) Size(ctx context.Context, name string) (n int64, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
-		n, err = s.source.Size(ctx, name)
-		return err
-	})
-	return n, err
-}
-
-func (s *patientSource) do(ctx context.Context, attempt func(context.Context) error) error {
-	var err error
-	for i := range s.tries {
-		if i > 0 {
-			s.retries.readRetries.Add(1)
-			if sleep(ctx, backoff(i, 50*time.Millisecond, time.Second)) != nil {
-				return err
-			}
-		}
-		err = s.once(ctx, attempt)
-		if err == nil || errors.Is(err, tsblock.ErrObjectEnd) || isGone(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
-			return err
-		}
-	}
-	return err
-}
-
-func (s *patientSource) once(ctx context.Context, attempt func(context.Context) error) error {
-	own, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("%w: %s", errTimeout, s.timeout))
-	defer cancel()
-	err := attempt(own)
-	if err != nil && own.Err() != nil {
-		return context.Cause(own)
-	}
-	return err
+	return &BucketError{s.bucket, name, err}
 }

@@ -84,11 +84,18 @@ func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Contex
 
 // checkTenant says whether a request that names a tenant, or none, can be answered.
 func (g *Gateway) checkTenant(tenant string) error {
-	if tenant == "" && g.Status().Layout == LayoutMimir {
+	switch {
+	case g.Status().Layout != LayoutMimir:
+		return nil
+	case tenant == "":
 		return errNoTenant
+	case !validTenant(tenant):
+		return errBadTenant
 	}
 	return nil
 }
+
+var errBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, maxTenant)
 
 var errNoTenant = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 
@@ -142,6 +149,9 @@ func (c *call) admit(ctx context.Context) error {
 		return status.Error(codes.Unavailable, errNotSynced.Error())
 	}
 	if err := c.api.gateway.checkTenant(c.entry.Tenant); err != nil {
+		if errors.Is(err, errBadTenant) {
+			return badRequest("%v", err)
+		}
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	began := time.Now()
@@ -196,7 +206,7 @@ func grpcStatus(err error) *status.Status {
 	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
 	_, incomplete := errors.AsType[*IncompleteError](err)
 	switch {
-	case incomplete:
+	case incomplete, isUnavailable(err):
 		code = codes.Unavailable
 	case IsLimit(err):
 		code = codes.ResourceExhausted
@@ -208,6 +218,13 @@ func grpcStatus(err error) *status.Status {
 		code = codes.DataLoss
 	}
 	return status.New(code, err.Error())
+}
+
+// isUnavailable reports whether an error passes: the bucket or the queue has it, not the request.
+func isUnavailable(err error) bool {
+	_, bucket := errors.AsType[*BucketError](err)
+	_, queue := errors.AsType[*QueueError](err)
+	return bucket || queue
 }
 
 // badRequest is the error of a request that makes no sense.

@@ -19,7 +19,9 @@ func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest)
 	names, missing, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
 	if err == nil {
 		response.Names, response.Warnings = names, missing.Warnings()
-		response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
+		if r.GetHints() != nil {
+			response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
+		}
 	}
 	return response, err
 }
@@ -41,7 +43,9 @@ func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesReques
 	}
 	if err == nil {
 		response.Values, response.Warnings = values, missing.Warnings()
-		response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
+		if r.GetHints() != nil {
+			response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
+		}
 	}
 	return response, err
 }

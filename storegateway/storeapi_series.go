@@ -97,6 +97,9 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream stor
 		return err
 	}
 	set.Close()
+	if r.GetHints() == nil {
+		return nil // queriers count the message of hints against their limit
+	}
 	return c.seriesHints(stream, hints.GetEnableQueryStats(), w, selected, time.Since(began)-selected)
 }
 

@@ -189,6 +189,9 @@ func TestSeries(t *testing.T) {
 			r.Matchers = append(r.Matchers, eq("cluster", "us"))
 			s.Matchers = append(slices.Clone(s.Matchers), labels.MustNewMatcher(labels.MatchEqual, "cluster", "us"))
 		}},
+		{"all with hints", func(r *storepb.SeriesRequest, _ *Request) {
+			r.Hints = anyOf(&storepb.SeriesRequestHints{}, seriesRequestHints)
+		}},
 		{"without replica labels", func(r *storepb.SeriesRequest, s *Request) {
 			r.WithoutReplicaLabels = []string{"replica", "instance"}
 			s.WithoutLabels = []string{"replica", "instance"}
@@ -225,10 +228,10 @@ func TestSeries(t *testing.T) {
 						t.Fatalf("series %d: got %v, want %v", i, got[i], want[i])
 					}
 				}
-				if hints == nil || hints.QueryStats != nil {
-					t.Errorf("the hints are %v, want blocks and no statistics", hints)
+				if asked := r.Hints != nil; asked != (hints != nil) || asked && hints.QueryStats != nil {
+					t.Errorf("the request has hints: %t; the response's are %v, want blocks and no statistics", asked, hints)
 				}
-				if t.Name() == "TestSeries/all/batch_0" && (len(got) < 100 || len(hints.QueriedBlocks) != 3) {
+				if t.Name() == "TestSeries/all_with_hints/batch_0" && (len(got) < 100 || len(hints.QueriedBlocks) != 3) {
 					t.Errorf("%d series of %d blocks", len(got), len(hints.QueriedBlocks))
 				}
 			})
@@ -418,7 +421,7 @@ func TestLabels(t *testing.T) {
 	dir := t.TempDir()
 	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
 	client := storepb.NewStoreClient(dial(t, NewStoreAPI(newStore(t, dir, nil), StoreAPIOptions{})))
-	names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: math.MinInt64, End: math.MaxInt64, WithoutReplicaLabels: []string{"replica"}})
+	names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: math.MinInt64, End: math.MaxInt64, WithoutReplicaLabels: []string{"replica"}, Hints: anyOf(&storepb.LabelNamesRequestHints{}, namesRequestHints)})
 	if err != nil || !slices.Contains(names.GetNames(), "cluster") || slices.Contains(names.GetNames(), "replica") || !slices.IsSorted(names.GetNames()) {
 		t.Errorf("names: %v, %v", names, err)
 	}

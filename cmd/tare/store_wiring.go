@@ -150,6 +150,10 @@ func (s *storeService) build() (err error) {
 		SyncInterval:  s.cfg.SyncInterval,
 		DeletionDelay: s.cfg.DeletionDelay,
 		Partial:       s.cfg.Partial,
+		CallTimeout:   s.cfg.BucketTimeout,
+		CallTries:     s.cfg.BucketTries,
+		CallHedge:     s.cfg.BucketHedge,
+		QueueTimeout:  s.cfg.QueueTimeout,
 		EagerHeaders:  s.cfg.EagerHeaders,
 		HeaderIdle:    s.cfg.HeaderIdle,
 		Log:           s.log,
@@ -244,6 +248,7 @@ func (s *storeService) buildHTTP() error {
 		Queries:       s.queries,
 		Log:           s.log,
 		Panics:        s.panics,
+		Features:      s.cfg.Features,
 		Build:         promapi.BuildInfo{Revision: commit},
 	})
 	if err != nil {

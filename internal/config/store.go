@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -35,9 +36,16 @@ type Store struct {
 	SyncInterval  time.Duration
 	DeletionDelay time.Duration
 	Partial       storegateway.Partial
-	EagerHeaders  bool
-	HeaderIdle    time.Duration
-	DrainTimeout  time.Duration
+	Features      promapi.Features
+
+	BucketTimeout time.Duration
+	BucketTries   int
+	BucketHedge   time.Duration
+	QueueTimeout  time.Duration
+
+	EagerHeaders bool
+	HeaderIdle   time.Duration
+	DrainTimeout time.Duration
 
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 
@@ -81,6 +89,14 @@ func NewStore() *Store {
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
+	s.Duration(&c.QueueTimeout, "queue-timeout", "1m", "how long a query waits for its --query-bytes before it fails with 503")
+	s.Duration(&c.BucketTimeout, "bucket-timeout", "30s", "time limit of one call of the bucket")
+	s.Int(&c.BucketTries, "bucket-tries", "3", 1, "calls of the bucket before a failure counts")
+	s.Duration(&c.BucketHedge, "bucket-hedge", "0", "repeat a read of a block beside the first after this long; 0: never")
+	declare(s, &c.Features, Option{
+		Name: "enable-feature", Kind: "names",
+		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
+	}, parseFeatures, promapi.Features.String)
 	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard): warn in the result, or deny them",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
@@ -107,6 +123,15 @@ func parseBucket(s string) (storegateway.BucketURL, error) {
 		return storegateway.BucketURL{}, nil
 	}
 	return storegateway.ParseBucketURL(s)
+}
+
+// parseFeatures takes what promapi does, and "" for none.
+func parseFeatures(s string) (promapi.Features, error) {
+	names, err := parseNames(s)
+	if err != nil {
+		return promapi.Features{}, err
+	}
+	return promapi.ParseFeatures(names)
 }
 
 // parseNames splits a list at its commas.
@@ -145,6 +170,9 @@ func (c *Store) Validate() error {
 	}
 	if c.QueryTimeout == 0 {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
+	}
+	if c.QueueTimeout == 0 || c.BucketTimeout == 0 {
+		errs = append(errs, errors.New("--queue-timeout and --bucket-timeout: want more than 0"))
 	}
 	if c.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))

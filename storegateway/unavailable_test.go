@@ -1,0 +1,174 @@
+package storegateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thanos-io/objstore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+const countAll = "/api/v1/query?time=1700000500&query="
+
+// all is a query of everything that a brokenBlock has.
+func (b *brokenBlock) all(f *faultGateway) string {
+	info := f.Blocks()[0]
+	return fmt.Sprintf("/api/v1/query_range?start=%d&end=%d&step=15&query=%s", info.MinTime/1000, info.MaxTime/1000, url.QueryEscape(`count({__name__!=""})`))
+}
+
+// TestBucketUnavailable has the bucket refuse, hang and stall: HTTP responds with 503 and the StoreAPI with
+// Unavailable, and both name the bucket and the block.
+func TestBucketUnavailable(t *testing.T) {
+	b := newBrokenBlock(t)
+	for _, kind := range []fault{faultError, faultBroken, faultHang, faultDenied} {
+		bucket := b.bucket(t, nil)
+		o := testOptions(t, bucket)
+		o.Layout, o.CallTimeout, o.CallTries = LayoutThanos, 50*time.Millisecond, 2
+		g := newGateway(t, o)
+		if err := g.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
+		base := newHTTPServer(t, g, nil)
+		bucket.fail(faultRule{times: -1, fault: kind})
+		code, answer := getJSON(t, base+b.all(f), "")
+		text := fmt.Sprint(answer["error"])
+		if code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, b.id.String()) || !strings.Contains(text, "bucket "+bucket.Name()) {
+			t.Errorf("%s: %d %v", kind, code, answer)
+		}
+		_, _, err := receive(storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Series(t.Context(), everything()))
+		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), b.id.String()) {
+			t.Errorf("%s: StoreAPI: %v", kind, err)
+		}
+		bucket.heal()
+		if code, answer := getJSON(t, base+b.all(f), ""); code != http.StatusOK {
+			t.Errorf("%s, healed: %d %v", kind, code, answer)
+		}
+	}
+}
+
+// TestTimeoutNames has the bucket hang until the query's time is over: the error says for what it waited.
+func TestTimeoutNames(t *testing.T) {
+	b := newBrokenBlock(t)
+	for _, file := range []string{indexName, "chunks"} {
+		bucket := b.bucket(t, nil)
+		f := newFaultGateway(t, bucket)
+		api, err := NewHTTPAPI(f.Gateway, HTTPOptions{Log: slog.New(slog.DiscardHandler), Timeout: 300 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(api)
+		defer server.Close()
+		bucket.fail(faultRule{op: "range", name: file, times: -1, fault: faultHang})
+		code, answer := getJSON(t, server.URL+b.all(f), "")
+		if text := fmt.Sprint(answer["error"]); code != http.StatusServiceUnavailable || !strings.Contains(text, b.id.String()+"/"+file) || !strings.Contains(text, bucket.Name()) {
+			t.Errorf("%s: %d %v", file, code, answer)
+		}
+	}
+}
+
+// TestHedge has one read of a query after the other hang: a second one succeeds long before the call times out.
+func TestHedge(t *testing.T) {
+	b := newBrokenBlock(t)
+	for call := range 4 {
+		bucket := b.bucket(t, nil)
+		o := testOptions(t, bucket)
+		o.Layout, o.CallTimeout, o.CallTries, o.CallHedge = LayoutThanos, time.Minute, 1, 20*time.Millisecond
+		g := newGateway(t, o)
+		if err := g.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
+		bucket.failCall(call, faultRule{op: "range", times: 1, fault: faultHang})
+		got, err := f.read(t.Context())
+		if err != nil || got != b.want || bucket.fired.Load() == 1 && f.metrics.readHedges.Load() == 0 {
+			t.Errorf("call %d: %v, as without: %t, %d hedges", call, err, got == b.want, f.metrics.readHedges.Load())
+		}
+	}
+}
+
+// TestQueueTimeout has a query hold all bytes: those that wait fail in time, over both protocols.
+func TestQueueTimeout(t *testing.T) {
+	dir := t.TempDir()
+	randomBlocks(t, dir, nil)
+	g := newStore(t, dir, func(o *Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 16 << 20, PerQuery: 16 << 20})
+		o.QueueTimeout = 20 * time.Millisecond
+	})
+	base := newHTTPServer(t, g, nil)
+	q, err := g.Query(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, answer := getJSON(t, base+countAll+"up", "")
+	if text := fmt.Sprint(answer["error"]); code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, "--queue-timeout") {
+		t.Errorf("%d %v", code, answer)
+	}
+	if _, _, err := receive(storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Series(t.Context(), everything())); status.Code(err) != codes.Unavailable {
+		t.Errorf("StoreAPI: %v", err)
+	}
+	q.Close()
+	if code, answer := getJSON(t, base+countAll+"up", ""); code != http.StatusOK {
+		t.Errorf("after it: %d %v", code, answer)
+	}
+}
+
+// TestBlockReplacedUnderQueries has each block replaced by another with the same samples just before a query: no
+// query fails, and all see the same samples.
+func TestBlockReplacedUnderQueries(t *testing.T) {
+	first, second := newBrokenBlock(t), newBrokenBlock(t)
+	bucket := first.bucket(t, nil)
+	f := newFaultGateway(t, bucket)
+	base := newHTTPServer(t, f.Gateway, nil)
+	query := first.all(f)
+	_, want := getJSON(t, base+query, "")
+	put := func(b *brokenBlock) {
+		for name, text := range b.files {
+			upload(t, bucket, b.id.String()+"/"+name, string(text))
+		}
+	}
+	remove := func(b *brokenBlock) {
+		for name := range b.files {
+			if err := bucket.Delete(t.Context(), b.id.String()+"/"+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 8 {
+		old, next := first, second
+		if i%2 == 1 {
+			old, next = second, first
+		}
+		put(next)
+		remove(old)
+		code, answer := getJSON(t, base+query, "")
+		if code != http.StatusOK || fmt.Sprint(answer["data"]) != fmt.Sprint(want["data"]) {
+			t.Fatalf("round %d: %d %.300v", i, code, answer)
+		}
+	}
+	if err := f.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTenantNames has requests name tenants that cannot be.
+func TestTenantNames(t *testing.T) {
+	g := newGateway(t, testOptions(t, newFaultyBucket(objstore.NewInMemBucket())))
+	g.status.Store(&SyncStatus{Layout: LayoutMimir})
+	for tenant, want := range map[string]error{"": errNoTenant, "ann": nil, "a/b": errBadTenant, "..": errBadTenant, "a b": errBadTenant, "a|b": errBadTenant} {
+		if err := g.checkTenant(tenant); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", tenant, err, want)
+		}
+	}
+}
