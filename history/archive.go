@@ -232,7 +232,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	defer every.Stop()
 	for {
 		if err := a.round(ctx, true); err != nil {
-			a.log.Error("the history could not be written; counters go on and the next samples have all", "error", err)
+			a.log.Error("history write failed; counters continue and the next samples include everything", "error", err)
 		}
 		select {
 		case <-every.C:

@@ -49,7 +49,7 @@ func limited(n int, h http.Handler) http.Handler {
 			defer func() { <-places }()
 			h.ServeHTTP(w, r)
 		default:
-			http.Error(w, "another scrape of the digests is being answered", http.StatusServiceUnavailable)
+			http.Error(w, "another scrape of the digests is running", http.StatusServiceUnavailable)
 		}
 	})
 }

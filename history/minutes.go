@@ -125,7 +125,7 @@ func (top *Top) seriesOfMinutes(x axis, of []minute) error {
 		}
 	}
 	if begin := time.UnixMilli(of[0].at).UTC(); begin.After(x.from.Add(refreshAge)) {
-		top.Notes = append(top.Notes, fmt.Sprintf("the chart of all statements begins at %s, when this process had begun", begin.Format(time.DateTime)))
+		top.Notes = append(top.Notes, fmt.Sprintf("the chart of all statements starts at %s, when this process started", begin.Format(time.DateTime)))
 	}
 	top.Series.fill(x, all)
 	return nil

@@ -347,7 +347,7 @@ func (r *rollupStore) days() error {
 		}
 		up, err := r.mergeHours(day.begin(), of)
 		if err != nil {
-			r.log.Error("the rollup of a day cannot be made: its hours answer for it", "day", day.String(), "error", err)
+			r.log.Error("daily rollup failed; using its hours", "day", day.String(), "error", err)
 			continue
 		}
 		if err := r.write(up); err != nil {

@@ -207,7 +207,7 @@ func (s *shipper) file(ctx context.Context, id ulid.ULID, f blockFile) error {
 	return s.object(ctx, path.Join(id.String(), f.Name), func() (io.ReadCloser, error) { return os.Open(local) })
 }
 
-var errDiffers = errors.New("what was read back is not what was uploaded")
+var errDiffers = errors.New("the object read back differs from the upload")
 
 // object uploads an object and compares what the bucket has with it. What an upload says of
 // itself is not believed: one that failed may have been done, one that was done may be cut.

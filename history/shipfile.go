@@ -33,14 +33,14 @@ func readShipped(dir string) ([]ulid.ULID, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what was shipped: %w", err)
+		return nil, fmt.Errorf("read list of uploaded blocks: %w", err)
 	}
 	var file shippedFile
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("read what was shipped: %s: %w", name, err)
+		return nil, fmt.Errorf("read list of uploaded blocks: %s: %w", name, err)
 	}
 	if file.Version != 1 {
-		return nil, fmt.Errorf("read what was shipped: %s has version %d, 1 is known", name, file.Version)
+		return nil, fmt.Errorf("read list of uploaded blocks: %s has version %d, supported: 1", name, file.Version)
 	}
 	return file.Uploaded, nil
 }
@@ -53,7 +53,7 @@ func writeShipped(dir string, ids []ulid.ULID) error {
 		err = writeFile(filepath.Join(dir, shippedName), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("note what was shipped: %w", err)
+		return fmt.Errorf("write list of uploaded blocks: %w", err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func blockFiles(dir string) ([]blockFile, error) {
 	}
 	info, err := os.Stat(filepath.Join(dir, "index"))
 	if err != nil {
-		return nil, fmt.Errorf("look at the index: %w", err)
+		return nil, fmt.Errorf("read the index: %w", err)
 	}
 	return append(files, blockFile{"index", info.Size()}), nil
 }

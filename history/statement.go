@@ -40,7 +40,7 @@ func parseDigest(text string) (digest [16]byte, err error) {
 }
 
 // ErrNoStatement says that nothing is known of a digest in the time that was asked for.
-var ErrNoStatement = errors.New("no call of this digest is known in this time")
+var ErrNoStatement = errors.New("no call of this digest in this range")
 
 // A Statement is one digest over time: all of its Keys together, and each.
 type Statement struct {

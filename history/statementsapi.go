@@ -69,7 +69,7 @@ func (h *statementsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Context().Err() != nil:
 		return
 	case err != nil:
-		h.Log.Error("statements were asked for and not answered", "error", err)
+		h.Log.Error("statements query failed", "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -78,7 +78,7 @@ func (h *statementsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(h.answer(top, q.Compare)); err != nil {
-		h.Log.Debug("an answer with statements was not read to its end", "error", err)
+		h.Log.Debug("statements response aborted", "error", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func (h *statementsHandler) parse(values url.Values) (q TopQuery, ranker Ranker,
 			}
 			ranker = h.Counters
 		default:
-			err = fmt.Errorf("%.40q is no parameter: want from, to, by, order, filter, limit, offset, points, compare or source", name)
+			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare or source", name)
 		}
 		errs = append(errs, err)
 	}
@@ -160,7 +160,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	} else if t, err := time.Parse(time.RFC3339, text); err == nil && t.Year() >= 1970 && t.Year() < 2243 {
 		return t.UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("%.60q is no time: want now, now-1h, now-7d, 2026-01-31T15:04:05Z or Unix seconds", text)
+	return time.Time{}, fmt.Errorf("malformed time %.60q: want now, now-1h, now-7d, 2026-01-31T15:04:05Z or Unix seconds", text)
 }
 
 // parseAgo reads a duration of 0 or more as Go has it, or in whole days or weeks.

@@ -74,13 +74,13 @@ func TestStatementsQuestions(t *testing.T) {
 // TestStatementsRefused: a question that is not understood is never answered by something else.
 func TestStatementsRefused(t *testing.T) {
 	for query, want := range map[string]string{
-		"from=yesterday":            "is no time",
-		"from=now%2B1h":             "is no time",
-		"from=now-1y":               "is no time",
-		"to=now-":                   "is no time",
-		"to=1e300":                  "is no time",
-		"from=now&to=now-1h":        "ends before it begins",
-		"by=cost":                   "no measure",
+		"from=yesterday":            "malformed time",
+		"from=now%2B1h":             "malformed time",
+		"from=now-1y":               "malformed time",
+		"to=now-":                   "malformed time",
+		"to=1e300":                  "malformed time",
+		"from=now&to=now-1h":        "ends before it starts",
+		"by=cost":                   "unknown measure",
 		"order=up":                  "asc or desc",
 		"limit=-1":                  "limit",
 		"limit=1001":                "1 to 1000",
@@ -89,7 +89,7 @@ func TestStatementsRefused(t *testing.T) {
 		"points=1001":               "points",
 		"compare=perhaps":           "true or false",
 		"source=rollups":            "want counters",
-		"filtre=x":                  `"filtre" is no parameter`,
+		"filtre=x":                  `unknown parameter "filtre"`,
 		"filter=" + long('a', 2000): "a filter of 2000 bytes",
 	} {
 		r := &askedRanker{top: &Top{}}

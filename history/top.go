@@ -42,7 +42,7 @@ func ParseMeasure(name string) (Measure, error) {
 			return Measure(m), nil
 		}
 	}
-	return 0, fmt.Errorf("no measure is called %q: want one of %q", name, measureNames)
+	return 0, fmt.Errorf("unknown measure %q: want one of %q", name, measureNames)
 }
 
 // A TopQuery asks which statements had the most of something within a time.
@@ -99,7 +99,7 @@ func (q *TopQuery) Validate() error {
 	return errors.Join(errs...)
 }
 
-var errRange = errors.New("the time ends before it begins")
+var errRange = errors.New("the range ends before it starts")
 
 // The values of Top.Source and Statement.Source.
 const (

@@ -115,7 +115,7 @@ func TestTableTop(t *testing.T) {
 func TestTopQueryRefuses(t *testing.T) {
 	from, to := span(time.Now())
 	for what, q := range map[string]TopQuery{
-		"ends before it begins": {From: to, To: from},
+		"ends before it starts": {From: to, To: from},
 		"measure":               {From: from, To: to, By: Measure(measures)},
 		"limit":                 {From: from, To: to, Limit: MaxTopLimit + 1},
 		"offset":                {From: from, To: to, Offset: -1},

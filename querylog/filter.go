@@ -104,7 +104,7 @@ func parseFilterValue(s string) (value, rest string, err error) {
 	}
 	rest = s[len(quoted):]
 	if rest != "" && rest[0] != ' ' {
-		return "", "", fmt.Errorf("value %s: want a space behind it", quoted)
+		return "", "", fmt.Errorf("value %s: want a space after it", quoted)
 	}
 	value, err = strconv.Unquote(quoted)
 	return value, rest, err

@@ -78,7 +78,7 @@ func TestRise(t *testing.T) {
 	}
 }
 
-// TestRiseWhereNobodyCounted: time before the gateway was there is no time without load.
+// TestRiseWhereNobodyCounted: time before the gateway was no time without load.
 func TestRiseWhereNobodyCounted(t *testing.T) {
 	times, end := minutes(60)
 	values, alive := make([]float64, 60), make([]float64, 60)

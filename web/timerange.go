@@ -83,7 +83,7 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 }
 
 func badTime(text string) error {
-	return fmt.Errorf("%.60q is no time: want now, now-1h, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
+	return fmt.Errorf("malformed time %.60q: want now, now-1h, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
 }
 
 // parseLength reads a duration as Go has it, or with one unit of days or weeks: 90m, 1h30m, 7d, 2w.

@@ -257,7 +257,7 @@ func printCutover(w io.Writer, c *copier.CutoverReport) error {
 		}
 	}
 	if f := c.Reverse; f != nil {
-		text += fmt.Sprintf("%d inserts, %d updates and %d deletes went back to the source: everything before %s of the target's log is there\n", f.Inserts, f.Updates, f.Deletes, f.Position)
+		text += fmt.Sprintf("%d inserts, %d updates and %d deletes were written back to the source: it has everything before %s of the target's log\n", f.Inserts, f.Updates, f.Deletes, f.Position)
 	}
 	_, err := io.WriteString(w, text)
 	return err

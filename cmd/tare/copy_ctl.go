@@ -83,7 +83,7 @@ other flags are those of tare copy; limits that the copy was not started with ca
 		set("throttle-above", &change.Above, above)
 		set("max-p99", &change.P99, float64(p99)/float64(time.Millisecond))
 		if given == 0 {
-			return &usageError{err: errors.New("say what to change, such as --share 0.2"), try: cmd.CommandPath() + " --help"}
+			return &usageError{err: errors.New("no change given, for example --share 0.2"), try: cmd.CommandPath() + " --help"}
 		}
 		return o.tell(cmd, func(c *copier.Control) (*copier.Status, error) { return c.Throttle(cmd.Context(), change) })
 	}
@@ -123,7 +123,7 @@ func onlyCopy(cmd *cobra.Command) (string, error) {
 	}
 	switch len(running) {
 	case 0:
-		return "", fmt.Errorf("no copy runs: none answers in %s; name the socket of one that was started with --control-socket: --socket", dir)
+		return "", fmt.Errorf("no running copy found in %s; select one started with --control-socket by --socket", dir)
 	case 1:
 		for path := range running {
 			return path, nil
@@ -143,7 +143,7 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 	speed := "at full speed"
 	switch {
 	case s.Throttle.Stopped:
-		speed = "stands still: " + s.Throttle.Reason
+		speed = "paused: " + s.Throttle.Reason
 	case s.Throttle.Reason != "":
 		speed = fmt.Sprintf("at %s of its speed: %s", sharePercent(s.Throttle.Share), s.Throttle.Reason)
 	}
@@ -177,7 +177,7 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 		}
 	}
 	if v := s.Verify; v != nil {
-		fmt.Fprintf(t, "\nverified %d of %d chunks; %d differ and are looked at again; %d rows differ\n", v.Compared, v.Chunks, v.Waiting, v.Mismatches)
+		fmt.Fprintf(t, "\nverified %d of %d chunks; %d to recheck; %d differing rows\n", v.Compared, v.Chunks, v.Waiting, v.Mismatches)
 	}
 	return t.Flush()
 }
@@ -190,7 +190,7 @@ func throttleText(e copier.Event) string {
 		return e.Text
 	}
 	if *e.Share == 0 {
-		return "the copy stands still: " + e.Text
+		return "the copy paused: " + e.Text
 	}
 	return fmt.Sprintf("the copy goes at %s of its speed: %s", sharePercent(*e.Share), e.Text)
 }

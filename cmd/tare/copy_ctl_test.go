@@ -40,7 +40,7 @@ func TestCopyCtl(t *testing.T) {
 		return "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + s.Addr
 	}
 	var stdout bytes.Buffer
-	stderr := &waitingWriter{text: "the copy stands still: the answer to the throttle query is 3, over 1", found: make(chan struct{})}
+	stderr := &waitingWriter{text: "the copy paused: the answer to the throttle query is 3, over 1", found: make(chan struct{})}
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(t.Context(), []string{
@@ -64,7 +64,7 @@ func TestCopyCtl(t *testing.T) {
 		return out.String() + errs.String()
 	}
 	status := ctl(exitOK, "status")
-	for _, want := range []string{from.Addr + " to " + to.Addr + ": ", "stands still: the answer to the throttle query is 3, over 1", "ctl.t", "LIMIT"} {
+	for _, want := range []string{from.Addr + " to " + to.Addr + ": ", "paused: the answer to the throttle query is 3, over 1", "ctl.t", "LIMIT"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("no %q in\n%s", want, status)
 		}
@@ -88,7 +88,7 @@ func TestCopyCtl(t *testing.T) {
 	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr.all)
 	}
-	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no copy runs") {
+	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no running copy") {
 		t.Error(got)
 	}
 }

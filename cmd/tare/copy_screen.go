@@ -49,7 +49,7 @@ func eventText(e copier.Event) string {
 		return "the source is read as of one moment: " + e.Text
 	case copier.EventTable:
 		if e.Chunks > 0 {
-			return fmt.Sprintf("%s: goes on after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
+			return fmt.Sprintf("%s: resuming after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
 		}
 		return fmt.Sprintf("%s: about %d rows", e.Table, e.RowsEstimate)
 	case copier.EventRetry:

@@ -205,7 +205,7 @@ func (s *frontendService) reloadDecoding() {
 
 func (s *frontendService) reopenLog() {
 	if err := s.queries.Reopen(); err != nil {
-		s.log.Error("the query log goes on in the old file", "error", err)
+		s.log.Error("query log not reopened; continuing in the old file", "error", err)
 		return
 	}
 	s.log.Info("query log reopened")

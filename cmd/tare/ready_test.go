@@ -36,8 +36,8 @@ func TestReady(t *testing.T) {
 		says         string
 	}{
 		{200, 0, append([]string{"--url", s.URL}, account...), "ready"},
-		{503, 1, append([]string{"--url", s.URL}, account...), "answers 503 Service Unavailable: not ready: backend db:3306: connection refused"},
-		{200, 1, []string{"--url", s.URL}, "wants an account (401)"},
+		{503, 1, append([]string{"--url", s.URL}, account...), "returned 503 Service Unavailable: not ready: backend db:3306: connection refused"},
+		{200, 1, []string{"--url", s.URL}, "requires an account (401)"},
 		{200, 1, append([]string{"--url", s.URL + "/elsewhere"}, account...), "404"},
 		{200, 1, []string{"--url", "http://127.0.0.1:1"}, "connection refused"},
 		{200, 64, []string{"--url", "127.0.0.1"}, "--url: want http://host:port"},

@@ -62,7 +62,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 			}
 		}
 		return &usageError{
-			err: fmt.Errorf("say what to do: %s", strings.Join(names, ", ")),
+			err: fmt.Errorf("subcommand missing: one of %s", strings.Join(names, ", ")),
 			try: cmd.CommandPath() + " --help",
 		}
 	}

@@ -415,7 +415,7 @@ func (s *service) awaitReady(ctx context.Context, attrs []any) error {
 
 func (s *service) reopenLogs() {
 	if err := s.queries.Reopen(); err != nil {
-		s.log.Error("the query log goes on in the old file", "error", err)
+		s.log.Error("query log not reopened; continuing in the old file", "error", err)
 		return
 	}
 	s.log.Info("query log reopened")

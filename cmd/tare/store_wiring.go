@@ -410,7 +410,7 @@ func (s *storeService) waitForQueries(limit context.Context) int {
 // reopenLog starts new files of the query log.
 func (s *storeService) reopenLog() {
 	if err := s.queries.Reopen(); err != nil {
-		s.log.Error("the query log goes on in the old file", "error", err)
+		s.log.Error("query log not reopened; continuing in the old file", "error", err)
 		return
 	}
 	s.log.Info("query log reopened")

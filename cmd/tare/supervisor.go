@@ -28,7 +28,7 @@ func newSupervisor(getenv func(string) string, pid int, log *slog.Logger) *super
 	// A name that begins with @ is one in the abstract name space, to net as to systemd.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
-		log.Warn("the service manager will not be told that the service is ready", "error", err)
+		log.Warn("service manager notification unavailable", "error", err)
 		return nil
 	}
 	s := &supervisor{conn: conn, log: log}
@@ -52,7 +52,7 @@ func (s *supervisor) tell(message string) {
 		return
 	}
 	if _, err := s.conn.Write([]byte(message)); err != nil {
-		s.log.Warn("the service manager was not told", "message", message, "error", err)
+		s.log.Warn("service manager notification failed", "message", message, "error", err)
 	}
 }
 

@@ -63,7 +63,7 @@ func (w *workload) prepare(ctx context.Context, s *session, progress func(format
 		case err != nil:
 			return fmt.Errorf("prepare table %s: %w", t.name, err)
 		case have < int64(t.rows):
-			return fmt.Errorf("table %s is there with %d rows, fewer than the %d that the workload needs: drop it, or ask for fewer rows", t.name, have, t.rows)
+			return fmt.Errorf("table %s has %d rows, the workload requires %d: drop it, or use fewer rows", t.name, have, t.rows)
 		}
 	}
 	return nil

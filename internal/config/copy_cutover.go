@@ -32,7 +32,7 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 		errs = append(errs, errors.New("--cutover needs --follow"))
 	}
 	if o.On && c.FollowUntil == FollowUntilCaughtUp {
-		errs = append(errs, errors.New("--cutover goes on after the target has caught up: leave out --follow-until caught-up"))
+		errs = append(errs, errors.New("--cutover continues after the target has caught up: omit --follow-until caught-up"))
 	}
 	if o.On && c.From.Tare != "" && c.Throttle.Gateway.set() {
 		errs = append(errs, errors.New("--cutover with --gateway needs --from mysql://: it must be sure that the gateway's server is the one that is read, and writes to it afterwards; "+

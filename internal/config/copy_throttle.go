@@ -120,7 +120,7 @@ func parseGatewayURL(text string) (GatewayURL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return GatewayURL{}, errors.New("want http://host:port or https://host:port, with user:password@ where the pages ask for it") // never repeats the value
+		return GatewayURL{}, errors.New("want http://host:port or https://host:port, with user:password@ if the gateway requires an account") // never repeats the value
 	}
 	return GatewayURL{NewSecret(text)}, nil
 }

@@ -156,7 +156,7 @@ func (l *QueryLog) validate() error {
 	}
 	if l.Original && l.Redact != RedactNone {
 		errs = append(errs, fmt.Errorf("--log-original shows nothing under --log-redact %s: "+
-			"use --log-redact none too, if the log may hold what users store, or drop --log-original", l.Redact))
+			"add --log-redact none if the log may contain data of users, or omit --log-original", l.Redact))
 	}
 	return errors.Join(errs...)
 }

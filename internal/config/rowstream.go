@@ -80,7 +80,7 @@ func (c *Rowstream) Load(in Input) (warnings []string, err error) {
 		return warnings, err
 	}
 	if !c.Listen.Loopback() && c.TLSCert == "" {
-		warnings = append(warnings, fmt.Sprintf("--listen %s without --tls-cert: whoever is on the way can read the token and the rows", c.Listen))
+		warnings = append(warnings, fmt.Sprintf("--listen %s without --tls-cert: token and rows can be intercepted on the network", c.Listen))
 	}
 	if c.DataDir != "" && c.Log.File == "" {
 		warnings = append(warnings, dataDirUnused)

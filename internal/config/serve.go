@@ -169,7 +169,7 @@ func (c *Serve) validateStandby() (errs []error) {
 		return errs
 	}
 	if c.Standby == c.Backend || c.Standby == c.Listen {
-		errs = append(errs, fmt.Errorf("--standby is %s, as --backend or --listen is: want another server", c.Standby))
+		errs = append(errs, fmt.Errorf("--standby %s equals --backend or --listen: use another server", c.Standby))
 	}
 	if c.HTTP == "" {
 		errs = append(errs, errors.New("--standby has no effect with --http off: sessions are switched over HTTP"))

@@ -181,7 +181,7 @@ func (c *Store) Validate() error {
 		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))
 	}
 	if c.HTTP == "" && c.GRPC == "" {
-		errs = append(errs, errors.New("--http and --grpc are both off: nobody could ask"))
+		errs = append(errs, errors.New("--http and --grpc are both off: enable one of them"))
 	}
 	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))

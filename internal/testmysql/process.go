@@ -18,7 +18,7 @@ const keptLogLines = 200
 
 // errPortTaken says that somebody else took the port between our choice and the server's
 // bind.
-var errPortTaken = errors.New("the port was taken meanwhile")
+var errPortTaken = errors.New("the port is in use")
 
 // A process is one running server.
 type process struct {

@@ -42,7 +42,7 @@ type Client struct {
 func NewClient(o ClientOptions) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("--url: want http://host:port or https://host:port, where the gateway's pages are")
+		return nil, errors.New("--url: want http://host:port or https://host:port of the gateway's --http")
 	}
 	if u.User != nil {
 		return nil, errors.New("--url holds an account: name it with --user, and its password with --password-file or TARE_TOP_PASSWORD")
@@ -168,13 +168,13 @@ func (c *Client) ask(ctx context.Context, path string, read func(io.Reader) erro
 func (c *Client) refused(resp *http.Response, body io.Reader) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%s wants an account (401): name one with --user, and --password-file or TARE_TOP_PASSWORD", c.base.Host)
+		return fmt.Errorf("%s requires an account (401): use --user, and --password-file or TARE_TOP_PASSWORD", c.base.Host)
 	case http.StatusNotFound:
 		return fmt.Errorf("%s has no %s (404): is it a tare serve of this version, and does it count statements?", c.base.Host, resp.Request.URL.Path)
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxComplaint))
 	if err != nil {
-		return fmt.Errorf("%s answers %s", c.base.Host, resp.Status)
+		return fmt.Errorf("%s returned %s", c.base.Host, resp.Status)
 	}
-	return fmt.Errorf("%s answers %s: %s", c.base.Host, resp.Status, printable(strings.TrimSpace(string(text))))
+	return fmt.Errorf("%s returned %s: %s", c.base.Host, resp.Status, printable(strings.TrimSpace(string(text))))
 }

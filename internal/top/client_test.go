@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 	s := httptest.NewServer(gatewayStub(t, new(atomic.Int64)))
 	defer s.Close()
 	for path, want := range map[string]string{
-		"/elsewhere": "answers 302 Found",
+		"/elsewhere": "returned 302 Found",
 		"/broken":    "is it a tare serve?",
 		"/refused":   "400 Bad Request: not  [2J now xxx",
 		"/nothing":   "404",

@@ -73,7 +73,7 @@ func (c *client) step(s *shape) {
 		c.tell.provoked()
 		return
 	case err == nil:
-		err = fmt.Errorf("the server answered without error %d", s.provoked)
+		err = fmt.Errorf("the server did not return error %d", s.provoked)
 	}
 	c.tell.failed(fmt.Errorf("%s: %w", s.name, err))
 	if !answered {
