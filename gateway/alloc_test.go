@@ -58,7 +58,9 @@ func cannedBackend(_ int, c *mysqlconn.Conn) {
 		reply := anOK
 		switch mysqlwire.Command(b[4]) {
 		case mysqlwire.ComQuery:
-			if reply = textResult; b[12] == '*' {
+			if string(b[5:]) == modesQuery {
+				reply = modesResult
+			} else if reply = textResult; b[12] == '*' {
 				reply = errorResult
 			}
 		case mysqlwire.ComStmtPrepare:
@@ -183,6 +185,13 @@ func cannedTLS(c *mysqlconn.Conn, cert tls.Certificate) {
 	}
 	c.Upgrade(conn)
 	if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(okPacket()) != nil {
+		return
+	}
+	c.Seq = 0
+	if _, err := c.ReadMessage(1 << 16); err != nil { // modesQuery
+		return
+	}
+	if _, err := c.Write(modesResult); err != nil {
 		return
 	}
 	for c.Need(len(pointSelect)) == nil {

@@ -299,13 +299,12 @@ func (s *session) changeUser() error {
 	case err != nil:
 		return err
 	default:
-		s.setCharset(sqldigest.CharsetOfCollation(u.Charset))
 		s.charset = uint8(u.Charset)
 		s.startAnew()
 		s.show()
 	}
 	s.transaction = 0 // rolled back
-	s.unsure = true   // whose modes it has is the backend's to say
+	s.forgetModes()   // whose modes it has is the backend's to say
 	s.statements.clear()
 	s.rescope()
 	return s.clearDeadlines(0)

@@ -209,13 +209,23 @@ func scriptLogin(c *mysqlconn.Conn) bool {
 
 // scriptCommand reads the next command; nil at the end.
 func scriptCommand(c *mysqlconn.Conn) []byte {
-	c.Seq = 0
-	p, err := c.ReadMessage(64 << 20)
-	if err != nil || p[0] == byte(mysqlwire.ComQuit) {
-		return nil
+	for {
+		c.Seq = 0
+		p, err := c.ReadMessage(64 << 20)
+		if err != nil || p[0] == byte(mysqlwire.ComQuit) {
+			return nil
+		}
+		if string(p[1:]) != modesQuery {
+			return p
+		}
+		if _, err := c.Write(modesResult); err != nil {
+			return nil
+		}
 	}
-	return p
 }
+
+// modesResult is a scripted backend's response to modesQuery, for clients with CapDeprecateEOF.
+var modesResult = packetBytes(1, []byte{3}, aColumn, aColumn, aColumn, []byte("\x07utf8mb4\x00\x00"), anEnd)
 
 // scriptServe logs a client in and answers every command with OK.
 func scriptServe(c *mysqlconn.Conn) {

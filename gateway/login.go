@@ -11,7 +11,6 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
 )
 
 // maxLoginPacket bounds what either side may send in one packet of a login, in bytes.
@@ -55,8 +54,7 @@ func (l *login) run(ctx context.Context) error {
 		return err
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
-	l.setCharset(sqldigest.CharsetOfCollation(uint16(l.answer.Charset)))
-	l.unsure = !l.maria // MySQL does not tell whether its sql_mode has ANSI_QUOTES
+	l.forgetModes() // init_connect and the server's own settings may have changed them
 	l.rescope()
 	if err := l.clearDeadlines(0); err != nil {
 		return fmt.Errorf("clear the login's deadline: %w", err)

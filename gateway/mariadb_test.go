@@ -514,12 +514,15 @@ func TestClientVanishes(t *testing.T) {
 			})
 			c := raw(t, g, s, 0)
 			connection := backendID(t, g, c)
+			if _, err := exec(t, c, "do 0"); err != nil { // the modes are known from here on
+				t.Fatal(err)
+			}
 			c.Seq = 0
 			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(3)"...)))
-			g.awaitQueries(t, 1)
+			g.awaitQueries(t, 2)
 			c.NetConn().Close()
 			testwait.Equal(t, "the session to end without its client", 0, g.Sessions)
-			if r, _, text := g.records.wait(t, 0); r.ErrorNumber == 0 || !strings.Contains(text, "client left") {
+			if r, _, text := g.records.wait(t, 1); r.ErrorNumber == 0 || !strings.Contains(text, "client left") {
 				t.Errorf("record: error %d %q", r.ErrorNumber, text)
 			}
 			if control {

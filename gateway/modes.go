@@ -10,12 +10,16 @@ import (
 
 const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, DATABASE()"
 
-// makeSure asks the backend for the modes that decide how text is read, and for the default
-// schema, when a statement may have changed them to what its text does not tell, as SET
-// character_set_client = @saved does in the dumps of mysqldump. It does so only where rules depend on the answer: otherwise a
-// statement that is misread is counted under another digest, or has no text when its mode is unknown.
+// makeSure queries the backend's modes that decide how text is read, and the default schema, when
+// they are not known: after a login, where the server's own settings count, and after a statement
+// that may have changed them to something that its text does not say, as SET
+// character_set_client = @saved does in the dumps of mysqldump. Rules and redaction depend on them.
 func (s *session) makeSure() error {
-	if !s.unsure || !s.srv.opts.Planner.HasRules() && !s.mode.Unknown() {
+	if !s.unsure {
+		return nil
+	}
+	if s.readsLastStatement() {
+		s.forgetModes()
 		return nil
 	}
 	s.unsure = false
@@ -30,11 +34,45 @@ func (s *session) makeSure() error {
 		return s.backendBroken(broken.err)
 	case err != nil:
 		return err
-	case row != nil: // a server that does not know the question has answered it all the same
+	case row == nil: // an error, as for an account whose password has expired
+		s.forgetModes()
+	default:
 		s.setMode(s.mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1]))
 		s.setSchema(row[2])
 	}
 	return nil
+}
+
+// forgetModes makes the modes unknown: the next statement has no text in logs, is refused by rules
+// about what it does, and the modes are queried before the one after it.
+func (s *session) forgetModes() {
+	s.setMode(s.mode.WithCharset(0) | sqldigest.UnknownSQLMode)
+	s.unsure = true
+}
+
+// readsLastStatement reports whether the command may read the server's record of the statement
+// before, which a query of the gateway's own would replace. Words are looked for anywhere in the
+// text, because how it is read is not known.
+func (s *session) readsLastStatement() bool {
+	if s.msg.cmd != mysqlwire.ComQuery {
+		return false
+	}
+	for _, word := range [...]string{"row_count", "found_rows", "warning", "error", "diagnostics"} {
+		if containsFold(s.msg.body, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold reports whether text has the word, which is in lower case.
+func containsFold(text []byte, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		if isAny(text[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
 }
 
 // A brokenAnswerError is an answer to the gateway's own question that keeps no protocol.

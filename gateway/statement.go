@@ -347,7 +347,9 @@ const maxKeptValues = 256
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
 		// What stood before the failure may have had its effect.
-		s.unsure = s.unsure || s.resp.Results > 1 || s.plan.Effects().Has(sqlplan.EffectUnknown)
+		if s.resp.Results > 1 || s.changesModes() {
+			s.forgetModes()
+		}
 		s.trackFailed()
 		return
 	}
@@ -393,8 +395,8 @@ func (s *session) follow(effects sqlplan.Effect) {
 	if effects.Any(statefulEffects) {
 		s.track(effects)
 	}
-	if effects.Has(sqlplan.EffectUnknown) {
-		s.unsure = true
+	if effects.Has(sqlplan.EffectUnknown) && s.changesModes() {
+		s.forgetModes()
 	}
 	if effects.Has(sqlplan.EffectCharset) {
 		s.setCharset(charsetOf(sql, s.mode))
@@ -404,14 +406,26 @@ func (s *session) follow(effects sqlplan.Effect) {
 			s.setSchema(name)
 		}
 	}
-	if effects.Has(sqlplan.EffectSQLMode) && !s.maria { // MariaDB's status tells
-		mode, known := s.plan.SessionMode(sql, s.mode)
-		s.setMode(mode)
-		s.unsure = s.unsure || !known
+	if effects.Has(sqlplan.EffectSQLMode) {
+		if mode, known := s.plan.SessionMode(sql, s.mode); known {
+			s.setMode(s.mode&^sqlModes | mode&sqlModes)
+		} else {
+			s.forgetModes()
+		}
 	}
 	if s.caps.Has(mysqlwire.CapSessionTrack) && s.resp.Status.Has(mysqlwire.StatusSessionChanged) {
 		s.trackSchema()
 	}
+}
+
+// sqlModes are the parts of a mode that sql_mode decides.
+const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode
+
+// changesModes reports whether the statement may have changed how later ones are read in a way
+// that its text does not say. CALL has not: servers restore character sets and sql_mode at the end
+// of a stored program.
+func (s *session) changesModes() bool {
+	return s.plan.Effects().Has(sqlplan.EffectUnknown) && s.plan.Type() != sqlplan.TypeCall
 }
 
 // trackSchema follows the server's own word on the default schema, where it gives it.

@@ -24,6 +24,13 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 	}
 	prepared := byte(0)
 	for {
+		if n := mysqlwire.HeaderLen + 1 + len(modesQuery); c.Need(mysqlwire.HeaderLen) == nil &&
+			mysqlwire.ParseHeader(c.Buffered()).Len == n-mysqlwire.HeaderLen && c.Need(n) == nil && string(c.Buffered()[5:n]) == modesQuery {
+			c.Discard(n)
+			if _, err := c.Write(modesResult); err != nil {
+				return
+			}
+		}
 		first, last := true, false
 		var cmd mysqlwire.Command
 		seq := uint8(0)

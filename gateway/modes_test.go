@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// TestModesFollowTheServer changes the character set and the sql_mode in ways that a text does not
+// say, without rules: at each statement the mode is the server's, or unknown.
+func TestModesFollowTheServer(t *testing.T) {
+	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+		t.Run(name, func(t *testing.T) {
+			opts = append(opts, testmysql.WithArgs("--sql-mode=ANSI_QUOTES", "--init-connect=SET NAMES gbk"))
+			s, err := testmysql.New(opts...)
+			if errors.Is(err, testmysql.ErrNoMySQL) {
+				t.Skip(err)
+			}
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			g := startGateway(t, s.Addr, nil)
+			for _, sets := range [][]string{
+				{"do 0"}, // the server's own settings, and init_connect
+				{"set names gbk, character_set_client = utf8mb4"},
+				{"set names gbk, @x = 1"},
+				{"set names utf8mb4", "set character_set_results = NULL"},
+				{"set character_set_client = 28"},
+				{"set character_set_client = 0x67626b"},
+				{"set @x = 'gbk'", "set character_set_client = @x"},
+				{"set @x = ''", "set sql_mode = @x"},
+				{"set sql_mode = concat('ANSI', '_QUOTES')"},
+				{"set @@sql_mode = 4"},
+				{"prepare s from 'set names gbk'", "execute s"},
+				{"prepare s from 'set sql_mode = 0'", "execute s"},
+			} {
+				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled})
+				must(t, err)
+				for _, sql := range sets {
+					if _, err := c.Exec(t.Context(), sql); err != nil {
+						t.Fatalf("%s: %v", sql, err)
+					}
+				}
+				var charset, sqlMode string
+				_, err = c.Query(t.Context(), "select @@character_set_client, @@sql_mode", func(r mysqlwire.TextRow) error {
+					charset, sqlMode = string(r[0]), string(r[1])
+					return nil
+				})
+				must(t, err)
+				mode := g.modeOf(t, c)
+				want := sqldigest.Mode(0).WithServer(mode.Server()).WithCharset(sqldigest.CharsetNamed([]byte(charset))).WithSQLMode([]byte(sqlMode))
+				if mode != want {
+					t.Errorf("%s: mode %b, want %b (%s, %s)", strings.Join(sets, "; "), mode, want, charset, sqlMode)
+				}
+				must(t, c.Close())
+			}
+		})
+	}
+}
+
+// modeOf returns the mode of a client's session, which waits for a command.
+func (r *rig) modeOf(t *testing.T, c *mysqlconn.Client) sqldigest.Mode {
+	t.Helper()
+	idle(t, r)
+	r.ids.mu.Lock()
+	defer r.ids.mu.Unlock()
+	return r.ids.of[c.ConnectionID].mode
+}
+
+// TestModesQueryIsNotSeen reads what the server keeps of the last statement after statements that
+// make the modes unknown: a query between would replace it.
+func TestModesQueryIsNotSeen(t *testing.T) {
+	s := testmysql.Shared(t)
+	must(t, s.Exec(fmt.Sprintf("create table `%s`.t (a tinyint)", s.Name)))
+	g := startGateway(t, s.Addr, nil)
+	c := raw(t, g, s, 0)
+	value := func(sql string) (v string) {
+		t.Helper()
+		_, err := c.Query(t.Context(), sql, func(r mysqlwire.TextRow) error { v = string(r[0]); return nil })
+		must(t, err)
+		return v
+	}
+	for _, sql := range []string{"prepare s from 'insert into t values (1), (2)'", "execute s"} {
+		_, err := exec(t, c, sql)
+		must(t, err)
+	}
+	if n := value("select Row_Count()"); n != "2" {
+		t.Errorf("ROW_COUNT() is %s after an EXECUTE of two rows", n)
+	}
+	for _, sql := range []string{"prepare s from 'select 1/0'", "execute s"} {
+		_, err := exec(t, c, sql)
+		must(t, err)
+	}
+	if level := value("show warnings"); level != "Warning" {
+		t.Errorf("SHOW WARNINGS returned %q, want the division's warning", level)
+	}
+}
