@@ -57,7 +57,8 @@ func (r *logReader) cutOff(before *gtids) error {
 		return r.stop(StopUndone, "", fmt.Sprintf("a transaction in %s was cut off when the source was killed, which rolled it back; it is larger than a batch, and a part of it was applied", r.openFile),
 			"copy the tables again (--restart)", nil)
 	}
-	r.cut(r.first)
+	r.dropXA()
+	cut(r.batch, r.first)
 	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
 	r.rows, r.skip, r.savepoints = 0, 0, r.savepoints[:0]
 	r.beats.open = false
