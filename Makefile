@@ -65,6 +65,7 @@ e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer)$$' ./rowstream ./copier
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
+	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
 
 screenshots: ## make the pictures of docs/images anew, from the demo in a Chromium
 	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'

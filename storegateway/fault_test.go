@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -221,10 +222,13 @@ func (b *brokenBlock) readDamaged(t *testing.T, file, how uint8, at uint32) bool
 	return true
 }
 
+// damageTrials is how many damages TestDamagedFiles does; make e2e does thousands.
+var damageTrials = flag.Int("damage-trials", 60, "damages that TestDamagedFiles does to a block")
+
 func TestDamagedFiles(t *testing.T) {
 	b := newBrokenBlock(t)
 	r := rand.New(rand.NewPCG(7, 8))
-	const tries = 60
+	tries := *damageTrials
 	hurt := 0
 	for range tries {
 		if b.readDamaged(t, uint8(r.Uint32()), uint8(r.Uint32()), r.Uint32()) {

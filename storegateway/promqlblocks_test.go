@@ -1,0 +1,100 @@
+//go:build !race
+
+// Under the race detector it takes minutes, and what it tests has other tests with goroutines.
+
+package storegateway
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/teststorage"
+
+	"github.com/taredb/tare/slab"
+)
+
+// TestPromqltestThroughBlocks runs Prometheus' own files of PromQL tests with the samples in blocks that the
+// gateway serves: whenever a file has loaded more, the head is written as a block, which replaces the one before.
+func TestPromqltestThroughBlocks(t *testing.T) {
+	e := &blockEngine{t: t, engine: promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)}
+	promqltest.RunBuiltinTestsWithStorage(t, e, func(t testing.TB) storage.Storage {
+		return teststorage.New(t, func(o *tsdb.Options) {
+			o.EnableSTStorage = true
+			o.FloatChunkEncoding = chunkenc.EncXOR2
+			o.EnableHistogramSTEncoding = true
+			o.StripeSize = 32
+			o.WALSegmentSize = -1
+			o.MaxExemplars = 1
+		})
+	})
+	t.Logf("%d evaluations over %d blocks", e.evaluations, e.blocks)
+	if e.evaluations < 3000 || e.blocks < 100 {
+		t.Errorf("only %d evaluations over %d blocks", e.evaluations, e.blocks)
+	}
+}
+
+// A blockEngine evaluates on blocks of what a test has loaded. It serves one query at a time.
+type blockEngine struct {
+	t      testing.TB
+	engine *promql.Engine
+
+	mu                  sync.Mutex
+	storage             storage.Queryable
+	state               string // of the head that the block has
+	gateway             *Gateway
+	evaluations, blocks int
+}
+
+func (e *blockEngine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	e.evaluations++
+	return e.engine.NewInstantQuery(ctx, e.queryable(q), opts, qs, ts)
+}
+
+func (e *blockEngine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, step time.Duration) (promql.Query, error) {
+	e.evaluations++
+	return e.engine.NewRangeQuery(ctx, e.queryable(q), opts, qs, start, end, step)
+}
+
+// queryable returns the gateway over a block of what the storage has now. An empty one has no block.
+func (e *blockEngine) queryable(q storage.Queryable) storage.Queryable {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	db, ok := q.(*teststorage.TestStorage)
+	if !ok {
+		e.t.Fatalf("the storage is a %T", q)
+	}
+	head := db.DB.Head()
+	meta := head.Meta()
+	state := fmt.Sprintf("%d series, %d to %d, %+v", head.NumSeries(), head.MinTime(), head.MaxTime(), meta.Stats)
+	if e.gateway != nil && e.storage == q && e.state == state {
+		return e.gateway.Queryable(noTenant)
+	}
+	if head.NumSeries() == 0 {
+		return q
+	}
+	dir := filepath.Join(e.t.TempDir(), "blocks")
+	if err := db.DB.Snapshot(dir, true); err != nil {
+		e.t.Fatal(err)
+	}
+	if e.gateway != nil {
+		if err := e.gateway.Close(); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	e.gateway = newStore(e.t, dir, func(o *Options) {
+		o.Layout = LayoutPrometheus
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20})
+	})
+	e.storage, e.state = q, state
+	e.blocks++
+	return e.gateway.Queryable(noTenant)
+}
