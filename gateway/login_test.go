@@ -94,7 +94,7 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			testwait.Equal(t, "the client that left not to count", 2, g.newcomers.count)
 			mustConnect(t, g.addr)
 			testwait.Equal(t, "the client that is logged in not to count", 2, g.newcomers.count) // its OK comes first
-			if name != "open files" { // a client that is logged in does not count
+			if name != "open files" {                                                            // a client that is logged in does not count
 				mustConnect(t, g.addr)
 			}
 		})
