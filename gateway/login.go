@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // maxLoginPacket bounds what either side may send in one packet of a login, in bytes.
