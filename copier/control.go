@@ -79,10 +79,12 @@ type LimitStatus struct {
 
 // A FollowStatus is how far a copy that follows its source is.
 type FollowStatus struct {
-	Position   string  `json:"position"` // of the source's binary log, that the target has reached
-	LagSeconds float64 `json:"lag_seconds"`
-	LagBytes   int64   `json:"lag_bytes"`
-	CaughtUp   bool    `json:"caught_up"`
+	Position         string   `json:"position"`                  // of the source's binary log, that the target has reached
+	Lag              string   `json:"lag"`                       // for people
+	LagSeconds       *float64 `json:"lag_seconds"`               // null: unknown
+	ConfirmedSeconds *float64 `json:"lag_confirmed_seconds_ago"` // age of the last proof; null: there is none
+	LagBytes         *int64   `json:"lag_bytes"`                 // null: unknown
+	CaughtUp         bool     `json:"caught_up"`
 
 	Outrun *Outrun `json:"outrun,omitempty"` // while the source writes faster than the target takes it: it will not catch up
 

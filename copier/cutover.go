@@ -318,7 +318,7 @@ func (c *cutover) wait(ctx context.Context) error {
 		if c.r.unequal() > 0 {
 			return errUnequal
 		}
-		if c.f.mayEnd() && status.LagSeconds <= c.o.Lag.Seconds() {
+		if c.f.mayEnd() && status.LagSeconds != nil && *status.LagSeconds <= c.o.Lag.Seconds() {
 			if err := c.notes.connect(ctx); err != nil || !c.waitsForPinned(ctx) {
 				return err
 			}
@@ -385,7 +385,7 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 	if c.f.pace != nil { // nobody is to be spared who waits for just this
 		defer c.f.pace.lift()()
 	}
-	if err := c.f.WaitFor(ctx, c.source); err != nil {
+	if err := c.f.catchUp(ctx, c.source); err != nil {
 		return c.late(ctx, err, "the target had not reached the source's position")
 	}
 	if err := c.f.freeze(ctx); err != nil {

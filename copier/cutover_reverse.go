@@ -86,6 +86,16 @@ func (c *cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	h, err := newHeart(c.back, HeartbeatOptions{Off: c.r.o.Heartbeat.Off}, there.state.id, c.reversed)
+	if err != nil {
+		return err
+	}
+	f.beats(h)
+	defer func() {
+		if err := f.heart.end(ctx); err != nil {
+			c.r.o.Observe(Event{Kind: EventRetry, Text: err.Error()})
+		}
+	}()
 	left := max(0, c.o.Window-c.since)
 	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
 	c.r.enter(RunReversing)

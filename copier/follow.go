@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -31,6 +30,7 @@ type follower struct {
 	now     func() time.Time
 
 	pace     *followPace   // nil: it obeys no throttle
+	heart    *heart        // nil: no heartbeats
 	mayEnd   func() bool   // asked before it ends by itself
 	stop     chan struct{} // closed when it is to end at the next boundary
 	stopOnce sync.Once
@@ -40,7 +40,7 @@ type follower struct {
 	boundary bool // the last batch ended where a transaction ends
 	commit   time.Time
 	changes  int64
-	lag      Lag           // at the last look
+	lag      Lag           // at the last look, but for what the heart knows
 	single   bool          // from the next batch on there is one writer
 	parts    bool          // several writers are at a batch
 	caughtUp bool          // and there is one writer
@@ -51,8 +51,10 @@ type follower struct {
 	still  chan struct{} // has room while a batch may be applied
 	sealed bool          // nothing is applied any more; of who has still's room
 
-	noted  rowstream.Position // in the target; of the goroutine that applies
-	flush  time.Time          // when it was noted; of the goroutine that applies
+	noted       rowstream.Position // in the target; of the goroutine that applies
+	flush       time.Time          // when it was noted; of the goroutine that applies
+	reconnected time.Time          // when the log was last asked for again; of the goroutine that reads
+
 	begun  time.Time
 	start  rowstream.Position
 	counts [rowstream.Delete + 1]int64 // by kind; of the goroutine that applies
@@ -114,6 +116,13 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 		})
 	}
 	return f, nil
+}
+
+// beats has the follower prove its lag by heartbeats.
+func (f *follower) beats(h *heart) {
+	if f.heart = h; h != nil {
+		f.options.Run = h.run
+	}
 }
 
 // Applied is a position of the source's log before which everything is in the target.
@@ -257,6 +266,8 @@ func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-
 		if err != nil {
 			return err
 		}
+		f.heart.read(&s.batch)
+		f.reconnectMissing(changes)
 		s.applier.spread(f.spread())
 		if err := s.applier.plan(&s.batch); err != nil {
 			return err
@@ -359,6 +370,7 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 		if !b.Commit.IsZero() {
 			f.commit = b.Commit
 		}
+		f.heart.applied(b.Beat)
 	})
 	if len(busy) == 0 && f.noted != f.applied && f.now().Sub(f.flush) >= notePause {
 		return f.note(ctx)
@@ -421,110 +433,6 @@ func (f *follower) note(ctx context.Context) error {
 	return err
 }
 
-// watch looks at the lag again and again, and says when the target has caught up, when it is
-// outrun, and when nothing is left to wait for.
-func (f *follower) watch(ctx context.Context) error {
-	ticker := time.NewTicker(lookPause)
-	defer ticker.Stop()
-	w := lagWatch{f: f}
-	for {
-		err := w.look(ctx)
-		if err != nil && ctx.Err() == nil && !f.lost(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		if w.caughtUp {
-			ticker.Reset(lookSeldom)
-		}
-	}
-}
-
-// A lagWatch is what is kept from one look at the lag to the next.
-type lagWatch struct {
-	f        *follower
-	chase    chase
-	goal     rowstream.Position // the log's end at the look before
-	finish   bool               // it was to finish already then
-	told     time.Time          // when the lag was told
-	caughtUp bool
-}
-
-// lost reports whether an error of the source may pass: the goroutine that reads the changes
-// knows how long it is patient.
-func (f *follower) lost(err error) bool {
-	var refused *mysqlconn.ServerError
-	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
-}
-
-// look takes a look at the lag.
-func (w *lagWatch) look(ctx context.Context) error {
-	f := w.f
-	f.mu.Lock()
-	finish := f.finish // asked before the log's end: what was written before Finish is before that
-	f.mu.Unlock()
-	end, err := f.source.NowPosition(ctx)
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	applied, commit, changes := f.applied, f.commit, f.changes
-	f.mu.Unlock()
-	behind, err := f.source.LogBytes(ctx, applied, end)
-	if err != nil {
-		return err
-	}
-	done, err := f.source.LogBytes(ctx, f.start, applied)
-	if err != nil {
-		return err
-	}
-	now := f.now()
-	held, reason := time.Duration(0), ""
-	if f.pace != nil {
-		held, reason = f.pace.hold()
-	}
-	w.chase.note(look{at: now, behind: behind, applied: done, changes: changes, held: held})
-	at, past := applied.Compare(end) >= 0, !w.goal.IsZero() && applied.Compare(w.goal) >= 0
-	there := at || past
-	finished := finish && (at || past && w.finish)
-	w.goal, w.finish = end, finish
-	first := false
-	f.change(func() {
-		f.single = f.single || there
-		first = f.single && !f.parts && !f.caughtUp
-		f.caughtUp = f.caughtUp || first
-		w.caughtUp = f.caughtUp
-	})
-	lag := Lag{
-		Bytes: max(0, behind), Position: applied.String(), Changes: changes,
-		PerSecond: w.chase.perSecond(), CaughtUp: w.caughtUp, ETASeconds: w.chase.eta().Seconds(), Outrun: w.chase.outrun(),
-	}
-	if applied.Compare(end) < 0 {
-		if commit.IsZero() {
-			commit = f.begun
-		}
-		lag.Seconds = max(0, now.Sub(commit).Seconds())
-	}
-	f.change(func() { f.lag = lag })
-	if first {
-		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", changes, applied)})
-	}
-	if first || now.Sub(w.told) >= tellPause {
-		w.told = now
-		f.o.Observe(Event{Kind: EventLag, Lag: &lag})
-	}
-	if text := w.chase.tell(lag.Outrun, reason); text != "" {
-		f.o.Observe(Event{Kind: EventOutrun, Text: text})
-	}
-	if w.caughtUp && (finished || there && f.o.UntilCaughtUp && f.mayEnd()) {
-		f.end()
-	}
-	return nil
-}
-
 // A FollowReport is what following has done in this run.
 type FollowReport struct {
 	From     string `json:"from"`     // position of the source's log
@@ -540,16 +448,4 @@ func (f *follower) report() *FollowReport {
 		From: f.start.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,
 		Inserts: f.counts[rowstream.Insert], Updates: f.counts[rowstream.Update], Deletes: f.counts[rowstream.Delete],
 	}
-}
-
-// status is what it tells of itself while it is at work.
-func (f *follower) status() *FollowStatus {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := &FollowStatus{Position: f.applied.String(), LagSeconds: f.lag.Seconds, LagBytes: f.lag.Bytes, CaughtUp: f.caughtUp, Outrun: f.lag.Outrun}
-	if f.pace != nil {
-		held, reason := f.pace.hold()
-		s.HeldSeconds, s.Held = held.Seconds(), reason
-	}
-	return s
 }

@@ -229,7 +229,10 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn)
+	if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn); err != nil {
+		return err
+	}
+	return r.prepareHeart(ctx)
 }
 
 // past reports whether the table is described as it was.
@@ -247,6 +250,7 @@ func (r *run) followChanges(ctx context.Context) error {
 		return err
 	}
 	f.pace = newFollowPace(r.pacer, tick.Process())
+	f.beats(r.heart)
 	defer f.pace.close()
 	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
 	r.mu.Lock()

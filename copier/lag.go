@@ -7,18 +7,33 @@ import (
 
 // A Lag is how far the target is behind the source.
 type Lag struct {
-	Seconds   float64 `json:"seconds"`  // since the last applied transaction was committed; 0 at the log's end
-	Bytes     int64   `json:"bytes"`    // of the source's log that are not applied
-	Position  string  `json:"position"` // of the source's log: all before it is applied
-	Changes   int64   `json:"changes"`  // of rows, that this run has applied
-	PerSecond float64 `json:"changes_per_second"`
-	CaughtUp  bool    `json:"caught_up"` // once: since then transactions are kept whole
+	Seconds   *float64 `json:"seconds"`                           // that the last heartbeat took, or the oldest that is under way has taken; null: unknown
+	Confirmed *float64 `json:"confirmed_seconds_ago"`             // age of the last proof; null: there is none
+	CommitAge *float64 `json:"last_commit_seconds_ago,omitempty"` // of the last applied transaction, by the source's clock
+	Bytes     *int64   `json:"bytes"`                             // of the source's log that are not applied; null: unknown
+	Position  string   `json:"position"`                          // of the source's log: all before it is applied
+	Changes   int64    `json:"changes"`                           // of rows, that this run has applied
+	PerSecond float64  `json:"changes_per_second"`
+	CaughtUp  bool     `json:"caught_up"` // once: since then transactions are kept whole
 
 	// ETASeconds is how long catching up takes at the present rates; left out when it makes no headway.
 	ETASeconds float64 `json:"eta_seconds,omitempty"`
 
 	// Outrun is there while the source writes faster than the target takes it.
 	Outrun *Outrun `json:"outrun,omitempty"`
+}
+
+// Text is the lag with its age, for people.
+func (l *Lag) Text() string {
+	switch {
+	case l.Seconds != nil && l.Confirmed != nil:
+		return fmt.Sprintf("%.1f s behind, confirmed %.1f s ago", *l.Seconds, *l.Confirmed)
+	case l.Confirmed != nil:
+		return fmt.Sprintf("lag unknown, last confirmed %.0f s ago", *l.Confirmed)
+	case l.CommitAge != nil:
+		return fmt.Sprintf("lag unknown, applied up to a commit of %.0f s ago", *l.CommitAge)
+	}
+	return "lag unknown"
 }
 
 // An Outrun is a source that writes faster than the target takes it: at these rates it will not catch up.

@@ -56,6 +56,9 @@ type Options struct {
 	// copied table: following continues after them.
 	IgnoreStatements []sqldigest.Digest
 
+	// Heartbeat is how the lag is proven while changes are followed.
+	Heartbeat HeartbeatOptions
+
 	// Cutover brings clients over once the target has caught up; nil: nobody does, or others do.
 	Cutover *CutoverOptions
 

@@ -104,6 +104,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		defer endControl()
 	}
 	defer r.pacer.start(ctx, fail)()
+	defer func() { r.endHeart(ctx) }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -147,6 +148,9 @@ type run struct {
 	pacer   *pacer
 
 	verified []*VerifyReport // by table, once they are compared
+
+	heart *heart // nil: no heartbeats
+	mark  string // of the first heartbeat, for the position of the snapshot
 
 	follow *followState       // nil unless changes are followed
 	goOn   rowstream.Position // where that begins; zero before the first snapshot
@@ -218,8 +222,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
+	position, err := r.marked(r.snapshot.Position())
+	if err != nil {
+		return err
+	}
 	for _, t := range r.tables {
-		if err := t.begin(ctx, r.to, r.state, r.from.Addr(), r.snapshot.Position()); err != nil {
+		if err := t.begin(ctx, r.to, r.state, r.from.Addr(), position); err != nil {
 			return err
 		}
 	}

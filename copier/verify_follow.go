@@ -191,7 +191,7 @@ func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k v
 		return fail(err)
 	}
 	w.pace.end()
-	if err := v.f.WaitFor(ctx, p); err != nil {
+	if err := v.f.catchUp(ctx, p); err != nil {
 		return fail(err)
 	}
 	if err := w.pace.begin(ctx); err != nil {

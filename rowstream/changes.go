@@ -74,6 +74,11 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	}
 	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
 	var err error
+	if o.Run != "" && o.From.GTID == "" && o.From.Beat == "" {
+		if o.From, err = d.namedPosition(ctx, o.From); err != nil {
+			return nil, fmt.Errorf("follow the binary log: %w", err)
+		}
+	}
 	if c.r.gtids, err = parseGTIDs(o.From.GTID); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
@@ -91,6 +96,20 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
+}
+
+// namedPosition adds the GTID at a position, by which the log goes on at another server too.
+func (d *Direct) namedPosition(ctx context.Context, p Position) (Position, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.connect(ctx); err != nil {
+		return p, err
+	}
+	text, err := withGTID(ctx, d.c, p.String())
+	if err != nil {
+		return p, err
+	}
+	return ParsePosition(text)
 }
 
 // layOut finds out what columns the tables have now. What differs from their description
@@ -334,7 +353,7 @@ func (c *changes) reconnect(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if isSetting(err) {
+		if IsSetting(err) {
 			return c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
 				"have it log them, and copy the tables again if some were made meanwhile", err)
 		}

@@ -41,6 +41,7 @@ type Beater interface {
 
 // A Heartbeat says what Beat writes.
 type Heartbeat struct {
+	Copy      string // letters and digits, of the row: a later run of the same copy writes the same one
 	Run       string // letters and digits, of one reader of the log: see FollowOptions
 	Number    uint64 // from 1 on; each is greater than the one before
 	Schemas   []string

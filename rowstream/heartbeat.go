@@ -87,7 +87,7 @@ func (d *Direct) EndBeats(ctx context.Context, h Heartbeat) error {
 	}
 	var all []error
 	for _, s := range h.Schemas {
-		if err := d.beats.remove(ctx, s, h.Run); err != nil {
+		if err := d.beats.remove(ctx, s, h.Copy); err != nil {
 			all = append(all, fmt.Errorf("remove heartbeats: %w; DROP TABLE %s on %s", err, beatTable(s), d.cfg.Addr))
 		}
 	}
@@ -105,15 +105,15 @@ func (b *beatWriter) close() {
 
 // write writes a row, and creates its table when that is missing.
 func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) error {
-	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + quote(h.Run) + ", " + quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
+	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + quote(h.Copy) + ", " + quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
 	_, err := b.c.Exec(ctx, insert)
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) && refused.Number == errNoSuchTable {
 		if _, err = b.c.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+beatTable(schema)+` (
-  run     varbinary(64) NOT NULL,
+  copy    varbinary(64) NOT NULL,
   beat    varbinary(128) NOT NULL COMMENT 'random, by which the binary log is recognized',
   written datetime(6) NOT NULL,
-  PRIMARY KEY (run)
+  PRIMARY KEY (copy)
 ) ENGINE=InnoDB COMMENT='heartbeats of tare copy --follow; dropped at its end'`); err == nil {
 			_, err = b.c.Exec(ctx, insert)
 		}
@@ -130,10 +130,10 @@ func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) erro
 	return fmt.Errorf("write a heartbeat to %s: %w", beatTable(schema), err)
 }
 
-// remove removes a run's row, and the table when no other run has written to it recently. A run that writes its next
+// remove removes a copy's row, and the table when no other copy has written to it recently. One that writes its next
 // heartbeat just then creates it again.
-func (b *beatWriter) remove(ctx context.Context, schema, run string) error {
-	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE run = "+quote(run)+
+func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
+	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+quote(name)+
 		fmt.Sprintf(" OR written < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", beatStale))
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) && refused.Number == errNoSuchTable {

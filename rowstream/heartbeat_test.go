@@ -62,11 +62,11 @@ func TestHeartbeat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
+			t.Cleanup(func() {
 				if err := server.Close(); err != nil {
 					t.Error(err)
 				}
-			}()
+			})
 			testHeartbeat(t, server)
 		})
 	}
@@ -89,7 +89,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 		tables = append(tables, table)
 	}
-	h := Heartbeat{Run: "r1", Schemas: schemasOf(tables)}
+	h := Heartbeat{Copy: "c1", Run: "r1", Schemas: schemasOf(tables)}
 	beat := func() uint64 {
 		t.Helper()
 		h.Number++

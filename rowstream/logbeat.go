@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,8 +20,13 @@ type mark struct {
 	token  string
 	file   string // where the heartbeat's transaction starts
 	offset uint64
-	gtid   string // MySQL: of the transaction; MariaDB: of the one before it in its domain, empty when it is the first
+
+	// gtid is on MySQL that of the transaction, on MariaDB that of the one before it in its domain, or its own after
+	// firstMark when there is none. Empty: the log is read by file and offset.
+	gtid string
 }
+
+const firstMark = "!"
 
 func (m *mark) String() string {
 	if m.token == "" {
@@ -134,7 +140,13 @@ func (r *logReader) beatCommitted() {
 	b.mark = mark{token: string(b.prefix) + fmt.Sprintf("%0*x", tokenDigits, b.openNumber), file: r.uptoFile, offset: r.uptoOffset}
 	switch r.pending.mode {
 	case mariaGTIDs:
-		b.mark.gtid = r.gtids.domain(r.pending.maria.domain)
+		if r.gtids.mode != mariaGTIDs {
+			break
+		}
+		if b.mark.gtid = r.gtids.domain(r.pending.maria.domain); b.mark.gtid == "" {
+			one := gtids{maria: []mariaGTID{r.pending.maria}, mode: mariaGTIDs}
+			b.mark.gtid = firstMark + one.String()
+		}
 	case mysqlGTIDs:
 		var one gtids
 		one.addMySQL(r.pending.source, r.pending.number)
@@ -174,17 +186,20 @@ func (r *logReader) replayFrom() (Position, gtids, error) {
 	}
 	from := Position{File: m.file, Offset: m.offset}
 	known, err := parseGTIDs(at.GTID)
-	if err != nil {
-		return at, known, err
+	if err != nil || m.gtid == "" {
+		return from, gtids{}, err
 	}
 	switch known.mode {
 	case mariaGTIDs:
-		before, err := parseGTIDs(m.gtid)
-		if err != nil {
-			return at, known, err
+		own, first := strings.CutPrefix(m.gtid, firstMark)
+		before, err := parseGTIDs(own)
+		if err != nil || len(before.maria) != 1 {
+			return at, known, errors.Join(err, errMariaGTID)
 		}
-		if len(before.maria) == 1 {
-			known.addMaria(before.maria[0])
+		if t := before.maria[0]; first {
+			known.maria = slices.DeleteFunc(known.maria, func(k mariaGTID) bool { return k.domain == t.domain })
+		} else {
+			known.addMaria(t)
 		}
 	case mysqlGTIDs:
 		own, err := parseGTIDs(m.gtid)

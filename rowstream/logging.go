@@ -232,8 +232,8 @@ func (e settingError) Unwrap() error { return e.error }
 
 func refuseSetting(format string, a ...any) error { return settingError{fmt.Errorf(format, a...)} }
 
-// isSetting reports whether an error is about how a server is set up.
-func isSetting(err error) bool {
+// IsSetting reports whether an error is about how a server is set up, so that trying again does not help.
+func IsSetting(err error) bool {
 	var setting settingError
 	return errors.As(err, &setting) || errors.Is(err, errNotLogged)
 }

@@ -63,7 +63,7 @@ func (r *Remote) EndBeats(ctx context.Context, h Heartbeat) error { return r.bea
 func (r *Remote) beat(ctx context.Context, h Heartbeat, end bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*beatTimeout, fmt.Errorf("no response within %v", 2*beatTimeout))
 	defer cancel()
-	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
+	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Copy: h.Copy, Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
 	return errorOf(ctx, r.Addr(), err)
 }
 

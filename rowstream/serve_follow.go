@@ -120,8 +120,8 @@ func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
 	if !ok {
 		return refuse(codes.FailedPrecondition, "the server takes no heartbeats")
 	}
-	h := Heartbeat{Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
-	if h.Run == "" || len(h.Run) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
+	h := Heartbeat{Copy: m.GetCopy(), Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
+	if h.Run == "" || len(h.Run) > longestRun || h.Copy == "" || len(h.Copy) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
 		return refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
 	}
 	if m.GetEnd() {

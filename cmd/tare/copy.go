@@ -120,6 +120,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
 		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
+	o.Heartbeat = copier.HeartbeatOptions{Off: c.Heartbeat == config.HeartbeatOff, OnReplica: c.OnReplica}
 	if c.Cutover.On {
 		cutover := c.Cutover.Options(c.Throttle.Gateway)
 		cutover.Back = mysqlServer(c.From.MySQL, c.FromTLS, authorities)

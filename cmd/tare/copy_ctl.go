@@ -168,7 +168,11 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d of %d\n", x.Source, x.Target, x.Phase, x.Rows, x.RowsEstimate, x.ChunksCopied, x.Chunks)
 	}
 	if f := s.Follow; f != nil {
-		fmt.Fprintf(t, "\nfollows the source: %.1f s and %d bytes behind, at %s\n", f.LagSeconds, f.LagBytes, f.Position)
+		behind := ""
+		if f.LagBytes != nil {
+			behind = fmt.Sprintf(", %d bytes of log to apply", *f.LagBytes)
+		}
+		fmt.Fprintf(t, "\nfollows the source: %s%s, at %s\n", f.Lag, behind, f.Position)
 		if f.Outrun != nil {
 			fmt.Fprintf(t, "it will not catch up: %s\n", f.Outrun)
 		}

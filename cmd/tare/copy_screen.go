@@ -76,10 +76,10 @@ func eventText(e copier.Event) string {
 // lagText is how far the target is behind.
 func lagText(l *copier.Lag) string {
 	text := fmt.Sprintf("%d changes, %.0f/s; ", l.Changes, l.PerSecond)
-	if l.Bytes == 0 && l.Seconds == 0 {
-		return text + "nothing behind"
+	text += l.Text()
+	if l.Bytes != nil && *l.Bytes > 0 {
+		text += fmt.Sprintf(", %s of log to apply", megabytes(*l.Bytes))
 	}
-	text += fmt.Sprintf("%.0f s and %s of log behind", l.Seconds, megabytes(l.Bytes))
 	if l.ETASeconds > 0 && !l.CaughtUp {
 		text += fmt.Sprintf(", caught up in about %v", time.Duration(l.ETASeconds*float64(time.Second)).Round(time.Second))
 	}

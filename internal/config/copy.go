@@ -7,6 +7,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -31,6 +32,8 @@ type Copy struct {
 	Follow      bool
 	FollowUntil FollowUntil
 	Ignore      []sqldigest.Digest // of statements in the log
+	Heartbeat   FollowHeartbeat
+	OnReplica   bool // heartbeats may be written to a replica's primary
 	Cutover     CopyCutover
 
 	Verify bool
@@ -66,11 +69,14 @@ func NewCopy() *Copy {
 	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
 	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
 	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
-	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable target is awaited")
+	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
 	s.String(&c.StateSchema, "state-schema", "schema", copier.DefaultStateSchema, "schema in the target for the state of copies")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
 	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
+	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+rowstream.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
+		HeartbeatOn, HeartbeatOff)
+	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
 	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the source's binary log that changes no copied table, and at which --follow stopped; may be given for each statement")
 	c.Cutover.declare(s)
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
@@ -147,6 +153,15 @@ func (c *Copy) Ready() error {
 	return errors.Join(errs...)
 }
 
+// A FollowHeartbeat is whether heartbeats are written to the source.
+type FollowHeartbeat string
+
+// The values of --heartbeat.
+const (
+	HeartbeatOn  FollowHeartbeat = "on"
+	HeartbeatOff FollowHeartbeat = "off"
+)
+
 // A FollowUntil is when following ends.
 type FollowUntil string
 
@@ -168,6 +183,12 @@ func (c *Copy) validateFollow() (errs []error) {
 			errs = append(errs, fmt.Errorf("--ignore-statement: %w", err))
 		}
 		c.Ignore = append(c.Ignore, digest)
+	}
+	if c.Heartbeat == HeartbeatOff && !c.Follow {
+		errs = append(errs, errors.New("--heartbeat has no effect without --follow"))
+	}
+	if c.OnReplica && (!c.Follow || c.Heartbeat == HeartbeatOff) {
+		errs = append(errs, errors.New("--heartbeat-on-replica has no effect without --follow, or with --heartbeat=off"))
 	}
 	if len(c.Ignore) > 0 && !c.Follow {
 		errs = append(errs, errors.New("--ignore-statement has no effect without --follow"))

@@ -1433,6 +1433,7 @@ type BeatRequest struct {
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Schemas       []string               `protobuf:"bytes,3,rep,name=schemas,proto3" json:"schemas,omitempty"`                       // one row in each
 	OnReplica     bool                   `protobuf:"varint,4,opt,name=on_replica,json=onReplica,proto3" json:"on_replica,omitempty"` // where the source is a replica, write to its primary
+	Copy          string                 `protobuf:"bytes,6,opt,name=copy,proto3" json:"copy,omitempty"`                             // whose row it is
 	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`                              // remove the rows instead, and tables that no other run uses
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1494,6 +1495,13 @@ func (x *BeatRequest) GetOnReplica() bool {
 		return x.OnReplica
 	}
 	return false
+}
+
+func (x *BeatRequest) GetCopy() string {
+	if x != nil {
+		return x.Copy
+	}
+	return ""
 }
 
 func (x *BeatRequest) GetEnd() bool {
@@ -2535,13 +2543,14 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"%\n" +
 	"\rLogBytesReply\x12\x14\n" +
-	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\x82\x01\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\x96\x01\n" +
 	"\vBeatRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
 	"\aschemas\x18\x03 \x03(\tR\aschemas\x12\x1d\n" +
 	"\n" +
-	"on_replica\x18\x04 \x01(\bR\tonReplica\x12\x10\n" +
+	"on_replica\x18\x04 \x01(\bR\tonReplica\x12\x12\n" +
+	"\x04copy\x18\x06 \x01(\tR\x04copy\x12\x10\n" +
 	"\x03end\x18\x05 \x01(\bR\x03end\"\v\n" +
 	"\tBeatReply\":\n" +
 	"\rLayoutRequest\x12)\n" +

@@ -1974,6 +1974,13 @@ func (m *BeatRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Copy) > 0 {
+		i -= len(m.Copy)
+		copy(dAtA[i:], m.Copy)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Copy)))
+		i--
+		dAtA[i] = 0x32
+	}
 	if m.End {
 		i--
 		if m.End {
@@ -3385,6 +3392,10 @@ func (m *BeatRequest) SizeVT() (n int) {
 	}
 	if m.End {
 		n += 2
+	}
+	l = len(m.Copy)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7091,6 +7102,38 @@ func (m *BeatRequest) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.End = bool(v != 0)
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Copy", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Copy = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,0 +1,260 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// watch measures the lag again and again, and reports when the target has caught up, when it is outrun, and when
+// nothing is left to wait for.
+func (f *follower) watch(ctx context.Context) error {
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	w := lagWatch{f: f}
+	for {
+		err := w.look(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if w.caughtUp {
+			ticker.Reset(lookSeldom)
+		}
+	}
+}
+
+// A lagWatch is what is kept from one look at the lag to the next.
+type lagWatch struct {
+	f        *follower
+	chase    chase
+	told     time.Time // when the lag was reported
+	caughtUp bool
+
+	counted rowstream.Position // applied at the look before
+	done    int64              // bytes of the log that this run has applied, as far as that is known
+
+	finishBeat uint64 // heartbeat that was written after the follower was told to finish; 0: none
+
+	// Without heartbeats.
+	goal      rowstream.Position // the log's end at the look before
+	finish    bool               // it was to finish already then
+	confirmed time.Time          // when the target last had all before the log's end; zero: never
+}
+
+// lost reports whether an error of the source may pass: the goroutine that reads the changes
+// knows how long it is patient.
+func (f *follower) lost(err error) bool {
+	var refused *mysqlconn.ServerError
+	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
+}
+
+// A reached says what the target has of the source.
+type reached struct {
+	there    bool // all that the source had a moment ago
+	finished bool // all that it had when the follower was told to finish
+}
+
+// look measures the lag once.
+func (w *lagWatch) look(ctx context.Context) error {
+	f := w.f
+	f.mu.Lock()
+	finish := f.finish // before the log's end: what was written before Finish is before that
+	f.mu.Unlock()
+	end, behind, err := w.measure(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	applied, commit, changes := f.applied, f.commit, f.changes
+	f.mu.Unlock()
+	var r reached
+	proves := f.heart != nil
+	if proves {
+		if r, proves, err = w.prove(ctx, finish); err != nil {
+			return err
+		}
+	}
+	if !proves {
+		r = w.compare(applied, end, finish)
+	}
+	first := false
+	f.change(func() {
+		f.single = f.single || r.there
+		first = f.single && !f.parts && !f.caughtUp
+		f.caughtUp = f.caughtUp || first
+		w.caughtUp = f.caughtUp
+	})
+	lag := w.lag(applied, behind, changes, commit)
+	f.change(func() { f.lag = lag })
+	w.report(&lag, first)
+	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.mayEnd()) {
+		f.end()
+	}
+	return nil
+}
+
+// measure returns the end of the log, and how many bytes of it are not applied: nil when the source does not say.
+func (w *lagWatch) measure(ctx context.Context) (end rowstream.Position, behind *int64, err error) {
+	f := w.f
+	ctx, cancel := context.WithTimeoutCause(ctx, sourceQuestion, fmt.Errorf("no response within %v", sourceQuestion))
+	defer cancel()
+	if end, err = f.source.NowPosition(ctx); err != nil {
+		if f.lost(err) {
+			return rowstream.Position{}, nil, nil
+		}
+		return end, nil, err
+	}
+	applied := f.Applied()
+	n, err := f.source.LogBytes(ctx, applied, end)
+	if err != nil { // a file of another server, or one that was removed
+		return end, nil, nil //nolint:nilerr // the number is unknown
+	}
+	if w.counted.IsZero() {
+		w.counted = f.start
+	}
+	if done, err := f.source.LogBytes(ctx, w.counted, applied); err == nil {
+		w.done += done
+	}
+	w.counted = applied
+	n = max(0, n)
+	return end, &n, nil
+}
+
+// prove writes the heartbeats that are due, and reports what those that came back prove. It reports false when the
+// source is read-only: then nothing is written to it, and its position proves as much.
+func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, err error) {
+	f, h := w.f, w.f.heart
+	if needed := finish && w.finishBeat == 0; needed || h.due(!w.caughtUp) {
+		number, err := h.beat(ctx)
+		switch {
+		case errors.Is(err, rowstream.ErrReadOnly):
+			return r, false, nil
+		case err != nil && !mayPass(err):
+			return r, false, err
+		case err != nil:
+			if long, _ := h.unwritten(); long > f.o.Patience && !isLockWait(err) && ctx.Err() == nil {
+				return r, false, fmt.Errorf("%w; tried for %v", err, f.o.Patience)
+			}
+		case needed:
+			w.finishBeat = number
+		}
+	}
+	if missing := h.missing(); missing > f.o.Patience && !h.onReplica {
+		return r, false, fmt.Errorf("the binary log of the source does not show a heartbeat that was written %v ago, and has nothing more to read: it was started again, or is not the log of all changes; "+
+			"copy the tables again (--restart)", missing.Round(time.Second))
+	}
+	r.there = h.fresh()
+	r.finished = w.finishBeat > 0 && h.provenUpto() >= w.finishBeat
+	return r, true, nil
+}
+
+// compare reports what the target has by positions of the log, which must be those of one server.
+func (w *lagWatch) compare(applied, end rowstream.Position, finish bool) (r reached) {
+	if end.IsZero() {
+		return r
+	}
+	at, past := applied.Compare(end) >= 0, !w.goal.IsZero() && applied.Compare(w.goal) >= 0
+	r = reached{there: at || past, finished: finish && (at || past && w.finish)}
+	w.goal, w.finish = end, finish
+	if at {
+		w.confirmed = w.f.now()
+	}
+	return r
+}
+
+// lag is what is known of it now.
+func (w *lagWatch) lag(applied rowstream.Position, behind *int64, changes int64, commit time.Time) Lag {
+	f, now := w.f, w.f.now()
+	lag := Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
+	if behind != nil {
+		held := time.Duration(0)
+		if f.pace != nil {
+			held, _ = f.pace.hold()
+		}
+		w.chase.note(look{at: now, behind: *behind, applied: w.done, changes: changes, held: held})
+	}
+	if len(w.chase.looks) > 0 {
+		lag.PerSecond, lag.ETASeconds, lag.Outrun = w.chase.perSecond(), w.chase.eta().Seconds(), w.chase.outrun()
+	}
+	if !commit.IsZero() {
+		age := max(0, now.Sub(commit).Seconds())
+		lag.CommitAge = &age
+	}
+	if f.heart == nil && !w.confirmed.IsZero() {
+		age := now.Sub(w.confirmed).Seconds()
+		if lag.Confirmed = &age; age <= lagUnknown.Seconds() {
+			lag.Seconds = &age
+		}
+	}
+	f.heart.fill(&lag)
+	return lag
+}
+
+// fill sets what heartbeats prove.
+func (h *heart) fill(l *Lag) {
+	if h != nil {
+		l.Seconds, l.Confirmed = h.lag()
+	}
+}
+
+// report reports the lag, and what has changed.
+func (w *lagWatch) report(lag *Lag, first bool) {
+	f, now := w.f, w.f.now()
+	if first {
+		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, lag.Position)})
+	}
+	if first || now.Sub(w.told) >= tellPause {
+		w.told = now
+		f.o.Observe(Event{Kind: EventLag, Lag: lag})
+	}
+	if len(w.chase.looks) == 0 {
+		return
+	}
+	reason := ""
+	if f.pace != nil {
+		_, reason = f.pace.hold()
+	}
+	if text := w.chase.tell(lag.Outrun, reason); text != "" {
+		f.o.Observe(Event{Kind: EventOutrun, Text: text})
+	}
+}
+
+// status is what a follower reports of itself while it is at work.
+func (f *follower) status() *FollowStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lag := f.lag
+	f.heart.fill(&lag)
+	s := &FollowStatus{
+		Position: f.applied.String(), LagSeconds: lag.Seconds, ConfirmedSeconds: lag.Confirmed, LagBytes: lag.Bytes, Lag: lag.Text(),
+		CaughtUp: f.caughtUp, Outrun: lag.Outrun,
+	}
+	if f.pace != nil {
+		held, reason := f.pace.hold()
+		s.HeldSeconds, s.Held = held.Seconds(), reason
+	}
+	return s
+}
+
+// A reconnecter are changes whose connection can be given up.
+type reconnecter interface{ Reconnect() }
+
+// reconnectMissing has the log asked for again when a heartbeat is missing in it.
+func (f *follower) reconnectMissing(changes rowstream.Changes) {
+	again, ok := changes.(reconnecter)
+	if f.heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.heart.missing() == 0 {
+		return
+	}
+	f.reconnected = f.now()
+	f.o.Observe(Event{Kind: EventRetry, Text: "a heartbeat is missing in the source's log: it is asked for again"})
+	again.Reconnect()
+}
