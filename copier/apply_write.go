@@ -17,7 +17,7 @@ func (w *writer) applyBatch(ctx context.Context, f *follower, a *applier, number
 	err := w.connect(ctx)
 	for try := 1; ; try++ {
 		if err == nil {
-			err = w.tryBatch(ctx, f, a, number, note)
+			err = w.waiting("changes", func() error { return w.tryBatch(ctx, f, a, number, note) })
 		}
 		if err == nil {
 			return nil

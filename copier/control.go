@@ -26,6 +26,7 @@ type Status struct {
 	Phase    RunPhase       `json:"phase"`
 	Tables   []TableStatus  `json:"tables"`
 	Throttle ThrottleStatus `json:"throttle"`
+	Waits    []WaitStatus   `json:"waits"`            // what it waits for now, the oldest first
 	Follow   *FollowStatus  `json:"follow,omitempty"` // when it follows the source
 	Verify   *VerifyStatus  `json:"verify,omitempty"` // when it verifies
 }

@@ -251,6 +251,7 @@ func (c *cutover) cut(ctx context.Context) error {
 
 // do does the next step. It fails when the machine is not to know: ctx is done.
 func (c *cutover) do(ctx context.Context) error {
+	defer c.r.waits.begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
 	var err error
 	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
 	switch c.m.step {
@@ -301,6 +302,17 @@ func (c *cutover) do(ctx context.Context) error {
 		c.tell("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
 	}
 	return nil
+}
+
+// limitOf is how long a step may take; 0: until it can be taken.
+func (c *cutover) limitOf(s cutStep) time.Duration {
+	switch s {
+	case cutHold, cutReach, cutNote:
+		return c.o.Hold
+	case cutWait:
+		return 0
+	}
+	return c.r.o.Patience
 }
 
 // wait waits until the target has caught up and is hardly behind, and, when rows are compared, until all

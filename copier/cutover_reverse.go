@@ -86,7 +86,7 @@ func (c *cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h, err := newHeart(c.back, HeartbeatOptions{Off: c.r.o.Heartbeat.Off}, there.state.id, c.reversed)
+	h, err := newHeart(c.back, &o, there.state.id, c.reversed)
 	if err != nil {
 		return err
 	}

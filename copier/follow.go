@@ -85,7 +85,11 @@ var errEnded = errors.New("following has ended")
 // newFollower is for tables that are copied. It goes on from p.
 func newFollower(o *Options, source rowstream.Follower, tables []*table, state *followState, p rowstream.Position) (*follower, error) {
 	f := &follower{
-		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{From: p, Patience: o.Patience, Ignore: o.IgnoreStatements},
+		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{
+			Waiting: func(limit time.Duration) func() {
+				return o.waits.begin("the source to be reachable again, to read its log", "", limit)
+			},
+			From: p, Patience: o.Patience, Ignore: o.IgnoreStatements},
 		mayEnd: func() bool { return true },
 		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: p, noted: p, start: p,
 	}
@@ -111,7 +115,7 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 	}
 	for range o.Workers {
 		f.writers = append(f.writers, &writer{
-			cfg: o.To, state: state.state, patience: o.Patience, follows: true,
+			cfg: o.To, state: state.state, patience: o.Patience, follows: true, waits: o.waits,
 			retry: func(err error) { o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
 		})
 	}

@@ -70,6 +70,7 @@ func (f *followPace) end(ctx context.Context) error {
 
 // wait waits in a way that lift ends.
 func (f *followPace) wait(ctx context.Context, how func(context.Context) error) error {
+	defer f.p.waits.begin("the throttle, to apply changes", f.p.reason(), longestHold)()
 	waiting, end := context.WithCancel(ctx)
 	defer end()
 	f.mu.Lock()

@@ -62,6 +62,10 @@ type heart struct {
 	err     error      // why
 	seen    uint64     // the last one that was read
 	idle    time.Time  // when the source last said that there was nothing more to read
+
+	waits    *waits
+	patience time.Duration
+	endWait  func() // of the wait for a source that takes none; nil: it takes them
 }
 
 // A sentBeat is a heartbeat that is written, or about to be.
@@ -72,15 +76,15 @@ type sentBeat struct {
 }
 
 // newHeart is for a copy with an id over tables; nil when heartbeats are off.
-func newHeart(source rowstream.Server, o HeartbeatOptions, copy string, tables []*table) (*heart, error) {
-	if o.Off || len(tables) == 0 {
+func newHeart(source rowstream.Server, o *Options, copy string, tables []*table) (*heart, error) {
+	if o.Heartbeat.Off || len(tables) == 0 {
 		return nil, nil
 	}
 	beater, ok := source.(rowstream.Beater)
 	if !ok {
 		return nil, errors.New("the source takes no heartbeats: use the weaker --heartbeat=off")
 	}
-	h := &heart{source: beater, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.OnReplica, now: time.Now}
+	h := &heart{source: beater, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.Heartbeat.OnReplica, now: time.Now, waits: o.waits, patience: o.Patience}
 	for _, t := range tables {
 		h.schemas = append(h.schemas, t.source.Schema)
 	}
@@ -106,6 +110,10 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 	i := slices.IndexFunc(h.sent, func(s sentBeat) bool { return s.number == number })
 	if err == nil {
 		h.failing, h.err = time.Time{}, nil
+		if h.endWait != nil {
+			h.endWait()
+			h.endWait = nil
+		}
 		if i >= 0 { // otherwise it is applied already
 			h.sent[i].written = h.now()
 		}
@@ -113,6 +121,9 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 	}
 	if i >= 0 {
 		h.sent = slices.Delete(h.sent, i, i+1)
+	}
+	if h.endWait == nil {
+		h.endWait = h.waits.begin("the source to take a heartbeat", err.Error(), h.patience)
 	}
 	if h.err = err; h.failing.IsZero() {
 		h.failing = begun
@@ -221,6 +232,12 @@ func (h *heart) end(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
+	h.mu.Lock()
+	if h.endWait != nil {
+		h.endWait()
+		h.endWait = nil
+	}
+	h.mu.Unlock()
 	return h.source.EndBeats(context.WithoutCancel(ctx), h.heartbeat(0))
 }
 
@@ -256,7 +273,7 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 
 // prepareHeart has the first heartbeat written and read, unless heartbeats are off.
 func (r *run) prepareHeart(ctx context.Context) (err error) {
-	if r.heart, err = newHeart(r.from, r.o.Heartbeat, r.follow.id, r.tables); r.heart == nil {
+	if r.heart, err = newHeart(r.from, r.o, r.follow.id, r.tables); r.heart == nil {
 		return err
 	}
 	if len(r.present()) == 0 { // it stops at the change of their definition
@@ -287,6 +304,7 @@ func (r *run) endHeart(ctx context.Context) {
 
 // catchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
 func (f *follower) catchUp(ctx context.Context, p rowstream.Position) error {
+	defer f.o.waits.begin("the target to have all that the source has", "", 0)()
 	if f.heart == nil {
 		return f.WaitFor(ctx, p)
 	}

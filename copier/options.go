@@ -76,6 +76,8 @@ type Options struct {
 	// process' clock; nil: it may.
 	MayGoOn func() bool
 
+	waits *waits // of the run
+
 	// Observe is told of each event, by several goroutines at once; nil: nobody is.
 	Observe func(Event)
 }
@@ -122,6 +124,7 @@ func (o *Options) Validate() error {
 			return err
 		}
 	}
+	setDefault(&o.To.Patience, o.Patience)
 	return o.To.Validate()
 }
 
@@ -214,6 +217,8 @@ const (
 	EventOutrun   EventKind = "outrun"    // the source writes faster than the target takes it; Text says how fast
 	EventThrottle EventKind = "throttle"  // the copy is slowed down, stopped or let go again, to Share; Text says why
 	EventCutover  EventKind = "cutover"   // of bringing clients over; Text says what
+	EventWait     EventKind = "wait"      // the copy has waited for a while: Wait says for what
+	EventWaited   EventKind = "waited"    // such a wait is over: Wait says how long it was
 	EventVerified EventKind = "verified"  // a chunk is equal on both sides: its Rows
 	EventDiffers  EventKind = "differs"   // a chunk is not; Text says how
 )
@@ -230,6 +235,8 @@ type Event struct {
 	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
 
 	Lag *Lag `json:"lag,omitempty"` // with lag
+
+	Wait *WaitStatus `json:"wait,omitempty"` // with wait and waited
 
 	Share *float64 `json:"share,omitempty"` // with throttle: of full speed, now
 

@@ -24,6 +24,7 @@ type pacer struct {
 	// mayGoOn is the caller's own question; nil: none.
 	mayGoOn func() bool
 	observe func(Event)
+	waits   *waits // of the run
 	sources []source
 
 	mu     sync.Mutex
@@ -290,6 +291,7 @@ func (w *pace) rest(ctx context.Context, settle func()) error {
 
 // pass waits until the gate is open.
 func (w *pace) pass(ctx context.Context) error {
+	defer w.p.waits.begin("the throttle", w.p.reason(), 0)()
 	for {
 		w.p.mu.Lock()
 		now := time.Now()

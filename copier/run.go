@@ -75,7 +75,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
 func runOnce(ctx context.Context, o *Options, pacer *pacer) (*Report, error) {
-	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer}
+	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, waits: &waits{observe: o.Observe}}
+	o.waits, pacer.waits = r.waits, r.waits
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -146,6 +147,7 @@ type run struct {
 
 	started time.Time
 	pacer   *pacer
+	waits   *waits
 
 	verified []*VerifyReport // by table, once they are compared
 
@@ -218,7 +220,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.o.Follow {
 		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not tell its position
 	}
-	if r.snapshot, err = r.from.Snapshot(ctx, workers, r.present()); err != nil {
+	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
@@ -234,6 +236,17 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// openSnapshot takes the source's view.
+func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
+	defer r.waits.begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
+	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
+	defer cancel()
+	return r.from.Snapshot(ctx, workers, r.present())
+}
+
+// snapshotLimit is how long the snapshot may take, with all that it waits for.
+const snapshotLimit = 5 * time.Minute
+
 // present are the tables that the source describes so now.
 func (r *run) present() (all []*rowstream.Table) {
 	for _, t := range r.tables {
@@ -246,7 +259,7 @@ func (r *run) present() (all []*rowstream.Table) {
 
 // describe connects to both sides and reads what they say of the tables.
 func (r *run) describe(ctx context.Context) (err error) {
-	if r.from, err = r.o.From(ctx); err != nil {
+	if r.from, err = r.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
 	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
@@ -266,6 +279,14 @@ func (r *run) describe(ctx context.Context) (err error) {
 		r.tables = append(r.tables, t)
 	}
 	return nil
+}
+
+// connectSource connects to the source.
+func (r *run) connectSource(ctx context.Context) (rowstream.Server, error) {
+	defer r.waits.begin("a connection to the source", "", r.o.Patience)()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
+	defer cancel()
+	return r.o.From(ctx)
 }
 
 func (r *run) describeTable(ctx context.Context, spec *TableSpec) (*table, error) {

@@ -13,7 +13,7 @@ func (r *run) enter(p RunPhase) {
 func (r *run) status() Status {
 	s := Status{
 		Version: StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
-		Tables: []TableStatus{}, Throttle: r.pacer.status(),
+		Tables: []TableStatus{}, Throttle: r.pacer.status(), Waits: r.waits.status(),
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

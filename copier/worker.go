@@ -22,7 +22,7 @@ func newWorker(r *run, number int) *worker {
 	pace := r.pacer.join()
 	return &worker{
 		run: r, reader: r.snapshot.Reader(number), throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
-		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow},
+		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.waits},
 	}
 }
 

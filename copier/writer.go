@@ -31,6 +31,7 @@ type writer struct {
 	state    state
 	patience time.Duration // how long a lost server is waited for
 	retry    func(error)   // told of each repetition
+	waits    *waits        // of the run; may be nil
 	follows  bool          // rows may push out others, since changes that are applied later bring them back
 
 	c      *mysqlconn.Client // nil until connected
@@ -57,7 +58,10 @@ const maxTries = 10
 // copyChunk writes a chunk's rows and notes it. It answers how many rows were written.
 func (w *writer) copyChunk(ctx context.Context, t *target, k rowstream.Chunk, read rows) (written int64, err error) {
 	for try := 1; ; try++ {
-		written, err = w.tryChunk(ctx, t, k, read)
+		err = w.waiting("a chunk of "+t.spec.target(), func() (err error) {
+			written, err = w.tryChunk(ctx, t, k, read)
+			return err
+		})
 		if err == nil {
 			return written, nil
 		}
@@ -79,6 +83,10 @@ func (w *writer) copyChunk(ctx context.Context, t *target, k rowstream.Chunk, re
 // worthRepeating reports whether a transaction may succeed when it is repeated: the
 // connection was lost, or the server gave it up for another one's sake.
 func (w *writer) worthRepeating(err error) bool {
+	var gone goneError
+	if errors.As(err, &gone) {
+		return false
+	}
 	var refused *mysqlconn.ServerError
 	if !errors.As(err, &refused) {
 		return !errors.Is(err, errRows) && !errors.Is(err, errLeaseLost) && !errors.Is(err, errLocked) && !errors.Is(err, errState)
@@ -90,6 +98,11 @@ func (w *writer) worthRepeating(err error) bool {
 	}
 	return refused.SafeToRetry()
 }
+
+// A goneError says that the target was unreachable for as long as is patient. It is not tried again.
+type goneError struct{ error }
+
+func (e goneError) Unwrap() error { return e.error }
 
 // errRows says that what the server counted is not what was sent: repeating does not help.
 var errRows = errors.New("the target did not take all rows")
@@ -144,12 +157,16 @@ func (w *writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 
 // reconnect opens a new connection, as soon as the server is there again.
 func (w *writer) reconnect(ctx context.Context) error {
+	defer w.waits.begin("the target to be reachable again", "", w.patience)()
 	w.close()
 	deadline := time.Now().Add(w.patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		err := w.connect(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, errLeaseLost) || time.Now().After(deadline) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, errLeaseLost) {
 			return err
+		}
+		if time.Now().After(deadline) {
+			return goneError{fmt.Errorf("%w; tried for %v", err, w.patience)}
 		}
 		select {
 		case <-ctx.Done():
@@ -157,6 +174,13 @@ func (w *writer) reconnect(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// waiting does something on the target, which may wait for locks, disks or the network there. A target that is silent and
+// not at work on it is given up after the patience: see rowstream.Connect.
+func (w *writer) waiting(what string, do func() error) error {
+	defer w.waits.begin("the target to execute "+what, "", 0)()
+	return do()
 }
 
 func (w *writer) close() {
@@ -171,7 +195,7 @@ func (w *writer) again(ctx context.Context, do func() error) error {
 	err := w.connect(ctx)
 	for try := 1; ; try++ {
 		if err == nil {
-			err = do()
+			err = w.waiting("a statement of its own state or definitions", do)
 		}
 		if err == nil || ctx.Err() != nil || !w.worthRepeating(err) || try == maxTries {
 			return err

@@ -238,6 +238,9 @@ func (c *Client) during(ctx context.Context, f func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if c.watch != nil {
+		c.watch.ctx = ctx
+	}
 	stop := context.AfterFunc(ctx, c.interrupt)
 	err := f()
 	if stop() {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -53,6 +54,10 @@ type Config struct {
 	Capabilities mysqlwire.Capability
 
 	Attributes map[string]string // connection attributes, added to Tare's own
+
+	// Patience is for packages that use connections for long: how long the server may be unreachable within a command.
+	// 0 stands for their default. See Client.Watch.
+	Patience time.Duration
 
 	// DialFunc opens the socket; nil stands for net.Dialer.
 	DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -46,6 +46,8 @@ type Conn struct {
 
 	out []byte // whole packets that Flush will write
 
+	watch *watch // nil: the peer may be silent for as long as it wants
+
 	// Seq is the sequence number of the next packet in either direction. ReadMessage,
 	// AppendMessage and ResetSeq keep it; whoever reads Buffered does so itself.
 	Seq uint8
@@ -87,7 +89,7 @@ func (c *Conn) Fill() error {
 		c.r = 0
 	}
 	for range maxEmptyReads {
-		n, err := c.nc.Read(c.buf[c.w:])
+		n, err := c.readOnce(c.buf[c.w:])
 		c.w += n
 		switch {
 		case n > 0:
@@ -97,6 +99,13 @@ func (c *Conn) Fill() error {
 		}
 	}
 	return errNoProgress
+}
+
+func (c *Conn) readOnce(p []byte) (int, error) {
+	if c.watch != nil {
+		return c.watch.read(p)
+	}
+	return c.nc.Read(p)
 }
 
 // Ask writes b, a command, and adds the first bytes of the answer to Buffered, where there
@@ -171,7 +180,12 @@ func (c *Conn) Insert(at, n int) []byte {
 }
 
 // Write writes b, whole packets or parts of them, as they are.
-func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.watch != nil {
+		return c.watch.write(b)
+	}
+	return c.nc.Write(b)
+}
 
 // ReadMessage reads the next message: one packet, or several joined when the payload is
 // longer than one packet may be. Their sequence numbers must be c.Seq and following.
@@ -267,7 +281,7 @@ func (c *Conn) Flush() error {
 	if len(c.out) == 0 {
 		return nil
 	}
-	_, err := c.nc.Write(c.out)
+	_, err := c.Write(c.out)
 	if cap(c.out) > DefaultBuffer {
 		c.out = nil
 	}

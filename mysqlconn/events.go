@@ -35,6 +35,10 @@ func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterRepli
 		c.SwapBuffer(make([]byte, streamBuffer))
 	}
 	c.broken = true // for commands
+	c.watch = nil   // Next has limits of its own
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
 	err := c.during(ctx, func() error {
 		c.Seq = 0
 		return c.WriteMessage(dump)

@@ -344,6 +344,9 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 
 // reconnect tries to connect until patience ends.
 func (c *changes) reconnect(ctx context.Context) error {
+	if c.o.Waiting != nil {
+		defer c.o.Waiting(c.o.Patience)()
+	}
 	deadline := time.Now().Add(c.o.Patience)
 	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
 		err := c.connect(ctx)

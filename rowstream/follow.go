@@ -129,6 +129,10 @@ type FollowOptions struct {
 	// DefaultHeartbeat. Three silent ones are a lost connection.
 	Heartbeat time.Duration
 
+	// Waiting is told when a lost connection is being made again, for at most limit, and returns a function that is
+	// called at the end of that; nil: it is not told.
+	Waiting func(limit time.Duration) (end func())
+
 	// Run is whose heartbeats (Beater) are recognized; empty: none are.
 	Run string
 

@@ -83,7 +83,7 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	case o.From.IsZero():
 		return nil, errNoPosition
 	}
-	c := &remoteChanges{r: r, patience: o.Patience, upto: o.From, keep: roomKept(o.BatchBytes)}
+	c := &remoteChanges{r: r, patience: o.Patience, waiting: o.Waiting, upto: o.From, keep: roomKept(o.BatchBytes)}
 	c.request = rowpb.FollowRequest{
 		From: o.From.String(), Skip: o.Skip, BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.o.Compression.message(),
 		Run: o.Run, HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
@@ -125,6 +125,7 @@ func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 type remoteChanges struct {
 	r        *Remote
 	patience time.Duration
+	waiting  func(time.Duration) func()
 	columns  []int // of the rows handed out, a table
 	keep     int   // bytes of room that a batch keeps
 
@@ -267,6 +268,9 @@ func (c *remoteChanges) foreign(err error) error {
 // reconnect tries to connect until patience ends. A service may hold on to the stream that was lost,
 // and so have no room for another one yet.
 func (c *remoteChanges) reconnect(ctx context.Context) error {
+	if c.waiting != nil {
+		defer c.waiting(c.patience)()
+	}
 	deadline := time.Now().Add(c.patience)
 	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
 		c.r.conn.ResetConnectBackoff()

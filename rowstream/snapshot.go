@@ -110,6 +110,12 @@ func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Tab
 
 // Connect opens a connection with the settings that reading and writing rows need.
 func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
+	limit := connectTimeout
+	if cfg.Patience > 0 {
+		limit = min(limit, cfg.Patience)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response from %s within %v", cfg.Addr, limit))
+	defer cancel()
 	c, err := mysqlconn.Dial(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -120,7 +126,11 @@ func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
 		}
 	}
-	if err := showAll(ctx, c); err != nil {
+	err = showAll(ctx, c)
+	if err == nil {
+		err = watchSilence(ctx, c, cfg)
+	}
+	if err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
 	}

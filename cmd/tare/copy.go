@@ -107,7 +107,9 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	if err != nil {
 		return copier.Options{}, err
 	}
-	from := copier.FromServer(mysqlServer(c.From.MySQL, c.FromTLS, authorities))
+	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+	source.Patience = c.Patience
+	from := copier.FromServer(source)
 	if c.From.Tare != "" {
 		remote, err := remoteOptions(c, authorities)
 		if err != nil {
@@ -123,7 +125,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	o.Heartbeat = copier.HeartbeatOptions{Off: c.Heartbeat == config.HeartbeatOff, OnReplica: c.OnReplica}
 	if c.Cutover.On {
 		cutover := c.Cutover.Options(c.Throttle.Gateway)
-		cutover.Back = mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+		cutover.Back = source
 		o.Cutover = &cutover
 	}
 	o.Control, err = copyControl(c)

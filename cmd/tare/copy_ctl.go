@@ -167,6 +167,9 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 	for _, x := range s.Tables {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d of %d\n", x.Source, x.Target, x.Phase, x.Rows, x.RowsEstimate, x.ChunksCopied, x.Chunks)
 	}
+	for i := range s.Waits {
+		fmt.Fprintf(t, "\n%s\n", s.Waits[i].Text())
+	}
 	if f := s.Follow; f != nil {
 		behind := ""
 		if f.LagBytes != nil {

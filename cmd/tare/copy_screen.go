@@ -63,7 +63,7 @@ func eventText(e copier.Event) string {
 		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
 	case copier.EventFollow:
 		return "the source's changes are applied from " + e.Text + " on"
-	case copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover:
+	case copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventWait, copier.EventWaited:
 		return e.Text
 	case copier.EventThrottle:
 		return throttleText(e)

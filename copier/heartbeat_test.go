@@ -1,0 +1,184 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testproxy"
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// A following is a copy that follows in the background.
+type following struct {
+	t       *testing.T
+	control *Control
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	ended   chan struct{}
+	report  *Report
+	err     error
+}
+
+// startFollowing starts a copy and waits until the target has caught up.
+func startFollowing(t *testing.T, o Options) *following {
+	t.Helper()
+	f := &following{t: t, ended: make(chan struct{})}
+	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
+	caughtUp := make(chan struct{})
+	o.Observe = func(e Event) {
+		if e.Kind == EventCaughtUp {
+			close(caughtUp)
+		}
+	}
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(t.Context())
+	f.running.Go(func() {
+		defer close(f.ended)
+		f.report, f.err = Run(ctx, o)
+	})
+	f.control = NewControl(o.Control)
+	t.Cleanup(func() {
+		f.cancel()
+		f.control.Close()
+		testwait.Group(t, "the copy to end", &f.running)
+	})
+	select {
+	case <-caughtUp:
+	case <-f.ended:
+		t.Fatal(f.err)
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the copy to catch up")
+	}
+	return f
+}
+
+// status waits until the status of the copy is as ok wants it.
+func (f *following) status(what string, ok func(*Status) bool) {
+	f.t.Helper()
+	testwait.UntilState(f.t, what, func() (string, bool) {
+		s, err := f.control.Status(f.t.Context())
+		if err != nil {
+			return err.Error(), false
+		}
+		return fmt.Sprintf("%s %+v %+v", s.Phase, s.Follow, s.Waits), ok(s)
+	})
+}
+
+// finish has the copy end, and waits for that.
+func (f *following) finish() {
+	f.t.Helper()
+	if _, err := f.control.Finish(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	testwait.Group(f.t, "the copy to finish", &f.running)
+	if f.err != nil {
+		f.t.Fatal(f.err)
+	}
+}
+
+func beats(t *testing.T, p *pair) []string {
+	t.Helper()
+	return read(t, p.source, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '_tare_heartbeat'")
+}
+
+// TestHeartbeatPurged removes the log's file where a run has begun to follow, and has it finish: the lag is still that
+// of the last proof.
+func TestHeartbeatPurged(t *testing.T) {
+	p := newPair(t, "purged")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+	f := startFollowing(t, p.options("a"))
+	sqlExec(t, p.source, "FLUSH BINARY LOGS", "INSERT INTO a VALUES (2)", "FLUSH BINARY LOGS")
+	current := strings.Fields(read(t, p.source, "SHOW MASTER STATUS")[0])[0]
+	current = strings.Trim(current, `["`)
+	testwait.Until(t, "the first files of the log to be removed", func() bool {
+		sqlExec(t, p.source, "PURGE BINARY LOGS TO '"+current+"'")
+		return len(read(t, p.source, "SHOW BINARY LOGS")) == 1
+	})
+	sqlExec(t, p.source, "INSERT INTO a VALUES (3)")
+	f.status("a lag that is proven", func(s *Status) bool {
+		return s.Follow != nil && s.Follow.LagSeconds != nil && s.Follow.ConfirmedSeconds != nil && *s.Follow.LagSeconds < 10
+	})
+	if len(beats(t, p)) != 1 {
+		t.Error("there is no table of heartbeats in the source while it is followed")
+	}
+	f.finish()
+	p.same(t, "a")
+	if got := beats(t, p); len(got) != 0 {
+		t.Errorf("tables of heartbeats after the end: %v, want none", got)
+	}
+}
+
+// TestHeartbeatStall stops the network to one of the servers for a while: the lag becomes unknown, what the copy waits
+// for is in its status, and it goes on afterwards. When the network stays away the copy ends with an error.
+func TestHeartbeatStall(t *testing.T) {
+	for _, side := range []string{"source", "target"} {
+		t.Run(side, func(t *testing.T) {
+			p := newPair(t, "stall"+side)
+			sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+			o := p.options("a")
+			var proxy *testproxy.Proxy
+			if side == "source" {
+				proxy = testproxy.Start(t, p.from.Addr)
+				cfg := root(p.from)
+				cfg.Addr, cfg.Patience = proxy.Addr, 5*time.Second
+				o.From = FromServer(cfg)
+			} else {
+				proxy = testproxy.Start(t, p.to.Addr)
+				o.To.Addr = proxy.Addr
+			}
+			o.Patience = 5 * time.Second
+			f := startFollowing(t, o)
+			proxy.Stall()
+			sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
+			f.status("the lag to be unknown or to grow", func(s *Status) bool {
+				return s.Follow != nil && (s.Follow.LagSeconds == nil || *s.Follow.LagSeconds > 2.5)
+			})
+			proxy.Resume()
+			f.status("the lag to be small again", func(s *Status) bool {
+				return s.Follow != nil && s.Follow.LagSeconds != nil && *s.Follow.LagSeconds < 2
+			})
+			p.same(t, "a")
+			proxy.Stall()
+			sqlExec(t, p.source, "INSERT INTO a VALUES (3)")
+			testwait.Group(t, "the copy to end with an error", &f.running)
+			if f.err == nil || errors.Is(f.err, context.Canceled) {
+				t.Errorf("the copy ended with %v, want an error about the network", f.err)
+			}
+			t.Logf("the error: %v", f.err)
+		})
+	}
+}
+
+// TestHeartbeatReset starts the source's log again between two runs of a copy, and while one follows: each stops.
+func TestHeartbeatReset(t *testing.T) {
+	from := testmysql.Start(t, testmysql.WithBinlog())
+	p := newPair(t, "reset")
+	source := connect(t, root(from))
+	sqlExec(t, source, "CREATE DATABASE reset", "USE reset", "CREATE TABLE reset.a (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)", "INSERT INTO reset.a (v) VALUES ('first')")
+	o := p.options("a")
+	o.From = FromServer(root(from))
+	o.Patience = 20 * time.Second
+	f := startFollowing(t, o)
+	sqlExec(t, source, "INSERT INTO reset.a (v) VALUES ('second')")
+	f.finish()
+	sqlExec(t, source, "INSERT INTO reset.a (v) VALUES ('lost')", "RESET MASTER", "INSERT INTO reset.a (v) SELECT REPEAT('x', 1000) FROM seq_1_to_2000", "INSERT INTO reset.a (v) VALUES ('after')")
+	o.Follow, o.UntilCaughtUp, o.Control, o.Observe = true, true, "", nil
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "RESET MASTER") && !strings.Contains(err.Error(), "log") {
+		t.Errorf("a run after the log was started again: %v, want it to stop", err)
+	}
+	o.UntilCaughtUp, o.Restart = false, true
+	f = startFollowing(t, o)
+	sqlExec(t, source, "INSERT INTO reset.a (v) VALUES ('lost')", "RESET MASTER", "INSERT INTO reset.a (v) SELECT REPEAT('x', 1000) FROM seq_1_to_20000", "INSERT INTO reset.a (v) VALUES ('after')")
+	testwait.Group(t, "the copy to stop", &f.running)
+	if f.err == nil {
+		t.Error("a copy that followed when the log was started again ended without an error")
+	}
+	t.Logf("the error: %v", f.err)
+}

@@ -1,0 +1,107 @@
+package copier
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The waits of a run are all that it waits for at present: in the status, and as events when they have lasted for
+// waitReported and when they are over. A nil *waits keeps nothing.
+type waits struct {
+	observe func(Event)
+
+	mu   sync.Mutex
+	open []*openWait // the oldest first
+}
+
+// An openWait is one of them.
+type openWait struct {
+	what   string
+	detail string
+	since  time.Time
+	limit  time.Duration // 0: until something else ends it, which what says
+
+	timer    *time.Timer
+	reported bool
+	over     bool
+}
+
+// A WaitStatus is something that a copy waits for.
+type WaitStatus struct {
+	For     string  `json:"for"`
+	Detail  string  `json:"detail,omitempty"` // such as the last error
+	Seconds float64 `json:"seconds"`          // so far
+	Limit   float64 `json:"limit_seconds"`    // after which it is an error, or tried in another way; 0: none of its own
+}
+
+// Text is the wait for people.
+func (w *WaitStatus) Text() string {
+	text := fmt.Sprintf("waits for %s, %.0f s so far", w.For, w.Seconds)
+	if w.Limit > 0 {
+		text += fmt.Sprintf(" of %.0f s", w.Limit)
+	}
+	if w.Detail != "" {
+		text += ": " + w.Detail
+	}
+	return text
+}
+
+// waitReported is how long a wait has lasted before it is an event.
+const waitReported = 2 * time.Second
+
+// begin starts a wait that the returned function ends.
+func (w *waits) begin(what, detail string, limit time.Duration) (end func()) {
+	if w == nil {
+		return func() {}
+	}
+	one := &openWait{what: what, detail: detail, since: time.Now(), limit: limit}
+	one.timer = time.AfterFunc(waitReported, func() { w.report(one) })
+	w.mu.Lock()
+	w.open = append(w.open, one)
+	w.mu.Unlock()
+	return func() { w.end(one) }
+}
+
+// report makes a wait that has lasted an event.
+func (w *waits) report(one *openWait) {
+	w.mu.Lock()
+	status := one.status()
+	report := !one.over
+	one.reported = report
+	w.mu.Unlock()
+	if report {
+		w.observe(Event{Kind: EventWait, Wait: &status, Text: status.Text()})
+	}
+}
+
+func (w *waits) end(one *openWait) {
+	one.timer.Stop()
+	w.mu.Lock()
+	one.over = true
+	w.open = slices.DeleteFunc(w.open, func(x *openWait) bool { return x == one })
+	status, reported := one.status(), one.reported
+	w.mu.Unlock()
+	if reported {
+		w.observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
+	}
+}
+
+func (one *openWait) status() WaitStatus {
+	return WaitStatus{For: one.what, Detail: one.detail, Seconds: time.Since(one.since).Seconds(), Limit: one.limit.Seconds()}
+}
+
+// status is what is waited for now, the oldest first.
+func (w *waits) status() []WaitStatus {
+	if w == nil {
+		return []WaitStatus{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]WaitStatus, len(w.open))
+	for i, one := range w.open {
+		all[i] = one.status()
+	}
+	return all
+}

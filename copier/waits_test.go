@@ -1,0 +1,29 @@
+package copier
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// TestWaits has a long wait reported when it has lasted and when it is over, and a short one not at all.
+func TestWaits(t *testing.T) {
+	events := make(chan Event, 4)
+	w := &waits{observe: func(e Event) { events <- e }}
+	long := w.begin("the source", "it is away", time.Minute)
+	w.begin("the target", "", 0)()
+	if s := w.status(); len(s) != 1 || s[0].For != "the source" || s[0].Limit != 60 {
+		t.Errorf("waits: %+v, want the one for the source", s)
+	}
+	if e := testwait.Receive(t, "the wait to be reported", events); e.Kind != EventWait || e.Wait.For != "the source" || e.Wait.Detail != "it is away" {
+		t.Errorf("event %+v, want the wait for the source", e)
+	}
+	long()
+	if e := testwait.Receive(t, "its end to be reported", events); e.Kind != EventWaited || e.Wait.For != "the source" {
+		t.Errorf("event %+v, want the end of the wait", e)
+	}
+	if s := w.status(); len(s) != 0 || len(events) != 0 {
+		t.Errorf("waits: %+v, %d more events, want none", s, len(events))
+	}
+}

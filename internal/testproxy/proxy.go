@@ -1,0 +1,159 @@
+package testproxy
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"testing"
+)
+
+// A Proxy forwards connections to a server. It is safe for concurrent use.
+type Proxy struct {
+	Addr string // where it listens
+
+	upstream string
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu      sync.Mutex
+	stalled chan struct{} // closed when bytes may pass; nil while they do
+	conns   map[net.Conn]bool
+	closed  bool
+}
+
+// Start starts a proxy to a server, which ends with the test.
+func Start(tb testing.TB, upstream string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, listener: l, conns: make(map[net.Conn]bool)}
+	p.running.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// Stall stops forwarding until Resume.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled == nil {
+		p.stalled = make(chan struct{})
+	}
+}
+
+// Resume forwards again, with what was held back.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		close(p.stalled)
+		p.stalled = nil
+	}
+}
+
+// Cut closes all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close() // both sides notice
+	}
+}
+
+// SetUpstream has new connections go to another server.
+func (p *Proxy) SetUpstream(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upstream = addr
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.listener.Close() // ends accept
+	p.Resume()
+	p.Cut()
+	p.running.Wait()
+}
+
+// pass waits until bytes may pass.
+func (p *Proxy) pass() {
+	for {
+		p.mu.Lock()
+		stalled := p.stalled
+		p.mu.Unlock()
+		if stalled == nil {
+			return
+		}
+		<-stalled
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil && p.add(client) {
+			p.running.Go(func() { p.serve(client) })
+		}
+	}
+}
+
+// add keeps a connection to be closed; it closes it at once when the proxy is closed.
+func (p *Proxy) add(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = c.Close()
+		return false
+	}
+	p.conns[c] = true
+	return true
+}
+
+func (p *Proxy) remove(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+	_ = c.Close()
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	defer p.remove(client)
+	p.pass()
+	p.mu.Lock()
+	upstream := p.upstream
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", upstream)
+	if err != nil || !p.add(server) {
+		return
+	}
+	defer p.remove(server)
+	var back sync.WaitGroup
+	back.Go(func() { p.forward(client, server) })
+	p.forward(server, client)
+	back.Wait()
+}
+
+// forward copies bytes until one side is closed, and closes the other.
+func (p *Proxy) forward(to, from net.Conn) {
+	defer func() { _ = to.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.pass()
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package mysqlconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// watchPiece is how many bytes a server must take within a watched connection's limit.
+const watchPiece = 256 << 10
+
+// A watch bounds how long the server of a connection may be silent.
+type watch struct {
+	c     *Client
+	every time.Duration
+	limit time.Duration
+	alive func(context.Context) error
+
+	ctx context.Context // of the command that is under way
+}
+
+// Watch bounds how long the server may send nothing within a command. Statements may run for hours: each time it has
+// been silent for a while, alive is called, which returns nil when the server is known to be at work on the command.
+// When neither a byte nor that was to be had for limit, the command fails and the connection is broken. A server that
+// takes no data for limit counts as unreachable. Events of a binary log have a limit of their own.
+func (c *Client) Watch(every, limit time.Duration, alive func(context.Context) error) {
+	c.watch = &watch{c: c, every: every, limit: limit, alive: alive, ctx: context.Background()}
+}
+
+// A SilenceError says that a server has sent nothing, or taken nothing, for too long.
+type SilenceError struct {
+	For time.Duration
+	Err error // why it is not known to be at work
+}
+
+func (e *SilenceError) Error() string {
+	return fmt.Sprintf("the server has been silent for %v: %v", e.For.Round(time.Second), e.Err)
+}
+
+func (e *SilenceError) Unwrap() error { return e.Err }
+
+// Timeout reports that the error is one of the network.
+func (e *SilenceError) Timeout() bool { return true }
+
+// Temporary makes the error a net.Error.
+func (e *SilenceError) Temporary() bool { return true }
+
+// read reads once.
+func (w *watch) read(p []byte) (int, error) {
+	since := time.Now()
+	for {
+		if err := w.c.SetReadDeadline(time.Now().Add(w.every)); err != nil {
+			return 0, err
+		}
+		if w.ctx.Err() != nil { // its interrupt may have come before the deadline
+			return 0, context.Cause(w.ctx)
+		}
+		n, err := w.c.nc.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || w.ctx.Err() != nil {
+			return n, err
+		}
+		if err := w.alive(w.ctx); err == nil {
+			since = time.Now()
+		} else if silent := time.Since(since); silent >= w.limit {
+			return 0, &SilenceError{silent, err}
+		}
+	}
+}
+
+// write writes all of p.
+func (w *watch) write(p []byte) (written int, err error) {
+	for len(p) > 0 {
+		if err := w.c.SetWriteDeadline(time.Now().Add(w.limit)); err != nil {
+			return written, err
+		}
+		if w.ctx.Err() != nil {
+			return written, context.Cause(w.ctx)
+		}
+		n, err := w.c.nc.Write(p[:min(len(p), watchPiece)])
+		written, p = written+n, p[n:]
+		if errors.Is(err, os.ErrDeadlineExceeded) && w.ctx.Err() == nil {
+			err = &SilenceError{w.limit, errors.New("it takes no data")}
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}

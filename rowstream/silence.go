@@ -1,0 +1,69 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A statement may run for hours, and a network may lose all packets of a connection that both sides keep open. So that
+// the one is not taken for the other, a silent server is asked over another connection whether it is at work.
+const (
+	// mostSilence is after how long without a byte a server is asked.
+	mostSilence = 10 * time.Second
+
+	// aliveTimeout bounds the question.
+	aliveTimeout = 5 * time.Second
+)
+
+// Columns of SHOW PROCESSLIST.
+const (
+	processID      = 0
+	processCommand = 4
+)
+
+// watchSilence bounds how long the server of a connection may be silent without being at work: DefaultPatience, unless
+// cfg has another.
+func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config) error {
+	setDefault(&cfg.Patience, DefaultPatience)
+	id := "" // the greeting's may be that of a proxy
+	if _, err := c.Query(ctx, "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
+		id = string(row[0])
+		return nil
+	}); err != nil {
+		return err
+	}
+	c.Watch(min(cfg.Patience/3+time.Millisecond, mostSilence), cfg.Patience, func(ctx context.Context) error { return isAtWork(ctx, cfg, id) })
+	return nil
+}
+
+// isAtWork reports by an error that a server is not known to execute a command of a connection.
+func isAtWork(ctx context.Context, cfg mysqlconn.Config, id string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, aliveTimeout, fmt.Errorf("it does not respond over another connection within %v", aliveTimeout))
+	defer cancel()
+	c, err := mysqlconn.Dial(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // it has only read
+	command := ""
+	_, err = c.Query(ctx, "SHOW PROCESSLIST", func(row mysqlwire.TextRow) error {
+		if len(row) > processCommand && string(row[processID]) == id {
+			command = string(row[processCommand])
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case command == "":
+		return errors.New("the connection is unknown to it")
+	case command == "Sleep":
+		return errors.New("it has responded already, and the response did not arrive")
+	}
+	return nil
+}
