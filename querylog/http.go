@@ -3,6 +3,7 @@ package querylog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,8 +12,11 @@ import (
 	"time"
 )
 
-// writeGrace is how long a reader may take for what is left when its time is over.
+// writeGrace is how long a reader may take for what is left when its time is over, and for each piece.
 const writeGrace = 10 * time.Second
+
+// pieceBytes is how much of the lines is written under one deadline.
+const pieceBytes = 16 << 10
 
 // ServeHTTP streams the log: first what the ring holds, then lines as they come, at most
 // a second after their statement. The parameters:
@@ -55,8 +59,6 @@ func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, q.during)
 		defer cancel()
-		// A writer without deadlines ends with its connection.
-		_ = rc.SetWriteDeadline(time.Now().Add(q.during + writeGrace))
 	}
 	l.flush()
 	rd := l.ring.attach(q.history)
@@ -68,6 +70,9 @@ func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		flush: rc.Flush,
 		drop:  Line{Format: q.format},
 		log:   l,
+	}
+	if q.limited {
+		s.stop, s.deadline = time.Now().Add(q.during+writeGrace), rc.SetWriteDeadline
 	}
 	s.run(ctx)
 }
@@ -126,6 +131,9 @@ type streamer struct {
 	flush func() error
 	drop  Line // for dropped records
 	log   *Logger
+
+	stop     time.Time             // no line is started after it; zero: never
+	deadline func(time.Time) error // of the next write; nil: writes end with the connection
 
 	in, out, scratch []byte
 	sent             int
@@ -189,7 +197,7 @@ func (s *streamer) write(missed uint64) (done bool) {
 	}
 	s.keepEnd()
 	if len(s.out) > 0 {
-		n, err := s.w.Write(s.out)
+		n, err := s.writeLines(s.out)
 		if err != nil {
 			whole := uint64(bytes.Count(s.out[:n], newline))
 			st.Dropped += st.Written - min(st.Written, whole)
@@ -201,6 +209,34 @@ func (s *streamer) write(missed uint64) (done bool) {
 	st.Offered = st.Written + st.Dropped
 	s.rd.count(st)
 	return done
+}
+
+var errStreamOver = errors.New("the time of the stream is over")
+
+// writeLines writes whole lines, so that a stream whose time is over ends between two of them.
+func (s *streamer) writeLines(lines []byte) (written int, err error) {
+	if s.deadline == nil {
+		return s.w.Write(lines)
+	}
+	for written < len(lines) && err == nil {
+		if !time.Now().Before(s.stop) {
+			return written, errStreamOver
+		}
+		piece := lines[written:]
+		if len(piece) > pieceBytes {
+			end := bytes.LastIndexByte(piece[:pieceBytes], '\n') + 1
+			if end == 0 {
+				end = pieceBytes + bytes.IndexByte(piece[pieceBytes:], '\n') + 1
+			}
+			piece = piece[:end]
+		}
+		// A writer without deadlines ends with its connection. The last one covers the end of the response.
+		_ = s.deadline(time.Now().Add(writeGrace))
+		var n int
+		n, err = s.w.Write(piece)
+		written += n
+	}
+	return written, err
 }
 
 func (s *streamer) appendLine(dst, line []byte) []byte {

@@ -245,3 +245,40 @@ func TestRingWraps(t *testing.T) {
 		}
 	}
 }
+
+// A lateResponse takes so many bytes, and then the time of the stream is over.
+type lateResponse struct {
+	bytes.Buffer
+	most int
+	late func()
+}
+
+func (w *lateResponse) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if w.Len() >= w.most {
+		w.late()
+	}
+	return n, err
+}
+
+// TestStreamEndsWithALine has a stream's time end while lines are left: the last one is whole, and the
+// others are counted.
+func TestStreamEndsWithALine(t *testing.T) {
+	const lines = 4000
+	line := []byte(`{"kind":"query","text":"` + strings.Repeat("x", 100) + `"}` + "\n")
+	long := append(bytes.Repeat([]byte("y"), 3*pieceBytes), '\n')
+	all := append(bytes.Repeat(line, lines), long...)
+	for _, most := range []int{1, pieceBytes, 3 * pieceBytes, len(all)} {
+		s := streamer{stop: time.Now().Add(time.Hour), deadline: func(time.Time) error { return nil }}
+		w := &lateResponse{most: most, late: func() { s.stop = time.Time{} }}
+		s.w = w
+		n, err := s.writeLines(all)
+		got := w.Bytes()
+		if n != len(got) || !bytes.HasPrefix(all, got) || got[n-1] != '\n' || n > most+len(long)+pieceBytes {
+			t.Errorf("after %d bytes: %d are written, the last ones %q", most, n, got[max(n-10, 0):])
+		}
+		if (err == nil) != (n == len(all)) {
+			t.Errorf("after %d bytes: %d of %d, %v", most, n, len(all), err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package storegateway
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -212,8 +213,27 @@ func (b BucketURL) String() string { return b.text }
 // repeats them too, with its own deadlines.
 const maxS3Retries = 3
 
-// Open returns the bucket. It does not ask the server for anything: whether the bucket can be
-// read is what the first sync finds out.
+// Create creates the directory of a file bucket, for the process alone, when its parent exists. Other
+// buckets are created elsewhere.
+func (b BucketURL) Create() error {
+	if b.dir == "" {
+		return nil
+	}
+	err := os.Mkdir(b.dir, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		parent := filepath.Dir(b.dir)
+		return fmt.Errorf("create bucket %s: %s does not exist: run mkdir -p %s, or choose another path", b.text, parent, parent)
+	case err != nil:
+		return fmt.Errorf("create bucket %s: %w", b.text, err)
+	}
+	return nil
+}
+
+// Open returns the bucket. It sends no request: whether the bucket can be read is what the first sync
+// finds out.
 func (b BucketURL) Open() (objstore.Bucket, error) {
 	if b.dir != "" {
 		info, err := os.Stat(b.dir)

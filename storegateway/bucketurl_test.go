@@ -121,3 +121,27 @@ func TestOpenBucket(t *testing.T) {
 		t.Error("a CA file that is not there: no error")
 	}
 }
+
+// TestCreateBucket creates a directory for the process alone, and says which parent is missing.
+func TestCreateBucket(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	for range 2 {
+		u, err := ParseBucketURL("file://" + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Create(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory: %v, %v", info, err)
+	}
+	u, err := ParseBucketURL("file://" + dir + "/a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Create(); err == nil || !strings.Contains(err.Error(), "run mkdir -p "+dir+"/a,") {
+		t.Errorf("without a parent: %v", err)
+	}
+}

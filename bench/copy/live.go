@@ -293,7 +293,7 @@ func (l *lab) serve(ctx context.Context, tare string) (*gateway, error) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		fmt.Fprintln(&said, lines.Text())
 		var line struct{ Msg, Listen, HTTP string }
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "gateway is ready" {
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" {
 			continue
 		}
 		_, port, _ := strings.Cut(line.Listen, ":")

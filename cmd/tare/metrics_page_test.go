@@ -86,6 +86,7 @@ func metricSections(t *testing.T) []metricSection {
 	serve := &service{cfg: *o, log: log}
 	must(t, serve.build())
 	defer func() { must(t, serve.close(context.Background())) }()
+	serve.backend.set(nil) // as after the first check
 
 	so := config.NewStore()
 	options(so, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})

@@ -39,6 +39,7 @@ type service struct {
 	cfg     config.Serve
 	log     *slog.Logger
 	options gateway.Options
+	backend *backendState
 	labels  map[string]string // of the history; nil without a bucket
 	bucket  objstore.Bucket   // until the history has it
 	planner *sqlplan.Planner
@@ -101,6 +102,7 @@ func runServe(ctx context.Context, cfg config.Serve, log *slog.Logger) (err erro
 	}
 	part(func() error { return s.history.run(background) })
 	part(func() error { return s.gateway.Serve(s.mysql) })
+	part(func() error { return s.watchBackend(background) })
 	part(func() error { return s.supervisor.watch(background, func() { s.gateway.Sessions() }) })
 	if s.http != nil {
 		part(func() error { return s.web.Serve(s.http) })
@@ -139,6 +141,7 @@ func (s *service) check() error {
 	if err != nil {
 		return fmt.Errorf("plan cache: %w", err)
 	}
+	s.backend = &backendState{}
 	s.options = gateway.Options{
 		Backend:               gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSMode(s.cfg.BackendTLS)},
 		Planner:               s.planner,
@@ -222,6 +225,9 @@ func (s *service) open() error {
 			err = history.CheckLabels(series, s.labels)
 		}
 		if err == nil {
+			err = s.cfg.History.Bucket.Create()
+		}
+		if err == nil {
 			s.bucket, err = s.cfg.History.Bucket.Open()
 		}
 	}
@@ -256,7 +262,7 @@ func (s *service) open() error {
 	s.web = web.New(web.Options{
 		Title:        "tare serve",
 		Gatherer:     s.gatherer(),
-		Ready:        s.ready,
+		Ready:        s.checkBackend,
 		Live:         func() any { return s.gateway.Live() },
 		Plans:        func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
 		QueryLog:     s.queries,
@@ -442,7 +448,7 @@ func (s *service) registry() *registry {
 	r.MustRegister(processCollectors()...)
 	s.plans = memory.NewPlanCache(s.planner, s.gateway.PlanMisses)
 	r.MustRegister(s.gateway.Collector(), s.plans)
-	r.MustRegister(newQueryLogCollector(s.queries), lossCollector{s.data})
+	r.MustRegister(newQueryLogCollector(s.queries), lossCollector{s.data}, s.backend)
 	if s.cfg.ReturnIdleMemory > 0 {
 		s.idle = memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.log)
 		r.MustRegister(s.idle)

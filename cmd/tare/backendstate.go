@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// recheckEvery is how often an unreachable backend is checked.
+const recheckEvery = 2 * time.Second
+
+var reachableDesc = prometheus.NewDesc("tare_backend_reachable",
+	"1 when the last check of the server that sessions go to succeeded, else 0. It is checked at the start, by /-/ready, and every 2 s while it is 0.", nil, nil)
+
+// A backendState is the result of the last check, for /metrics. The gateway logs its changes.
+type backendState struct {
+	mu    sync.Mutex
+	known bool
+	down  bool
+}
+
+// set records the result of a check.
+func (b *backendState) set(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known, b.down = true, err != nil
+}
+
+func (b *backendState) isDown() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.down
+}
+
+// Describe implements prometheus.Collector.
+func (b *backendState) Describe(ch chan<- *prometheus.Desc) { ch <- reachableDesc }
+
+// Collect implements prometheus.Collector.
+func (b *backendState) Collect(ch chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.known {
+		return
+	}
+	value := 1.0
+	if b.down {
+		value = 0
+	}
+	ch <- prometheus.MustNewConstMetric(reachableDesc, prometheus.GaugeValue, value)
+}
+
+// checkBackend is ready, and records what it returns. A check that its caller gave up says nothing.
+func (s *service) checkBackend(ctx context.Context) error {
+	err := s.ready(ctx)
+	if ctx.Err() == nil {
+		s.backend.set(err)
+	}
+	return err
+}
+
+// watchBackend checks the backend at the start, and repeatedly while it is unreachable: a check of a
+// server that is up counts there as an aborted connection.
+func (s *service) watchBackend(ctx context.Context) error {
+	every := time.NewTicker(recheckEvery)
+	defer every.Stop()
+	for check := true; ; check = s.backend.isDown() {
+		if check {
+			_ = s.checkBackend(ctx) // recorded
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
