@@ -103,6 +103,8 @@ func (s *session) readRest(n int) error {
 
 // fillClient reads more of a command that has begun.
 func (s *session) fillClient() error {
+	s.reads(true)
+	defer s.reads(false)
 	for {
 		err := s.client.Fill()
 		switch {
@@ -117,6 +119,14 @@ func (s *session) fillClient() error {
 		default:
 			return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
 		}
+	}
+}
+
+// reads marks the session as waiting for the rest of a command, for the sweeper.
+func (s *session) reads(waits bool) {
+	if s.srv.opts.IdleTimeout > 0 {
+		s.idleSince.Store(int64(time.Since(s.srv.started)))
+		s.reading.Store(waits)
 	}
 }
 

@@ -87,18 +87,12 @@ func TestDrainLimit(t *testing.T) {
 func TestIdleTimeout(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = 50 * time.Millisecond })
-	c, open := raw(t, g, s, 0), raw(t, g, s, 0)
-	if _, err := exec(t, open, "begin"); err != nil {
-		t.Fatal(err)
-	}
+	c := raw(t, g, s, 0)
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	c.Seq = 0
 	p, err := c.ReadMessage(1 << 16)
 	var e mysqlwire.Err
 	if err != nil || e.Decode(p) != nil || !strings.Contains(string(e.Message), "--idle-timeout") {
-		t.Errorf("the idle client was told %q, %v", p, err)
-	}
-	if _, err := exec(t, open, "commit"); err != nil {
-		t.Errorf("a session in a transaction was closed for being idle: %v", err)
+		t.Errorf("the idle client received %q, %v", p, err)
 	}
 }

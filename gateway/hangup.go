@@ -105,15 +105,28 @@ func (s *session) interruptedIdle() error {
 	case causes&causeMove != 0:
 		return s.joinHold()
 	case causes&causeIdle != 0:
-		if s.status.Has(mysqlwire.StatusInTrans) || s.phase.Load() != phaseIdle {
+		if !s.overdue() {
 			break
 		}
-		_ = s.sendError(0, &clientError{errno: s.idleErrno(), msg: fmt.Sprintf(
-			"The client was disconnected by Tare because of inactivity: no command for %v (--idle-timeout)", s.srv.opts.IdleTimeout)}, true)
-		return errIdle
+		if s.status.Has(mysqlwire.StatusInTrans) {
+			return s.endIdle(0, "no command within an open transaction")
+		}
+		return s.endIdle(0, "no command")
 	}
 	s.causes.And(^causeIdle)
 	return s.clearDeadlines(causeClientGone)
+}
+
+// overdue reports whether the client has sent nothing for the idle timeout.
+func (s *session) overdue() bool {
+	return time.Since(s.srv.started)-time.Duration(s.idleSince.Load()) > s.srv.opts.IdleTimeout
+}
+
+// endIdle sends an idle client the reason why its session ends.
+func (s *session) endIdle(seq uint8, what string) error {
+	_ = s.sendError(seq, &clientError{errno: s.idleErrno(), msg: fmt.Sprintf(
+		"The client was disconnected by Tare because of inactivity: %s for %v (--idle-timeout)", what, s.srv.opts.IdleTimeout)}, true)
+	return fmt.Errorf("%w: %s for %v", errIdle, what, s.srv.opts.IdleTimeout)
 }
 
 // idleErrno is the number by which clients of the backend's kind know an idle time-out.
@@ -132,10 +145,13 @@ func (s *session) interruptedBusy() error {
 		return fmt.Errorf("%w: while the client was sending a command", errBackendIdle)
 	case causes&causeDrainLimit != 0:
 		return s.drained("a command did not arrive within --drain-timeout")
+	case causes&causeIdle != 0 && s.overdue():
+		return s.endIdle(1, "the rest of a command did not arrive")
 	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // nothing of the command was passed on
 		return s.joinHold()
 	}
-	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
+	s.causes.And(^causeIdle)
+	return s.clearDeadlines(causeDrain | causeMove)
 }
 
 // interruptedRelay is called when the wait for the backend's response was woken.

@@ -280,7 +280,8 @@ func (s *Server) interruptAll(cause uint32) {
 // sweepEvery is how often idle sessions are looked for.
 const sweepEvery = time.Second
 
-// sweep ends sessions that were idle for too long.
+// sweep ends sessions whose client has sent nothing for too long: between commands, in an open
+// transaction too, and within a command.
 func (s *Server) sweep() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
@@ -293,7 +294,8 @@ func (s *Server) sweep() {
 		overdue := int64(time.Since(s.started) - s.opts.IdleTimeout)
 		s.mu.Lock()
 		for ses := range s.sessions {
-			if ses.phase.Load() == phaseIdle && ses.idleSince.Load() < overdue {
+			phase := ses.phase.Load()
+			if waits := phase == phaseIdle || phase == phaseOpen || ses.reading.Load(); waits && ses.idleSince.Load() < overdue {
 				ses.interrupt(causeIdle)
 			}
 		}

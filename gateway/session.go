@@ -109,6 +109,7 @@ type session struct {
 	pin       atomic.Pointer[pin] // why it cannot go to another server; written by the session
 	shown     shown
 	poke      atomic.Pointer[chan struct{}] // wakes a session that is held
+	reading   atomic.Bool                   // waits for the rest of a command
 	idleSince atomic.Int64                  // when the session began to wait for a command, in nanoseconds since the server's start
 }
 

@@ -89,7 +89,7 @@ func NewServe() *Serve {
 	s.Int(&c.MaxUnauthenticatedPerAddress, "max-unauthenticated-per-address", "512", 0, "connections per client address that are not logged in; 0: no limit")
 	s.Duration(&c.ConnectTimeout, "connect-timeout", "5s", "time limit for connecting to the backend")
 	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
-	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that are idle for this long; 0: never")
+	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in an open transaction and within a command; 0: never")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to use concurrently (GOMAXPROCS); 0: adapt to the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
