@@ -72,7 +72,7 @@ func partOptions(full bool) Options {
 			From: "a:3306", To: "b:3306", Phase: copier.RunCopying, Started: start,
 			Tables:   []copier.TableStatus{{Source: hostile, Target: "x", Rows: 5, RowsEstimate: 10}},
 			Throttle: copier.ThrottleStatus{Share: 0.5, Most: 1, Reason: "lag " + hostile, Limits: []copier.LimitStatus{{Name: "lag", Unit: "s", Bound: 5, Value: 9}}},
-			Follow:   &copier.FollowStatus{Position: "bin.1 4", LagSeconds: 3}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
+			Follow:   &copier.FollowStatus{Position: "bin.1 4", LagSeconds: new(float64(3))}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
 		}}
 		store = manyBlocks(3)
 		store.Sync.Error, store.Sync.Stranger, store.Sync.Foreign = "list: "+hostile, hostile, 1
