@@ -16,13 +16,14 @@ RACE := ./activeseries/... ./bytecache/... ./gateway/... ./mysqlconn/... ./query
 
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
+FUZZLOGTIME ?= 10m
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz e2e screenshots bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run check test soak race lint fuzz fuzz-log e2e screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -60,6 +61,9 @@ $(LINT):
 
 fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 	.ci/fuzz $(FUZZTIME) $(PACKAGES)
+
+fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on each server
+	e2e/run -run '^TestFuzzLog$$' -v -timeout 3h -fuzzlog.duration=$(FUZZLOGTIME)
 
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run

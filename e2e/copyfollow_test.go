@@ -60,7 +60,13 @@ func startCopy(t *testing.T, args []string) (c *child, events <-chan string) {
 // startCopyTo is startCopy, which writes the events to w too.
 func startCopyTo(t *testing.T, args []string, to io.Writer) (c *child, events <-chan string) {
 	t.Helper()
-	cmd := exec.Command(binary, args...)
+	return startCopyOf(t, binary, args, to)
+}
+
+// startCopyOf is startCopyTo with another binary.
+func startCopyOf(t *testing.T, tare string, args []string, to io.Writer) (c *child, events <-chan string) {
+	t.Helper()
+	cmd := exec.Command(tare, args...)
 	r, w := io.Pipe()
 	cmd.Stdout = io.MultiWriter(to, w)
 	told := make(chan string, 1<<16)

@@ -159,10 +159,11 @@ func (r *logReader) digest() sqldigest.Digest {
 	return r.digester.Digest(r.query.text, sessionMode(r.query.variables))
 }
 
-// redacted returns the beginning of the statement without its literals.
+// redacted returns the beginning of the statement without its literals and comments, on one line.
 func (r *logReader) redacted() string {
 	text := r.query.text[:min(len(r.query.text), maxChangeSQL)]
-	return strings.ToValidUTF8(string(sqldigest.AppendRedacted(nil, text, sessionMode(r.query.variables))), "\uFFFD")
+	line := strings.Join(strings.Fields(string(sqldigest.AppendRedacted(nil, text, sessionMode(r.query.variables)))), " ")
+	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
 // refuse stops at a statement that may change followed rows without listing them.
