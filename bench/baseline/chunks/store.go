@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -39,7 +38,7 @@ func (s *Store) Select(ctx context.Context, shard tsblock.Shard, visit func([]ts
 	})
 	for {
 		batch, err := series.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, tsblock.ErrNoMoreSeries) {
 			return nil
 		}
 		if err != nil {
