@@ -103,6 +103,7 @@ func (b *breaker) serve(client net.Conn) {
 					break
 				}
 				close(drop)
+				_ = server.SetReadDeadline(time.Now().Add(time.Second)) // the server may have nothing to answer
 			}
 			if _, err := server.Write(buf[:n]); err != nil {
 				break
