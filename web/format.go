@@ -247,6 +247,8 @@ func float(n any) float64 {
 		return float64(n)
 	case float64:
 		return n
+	case *int64:
+		return float64(*n)
 	}
 	panic(fmt.Sprintf("BUG: %T is no number that is shown", n))
 }

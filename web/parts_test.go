@@ -72,7 +72,7 @@ func partOptions(full bool) Options {
 			From: "a:3306", To: "b:3306", Phase: copier.RunCopying, Started: start,
 			Tables:   []copier.TableStatus{{Source: hostile, Target: "x", Rows: 5, RowsEstimate: 10}},
 			Throttle: copier.ThrottleStatus{Share: 0.5, Most: 1, Reason: "lag " + hostile, Limits: []copier.LimitStatus{{Name: "lag", Unit: "s", Bound: 5, Value: 9}}},
-			Follow:   &copier.FollowStatus{Position: "bin.1 4", LagSeconds: new(float64(3))}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
+			Follow:   &copier.FollowStatus{Position: "bin.1 4", Lag: "3 s behind, confirmed 0.2 s ago", LagSeconds: new(float64(3)), LagBytes: new(int64(4096))}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
 		}}
 		store = manyBlocks(3)
 		store.Sync.Error, store.Sync.Stranger, store.Sync.Foreign = "list: "+hostile, hostile, 1
@@ -119,7 +119,7 @@ func TestParts(t *testing.T) {
 		{"/live", []string{"Statement", "data-kind=\"duration\"", "This page needs scripts"}, nil},
 		{"/plans", []string{"4 KiB", "50 %", "75 %", "blocked", "statement text too long", "01000000000000000000000000000000"}, []string{"no statement yet"}},
 		{"/series", []string{"<b>3</b> active series", "tare_queries_total", "SELECT secret", "schema=\"shop\""}, []string{"No active series"}},
-		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "throttled", "rows differ", "Unreadable"}, []string{"No running copy of this server", "/run/tare", "--copies"}},
+		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "confirmed 0.2 s ago, 4 KiB of binary log", "throttled", "rows differ", "Unreadable"}, []string{"No running copy of this server", "/run/tare", "--copies"}},
 		{"/store", []string{"sync failed", "meta", "level 1", "3 MiB", "loaded"}, []string{"The bucket has not been synced yet"}},
 		{"/weight", []string{"Per command", "Heap by owner", "75 %", "start with the third measurement"}, nil},
 	} {
