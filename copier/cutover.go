@@ -331,8 +331,11 @@ func (c *cutover) wait(ctx context.Context) error {
 			return errUnequal
 		}
 		if c.f.mayEnd() && status.LagSeconds != nil && *status.LagSeconds <= c.o.Lag.Seconds() {
-			if err := c.notes.connect(ctx); err != nil || !c.waitsForPinned(ctx) {
+			if err := c.notes.connect(ctx); err != nil {
 				return err
+			}
+			if !c.waitsForPinned(ctx) {
+				return c.raiseCounters(ctx, c.r.o.Patience) // what is left for the pause is little
 			}
 		}
 		if time.Since(asked) > routePause {
@@ -410,11 +413,21 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 	if !boundary {
 		return errors.New("a transaction is written to the source past the gateway: have all writers go through it")
 	}
+	if err := c.raiseCounters(ctx, time.Until(c.limit)); err != nil {
+		return c.late(ctx, err, "counters were still being set")
+	}
 	c.target = rowstream.Position{}
 	if c.back != nil {
 		c.target, err = c.back.NowPosition(ctx)
 	}
 	return err
+}
+
+// raiseCounters carries AUTO_INCREMENT counters to the target.
+func (c *cutover) raiseCounters(ctx context.Context, limit time.Duration) error {
+	return c.r.raiseCounters(ctx, limit, func(do func(*mysqlconn.Client) error) error {
+		return c.notes.again(ctx, func() error { return do(c.notes.c) })
+	})
 }
 
 // late says what was not done when the hold's time was over.

@@ -263,3 +263,19 @@ func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) er
 	}
 	return nil
 }
+
+// underIndexLock executes do, which alters a table, under its index lock and with the epoch checked after that was taken.
+func underIndexLock(ctx context.Context, c *mysqlconn.Client, l *lease, spec *TableSpec, patience time.Duration, do func() error) (err error) {
+	if err := lockIndexes(ctx, c, spec, patience); err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = unlockIndexes(ctx, c, spec)
+		}
+	}()
+	if err := l.check(ctx, c); err != nil {
+		return err
+	}
+	return do()
+}

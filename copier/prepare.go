@@ -22,6 +22,7 @@ type table struct {
 	state  *tableState // nil when nothing is known yet
 	create string      // CREATE TABLE for the target; empty when the table is there
 	later  []index     // secondary indexes that are built after the rows
+	counts bool        // both sides have the AUTO_INCREMENT column
 
 	// For following alone.
 	events *rowstream.Plan // for rows in events, which no SQL can filter
@@ -78,6 +79,7 @@ func describeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	if !o.KeepIndexes {
 		t.later = secondaryIndexes(there)
 	}
+	t.counts = t.counted(there)
 	return t, nil
 }
 
@@ -223,21 +225,15 @@ func (t *table) restart(ctx context.Context, c *mysqlconn.Client, s state) error
 
 // buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER. It does so under the
 // table's index lock, and with the epoch checked after that was taken.
-func (t *table) buildIndexes(ctx context.Context, c *mysqlconn.Client, l *lease, patience time.Duration) (err error) {
+func (t *table) buildIndexes(ctx context.Context, c *mysqlconn.Client, l *lease, patience time.Duration) error {
 	if len(t.state.indexes) == 0 {
 		return nil
 	}
-	if err := lockIndexes(ctx, c, t.spec, patience); err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil {
-			err = unlockIndexes(ctx, c, t.spec)
-		}
-	}()
-	if err := l.check(ctx, c); err != nil {
-		return err
-	}
+	return underIndexLock(ctx, c, l, t.spec, patience, func() error { return t.addMissing(ctx, c) })
+}
+
+// addMissing adds the indexes that the target's table lacks.
+func (t *table) addMissing(ctx context.Context, c *mysqlconn.Client) error {
 	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
 	if err != nil {
 		return err

@@ -126,6 +126,11 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 			return nil, r.schemaStopped(ctx, err)
 		}
 	}
+	if !r.cut.past() { // a cutover has done it under the pause
+		if err := r.endCounters(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if r.o.Verify && !r.o.Follow {
 		r.enter(RunVerifying)
 		if err := r.verify(ctx); err != nil {

@@ -50,6 +50,7 @@ func newCutoverDrill(t *testing.T) *cutoverDrill {
 		"CREATE TABLE shop.log (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT NOT NULL, n INT NOT NULL, KEY client (client, n))",
 		"CREATE TABLE shop.counter (client INT PRIMARY KEY, n INT NOT NULL)",
 		"INSERT INTO shop.counter VALUES (0, 0), (1, 0), (2, 0), (3, 0)",
+		"CREATE TABLE shop.ids (id BIGINT AUTO_INCREMENT PRIMARY KEY, n INT)",
 		"INSERT INTO shop.log (client, n) SELECT 99, seq FROM seq_1_to_2000"))
 	planner, err := sqlplan.New(sqlplan.Options{CacheBytes: 4 << 20})
 	must(t, err)
@@ -163,7 +164,7 @@ func (d *cutoverDrill) account(server int) mysqlconn.Config {
 func (d *cutoverDrill) options(observe func(copier.Event)) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
-		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}}, Patience: 2 * time.Second,
+		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
 		Cutover: &copier.CutoverOptions{
 			Gateway: d.api.URL, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
 		},
@@ -183,6 +184,16 @@ func (d *cutoverDrill) sums(t *testing.T, server int) (all string) {
 		all += fmt.Sprintf("client %d: %d rows, %d different, up to %d, counter %d\n", client, rows, different, most, counter)
 	}
 	return all
+}
+
+// value is the number that a statement gives on a server.
+func (d *cutoverDrill) value(t *testing.T, server int, query string) (n int64) {
+	t.Helper()
+	db, err := sql.Open("mysql", d.servers[server].DSN(testmysql.RootUser))
+	must(t, err)
+	defer db.Close()
+	must(t, db.QueryRow(query).Scan(&n))
+	return n
 }
 
 // wanted is what sums says when all that clients know to be written is there once.
@@ -242,6 +253,11 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	back := make(chan struct{}, 1) // the reverse stream has caught up
 	refusals := atomic.Int32{}
 	observe := func(e copier.Event) {
+		if e.Kind == copier.EventFollow { // an id that is given out, and that no row event shows
+			if err := d.servers[0].Exec("START TRANSACTION", "INSERT INTO shop.ids VALUES (1000000, 0)", "ROLLBACK"); err != nil {
+				t.Error(err)
+			}
+		}
 		if e.Kind == copier.EventCutover {
 			t.Log(e.Text)
 			if strings.Contains(e.Text, "sessions are pinned") {
@@ -296,6 +312,10 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	}
 	r := testwait.Receive(t, "the copy to finish", done)
 	must(t, r.err)
+	must(t, d.servers[1].Exec("INSERT INTO shop.ids (n) VALUES (1)"))
+	if got := d.value(t, 1, "SELECT MAX(id) FROM shop.ids"); got != 1000001 {
+		t.Errorf("the first id after the cutover is %d, want 1000001: the source has given out the one before", got)
+	}
 	if c := r.report.Cutover; c == nil || c.Phase != "done" || c.Reverse == nil || c.Reverse.Inserts < 200 {
 		t.Errorf("report: %+v", c)
 	}
