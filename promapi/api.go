@@ -23,8 +23,11 @@ type API struct {
 	routes map[string]route
 	gate   gate
 	pools  encoderPools
-	calls  sync.Pool // *call: buffers and encoders of answers that were sent
-	start  time.Time
+
+	responses *responses
+
+	calls sync.Pool // *call: buffers and encoders of answers that were sent
+	start time.Time
 }
 
 var _ http.Handler = (*API)(nil)
@@ -44,6 +47,7 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{o: o.restricted().withDefaults()}
 	a.start = a.o.Now()
+	a.responses = newResponses(a.o.ResponseBytes, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	both := []string{http.MethodGet, http.MethodPost}
@@ -102,7 +106,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.out.buf = make([]byte, 0, bufferBytes)
 	}
 	c.api, c.w, c.r, c.ctx = a, w, r, r.Context()
-	c.out = output{w: w, code: http.StatusOK, buf: c.out.buf[:0], pools: &a.pools}
+	c.out = output{w: w, code: http.StatusOK, buf: c.out.buf[:0], parts: c.out.parts[:0], pools: &a.pools, budget: a.responses}
 	c.seen = &Observation{Endpoint: "unknown"}
 	h := w.Header()
 	a.setCORS(h, r)
@@ -116,10 +120,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.finish(began, err)
 		panic(http.ErrAbortHandler)
 	case err != nil:
+		c.out.abandon()
 		c.fail(err)
 	}
 	c.seen.Lost = c.out.finish()
+	control := c.out.control
+	if c.seen.Lost != nil {
+		control = nil
+	}
 	c.finish(began, err)
+	a.responses.flush(control)
 }
 
 // finish tells the observer and gives the call back.
@@ -139,12 +149,12 @@ func (c *call) finish(began time.Time, err *Error) {
 	if a.o.Observe != nil {
 		a.o.Observe(c.ctx, c.r, c.seen)
 	}
-	buf, enc := c.out.buf, c.enc
+	buf, parts, enc := c.out.buf, c.out.parts, c.enc
 	if c.broken || cap(buf) > keptBytes {
 		return
 	}
 	*c = call{enc: enc}
-	c.out.buf = buf
+	c.out.buf, c.out.parts = buf, parts[:0]
 	a.calls.Put(c)
 }
 
@@ -212,7 +222,8 @@ func (c *call) startAgain() {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
 	c.ctx = c.r.Context()
-	c.out.buf, c.out.hold, c.out.code = c.out.buf[:0], false, http.StatusOK
+	c.out.abandon()
+	c.out.code = http.StatusOK
 }
 
 // route finds the endpoint of a path.
@@ -259,7 +270,8 @@ func tooLarge(err error) bool {
 }
 
 // admit waits for a turn and for Admit, within timeout where that is not 0. On nil the caller
-// has to call the function it got when the answer is written.
+// has to call the function it got when the response is in out and the storage is closed: what Admit has
+// reserved is released then, before the client has the response.
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	a := c.api
 	ctx, cancel := context.WithTimeout(c.ctx, a.o.Timeout)
@@ -299,6 +311,7 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	}
 	c.ctx = ctx
 	return func() {
+		c.out.settle()
 		done()
 		a.gate.leave()
 		cancel()
@@ -330,12 +343,12 @@ func (c *call) end(notes annotations.Annotations) {
 		b = c.api.o.Explain(c.ctx, b)
 	}
 	c.out.buf = append(b, '}')
+	c.out.whole = true
 }
 
 // fail makes the answer an error. Nothing of an answer has been sent.
 func (c *call) fail(e *Error) {
 	c.out.code = e.status()
-	c.out.hold = false
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Del("Content-Encoding")

@@ -59,6 +59,14 @@ type Options struct {
 	// known: series, label names and values, remote reads of samples. Default 256 MiB.
 	MaxAnswer int64
 
+	// ResponseBytes is the most bytes of all encoded responses that wait for their clients, default
+	// 64 MiB, and a quarter of it the most of one. A response waits there after Admit's reservation was
+	// released; one without room is written while the reservation lasts, as streams are.
+	ResponseBytes int64
+
+	// WriteTimeout is how long a client may take no data before its connection is closed, default 30s.
+	WriteTimeout time.Duration
+
 	// ReadSamples is the most samples of a remote read that is not streamed, default
 	// 50,000,000. ReadFrame is about the most bytes of a frame of a streamed one, default 1 MiB.
 	ReadSamples, ReadFrame int
@@ -94,8 +102,8 @@ type Options struct {
 
 // AdmitFunc is called once for each request that reads the storage, when it has read its
 // parameters and has its turn. The context it returns is the one the storage is asked with: a tenant
-// or a budget of bytes ride in it. The second result is called once when the answer has been
-// written, whatever it was. An error is answered in its place, as Unavailable unless it says
+// or a budget of bytes ride in it. The second result is called once when the storage is closed and the
+// response is encoded, or written if it has no room within ResponseBytes. An error is answered in its place, as Unavailable unless it says
 // otherwise through Error or Classify.
 type AdmitFunc func(context.Context, *http.Request) (context.Context, func(), error)
 
@@ -113,6 +121,8 @@ const (
 	DefaultMaxBody       = 10 << 20
 	DefaultMaxAnswer     = 256 << 20
 	DefaultReadFrame     = 1 << 20
+	DefaultResponseBytes = 64 << 20
+	DefaultWriteTimeout  = 30 * time.Second
 	DefaultPrefix        = "/api/v1"
 )
 
@@ -125,6 +135,8 @@ func (o Options) withDefaults() Options {
 	o.MaxQueued = cmp.Or(o.MaxQueued, DefaultMaxQueued)
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxAnswer = cmp.Or(o.MaxAnswer, DefaultMaxAnswer)
+	o.ResponseBytes = cmp.Or(o.ResponseBytes, DefaultResponseBytes)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	o.ReadSamples = cmp.Or(o.ReadSamples, DefaultMaxSamples)
 	o.ReadFrame = cmp.Or(o.ReadFrame, DefaultReadFrame)
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
@@ -178,6 +190,8 @@ func (o Options) Validate() error {
 		{"MaxQueued", int64(o.MaxQueued)},
 		{"MaxBody", o.MaxBody},
 		{"MaxAnswer", o.MaxAnswer},
+		{"ResponseBytes", o.ResponseBytes},
+		{"WriteTimeout", int64(o.WriteTimeout)},
 		{"ReadSamples", int64(o.ReadSamples)},
 		{"ReadFrame", int64(o.ReadFrame)},
 	} {

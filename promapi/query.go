@@ -110,12 +110,13 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 	if err != nil {
 		return badParam("query", err)
 	}
-	defer q.Close() // the result is the engine's until then
 	release, e := c.admit(timeout)
 	if e != nil {
+		q.Close()
 		return e
 	}
 	defer release()
+	defer q.Close() // the result is the engine's until then
 
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if err != nil {

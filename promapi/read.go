@@ -145,6 +145,7 @@ func (c *call) readSamples(req *readRequest) error {
 	h.Set("Content-Encoding", "snappy")
 	c.noteWarnings(notes)
 	c.out.buf = snappy.Encode(c.out.buf[:cap(c.out.buf)], body)
+	c.out.whole = true
 	return nil
 }
 
@@ -152,6 +153,7 @@ func (c *call) readSamples(req *readRequest) error {
 func (c *call) readStreamed(req *readRequest) error {
 	c.w.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
 	var notes annotations.Annotations
+	c.out.stream = true
 	var f frame
 	for i := range req.queries {
 		f.query = i

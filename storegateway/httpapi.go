@@ -28,6 +28,11 @@ type HTTPOptions struct {
 	// bytes have room for. What they take is reserved before the query runs.
 	MaxSamples int
 
+	// ResponseBytes bounds the encoded responses that wait for their clients after their query's bytes
+	// were released, and WriteTimeout the time in which a client takes no data. Defaults: promapi's.
+	ResponseBytes int64
+	WriteTimeout  time.Duration
+
 	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
 
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
@@ -51,7 +56,7 @@ type httpHooks struct {
 }
 
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
-// is one query: it waits for its quota, and gives it back when it is answered.
+// is one query: it waits for its quota, and releases it when the response is encoded.
 func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	perQuery := g.gate.Stats().PerQuery
 	if o.MaxSamples == 0 {
@@ -79,6 +84,8 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		// Requests wait for their quota, in one queue with those of the StoreAPI.
 		MaxConcurrent: maxWaiting,
 		MaxAnswer:     h.answerBytes,
+		ResponseBytes: o.ResponseBytes,
+		WriteTimeout:  o.WriteTimeout,
 		ReadSamples:   max(1, int(h.answerBytes/sampleBytes)),
 		Build:         o.Build,
 		Ready:         h.ready,

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,9 +28,14 @@ import (
 
 // StoreAPIOptions say how the StoreAPI answers.
 type StoreAPIOptions struct {
-	Timeout time.Duration    // of a request, waiting included; 0: none but the client's
-	Log     *querylog.Logger // nil: requests are not logged
-	Panics  *panics.Reporter // logs and counts requests that panic; nil: they only fail
+	Timeout time.Duration // of a request, waiting included; 0: none but the client's
+
+	// WriteTimeout is how long a client may take no data before its call is cancelled. Default:
+	// DefaultWriteTimeout.
+	WriteTimeout time.Duration
+
+	Log    *querylog.Logger // nil: requests are not logged
+	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
 }
 
 // A StoreAPI answers Thanos' StoreAPI and InfoAPI over gRPC with a Gateway's blocks: a Thanos
@@ -41,7 +47,8 @@ type StoreAPI struct {
 	gateway *Gateway
 	options StoreAPIOptions
 	frames  *framePool
-	entries sync.Pool // of *LogEntry
+	entries sync.Pool     // of *LogEntry
+	cut     atomic.Uint64 // calls cancelled because their client took no data
 }
 
 var (
@@ -51,6 +58,7 @@ var (
 
 // NewStoreAPI returns the API of a gateway.
 func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
+	o.WriteTimeout = or(o.WriteTimeout, DefaultWriteTimeout)
 	a := &StoreAPI{gateway: g, options: o, frames: newFramePool()}
 	a.entries.New = func() any { return new(LogEntry) }
 	return a
@@ -74,12 +82,15 @@ func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
 // limit gives a call's stream the time that a query has. A deadline of the handler's own context
 // would not do: sending to a client that does not read waits for the stream's.
 func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Context, error) {
-	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+	if strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
 		return stream, nil // watching health has no end
+	}
+	if a.options.Timeout <= 0 {
+		return withCancel(stream), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(stream, a.options.Timeout, errQueryTimeout)
 	context.AfterFunc(stream, cancel)
-	return ctx, nil
+	return withCancel(ctx), nil
 }
 
 // checkTenant says whether a request that names a tenant, or none, can be answered.

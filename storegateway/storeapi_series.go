@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -27,7 +28,8 @@ func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesS
 	return c.series(stream.Context(), r, stream)
 }
 
-func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
+func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded storepb.Store_SeriesServer) error {
+	stream := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: c.api.guard(unguarded)}
 	var hints storepb.SeriesRequestHints
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), &hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
@@ -71,7 +73,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream stor
 		}
 	}
 	selected := time.Since(began)
-	w, err := newSeriesWriter(stream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
+	w, err := newSeriesWriter(stream.ServerStream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
 	if err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func (s *storeService) limitMemory() {
 	}
 	limit := int64(s.cfg.MemoryLimit)
 	if limit == 0 {
-		limit = int64(s.cfg.ProcessBytes) + int64(s.cfg.IndexCacheBytes) + storeBaseBytes
+		limit = int64(s.cfg.ProcessBytes) + int64(s.cfg.IndexCacheBytes) + int64(s.cfg.ResponseBytes) + storeBaseBytes
 	}
 	debug.SetMemoryLimit(limit)
 }
@@ -211,7 +211,9 @@ func (s *storeService) buildGRPC() error {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
-	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{Timeout: s.cfg.QueryTimeout, Log: s.queries, Panics: s.panics})
+	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{
+		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Log: s.queries, Panics: s.panics,
+	})
 	s.grpc = s.api.NewServer(options...)
 	return nil
 }
@@ -243,6 +245,8 @@ func (s *storeService) buildHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
+		ResponseBytes: int64(s.cfg.ResponseBytes),
+		WriteTimeout:  s.cfg.WriteTimeout,
 		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
 		Queries:       s.queries,

@@ -25,6 +25,7 @@ type Store struct {
 	QueryBytes      Bytes
 	ProcessBytes    Bytes
 	IndexCacheBytes Bytes
+	ResponseBytes   Bytes
 	MemoryLimit     Bytes // 0: from the budgets
 
 	MaxSeries     int // 0: no limit
@@ -42,6 +43,7 @@ type Store struct {
 	BucketTries   int
 	BucketHedge   time.Duration
 	QueueTimeout  time.Duration
+	WriteTimeout  time.Duration
 
 	EagerHeaders bool
 	HeaderIdle   time.Duration
@@ -81,7 +83,8 @@ func NewStore() *Store {
 	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
 	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with --query-bytes each, the others queue")
 	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
-	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of --process-bytes, --index-cache-bytes and 192MiB")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded HTTP responses that wait for their clients, a quarter of it for each; larger ones are written while their query is running")
+	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxSamples, "max-samples", "0", 0, "sample limit of one PromQL query; 0: what fits in half of --query-bytes")
@@ -90,6 +93,7 @@ func NewStore() *Store {
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
 	s.Duration(&c.QueueTimeout, "queue-timeout", "1m", "how long a query waits for its --query-bytes before it fails with 503")
+	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data of its response for this long")
 	s.Duration(&c.BucketTimeout, "bucket-timeout", "30s", "time limit of one call of the bucket")
 	s.Int(&c.BucketTries, "bucket-tries", "3", 1, "calls of the bucket before a failure counts")
 	s.Duration(&c.BucketHedge, "bucket-hedge", "0", "repeat a read of a block beside the first after this long; 0: never")
@@ -171,8 +175,8 @@ func (c *Store) Validate() error {
 	if c.QueryTimeout == 0 {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
 	}
-	if c.QueueTimeout == 0 || c.BucketTimeout == 0 {
-		errs = append(errs, errors.New("--queue-timeout and --bucket-timeout: want more than 0"))
+	if c.QueueTimeout == 0 || c.BucketTimeout == 0 || c.WriteTimeout == 0 {
+		errs = append(errs, errors.New("--queue-timeout, --bucket-timeout and --write-timeout: want more than 0"))
 	}
 	if c.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))

@@ -1,0 +1,163 @@
+package storegateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// smallBuffers has the kernel keep little of what a client has not read.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		err = tcp.SetWriteBuffer(4 << 10)
+	}
+	return c, err
+}
+
+// slowStore is a store that runs two queries at once, with responses of some megabytes.
+func slowStore(t *testing.T) *Gateway {
+	t.Helper()
+	dir := t.TempDir()
+	shape := testblock.BlockSeries()
+	shape.Count = 60
+	if _, err := shape.Write(dir, testblock.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return newStore(t, dir, func(o *Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 2 * slowQuota, PerQuery: slowQuota})
+	})
+}
+
+const (
+	slowQuota       = 16 << 20
+	partialResponse = 128 << 10 // less than what waits of each response
+)
+
+// slowServer serves Prometheus' API of a gateway.
+func slowServer(t *testing.T, g *Gateway, o HTTPOptions) (*promapi.API, string) {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	api, err := NewHTTPAPI(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(api)
+	s.Listener = smallBuffers{s.Listener}
+	s.Start()
+	t.Cleanup(s.Close)
+	return api, s.URL + "/api/v1/query?time=86400&query=" + url.QueryEscape(`{foo="bar"}[1d]`)
+}
+
+// stall requests and reads one byte of the response.
+func stall(t *testing.T, target string) {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("GET " + u.RequestURI() + " HTTP/1.1\r\nHost: store\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(testwait.Limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the first byte of a response: %v", err)
+	}
+}
+
+// TestStalledHTTP has more clients stop reading than queries run at once. Their responses wait in the
+// budget of responses, so that a further query runs, although no client is cut in the time of the test.
+func TestStalledHTTP(t *testing.T) {
+	g := slowStore(t)
+	api, target := slowServer(t, g, HTTPOptions{WriteTimeout: time.Hour, ResponseBytes: 512 << 20})
+	const stalled = 5
+	for range stalled {
+		stall(t, target)
+	}
+	if code, answer := getJSON(t, target, ""); code != http.StatusOK {
+		t.Errorf("beside stalled clients: %d %v", code, answer["error"])
+	}
+	waitForIdle(t, g)
+	if n := api.Responses(); n.Held < stalled*partialResponse || n.Cut != 0 || n.Unbuffered != 0 {
+		t.Errorf("%d stalled clients: %+v", stalled, n)
+	}
+}
+
+// TestStalledUnbuffered has no room for responses: they are written while their query is admitted, and a client that
+// takes no data for the time of a write is cut, so that the next query is admitted.
+func TestStalledUnbuffered(t *testing.T) {
+	g := slowStore(t)
+	api, target := slowServer(t, g, HTTPOptions{WriteTimeout: 50 * time.Millisecond, ResponseBytes: 1})
+	const stalled = 5
+	for range stalled {
+		stall(t, target)
+	}
+	n := testwait.Value(t, "all stalled clients to be cut", api.Responses, func(n promapi.ResponseStats) bool { return n.Cut == stalled })
+	if n.Held != 0 || n.Unbuffered == 0 {
+		t.Errorf("after %d stalled clients: %+v", stalled, n)
+	}
+	waitForIdle(t, g)
+}
+
+// TestStalledStreams has as many gRPC clients stop reading as queries run at once. They are cut, and a further
+// query gets the whole response.
+func TestStalledStreams(t *testing.T) {
+	g := slowStore(t)
+	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 200 * time.Millisecond})
+	client := storepb.NewStoreClient(dial(t, a, grpc.WithStaticStreamWindowSize(64<<10)))
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var streams []storepb.Store_SeriesClient
+	for range 2 {
+		stream, err := client.Series(ctx, everythingIn())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	responses, _, err := receive(client.Series(t.Context(), everythingIn()))
+	if err != nil || len(responses) == 0 {
+		t.Errorf("beside stalled clients: %d messages, %v", len(responses), err)
+	}
+	testwait.Until(t, "the stalled streams to be cut", func() bool { return a.cut.Load() == 2 })
+	for _, stream := range streams {
+		_, err := stream.Recv()
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if code := status.Code(err); code != codes.Aborted && code != codes.Canceled {
+			t.Errorf("a stalled stream ends with %v", err)
+		}
+	}
+	waitForIdle(t, g)
+}

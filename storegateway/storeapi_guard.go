@@ -1,0 +1,60 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// DefaultWriteTimeout is how long a client may take no data of a response.
+const DefaultWriteTimeout = 30 * time.Second
+
+// errSlowClient is the cause of a context that was cancelled because the client takes no data.
+var errSlowClient = errors.New("the client takes no data")
+
+type cancelKey struct{}
+
+// withCancel returns a stream's context that a guard can cancel: only that ends a blocked SendMsg.
+func withCancel(stream context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(stream)
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+// A guardedStream cancels its call when sending one message takes longer than the time of a write.
+// It is for one goroutine, as grpc.ServerStream's SendMsg is.
+type guardedStream struct {
+	grpc.ServerStream
+	api   *StoreAPI
+	timer *time.Timer // stopped while nothing is sent
+}
+
+// guard returns the stream with a limit for each message.
+func (a *StoreAPI) guard(stream grpc.ServerStream) *guardedStream {
+	g := &guardedStream{ServerStream: stream, api: a}
+	cancel, ok := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc)
+	if ok {
+		g.timer = time.AfterFunc(a.options.WriteTimeout, func() { cancel(errSlowClient) })
+		g.timer.Stop()
+	}
+	return g
+}
+
+// SendMsg implements grpc.ServerStream.
+func (g *guardedStream) SendMsg(m any) error {
+	if g.timer == nil {
+		return g.ServerStream.SendMsg(m)
+	}
+	g.timer.Reset(g.api.options.WriteTimeout)
+	err := g.ServerStream.SendMsg(m)
+	g.timer.Stop()
+	if err != nil && errors.Is(context.Cause(g.Context()), errSlowClient) {
+		g.api.cut.Add(1)
+		return status.Error(codes.Aborted, fmt.Sprintf("%v for %s", errSlowClient, g.api.options.WriteTimeout))
+	}
+	return err
+}
