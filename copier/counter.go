@@ -15,11 +15,6 @@ import (
 // that were deleted in the source before do not: without the source's counter, clients of the target would get the ids
 // of deleted rows again.
 
-// A createShower reports a table's SHOW CREATE TABLE by one statement.
-type createShower interface {
-	ShowCreate(ctx context.Context, schema, name string) (string, error)
-}
-
 // counted reports whether the table's AUTO_INCREMENT column is copied to one of the target.
 func (t *table) counted(there *rowstream.Table) bool {
 	for i := range t.target.columns {
@@ -69,10 +64,13 @@ func (r *run) endCounters(ctx context.Context) error {
 }
 
 // sourceCounter is the counter of a table of the source.
-func (r *run) sourceCounter(ctx context.Context, spec *TableSpec) (uint64, error) {
-	if s, ok := r.from.(createShower); ok {
-		create, err := s.ShowCreate(ctx, spec.Schema, spec.Name)
-		return rowstream.AutoIncrement(create), err
+func (r *run) sourceCounter(ctx context.Context, spec *TableSpec) (n uint64, err error) {
+	if s, ok := r.from.(querier); ok { // one statement, since clients may be paused
+		err := s.Query(ctx, "SHOW CREATE TABLE "+rowstream.Ident(spec.Schema)+"."+rowstream.Ident(spec.Name), func(row mysqlwire.TextRow) error {
+			n = rowstream.AutoIncrement(string(row[1]))
+			return nil
+		})
+		return n, err
 	}
 	source, err := r.from.Describe(ctx, spec.Schema, spec.Name)
 	if err != nil {

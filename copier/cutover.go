@@ -66,6 +66,14 @@ func (r *run) prepareCutover(ctx context.Context) error {
 	if err := r.state.createCutover(ctx, r.to); err != nil {
 		return err
 	}
+	if err := r.openCutover(ctx); err != nil || r.cut == nil {
+		return err
+	}
+	return r.cut.begin(ctx)
+}
+
+// openCutover loads the state of the cutover, and refuses what it does not allow.
+func (r *run) openCutover(ctx context.Context) error {
 	state := &cutState{r.state.followed(r.from.Addr(), r.o.Tables)}
 	noted, others, err := state.load(ctx, r.to)
 	if err != nil {
@@ -91,11 +99,29 @@ func (r *run) prepareCutover(ctx context.Context) error {
 		},
 	}
 	r.cut = c
-	return c.begin(ctx)
+	return nil
 }
 
 // begin finds out where clients are, and whether changes could go back.
 func (c *cutover) begin(ctx context.Context) (err error) {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	for c.m.step != cutWait && c.m.step != cutReverse && c.m.step != cutEnd {
+		if c.m.step == cutCheck {
+			err = c.known(ctx)
+		} else {
+			err = c.do(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.m.err
+}
+
+// check refuses a restart while clients may be at the target, and what would have no way back.
+func (c *cutover) check(ctx context.Context) (err error) {
 	if c.r.o.Restart && c.m.phase != cutNone {
 		c.m = newCutMachine(cutCutting, c.o.Tries, false) // only the gateway's word counts
 		if err := c.known(ctx); err != nil {
@@ -111,17 +137,7 @@ func (c *cutover) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for c.m.step != cutWait && c.m.step != cutReverse && c.m.step != cutEnd {
-		if c.m.step == cutCheck {
-			err = c.known(ctx)
-		} else {
-			err = c.do(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return c.m.err
+	return nil
 }
 
 // mayReverse refuses at the start what would have no way back.

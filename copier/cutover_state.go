@@ -73,6 +73,9 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client) (own cutNoted,
 		own.target = p
 		return err
 	})
+	if absent(err) { // no cutover was started
+		err = nil
+	}
 	if err != nil {
 		return own, nil, fmt.Errorf("read from schema %s of the target how far the cutover is: %w", s.schema, err)
 	}

@@ -174,7 +174,7 @@ func (r *run) startTables(ctx context.Context) error {
 func (t *table) copiedAt() (rowstream.Position, error) {
 	p, err := rowstream.ParsePosition(t.state.position)
 	if err == nil && p.IsZero() {
-		err = errors.New("the source told no position of its binary log when the rows were read: turn on log_bin, begin with --follow, and begin anew with --restart")
+		err = errors.New("the source reported no position of its binary log when the rows were read: turn on log_bin, and copy again with --follow --restart")
 	}
 	if err != nil {
 		return p, fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)
@@ -213,13 +213,7 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if _, err = r.follow.position(ctx, r.to); err != nil { // waits for a transaction that is being committed
-		return err
-	}
-	if err := r.startTables(ctx); err != nil {
-		return err
-	}
-	if r.goOn, err = r.oldest(); err != nil {
+	if err := r.checkFollow(ctx); err != nil {
 		return err
 	}
 	for _, t := range r.tables {
@@ -229,10 +223,22 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 			}
 		}
 	}
-	if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn); err != nil {
+	return r.prepareHeart(ctx)
+}
+
+// checkFollow sets where following starts, and refuses what cannot be followed from there. It changes nothing.
+func (r *run) checkFollow(ctx context.Context) (err error) {
+	r.follow = r.state.followed(r.from.Addr(), r.o.Tables)
+	if _, err = r.follow.position(ctx, r.to); err != nil { // waits for a transaction that is being committed
 		return err
 	}
-	return r.prepareHeart(ctx)
+	if err := r.startTables(ctx); err != nil {
+		return err
+	}
+	if r.goOn, err = r.oldest(); err != nil {
+		return err
+	}
+	return r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn)
 }
 
 // past reports whether the table is described as it was.

@@ -68,6 +68,9 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 	if err == nil && version > StateVersion {
 		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
 	}
+	if absent(err) { // it has not followed
+		err = nil
+	}
 	if err != nil {
 		return p, fmt.Errorf("read from schema %s of the target how far the copy has followed: %w", f.schema, err)
 	}
@@ -88,6 +91,9 @@ func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, source s
 		}
 		return nil
 	})
+	if absent(err) { // none were
+		err = nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read from schema %s of the target which tables were followed: %w", s.schema, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -15,13 +16,8 @@ import (
 // are copied along with their data. So whether two connections lead to one server is tried: a lock that is taken
 // over the one is seen over the other.
 
-// A lockSeer is a server that can be asked for locks.
-type lockSeer interface {
-	LockIsFree(ctx context.Context, name string) (bool, error)
-}
-
 // sameServer reports whether a connection and another server are one.
-func sameServer(ctx context.Context, c *mysqlconn.Client, other lockSeer) (same bool, err error) {
+func sameServer(ctx context.Context, c *mysqlconn.Client, other querier) (same bool, err error) {
 	name := "tare.same." + rand.Text()
 	got := ""
 	if _, err := c.Query(ctx, "SELECT GET_LOCK("+literal(name)+", 0)", func(row mysqlwire.TextRow) error {
@@ -37,11 +33,13 @@ func sameServer(ctx context.Context, c *mysqlconn.Client, other lockSeer) (same 
 		_, releaseErr := c.Query(ctx, "SELECT RELEASE_LOCK("+literal(name)+")", func(mysqlwire.TextRow) error { return nil })
 		err = errors.Join(err, releaseErr)
 	}()
-	free, err := other.LockIsFree(ctx, name)
-	if err != nil {
+	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+literal(name)+")", func(row mysqlwire.TextRow) error {
+		same = string(row[0]) != "1"
+		return nil
+	}); err != nil {
 		return false, fmt.Errorf("find out which server is which: %w", err)
 	}
-	return !free, nil
+	return same, nil
 }
 
 // isServer reports whether the server of a connection is the one at an address, with the account that cfg has.
@@ -59,11 +57,17 @@ func isServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, ad
 func (r *run) ontoItself(ctx context.Context) error {
 	for i := range r.o.Tables {
 		t := &r.o.Tables[i]
-		if t.source() != t.target() {
+		if !strings.EqualFold(t.source(), t.target()) {
 			continue
 		}
+		if t.source() != t.target() { // other tables where names have a case
+			exact, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+			if err != nil || exact == "0" {
+				return err
+			}
+		}
 		same := r.from.Addr() == r.o.To.Addr
-		if other, ok := r.from.(lockSeer); ok && !same {
+		if other, ok := r.from.(querier); ok && !same {
 			var err error
 			if same, err = sameServer(ctx, r.to, other); err != nil {
 				return err

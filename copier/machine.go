@@ -38,6 +38,7 @@ type phase string
 const (
 	copying  phase = "copying"
 	indexing phase = "indexing"
+	emptying phase = "emptying" // by --restart; no run resumes it
 	finished phase = "finished"
 )
 

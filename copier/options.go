@@ -44,8 +44,10 @@ type Options struct {
 	// empty target table loses those that are not unique, and gets them back afterwards.
 	KeepIndexes bool
 
-	// Restart forgets what an earlier run has copied and empties the target tables.
-	Restart bool
+	// Restart forgets what an earlier run has copied and empties the target tables. One with rows that no copy has
+	// recorded is emptied only if Truncate names it, as schema.table.
+	Restart  bool
+	Truncate []string
 
 	// Follow applies the source's changes once the rows are copied, until the copy is told to
 	// finish, or, with UntilCaughtUp, until the target has once had all that the source has.
@@ -115,6 +117,9 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("two tables go to %s", t.target())
 		}
 		targets[t.target()] = true
+	}
+	if err := o.truncatable(); err != nil {
+		return err
 	}
 	if err := o.Throttle.Validate(); err != nil {
 		return err

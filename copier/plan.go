@@ -1,10 +1,6 @@
 package copier
 
-import (
-	"context"
-
-	"github.com/taredb/tare/rowstream"
-)
+import "context"
 
 // A PlannedTable is what a copy would do for one table.
 type PlannedTable struct {
@@ -21,40 +17,54 @@ type PlannedTable struct {
 	Phase         string   `json:"phase"`          // "new", or how far an earlier run came
 }
 
-// Plan says what Run would do, or why it would refuse. It changes nothing on either side.
+// Plan returns what Run would do, or the error by which it would refuse: it runs all checks of Run, the snapshot of the source
+// included, but for the proof that a heartbeat arrives. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	r := &run{o: &o, state: state{schema: o.StateSchema}}
 	defer r.close()
-	if err := r.describe(ctx); err != nil {
-		return nil, err
-	}
-	if o.Follow {
-		if err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), rowstream.Position{}); err != nil {
+	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.checkCutover, r.check, r.planFollow, r.checkSource} {
+		if err := check(ctx); err != nil {
 			return nil, err
+		}
+		if r.cut.past() { // clients were switched: no row is copied
+			break
 		}
 	}
 	planned := []PlannedTable{}
 	for _, t := range r.tables {
-		if err := t.recallIfAny(ctx, r, &o); err != nil {
-			return nil, err
-		}
 		planned = append(planned, t.planned(o.ChunkBytes))
 	}
 	return planned, nil
 }
 
-// recallIfAny is recall where the state's tables may not be there, and nothing is emptied.
-func (t *table) recallIfAny(ctx context.Context, r *run, o *Options) error {
-	if o.Restart {
+// checkCutover does what prepareCutover does until it changes anything.
+func (r *run) checkCutover(ctx context.Context) error {
+	if err := r.openCutover(ctx); err != nil || r.cut == nil {
+		return err
+	}
+	if err := r.cut.check(ctx); err != nil {
+		return err
+	}
+	if r.cut.m.step == cutCheck {
+		if err := r.cut.known(ctx); err != nil {
+			return err
+		}
+	}
+	return r.cut.m.err
+}
+
+// planFollow does what prepareFollow does, without heartbeats.
+func (r *run) planFollow(ctx context.Context) error {
+	if !r.o.Follow {
 		return nil
 	}
-	err := t.recall(ctx, r.to, o, r.state, r.from.Addr())
-	if absent(err) {
-		return nil
+	if err := r.checkFollow(ctx); err != nil {
+		return err
 	}
+	_, err := newHeart(r.from, r.o, r.follow.id, r.tables)
 	return err
 }
 

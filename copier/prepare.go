@@ -177,50 +177,62 @@ func (t *table) createTarget(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
+// mustBeEmpty refuses a target table with rows.
 func (t *table) mustBeEmpty(ctx context.Context, c *mysqlconn.Client) error {
-	found := false
-	if _, err := c.Query(ctx, "SELECT 1 FROM "+t.spec.targetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
+	found, err := t.hasRows(ctx, c)
+	if err == nil && found {
+		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use --restart --truncate %s",
+			t.spec.target(), t.spec.target())
+	}
+	return err
+}
+
+func (t *table) hasRows(ctx context.Context, c *mysqlconn.Client) (found bool, err error) {
+	if _, err = c.Query(ctx, "SELECT 1 FROM "+t.spec.targetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
 		found = true
 		return nil
 	}); err != nil {
-		return fmt.Errorf("look into %s in the target: %w", t.spec.target(), err)
+		err = fmt.Errorf("read %s in the target: %w", t.spec.target(), err)
 	}
-	if found {
-		return fmt.Errorf("the target's %s has rows already, which no earlier copy is known to have written: empty it, or use --restart, which does", t.spec.target())
-	}
-	return nil
+	return found, err
 }
 
-// recall reads what an earlier run left, or forgets it when that is asked for.
+// recall reads the state of earlier runs, and refuses to resume what differs from this one. With --restart there is
+// nothing to resume.
 func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s state, from string) (err error) {
 	if o.Restart {
-		return t.restart(ctx, c, s)
+		return nil
 	}
 	t.state, err = s.load(ctx, c, t.spec, len(t.source.Key))
+	if absent(err) {
+		err = nil
+	}
 	if err != nil || t.state == nil {
 		return err
 	}
 	switch {
 	case t.create != "":
-		return fmt.Errorf("an earlier copy to %s is noted in the target, but the table is gone: use --restart", t.spec.target())
+		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use --restart", t.spec.target())
 	case t.state.spec != t.spec.text():
-		return fmt.Errorf("an earlier copy to %s was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to go on, or use --restart to begin anew", t.spec.target(), t.state.spec, t.spec.text())
+		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", t.spec.target(), t.state.spec, t.spec.text())
 	case t.state.source != from:
-		return fmt.Errorf("an earlier copy to %s came from %s, not from %s: repeat its command to go on, or use --restart to begin anew", t.spec.target(), t.state.source, from)
+		return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s; repeat its command to resume it, or use --restart", t.spec.target(), t.state.source, from)
 	}
 	return nil
 }
 
-// restart empties the target table. The state is forgotten first: a run that is killed in between leaves rows that
-// the next one refuses, where an empty table whose state says that it is copied would be taken for a copy.
-func (t *table) restart(ctx context.Context, c *mysqlconn.Client, s state) error {
-	if err := s.forget(ctx, c, t.spec); err != nil || t.create != "" {
+// restart empties the target table. The state records that first: a run that is killed in between leaves a table that
+// only another --restart accepts, where an empty table whose state says that it is copied would be taken for a copy.
+func (t *table) restart(ctx context.Context, r *run) error {
+	if err := r.state.empty(ctx, r.to, t.spec); err != nil {
 		return err
 	}
-	if _, err := c.Exec(ctx, "TRUNCATE TABLE "+t.spec.targetSQL()); err != nil {
-		return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
+	if t.create == "" {
+		if _, err := r.to.Exec(ctx, "TRUNCATE TABLE "+t.spec.targetSQL()); err != nil {
+			return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
+		}
 	}
-	return nil
+	return r.state.forget(ctx, r.to, t.spec)
 }
 
 // buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER. It does so under the

@@ -56,6 +56,9 @@ func TestRefusals(t *testing.T) {
 			o.To = root(p.from)
 			o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
 		}), "", "would be copied onto itself", false},
+		{"restart with rows of others", plain(func(o *Options) { o.Restart = true }), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "use --restart --truncate refused.plain", true},
+		{"truncate without restart", plain(func(o *Options) { o.Truncate = []string{"refused.plain"} }), "", "--truncate requires --restart", false},
+		{"truncate of another table", plain(func(o *Options) { o.Restart, o.Truncate = true, []string{"refused.plan"} }), "", "not a target table of this copy", false},
 		{"a condition", plain(func(o *Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
 	}
 	for _, tt := range tests {
@@ -67,6 +70,12 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 			before := read(t, p.target, "SHOW DATABASES")
+			if _, err := Plan(t.Context(), tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("the plan: error %v, want %q", err, tt.want)
+			}
+			if diff := cmp.Diff(before, read(t, p.target, "SHOW DATABASES")); diff != "" {
+				t.Errorf("the plan changed the target: %s", diff)
+			}
 			_, err := Run(t.Context(), tt.o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
@@ -113,7 +122,7 @@ func TestGoingOn(t *testing.T) {
 		t.Errorf("a state with a gap: %v", err)
 	}
 	sqlExec(t, p.target, "DROP TABLE again.a", "DELETE FROM _tare.copy_chunk")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table is gone: use --restart") {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table does not exist; use --restart") {
 		t.Errorf("a table that is gone: %v", err)
 	}
 	changed.Restart = true
@@ -124,11 +133,62 @@ func TestGoingOn(t *testing.T) {
 		t.Errorf("rows after a restart: %s", got)
 	}
 
+	// A table that is being emptied.
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET phase = 'emptying'")
+	unfinished := changed
+	unfinished.Restart = false
+	for name, run := range map[string]func() error{"run": func() error { _, err := Run(t.Context(), unfinished); return err }, "plan": func() error { _, err := Plan(t.Context(), unfinished); return err }} {
+		if err := run(); err == nil || !strings.Contains(err.Error(), "repeat it with --restart") {
+			t.Errorf("%s: a restart that was killed: %v", name, err)
+		}
+	}
+	if _, err := Run(t.Context(), changed); err != nil {
+		t.Errorf("a restart after one that was killed: %v", err)
+	}
+
 	// Another copier at work keeps this one out.
 	holder := connect(t, root(p.to))
 	read(t, holder, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1('again.a')), 60)") // the run before lets go as soon as the server notices its end
 	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
 		t.Errorf("two at once: %v", err)
+	}
+	if _, err := Plan(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
+		t.Errorf("two at once, planned: %v", err)
+	}
+}
+
+// TestTruncate has --restart empty a table that no copy has written, since it is named.
+func TestTruncate(t *testing.T) {
+	p := newPair(t, "emptied")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
+	sqlExec(t, p.target, "CREATE DATABASE emptied", "CREATE TABLE emptied.a (id INT PRIMARY KEY)", "INSERT INTO emptied.a VALUES (7)")
+	o := p.options("a")
+	o.Restart, o.Truncate = true, []string{"emptied.a"}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	p.same(t, "a")
+}
+
+// TestSwapped refuses to copy rows back over those that they were copied from.
+func TestSwapped(t *testing.T) {
+	p := newPair(t, "swapped")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
+	defer sqlExec(t, p.source, "DROP DATABASE IF EXISTS _tare")
+	if _, err := Run(t.Context(), p.options("a")); err != nil {
+		t.Fatal(err)
+	}
+	o := p.options("a")
+	o.From, o.To = FromServer(root(p.to)), root(p.from)
+	o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
+	o.Restart, o.Truncate = true, []string{"swapped.a"}
+	for name, run := range map[string]func() error{"run": func() error { _, err := Run(t.Context(), o); return err }, "plan": func() error { _, err := Plan(t.Context(), o); return err }} {
+		if err := run(); err == nil || !strings.Contains(err.Error(), "are --from and --to swapped?") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := read(t, p.source, "SELECT COUNT(*) FROM a"); got[0] != `["2"]` {
+		t.Errorf("rows: %s", got)
 	}
 }
 

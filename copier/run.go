@@ -109,7 +109,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	r.o.Restart = false // it is done
+	r.o.Restart, r.o.Truncate = false, nil // it is done
 	if r.cut.past() {
 		if err := r.cut.finish(ctx); err != nil {
 			return nil, err
@@ -207,9 +207,13 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.prepareCutover(ctx); err != nil || r.cut.past() {
 		return err
 	}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
 	for _, t := range r.tables {
-		err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr())
-		if err == nil && t.state != nil {
+		if r.o.Restart {
+			err = t.restart(ctx, r)
+		} else if t.state != nil {
 			err = r.state.upgrade(ctx, r.to, t.spec)
 		}
 		if err != nil {
@@ -221,11 +225,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	workers := r.o.Workers
-	if r.o.Follow {
-		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not tell its position
-	}
-	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
+	if err := r.checkSource(ctx); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})

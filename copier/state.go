@@ -60,7 +60,7 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   version       int NOT NULL COMMENT 'form of this row and of its chunks',
   source        blob NOT NULL COMMENT 'address of the server that the rows come from',
   spec          blob NOT NULL COMMENT 'which rows and columns they are',
-  phase         varbinary(16) NOT NULL COMMENT 'copying, indexing or finished',
+  phase         varbinary(16) NOT NULL COMMENT 'copying, indexing, finished or emptying',
   position      longblob NOT NULL COMMENT 'of the binary log when the first chunk was read',
   indexes       longblob NOT NULL COMMENT 'definitions of the indexes left out, a line each',
   started       datetime NOT NULL,
@@ -131,6 +131,9 @@ func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k
 	})
 	if err == nil && t != nil && version > StateVersion {
 		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
+	}
+	if err == nil && t != nil && t.phase == emptying {
+		err = errors.New("a run with --restart was stopped before it had emptied the table: repeat it with --restart")
 	}
 	if err == nil && t != nil {
 		if t.chunks, err = s.loadChunks(ctx, c, spec, keyColumns); err == nil {
@@ -297,16 +300,21 @@ func mustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error 
 	return err
 }
 
-// forget deletes what is recorded of a table.
-func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
+// empty records that a table is being emptied, in place of all that is recorded of its rows.
+func (s state) empty(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
 	return s.write(ctx, c, spec, func() error {
-		for _, table := range []string{s.verifieds(), s.definitions(), s.chunks(), s.tables()} {
+		for _, table := range []string{s.verifieds(), s.definitions(), s.chunks()} {
 			if _, err := c.Exec(ctx, "DELETE FROM "+table+spec.where()); err != nil {
 				return err
 			}
 		}
-		return nil
+		return change(ctx, c, "UPDATE "+s.tables()+" SET phase = "+literal(string(emptying))+", version = "+strconv.Itoa(StateVersion)+spec.where(), 0, 1)
 	})
+}
+
+// forget deletes the record of a table that was emptied.
+func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
+	return s.write(ctx, c, spec, func() error { return change(ctx, c, "DELETE FROM "+s.tables()+spec.where(), 0, 1) })
 }
 
 // write changes the state in a transaction that checks the epoch.

@@ -1,11 +1,8 @@
 package rowstream
 
 import (
-	"context"
 	"strconv"
 	"strings"
-
-	"github.com/taredb/tare/mysqlwire"
 )
 
 // CreateLines splits the text of SHOW CREATE TABLE into its lines, without their line ends. A newline within a quoted name or
@@ -49,18 +46,4 @@ func AutoIncrement(create string) uint64 {
 		return 0
 	}
 	return 0
-}
-
-// ShowCreate returns the text of SHOW CREATE TABLE, which no cache of statistics delays.
-func (d *Direct) ShowCreate(ctx context.Context, schema, name string) (create string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return "", err
-	}
-	_, err = d.c.Query(ctx, "SHOW CREATE TABLE "+Ident(schema)+"."+Ident(name), func(row mysqlwire.TextRow) error {
-		create = string(row[1])
-		return nil
-	})
-	return create, err
 }

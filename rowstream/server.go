@@ -71,19 +71,15 @@ func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
 // Addr is the server's address.
 func (d *Direct) Addr() string { return d.cfg.Addr }
 
-// LockIsFree reports whether nobody has the lock by that name (GET_LOCK) on the server. A lock that was taken
-// over another connection tells whether that is to the same server, whatever it is called.
-func (d *Direct) LockIsFree(ctx context.Context, name string) (free bool, err error) {
+// Query executes a statement over the connection for descriptions, and calls each with its rows.
+func (d *Direct) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
-		return false, err
+		return err
 	}
-	_, err = d.c.Query(ctx, "SELECT IS_FREE_LOCK("+string(AppendQuoted(nil, []byte(name)))+")", func(row mysqlwire.TextRow) error {
-		free = string(row[0]) == "1"
-		return nil
-	})
-	return free, err
+	_, err := d.c.Query(ctx, sql, each)
+	return err
 }
 
 // Describe is ReadTable, over a new connection if the one before was lost meanwhile.

@@ -54,15 +54,19 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 		},
 	}
 	given = bindFlags(cmd, options.Set())
-	cmd.Flags().BoolVar(&once.restart, "restart", false, "begin anew: forget what an earlier run copied and empty the target tables")
-	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard the state of earlier runs and empty the target tables that they wrote")
+	cmd.Flags().StringSliceVar(&once.truncate, "truncate", nil, "target tables db.t that --restart may empty although no copy has recorded their rows")
+	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "run all checks and print the plan, without changes")
 	cmd.Flags().BoolVar(&once.json, "json", false, "print events and the report as JSON lines")
 	cmd.AddCommand(newCopyCtlCommand())
 	return cmd
 }
 
 // copyFlags are for one run: a configuration file has no place for them.
-type copyFlags struct{ restart, dryRun, json bool }
+type copyFlags struct {
+	restart, dryRun, json bool
+	truncate              []string
+}
 
 // runCopy copies, or says what would be copied.
 func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr io.Writer) error {
@@ -70,7 +74,7 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr
 	if err != nil {
 		return err
 	}
-	o.Restart = once.restart
+	o.Restart, o.Truncate = once.restart, once.truncate
 	if once.dryRun {
 		planned, err := copier.Plan(ctx, o)
 		if err != nil {

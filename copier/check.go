@@ -1,0 +1,149 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// The checks of a run, which change nothing on either side. Run and Plan share them: what the one refuses, the other does.
+
+// check refuses what the state and the rows in the target do not allow. The state's tables may be missing.
+func (r *run) check(ctx context.Context) error {
+	for _, t := range r.tables {
+		if err := r.swapped(ctx, t); err != nil {
+			return err
+		}
+		if err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr()); err != nil {
+			return err
+		}
+		if err := t.mayWrite(ctx, r); err != nil {
+			return err
+		}
+	}
+	if r.o.Verify {
+		if err := rowstream.CheckSums(ctx, r.to); err != nil {
+			return fmt.Errorf("verify at the target: %w", err)
+		}
+	}
+	return nil
+}
+
+// truncatable checks the list of tables that may be emptied.
+func (o *Options) truncatable() error {
+	if len(o.Truncate) > 0 && !o.Restart {
+		return errors.New("--truncate requires --restart")
+	}
+	for _, name := range o.Truncate {
+		if !slices.ContainsFunc(o.Tables, func(s TableSpec) bool { return s.target() == name }) {
+			return fmt.Errorf("--truncate names %s, which is not a target table of this copy", name)
+		}
+	}
+	return nil
+}
+
+// mayWrite refuses a target table with rows that no copy has recorded, unless --restart may empty it.
+func (t *table) mayWrite(ctx context.Context, r *run) error {
+	if t.create != "" || t.state != nil {
+		return nil
+	}
+	if !r.o.Restart {
+		return t.mustBeEmpty(ctx, r.to)
+	}
+	if slices.Contains(r.o.Truncate, t.spec.target()) {
+		return nil
+	}
+	known, _, err := r.state.phaseOf(ctx, r.to, t.spec)
+	if err != nil || known != "" {
+		return err
+	}
+	found, err := t.hasRows(ctx, r.to)
+	if err == nil && found {
+		err = fmt.Errorf("empty %s in the target: it has rows that no copy has recorded; to delete them, use --restart --truncate %s",
+			t.spec.target(), t.spec.target())
+	}
+	return err
+}
+
+// A querier is a source whose own tables can be queried.
+type querier interface {
+	Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error
+}
+
+// swapped refuses to write to a table that the rows of the source's table once came from, by the state in the source,
+// while it has rows.
+func (r *run) swapped(ctx context.Context, t *table) error {
+	source, ok := r.from.(querier)
+	if !ok || t.create != "" {
+		return nil
+	}
+	var addr, spec string
+	from := TableSpec{ToSchema: t.spec.Schema, ToName: t.spec.Name}
+	err := source.Query(ctx, "SELECT source, spec FROM "+r.state.tables()+from.where(), func(row mysqlwire.TextRow) error {
+		addr, spec = string(row[0]), string(row[1])
+		return nil
+	})
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) && !refused.SafeToRetry() { // no such table, or no privilege to read it
+		return nil
+	}
+	if err != nil || addr == "" {
+		return err
+	}
+	origin, _, _ := strings.Cut(strings.TrimPrefix(spec, "table "), ";")
+	if found, err := t.hasRows(ctx, r.to); err != nil || !found || origin != t.spec.target() {
+		return err
+	}
+	same := addr == r.o.To.Addr
+	if !same {
+		if same, err = isServer(ctx, r.to, r.o.To, addr); err != nil {
+			same = false // the recorded server is unreachable, the target is not
+		}
+	}
+	if !same {
+		return nil
+	}
+	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are --from and --to swapped? "+
+		"If the rows are to go back, delete the row of the table from %s first", t.spec.source(), t.spec.target(), r.state.tables(), r.state.tables())
+}
+
+// checkSource takes the source's snapshot and has the source parse the conditions.
+func (r *run) checkSource(ctx context.Context) (err error) {
+	workers := r.o.Workers
+	if r.o.Follow {
+		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not report its position
+	}
+	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
+		return err
+	}
+	for _, t := range r.tables {
+		if t.spec.Where == "" || t.past() {
+			continue
+		}
+		none := rowstream.ReadOptions{Where: "(" + t.spec.Where + ") AND FALSE", Plan: t.plan}
+		if _, err := r.snapshot.Reader(0).Read(ctx, t.source, rowstream.Chunk{}, none, func(*rowstream.Batch) error { return nil }); err != nil {
+			return fmt.Errorf("check the condition %q of %s: %w", t.spec.Where, t.spec.source(), err)
+		}
+	}
+	return nil
+}
+
+// checkLocks refuses tables that another copy writes to, as acquireLease does.
+func (r *run) checkLocks(ctx context.Context) error {
+	for _, t := range r.tables {
+		holder, err := queryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+literal(lockName(t.spec))+"), 0)")
+		if err != nil {
+			return fmt.Errorf("check the lock of %s in the target: %w", t.spec.target(), err)
+		}
+		if holder != "0" {
+			return fmt.Errorf("%w on %s, over connection %s", errLocked, t.spec.target(), holder)
+		}
+	}
+	return nil
+}
