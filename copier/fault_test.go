@@ -93,6 +93,7 @@ func (b *breaker) serve(client net.Conn) {
 		_ = client.Close()
 		_ = server.Close()
 	})
+	dropped := false // of this connection: those beside it are forwarded as before
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := client.Read(buf)
@@ -103,7 +104,7 @@ func (b *breaker) serve(client net.Conn) {
 					break
 				}
 				close(drop)
-				_ = server.SetReadDeadline(time.Now().Add(time.Second)) // the server may have nothing to answer
+				dropped = true
 			}
 			if _, err := server.Write(buf[:n]); err != nil {
 				break
@@ -114,9 +115,11 @@ func (b *breaker) serve(client net.Conn) {
 		}
 	}
 	_ = client.Close()
-	if !b.broken.Load() || !b.applied {
+	if !dropped {
 		_ = server.Close()
+		return
 	}
+	_ = server.(*net.TCPConn).CloseWrite() // the server executes what it has, responds where there is a response, and closes
 }
 
 // TestBrokenWrites breaks the connection to the target at each of its writes in turn, in both
