@@ -67,7 +67,8 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run
-	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer)$$' ./rowstream ./copier
+	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream ./copier
+	go test -count=1 -timeout 15m -run '^TestDelayedStatement$$' ./copier -delayed.rounds 20
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
 

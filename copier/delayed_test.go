@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var delayedRounds = flag.Int("delayed.rounds", 6, "rounds of TestDelayedStatement, each with a seed")
+var delayedRounds = flag.Int("delayed.rounds", 2, "rounds of TestDelayedStatement, each with a seed")
 
 // A delayer is a proxy before the target. It holds back one write of a client, kills the client's run, and
 // delivers the write to the server when release is called: that is what a statement in flight does when its

@@ -2,7 +2,6 @@ package copier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -112,47 +110,6 @@ func TestHeartbeatPurged(t *testing.T) {
 	p.same(t, "a")
 	if got := beats(t, p); len(got) != 0 {
 		t.Errorf("tables of heartbeats after the end: %v, want none", got)
-	}
-}
-
-// TestHeartbeatStall stops the network to one of the servers for a while: the lag becomes unknown, what the copy waits
-// for is in its status, and it goes on afterwards. When the network stays away the copy ends with an error.
-func TestHeartbeatStall(t *testing.T) {
-	for _, side := range []string{"source", "target"} {
-		t.Run(side, func(t *testing.T) {
-			p := newPair(t, "stall"+side)
-			sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
-			o := p.options("a")
-			var proxy *testproxy.Proxy
-			if side == "source" {
-				proxy = testproxy.Start(t, p.from.Addr)
-				cfg := root(p.from)
-				cfg.Addr, cfg.Patience = proxy.Addr, 5*time.Second
-				o.From = FromServer(cfg)
-			} else {
-				proxy = testproxy.Start(t, p.to.Addr)
-				o.To.Addr = proxy.Addr
-			}
-			o.Patience = 5 * time.Second
-			f := startFollowing(t, o)
-			proxy.Stall()
-			sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
-			f.status("the lag to be unknown or to grow", func(s *Status) bool {
-				return s.Follow != nil && (s.Follow.LagSeconds == nil || *s.Follow.LagSeconds > 2.5)
-			})
-			proxy.Resume()
-			f.status("the lag to be small again", func(s *Status) bool {
-				return s.Follow != nil && s.Follow.LagSeconds != nil && *s.Follow.LagSeconds < 2
-			})
-			p.same(t, "a")
-			proxy.Stall()
-			sqlExec(t, p.source, "INSERT INTO a VALUES (3)")
-			testwait.Group(t, "the copy to end with an error", &f.running)
-			if f.err == nil || errors.Is(f.err, context.Canceled) {
-				t.Errorf("the copy ended with %v, want an error about the network", f.err)
-			}
-			t.Logf("the error: %v", f.err)
-		})
 	}
 }
 

@@ -2,13 +2,16 @@ package copier
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestWaits has a long wait reported when it has lasted and when it is over, and a short one not at all.
-func TestWaits(t *testing.T) {
+func TestWaits(t *testing.T) { synctest.Test(t, testWaits) }
+
+func testWaits(t *testing.T) {
 	events := make(chan Event, 4)
 	w := &waits{observe: func(e Event) { events <- e }}
 	long := w.begin("the source", "it is away", time.Minute)
