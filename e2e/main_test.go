@@ -150,7 +150,7 @@ func (p *tare) readLog(r io.Reader, ready chan<- bool) {
 		p.log.WriteByte('\n')
 		p.mu.Unlock()
 		var line struct{ Msg, Listen, GRPC, HTTP string }
-		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "store listens" && line.Msg != "frontend is ready" && line.Msg != "rowstream is ready" {
+		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "gateway is ready" && line.Msg != "store listens" && line.Msg != "frontend is ready" && line.Msg != "rowstream is ready" {
 			continue
 		}
 		p.addr, p.grpc, p.http = line.Listen, line.GRPC, line.HTTP

@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
 )
 
 // packets is messages as bytes, each with the sequence number after the one before.
@@ -133,6 +134,14 @@ func TestAllocs(t *testing.T) {
 		cases = append(cases, alloctest.Case{Name: k.name, Op: func() error { return roundTrip(c, k.command, k.want) }})
 	}
 	alloctest.Run(t, cases)
+	must(t, g.opts.Planner.SetRules([]sqlplan.Rule{
+		{Name: "dry", Action: sqlplan.ActionBlock, Types: []sqlplan.Type{sqlplan.TypeSelect}, DryRun: true},
+		{Name: "all", Action: sqlplan.ActionAllow, Types: []sqlplan.Type{sqlplan.TypeSelect}},
+	}))
+	alloctest.Run(t, []alloctest.Case{{Name: "text, a dry run's hit", Op: func() error { return roundTrip(c, pointSelect, textResult) }}})
+	if hits := g.opts.Planner.RuleHits(); hits[0].Count < 5000 || hits[1].Count != 0 {
+		t.Errorf("rule hits are %v", hits)
+	}
 	if log.Stats().Seq-before < 4*5000 {
 		t.Errorf("%d records were logged: the table measured something else", log.Stats().Seq-before)
 	}

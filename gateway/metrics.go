@@ -126,11 +126,13 @@ func (s *Server) Collector() prometheus.Collector {
 		statements:  counter("tare_statements_total", "Statements by type.", "type"),
 		errors:      counter("tare_statement_errors_total", "Failed statements."),
 		ruled:       counter("tare_statements_refused_total", "Statements refused by a rule."),
-		kills:       counter("tare_statements_killed_total", "Statements killed because their client disconnected or Tare shut down."),
-		rows:        counter("tare_rows_sent_total", "Rows sent to clients."),
-		affected:    counter("tare_rows_affected_total", "Rows changed by statements."),
-		warnings:    counter("tare_statement_warnings_total", "Warnings of statements."),
-		bytes:       counter("tare_statement_bytes_total", "Bytes of statements and their responses, headers included.", "direction"),
+		hits: counter("tare_rule_hits_total", "Commands that a rule refused, by what it did: block, read-only or deny (no allow rule matched); or dry-run: it would have refused.",
+			"rule", "action"),
+		kills:    counter("tare_statements_killed_total", "Statements killed because their client disconnected or Tare shut down."),
+		rows:     counter("tare_rows_sent_total", "Rows sent to clients."),
+		affected: counter("tare_rows_affected_total", "Rows changed by statements."),
+		warnings: counter("tare_statement_warnings_total", "Warnings of statements."),
+		bytes:    counter("tare_statement_bytes_total", "Bytes of statements and their responses, headers included.", "direction"),
 		duration: desc{Desc: prometheus.NewDesc("tare_statement_duration_seconds",
 			"From a statement's last byte to the last byte of its response.", nil, nil)},
 		buffers: gauge("tare_relay_buffer_bytes", "Relay buffers: idle, and lent to sessions.", "state"),
@@ -141,7 +143,7 @@ func (s *Server) Collector() prometheus.Collector {
 type collector struct {
 	s *Server
 
-	connections, newcomers, accepted, refused, logins, ended, panics, commands, statements, errors, ruled, kills,
+	connections, newcomers, accepted, refused, logins, ended, panics, commands, statements, errors, ruled, hits, kills,
 	rows, affected, warnings, bytes, duration, buffers desc
 
 	route routeDescs
@@ -150,6 +152,7 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(c, ch)
+	ch <- c.hits.Desc
 	ch <- c.commands.Desc // without a series before the first command
 }
 
@@ -184,6 +187,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(c.errors, m.sum(func(s *stripe) uint64 { return s.errors.Load() }))
 	send(c.ruled, m.sum(func(s *stripe) uint64 { return s.refused.Load() }))
+	for _, h := range c.s.opts.Planner.RuleHits() {
+		send(c.hits, h.Count, h.Rule, h.Action)
+	}
 	send(c.kills, m.sum(func(s *stripe) uint64 { return s.kills.Load() }))
 	send(c.rows, m.sum(func(s *stripe) uint64 { return s.rows.Load() }))
 	send(c.affected, m.sum(func(s *stripe) uint64 { return s.affected.Load() }))

@@ -166,14 +166,21 @@ func (s *session) statement() error {
 	return err
 }
 
-// refusal is the error for a statement that the rules forbid.
+// refusal is the error for a statement that the rules forbid. It counts the rule's hit.
 func (s *session) refusal() *clientError {
 	verdict, rule := s.plan.Verdict()
 	if verdict == sqlplan.VerdictPass {
 		return nil
 	}
+	s.rec.Rule, s.rec.RuleAction = rule, s.plan.Hit()
+	if !verdict.Refuses() {
+		return nil
+	}
 	why := s.plan.Message()
-	if verdict == sqlplan.VerdictReadOnly {
+	switch verdict {
+	case sqlplan.VerdictDenied:
+		return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: "Tare refused this statement: no allow rule matches it"}
+	case sqlplan.VerdictReadOnly:
 		if why == "" {
 			why = "only statements that change nothing may pass"
 		}

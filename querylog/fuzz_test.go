@@ -44,6 +44,8 @@ func fuzzed(a, b, c []byte, n uint64, t uint8) *Record {
 		TransactionID: n,
 		StatementName: b,
 		StatementID:   uint32(n),
+		Rule:          string(a),
+		RuleAction:    string(b),
 		PinnedReason:  string(c),
 		Client:        netip.AddrPortFrom(netip.IPv6LinkLocalAllNodes().WithZone(string(a)), uint16(n)),
 	}

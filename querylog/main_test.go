@@ -81,6 +81,7 @@ func everything() *Record {
 	r.RowsReturned, r.RowsAffected, r.Warnings, r.Results = 3, 4, 5, 2
 	r.TransactionID = 99
 	r.StatementName, r.StatementID, r.PlanCached = []byte("by_user"), 7, true
+	r.Rule, r.RuleAction = "no drops", "dry-run"
 	r.Tags = []Tag{{[]byte("route"), []byte("/orders")}, {[]byte("app"), []byte("shop")}}
 	r.PinnedReason = "temporary table"
 	return r

@@ -59,6 +59,9 @@ type Record struct {
 
 	Tags []Tag // sqlcommenter's
 
+	Rule       string // that refused the statement, or would have as a dry run
+	RuleAction string // block, read-only, deny or dry-run
+
 	PinnedReason string // why the session keeps its backend connection
 
 	scratch [64]byte // for FieldValue
@@ -144,6 +147,10 @@ func (r *Record) FieldValue(name string) Value {
 		return Value{Number: float64(r.StatementID)}
 	case "statement_name":
 		return text(r.StatementName)
+	case "rule":
+		return text(view(r.Rule))
+	case "rule_action":
+		return text(view(r.RuleAction))
 	case "pinned_reason":
 		return text(view(r.PinnedReason))
 	}
@@ -157,7 +164,7 @@ var filterFields = [...]string{
 	"kind", "total_ns", "plan_ns", "backend_ns", "first_byte_ns", "connection_id", "user", "client",
 	"schema", "backend", "command", "statement_type", "digest", "normalized", "text", "rows_returned",
 	"rows_affected", "bytes_in", "bytes_out", "warnings", "error_number", "sqlstate",
-	"error_text", "results", "plan_cached", "transaction_id", "statement_id", "statement_name", "pinned_reason",
+	"error_text", "results", "plan_cached", "transaction_id", "statement_id", "statement_name", "rule", "rule_action", "pinned_reason",
 }
 
 // AppendFields writes r's fields to l. It does not allocate when l's buffer has room.
@@ -221,6 +228,10 @@ func (r *Record) AppendFields(l *Line) {
 	}
 	if r.StatementID != 0 {
 		l.Uint("statement_id", uint64(r.StatementID))
+	}
+	if r.RuleAction != "" {
+		l.String("rule", r.Rule)
+		l.String("rule_action", r.RuleAction)
 	}
 	if r.PinnedReason != "" {
 		l.String("pinned_reason", r.PinnedReason)

@@ -20,7 +20,7 @@ type Plan struct {
 	// appendTable, appendHint and appendPosition say.
 	arena string
 
-	// rule is the one that refuses the statement, nil when none does. The gateway's error
+	// rule is the one that refuses the statement, or would as a dry run, nil when none does. The gateway's error
 	// message, its log record and the rule counters name it.
 	//
 	//sizegen:shared the rule is the planner's
@@ -71,7 +71,7 @@ func (p *Plan) ReadOnly() bool { return p.flags&flagReadOnly != 0 }
 // the lexer alone classified it, and its effects are those it may have.
 func (p *Plan) Parsed() bool { return p.flags&flagParsed != 0 }
 
-// Verdict is what the rules say, and the name of the rule that refuses.
+// Verdict returns the rules' verdict and the name of the rule that refuses, or would as a dry run.
 func (p *Plan) Verdict() (v Verdict, rule string) {
 	if p.rule == nil {
 		return VerdictPass, ""

@@ -219,6 +219,7 @@ func (p *Planner) SetRules(rules []Rule) error {
 	}
 	p.epoch.Lock()
 	defer p.epoch.Unlock()
+	set.inherit(p.state.Load().rules)
 	p.state.Store(&state{rules: set, rulesEpoch: p.state.Load().rulesEpoch + 1})
 	p.cache.Clear()
 	return nil

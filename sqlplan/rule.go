@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/taredb/tare/sqldigest"
@@ -18,30 +19,34 @@ const (
 	ActionBlock Action = iota + 1
 	// ActionReadOnly refuses the statement unless it only reads.
 	ActionReadOnly
+	// ActionAllow lets the statement pass where every statement that no such rule matches is refused.
+	ActionAllow
 )
 
-// String returns "block" or "read-only", as the configuration spells them.
+// String returns "block", "read-only" or "allow", as the configuration spells them.
 func (a Action) String() string {
 	switch a {
 	case ActionBlock:
 		return "block"
 	case ActionReadOnly:
 		return "read-only"
+	case ActionAllow:
+		return "allow"
 	}
 	return fmt.Sprintf("Action(%d)", uint8(a))
 }
 
 // ParseAction is the inverse of String.
 func ParseAction(name string) (Action, error) {
-	for _, a := range [...]Action{ActionBlock, ActionReadOnly} {
+	for _, a := range [...]Action{ActionBlock, ActionReadOnly, ActionAllow} {
 		if a.String() == name {
 			return a, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown action %q: want block or read-only", name)
+	return 0, fmt.Errorf("unknown action %q: want block, read-only or allow", name)
 }
 
-// A Rule refuses statements. It matches a statement that meets each of its non-empty lists:
+// A Rule refuses statements, or allows them. It matches a statement that meets each of its non-empty lists:
 // its digest is in Digests, and one of its tables matches one of Tables, and its type is in
 // Types, and the user is in Users.
 //
@@ -55,6 +60,12 @@ func ParseAction(name string) (Action, error) {
 //   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE), the part of a
 //     statement past what was kept, and a statement in a mode that is unknown
 //     (sqldigest.Mode.Unknown) have every table and type.
+//
+// With one rule of ActionAllow or more, a statement that none of them matches is refused. Such a
+// rule matches a statement that was parsed completely, whose tables are all in Tables and whose
+// types, those of statements within it included, are all in Types. A statement that was not parsed
+// matches none, and one that calls a stored function matches none with Tables or Types. Rules of
+// the other actions refuse what an allow rule matches.
 //
 // CALL and EXECUTE run what was stored or prepared earlier and are judged by their own type
 // alone. A view stands for itself, not for the tables behind it.
@@ -74,8 +85,11 @@ type Rule struct {
 	// Users lists user names, without host, compared byte by byte with the name as the server
 	// resolves it, in UTF-8.
 	Users []string
-	// Message is told to the client; when empty, the gateway's own words are.
+	// Message is for the client; when empty, the gateway sends a message that names the rule.
 	Message string
+	// DryRun has the rule refuse nothing: the statements that it alone would refuse have
+	// VerdictDryRun. While all rules of ActionAllow are dry runs, so is the refusal of what they do not match.
+	DryRun bool
 }
 
 // Validate returns an error that names the rule and everything wrong with it.
@@ -85,11 +99,20 @@ func (r *Rule) Validate() error {
 	if r.Name == "" {
 		bad("name is empty")
 	}
-	if r.Action != ActionBlock && r.Action != ActionReadOnly {
-		bad("action is neither block nor read-only")
+	if r.Name == denyName {
+		bad("the name is the one that refusals for want of an allow rule are counted under: choose another")
+	}
+	if r.Action < ActionBlock || r.Action > ActionAllow {
+		bad("action is neither block nor read-only nor allow")
 	}
 	if r.Action == ActionBlock && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0 {
 		bad("blocks every statement: give digests, tables, types or users")
+	}
+	if r.Action == ActionAllow && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0 {
+		bad("allows every statement: give digests, tables, types or users")
+	}
+	if r.Action == ActionAllow && r.Message != "" {
+		bad("has a message, and refuses no statement: remove the message")
 	}
 	for _, p := range r.Tables {
 		schema, table, ok := strings.Cut(p, ".")
@@ -128,9 +151,16 @@ const (
 	VerdictBlocked
 	// VerdictReadOnly : a rule of ActionReadOnly refuses it: it writes, or may.
 	VerdictReadOnly
+	// VerdictDenied : there are rules of ActionAllow, and none of them matches.
+	VerdictDenied
+	// VerdictDryRun : it passes, and a rule would refuse it that is a dry run.
+	VerdictDryRun
 )
 
-// String returns "pass", "blocked" or "read-only".
+// Refuses reports whether the statement may not pass.
+func (v Verdict) Refuses() bool { return v != VerdictPass && v != VerdictDryRun }
+
+// String returns "pass", "blocked", "read-only", "denied" or "dry-run".
 func (v Verdict) String() string {
 	switch v {
 	case VerdictPass:
@@ -139,6 +169,10 @@ func (v Verdict) String() string {
 		return "blocked"
 	case VerdictReadOnly:
 		return "read-only"
+	case VerdictDenied:
+		return "denied"
+	case VerdictDryRun:
+		return "dry-run"
 	}
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
@@ -146,12 +180,15 @@ func (v Verdict) String() string {
 // A ruleSet is a validated list of rules as it is compiled into plans. It is never changed.
 type ruleSet struct {
 	rules []compiledRule
+	// deny stands for the refusal of what no allow rule matches; nil without allow rules.
+	deny *compiledRule
 }
 
 type compiledRule struct {
 	Rule
 	types  typeSet
 	tables []tablePattern
+	hits   *atomic.Uint64
 }
 
 type tablePattern struct{ schema, table string } // lower case
@@ -171,7 +208,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 			errs = append(errs, fmt.Errorf("rule %q: the name is used twice", r.Name))
 		}
 		names[r.Name] = true
-		c := compiledRule{Rule: *r}
+		c := compiledRule{Rule: *r, hits: new(atomic.Uint64)}
 		c.Digests = slices.Clone(r.Digests)
 		c.Users = slices.Clone(r.Users)
 		for _, t := range r.Types {
@@ -186,33 +223,65 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	set.deny = set.denial()
 	return set, nil
 }
 
 // names reports whether the rule is about the user. A name that is no UTF-8 could not be resolved:
-// it may be anybody's.
+// it may be the name of any user, which a rule refuses and no rule allows.
 func (r *compiledRule) names(user []byte) bool {
-	return !utf8.Valid(user) || slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
+	if !utf8.Valid(user) {
+		return r.Action != ActionAllow
+	}
+	return slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
 }
 
-// judge returns the first rule that refuses the statement, or nil.
+// judge returns the first rule that refuses the statement, or the first that would and is a dry
+// run, or nil.
 func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
+	var dry *compiledRule
+	allowed := false
 	for i := range s.rules {
 		r := &s.rules[i]
-		if len(r.Users) > 0 && !r.names(st.User) ||
-			len(r.Digests) > 0 && !slices.Contains(r.Digests, st.Digest) ||
-			r.types != 0 && !a.opaque && a.types&r.types == 0 ||
-			len(r.tables) > 0 && !a.touches(r) {
-			continue
-		}
-		if r.Action == ActionBlock {
-			return r, VerdictBlocked
-		}
-		if !a.readOnly {
-			return r, VerdictReadOnly
+		switch v := r.verdict(st, a); {
+		case r.Action == ActionAllow:
+			// An allow rule that is a dry run decides only beside others that are.
+			allowed = allowed || r.DryRun == s.deny.DryRun && r.allows(st, a)
+		case v == VerdictPass:
+		case !r.DryRun:
+			return r, v
+		case dry == nil:
+			dry = r
 		}
 	}
+	if s.deny != nil && !allowed {
+		if !s.deny.DryRun {
+			return s.deny, VerdictDenied
+		}
+		if dry == nil {
+			dry = s.deny
+		}
+	}
+	if dry != nil {
+		return dry, VerdictDryRun
+	}
 	return nil, VerdictPass
+}
+
+// verdict is the verdict of a rule that blocks or lets only reads pass.
+func (r *compiledRule) verdict(st *Statement, a *analysis) Verdict {
+	switch {
+	case len(r.Users) > 0 && !r.names(st.User),
+		len(r.Digests) > 0 && !slices.Contains(r.Digests, st.Digest),
+		r.types != 0 && !a.opaque && a.types&r.types == 0,
+		len(r.tables) > 0 && !a.touches(r):
+		return VerdictPass
+	case r.Action == ActionBlock:
+		return VerdictBlocked
+	case r.Action == ActionReadOnly && !a.readOnly:
+		return VerdictReadOnly
+	}
+	return VerdictPass
 }
 
 // touches reports whether one of the statement's tables is one of the rule's. For a

@@ -26,6 +26,12 @@ func TestRules(t *testing.T) {
 					return err.Error() + "\n"
 				}
 				return ""
+			case "hits":
+				var out strings.Builder
+				for _, h := range p.RuleHits() {
+					fmt.Fprintf(&out, "%s %s %d\n", h.Rule, h.Action, h.Count)
+				}
+				return out.String()
 			case "try":
 				c := client{schema: "shop", user: "app"}
 				for _, arg := range d.CmdArgs {
@@ -40,6 +46,7 @@ func TestRules(t *testing.T) {
 				for sql := range strings.Lines(d.Input) {
 					plan := p.Plan(c.statement(p, sql))
 					v, rule := plan.Verdict()
+					plan.Hit()
 					fmt.Fprint(&out, v)
 					if rule != "" {
 						fmt.Fprintf(&out, " by %s", rule)
@@ -64,6 +71,10 @@ func parseRule(t *testing.T, d *datadriven.TestData, fields []string) Rule {
 	}
 	for _, f := range fields[2:] {
 		k, v, _ := strings.Cut(f, "=")
+		if k == "dry-run" {
+			r.DryRun = true
+			continue
+		}
 		switch k {
 		case "tables":
 			r.Tables = strings.Split(v, ",")

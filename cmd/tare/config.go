@@ -35,7 +35,7 @@ starting anything.`,
 					return err
 				}
 				if serve, ok := c.(*config.Serve); ok { // rules are the planner's to judge
-					if _, err := planRules(serve.Rules); err != nil {
+					if _, err := planRules(serve.Rules, serve.RulesDryRun); err != nil {
 						return &usageError{err: err, try: cmd.CommandPath() + " --help"}
 					}
 				}

@@ -133,7 +133,7 @@ func (s *service) build() error {
 
 // check reports wrong options. It opens no file for writing.
 func (s *service) check() error {
-	rules, err := planRules(s.cfg.Rules)
+	rules, err := planRules(s.cfg.Rules, s.cfg.RulesDryRun)
 	if err != nil {
 		return err
 	}
@@ -312,12 +312,12 @@ func loadCAs(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// planRules turns the configured rules into the planner's.
-func planRules(rules []config.Rule) ([]sqlplan.Rule, error) {
+// planRules turns the configured rules into the planner's; with dryRun none of them refuses.
+func planRules(rules []config.Rule, dryRun bool) ([]sqlplan.Rule, error) {
 	var out []sqlplan.Rule
 	var errs []error
 	for _, r := range rules {
-		p := sqlplan.Rule{Name: r.Name, Tables: r.Tables, Users: r.Users, Message: r.Message}
+		p := sqlplan.Rule{Name: r.Name, Tables: r.Tables, Users: r.Users, Message: r.Message, DryRun: dryRun || r.Mode == config.RuleDryRun}
 		var err error
 		bad := func(err error) { errs = append(errs, fmt.Errorf("%s: rule %q: %w", r.Place, r.Name, err)) }
 		if p.Action, err = sqlplan.ParseAction(string(r.Action)); err != nil {
@@ -432,7 +432,7 @@ func (s *service) reloadRules() {
 	fresh, err := s.cfg.ReloadRules()
 	if err == nil {
 		var rules []sqlplan.Rule
-		if rules, err = planRules(fresh); err == nil {
+		if rules, err = planRules(fresh, s.cfg.RulesDryRun); err == nil {
 			err = s.planner.SetRules(rules)
 		}
 	}

@@ -82,7 +82,7 @@ func TestFileErrors(t *testing.T) {
 		{"rule without action", "serve:\n  rules:\n  - {name: a, users: [app]}", `:3: rule "a" needs an action`},
 		{"rule for everything", "serve:\n  rules:\n  - {name: a, action: block}", `:3: rule "a" matches every statement`},
 		{"rule named twice", "serve:\n  rules:\n  - {name: a, action: block, users: [x]}\n  - {name: a, action: block, users: [y]}", `:4: rule "a" is named like another`},
-		{"unknown action", "serve:\n  rules:\n  - name: a\n    action: stop", `:4: action: want block or read-only, not "stop"`},
+		{"unknown action", "serve:\n  rules:\n  - name: a\n    action: stop", `:4: action: want block, read-only or allow, not "stop"`},
 		{"unknown rule key", "serve:\n  rules:\n  - name: a\n    user: [x]", `:4: unknown key "user" in a rule (did you mean users?)`},
 		{"rule list empty", "serve:\n  rules:\n  - name: a\n    users: []", ":4: users: want a list of texts"},
 		{"rule list of lists", "serve:\n  rules:\n  - name: a\n    users: [[x]]", ":4: users: want a text"},

@@ -14,6 +14,16 @@ type RuleAction string
 const (
 	RuleBlock    RuleAction = "block"     // refuse the statement
 	RuleReadOnly RuleAction = "read-only" // refuse it unless it only reads
+	RuleAllow    RuleAction = "allow"     // let it pass, where what no such rule matches is refused
+)
+
+// A RuleMode is whether a rule is in force.
+type RuleMode string
+
+// The modes of rules.
+const (
+	RuleEnforce RuleMode = "enforce"
+	RuleDryRun  RuleMode = "dry-run" // counts and logs what it would refuse
 )
 
 // A Rule matches statements that fit every list it has; a list fits when one of its
@@ -21,17 +31,18 @@ const (
 type Rule struct {
 	Name    string     `json:"name" yaml:"name"`
 	Action  RuleAction `json:"action" yaml:"action"`
+	Mode    RuleMode   `json:"mode,omitempty" yaml:"mode,omitempty"` // enforce when empty
 	Digests []string   `json:"digests,omitempty" yaml:"digests,omitempty"`
 	Tables  []string   `json:"tables,omitempty" yaml:"tables,omitempty"`
 	Types   []string   `json:"types,omitempty" yaml:"types,omitempty"`
 	Users   []string   `json:"users,omitempty" yaml:"users,omitempty"`
-	Message string     `json:"message,omitempty" yaml:"message,omitempty"` // what the client is told
+	Message string     `json:"message,omitempty" yaml:"message,omitempty"` // for the client
 
-	// Place is where the rule stands, "tare.yaml:12", for errors of whoever compiles it.
+	// Place is the rule's position, "tare.yaml:12", for errors.
 	Place string `json:"source" yaml:"-"`
 }
 
-const rulesHelp = "statements to refuse: a list of name, action (block or read-only), " +
+const rulesHelp = "statements to refuse or allow: a list of name, action (block, read-only or allow), mode (enforce or dry-run), " +
 	"any of digests, tables, types and users, and the message for the client"
 
 // decodeRules decodes the list of rules.
@@ -68,8 +79,15 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 			var action string
 			action, err = scalar(p)
 			r.Action = RuleAction(action)
-			if err == nil && r.Action != RuleBlock && r.Action != RuleReadOnly {
-				err = p.errorf("action: want block or read-only, not %q", action)
+			if err == nil && r.Action != RuleBlock && r.Action != RuleReadOnly && r.Action != RuleAllow {
+				err = p.errorf("action: want block, read-only or allow, not %q", action)
+			}
+		case "mode":
+			var mode string
+			mode, err = scalar(p)
+			r.Mode = RuleMode(mode)
+			if err == nil && r.Mode != RuleEnforce && r.Mode != RuleDryRun {
+				err = p.errorf("mode: want enforce or dry-run, not %q", mode)
 			}
 		case "message":
 			r.Message, err = scalar(p)
@@ -83,7 +101,7 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 			r.Users, err = list(p)
 		default:
 			err = p.errorf("unknown key %q in a rule%s", p.key,
-				suggest(p.key, []string{"name", "action", "digests", "tables", "types", "users", "message"}))
+				suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -94,7 +112,7 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 	case r.Name == "":
 		errs = append(errs, fmt.Errorf("%s: a rule needs a name", r.Place))
 	case r.Action == "":
-		errs = append(errs, fmt.Errorf("%s: rule %q needs an action: block or read-only", r.Place, r.Name))
+		errs = append(errs, fmt.Errorf("%s: rule %q needs an action: block, read-only or allow", r.Place, r.Name))
 	case len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0:
 		errs = append(errs, fmt.Errorf("%s: rule %q matches every statement: give it digests, tables, types or users", r.Place, r.Name))
 	}

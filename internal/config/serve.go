@@ -60,6 +60,7 @@ type Serve struct {
 	Log           QueryLog
 	Diag          Diag
 	Rules         []Rule
+	RulesDryRun   bool
 
 	set *Set
 }
@@ -95,6 +96,7 @@ func NewServe() *Serve {
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
 	s.noTextUsers(&c.NoTextUsers)
+	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")
 	c.History.declare(s)
 	c.Log.declare(s)
 	c.Diag.declare(s)

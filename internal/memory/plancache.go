@@ -101,7 +101,7 @@ type Plan struct {
 	Type     string           `json:"type"`
 	ReadOnly bool             `json:"read_only"`
 	Parsed   bool             `json:"parsed"`           // the tables are exact
-	Verdict  string           `json:"verdict"`          // of the rules: pass, blocked or read-only
+	Verdict  string           `json:"verdict"`          // of the rules: pass, blocked, read-only, denied or dry-run
 	Effects  string           `json:"effects"`          // on its session, joined by commas; - for none
 	Literals int              `json:"literals"`         // values that the statement's text stands for
 	Tables   []Table          `json:"tables,omitempty"` // that the statement names

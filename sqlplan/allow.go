@@ -1,0 +1,90 @@
+package sqlplan
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+// denyName is the name under which the refusal of what no allow rule matches is counted.
+const denyName = "default-deny"
+
+// denial returns the rule that stands for refusing what no allow rule matches, or nil without
+// allow rules.
+func (s *ruleSet) denial() *compiledRule {
+	allows, dry := false, true
+	for i := range s.rules {
+		if r := &s.rules[i]; r.Action == ActionAllow {
+			allows, dry = true, dry && r.DryRun
+		}
+	}
+	if !allows {
+		return nil
+	}
+	return &compiledRule{Rule: Rule{Name: denyName, DryRun: dry}, hits: new(atomic.Uint64)}
+}
+
+// allows reports whether an allow rule matches the statement. Where another action counts
+// what is uncertain against the statement, so does this: an uncertain match is none.
+func (r *compiledRule) allows(st *Statement, a *analysis) bool {
+	if !a.parsed || a.opaque {
+		return false
+	}
+	if a.effects.Has(EffectFunction) && (r.types != 0 || len(r.tables) > 0) {
+		return false // the function's body may be of any type and use any table
+	}
+	return (len(r.Users) == 0 || r.names(st.User)) &&
+		(len(r.Digests) == 0 || slices.Contains(r.Digests, st.Digest)) &&
+		(r.types == 0 || a.typesWithin()&^r.types == 0) &&
+		(len(r.tables) == 0 || a.within(r.tables))
+}
+
+// typesWithin is the types of the statement, with select for one that names no table but in a
+// subquery.
+func (a *analysis) typesWithin() typeSet {
+	types := a.types
+	switch a.typ {
+	case TypeSet, TypeDo, TypeCall, TypeKill:
+		if len(a.tables.list) > 0 {
+			types.add(TypeSelect)
+		}
+	}
+	return types
+}
+
+// within reports whether the statement names tables, and each surely matches a pattern.
+func (a *analysis) within(patterns []tablePattern) bool {
+	for _, t := range a.tables.list {
+		if !slices.ContainsFunc(patterns, func(p tablePattern) bool { return p.covers(t.schema, t.name) }) {
+			return false
+		}
+	}
+	return len(a.tables.list) > 0
+}
+
+// covers reports whether the pattern surely matches a table, whatever an empty schema or name
+// stands for.
+func (p tablePattern) covers(schema, name string) bool {
+	return coversName(p.schema, schema) && coversName(p.table, name)
+}
+
+// coversName is globName for what has to match in every reading.
+func coversName(pattern, name string) bool {
+	if pattern == "*" {
+		return true
+	}
+	if name == "" || !isASCII(name) || !globMatch(pattern, name) {
+		return false
+	}
+	kw := sqldigest.LookupKeyword(name)
+	if kw == 0 {
+		return true
+	}
+	for _, s := range synonyms {
+		if sqldigest.LookupKeyword(s) == kw && !globMatch(pattern, s) {
+			return false
+		}
+	}
+	return true
+}
