@@ -25,6 +25,7 @@ type Status struct {
 	Started  time.Time      `json:"started"`
 	Phase    RunPhase       `json:"phase"`
 	Tables   []TableStatus  `json:"tables"`
+	Progress *CopyProgress  `json:"progress"` // of the rows; null before the first
 	Throttle ThrottleStatus `json:"throttle"`
 	Waits    []WaitStatus   `json:"waits"`            // what it waits for now, the oldest first
 	Follow   *FollowStatus  `json:"follow,omitempty"` // when it follows the source

@@ -210,22 +210,23 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventSnapshot EventKind = "snapshot"  // the source's view was taken; Text says how and where
-	EventTable    EventKind = "table"     // a table is begun, or gone on with: Chunks and Rows were copied before
-	EventChunk    EventKind = "chunk"     // a chunk is in the target: its Rows and Bytes
-	EventRetry    EventKind = "retry"     // a chunk's transaction is repeated; Text says why
-	EventIndexes  EventKind = "indexes"   // the indexes that were left out are being built; Text names them
-	EventDone     EventKind = "done"      // a table is finished
-	EventFollow   EventKind = "follow"    // the source's changes are applied from here on: Text is the position of its log
-	EventLag      EventKind = "lag"       // how far the target is behind: Lag
-	EventCaughtUp EventKind = "caught-up" // the target has what the source has; Text says so
-	EventOutrun   EventKind = "outrun"    // the source writes faster than the target takes it; Text says how fast
-	EventThrottle EventKind = "throttle"  // the copy is slowed down, stopped or let go again, to Share; Text says why
-	EventCutover  EventKind = "cutover"   // of bringing clients over; Text says what
-	EventWait     EventKind = "wait"      // the copy has waited for a while: Wait says for what
-	EventWaited   EventKind = "waited"    // such a wait is over: Wait says how long it was
-	EventVerified EventKind = "verified"  // a chunk is equal on both sides: its Rows
-	EventDiffers  EventKind = "differs"   // a chunk is not; Text says how
+	EventSnapshot  EventKind = "snapshot"   // the source's view was taken; Text says how and where
+	EventNotCopied EventKind = "not-copied" // objects of the source that the copy leaves behind: NotCopied; Text lists them
+	EventTable     EventKind = "table"      // a table is begun, or gone on with: Chunks and Rows were copied before
+	EventChunk     EventKind = "chunk"      // a chunk is in the target: its Rows and Bytes
+	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text says why
+	EventIndexes   EventKind = "indexes"    // the indexes that were left out are being built; Text names them
+	EventDone      EventKind = "done"       // a table is finished
+	EventFollow    EventKind = "follow"     // the source's changes are applied from here on: Text is the position of its log
+	EventLag       EventKind = "lag"        // how far the target is behind: Lag
+	EventCaughtUp  EventKind = "caught-up"  // the target has what the source has; Text says so
+	EventOutrun    EventKind = "outrun"     // the source writes faster than the target takes it; Text says how fast
+	EventThrottle  EventKind = "throttle"   // the copy is slowed down, stopped or let go again, to Share; Text says why
+	EventCutover   EventKind = "cutover"    // of bringing clients over; Text says what
+	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait says for what
+	EventWaited    EventKind = "waited"     // such a wait is over: Wait says how long it was
+	EventVerified  EventKind = "verified"   // a chunk is equal on both sides: its Rows
+	EventDiffers   EventKind = "differs"    // a chunk is not; Text says how
 )
 
 // An Event is something that people or programs who watch a copy want to know.
@@ -240,6 +241,10 @@ type Event struct {
 	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
 
 	Lag *Lag `json:"lag,omitempty"` // with lag
+
+	Progress *CopyProgress `json:"progress,omitempty"` // with chunk: of all tables
+
+	NotCopied *NotCopied `json:"not_copied,omitempty"` // with not-copied
 
 	Wait *WaitStatus `json:"wait,omitempty"` // with wait and waited
 

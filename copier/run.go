@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ type Report struct {
 	Snapshot string        `json:"snapshot"` // how the source's view was taken
 	Position string        `json:"position"` // of the source's binary log at that view; empty when it tells none
 	Tables   []TableReport `json:"tables"`
+
+	NotCopied []NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
 
 	Throttle *ThrottleStatus `json:"throttle,omitempty"` // when there were limits
 	Follow   *FollowReport   `json:"follow,omitempty"`   // when changes were followed
@@ -43,6 +46,17 @@ func (r *Report) Mismatches() (n int64) {
 		}
 	}
 	return n
+}
+
+// Unverified returns of how many chunks the rows were compared, if not of all.
+func (r *Report) Unverified() (compared, of int, incomplete bool) {
+	for i := range r.Tables {
+		if v := r.Tables[i].Verify; v != nil {
+			compared, of = compared+v.Compared(), of+v.Of
+			incomplete = incomplete || v.Incomplete()
+		}
+	}
+	return compared, of, incomplete
 }
 
 // Run copies tables. When it fails or is stopped, running it again with the same options goes
@@ -156,6 +170,8 @@ type run struct {
 
 	verified []*VerifyReport // by table, once they are compared
 
+	notCopied []NotCopied
+
 	heart *heart // nil: no heartbeats
 	mark  string // of the first heartbeat, for the position of the snapshot
 
@@ -171,6 +187,9 @@ type run struct {
 	rows    []int64
 	bytes   []int64 // by this run
 	before  []int
+
+	rowsBefore []int64   // under mu: copied by runs before this one
+	copying    time.Time // under mu: when copying rows started
 
 	// What comes after the rows hangs in here, under mu; nil: it does not.
 	follower  *follower
@@ -224,6 +243,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		if err := r.prepareFollow(ctx); err != nil {
 			return err
 		}
+	}
+	if err := r.listNotCopied(ctx); err != nil {
+		return err
 	}
 	if err := r.checkSource(ctx); err != nil {
 		return err
@@ -311,6 +333,7 @@ func (r *run) copy(ctx context.Context) error {
 		progress[i], r.rows[i] = t.progress()
 		r.before[i] = progress[i].done
 	}
+	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
 	r.machine = newMachine(progress, r.o.Workers)
 	r.mu.Unlock()
 	for i, t := range r.tables {
@@ -401,7 +424,10 @@ func (r *run) tell(event func(*machine)) {
 }
 
 func (r *run) report() *Report {
-	report := &Report{Tables: []TableReport{}}
+	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied}
+	if report.NotCopied == nil {
+		report.NotCopied = []NotCopied{}
+	}
 	if r.cut != nil {
 		report.Cutover = &r.cut.report
 		report.Cutover.Phase = string(r.cut.m.phase)
@@ -424,8 +450,11 @@ func (r *run) report() *Report {
 		for _, x := range t.state.indexes {
 			tr.Indexes = append(tr.Indexes, string(x))
 		}
-		if r.verified != nil {
+		switch {
+		case i < len(r.verified):
 			tr.Verify = r.verified[i]
+		case r.o.Verify: // the copy was finished before it was started
+			tr.Verify = &VerifyReport{Of: tr.Chunks, Different: []ChunkMismatch{}}
 		}
 		report.Tables = append(report.Tables, tr)
 	}

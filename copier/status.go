@@ -18,6 +18,7 @@ func (r *run) status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Phase = r.phase
+	s.Progress = r.progress()
 	for i, t := range r.tables {
 		ts := TableStatus{Source: t.spec.source(), Target: t.spec.target(), Phase: string(copying), RowsEstimate: t.source.RowsEstimate}
 		if r.machine != nil {

@@ -20,6 +20,7 @@ const maxMismatches = 1000
 
 // A VerifyReport is what comparing a table's rows on both sides has shown.
 type VerifyReport struct {
+	Of       int    `json:"of_chunks"`       // chunks of the table
 	Chunks   int    `json:"chunks"`          // compared by this run
 	Before   int    `json:"verified_before"` // found equal by a run that did not come to its end
 	Rows     int64  `json:"rows"`            // in the source, in the chunks that were compared
@@ -38,6 +39,12 @@ type VerifyReport struct {
 
 // Mismatches are how many rows differ.
 func (v *VerifyReport) Mismatches() int64 { return v.Missing + v.Extra + v.Changed }
+
+// Compared is how many chunks are known to be equal or not.
+func (v *VerifyReport) Compared() int { return v.Chunks + v.Before - v.Undecided }
+
+// Incomplete reports whether chunks were not compared, or could not be.
+func (v *VerifyReport) Incomplete() bool { return v.Compared() < v.Of }
 
 // A ChunkMismatch is a chunk that is not equal on both sides.
 type ChunkMismatch struct {
@@ -247,7 +254,7 @@ func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int
 			return err
 		}
 	}
-	report := &VerifyReport{Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
+	report := &VerifyReport{Of: len(now.chunks), Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, k := range now.chunks {

@@ -251,7 +251,7 @@ func (v *followVerifier) settled(k verifyChunk, c *comparison, found *ChunkMisma
 }
 
 func (v *VerifyReport) text() string {
-	return fmt.Sprintf("%d rows are missing in the target, %d are only there, %d have other values", v.Missing, v.Extra, v.Changed)
+	return fmt.Sprintf("rows missing in the target: %d, only there: %d, with other values: %d", v.Missing, v.Extra, v.Changed)
 }
 
 // passed reports whether every chunk was compared once.

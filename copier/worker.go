@@ -109,12 +109,13 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	if err != nil {
 		return err
 	}
-	w.run.o.Observe(Event{Kind: EventChunk, Table: t.spec.source(), Chunk: c.Number, Rows: rows, Bytes: bytes})
-	w.run.tell(func(m *machine) {
-		w.run.rows[number] += rows
-		w.run.bytes[number] += bytes
-		m.wasCopied(number)
-	})
+	w.run.mu.Lock()
+	w.run.rows[number] += rows
+	w.run.bytes[number] += bytes
+	progress := w.run.progress()
+	w.run.mu.Unlock()
+	w.run.o.Observe(Event{Kind: EventChunk, Table: t.spec.source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
+	w.run.tell(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
 

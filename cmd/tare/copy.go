@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -92,10 +93,26 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr
 	if err := printCopyReport(stdout, report, once.json); err != nil {
 		return err
 	}
-	if n := report.Mismatches(); n > 0 {
-		return &partialError{fmt.Errorf("%d rows differ between the two sides", n)}
+	return verifyError(report)
+}
+
+// verifyError is an error unless all rows that were to be compared were, and are equal.
+func verifyError(report *copier.Report) error {
+	var text []string
+	switch n := report.Mismatches(); n {
+	case 0:
+	case 1:
+		text = append(text, "1 row differs between the two sides")
+	default:
+		text = append(text, fmt.Sprintf("%d rows differ between the two sides", n))
 	}
-	return nil
+	if compared, of, incomplete := report.Unverified(); incomplete {
+		text = append(text, fmt.Sprintf("verification incomplete: %d of %d chunks", compared, of))
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	return &partialError{errors.New(strings.Join(text, "; "))}
 }
 
 // copyError says how to go on.
@@ -220,6 +237,11 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 	}
 	if err := printHeld(w, r.Throttle); err != nil {
 		return err
+	}
+	for i := range r.NotCopied {
+		if _, err := fmt.Fprintf(w, "not copied: %s\n", &r.NotCopied[i]); err != nil {
+			return err
+		}
 	}
 	for _, t := range r.Tables {
 		before := ""

@@ -148,6 +148,9 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 		speed = fmt.Sprintf("at %s of its speed: %s", sharePercent(s.Throttle.Share), s.Throttle.Reason)
 	}
 	fmt.Fprintln(w, speed)
+	if s.Progress != nil {
+		fmt.Fprintf(w, "copied %s\n", s.Progress.Text())
+	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if len(s.Throttle.Limits) > 0 {
 		fmt.Fprintln(t, "\nLIMIT\tNOW\tBOUND\tHELD IT FOR")

@@ -115,6 +115,6 @@ func TestCopyVerify(t *testing.T) {
 	}
 	verify(exitOK, "verify.t: verified: 100 rows in 1 chunks are equal, checksum ")
 	must(t, to.Exec("DELETE FROM verify.t WHERE id = 50", "INSERT INTO verify.t VALUES (-7)"))
-	verify(exitPartial, "NOT EQUAL: 1 rows are missing in the target, 1 are only there, 0 have other values", "  missing 50\n", "  extra -7\n",
+	verify(exitPartial, "NOT EQUAL: rows missing in the target: 1, only there: 1, with other values: 0", "  missing 50\n", "  extra -7\n",
 		"copied by an earlier run", "tare copy: 2 rows differ between the two sides")
 }

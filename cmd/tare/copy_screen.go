@@ -47,6 +47,8 @@ func eventText(e copier.Event) string {
 	switch e.Kind {
 	case copier.EventSnapshot:
 		return "the source is read as of one moment: " + e.Text
+	case copier.EventNotCopied:
+		return "not copied: " + e.Text
 	case copier.EventTable:
 		if e.Chunks > 0 {
 			return fmt.Sprintf("%s: resuming after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
@@ -95,9 +97,8 @@ const linePause = 10 * time.Second
 // lineScreen writes a line an event, and one with the progress now and then.
 func lineScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
-	var rows, bytes, verified int64
-	started := time.Now()
-	told := started
+	var verified int64
+	told := time.Now()
 	return copyScreen{close: func() {}, observe: func(e copier.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -107,8 +108,6 @@ func lineScreen(w io.Writer) copyScreen {
 		}
 		if e.Kind == copier.EventVerified {
 			verified += e.Rows
-		} else {
-			rows, bytes = rows+e.Rows, bytes+e.Bytes
 		}
 		if now := time.Now(); now.Sub(told) >= linePause {
 			told = now
@@ -120,7 +119,9 @@ func lineScreen(w io.Writer) copyScreen {
 				fmt.Fprintf(w, "%d rows are compared\n", verified)
 				return
 			}
-			fmt.Fprintf(w, "%d rows, %.1f MB, %.1f MB/s\n", rows, float64(bytes)/1e6, float64(bytes)/1e6/now.Sub(started).Seconds())
+			if e.Progress != nil {
+				fmt.Fprintln(w, e.Progress.Text())
+			}
 		}
 	}}
 }
@@ -171,7 +172,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			t.bar.SetTotal(-1, true)
 		case copier.EventLag:
 			follow.show(progress, lagText(e.Lag))
-		case copier.EventRetry, copier.EventSnapshot, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventDiffers:
+		case copier.EventRetry, copier.EventSnapshot, copier.EventNotCopied, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventDiffers:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}

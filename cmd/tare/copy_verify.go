@@ -21,11 +21,15 @@ func printVerified(w io.Writer, t copier.TableReport) error {
 	if v.Before > 0 {
 		before = fmt.Sprintf(", after %d chunks that were found equal before", v.Before)
 	}
+	if v.Mismatches() == 0 && v.Incomplete() {
+		_, err := fmt.Fprintf(w, "%s: verification incomplete: %d of %d chunks; their %d rows are equal\n", t.Source, v.Compared(), v.Of, v.Rows)
+		return err
+	}
 	if v.Mismatches() == 0 {
 		_, err := fmt.Fprintf(w, "%s: verified: %d rows in %d chunks are equal, checksum %s%s\n", t.Source, v.Rows, v.Chunks, v.Checksum, before)
 		return err
 	}
-	fmt.Fprintf(w, "%s: NOT EQUAL: %d rows are missing in the target, %d are only there, %d have other values; %d rows were compared in %d chunks%s\n",
+	fmt.Fprintf(w, "%s: NOT EQUAL: rows missing in the target: %d, only there: %d, with other values: %d; compared: %d rows in %d chunks%s\n",
 		t.Source, v.Missing, v.Extra, v.Changed, v.Rows, v.Chunks, before)
 	shown, earlier := 0, false
 	for _, d := range v.Different {

@@ -1,0 +1,79 @@
+package copier
+
+import (
+	"fmt"
+	"time"
+)
+
+// A CopyProgress is the progress of copying rows, of all tables.
+type CopyProgress struct {
+	Percent        float64 `json:"percent"` // by the server's estimate of rows; 100 when all are copied
+	Rows           int64   `json:"rows"`
+	RowsEstimate   int64   `json:"rows_estimate"`
+	RowsPerSecond  float64 `json:"rows_per_second"` // average of this run
+	BytesPerSecond float64 `json:"bytes_per_second"`
+
+	// ETASeconds is how long the rest takes at this rate; null: unknown, since none are copied or more than estimated.
+	ETASeconds *float64 `json:"eta_seconds"`
+}
+
+// Text is the progress for people.
+func (p *CopyProgress) Text() string {
+	text := fmt.Sprintf("%.1f %%, %d of about %d rows, %.0f rows/s, %.1f MB/s", p.Percent, p.Rows, p.RowsEstimate, p.RowsPerSecond, p.BytesPerSecond/1e6)
+	if p.ETASeconds != nil {
+		text += fmt.Sprintf(", %v left", time.Duration(*p.ETASeconds*float64(time.Second)).Round(time.Second))
+	}
+	return text
+}
+
+// A tableCount is what is known of a table's rows.
+type tableCount struct {
+	rows, estimate int64
+	copied         bool // all of them
+}
+
+// copyProgress computes the progress from the tables' counts, and from the rows and bytes of this run.
+func copyProgress(tables []tableCount, rows, bytes int64, elapsed time.Duration) *CopyProgress {
+	p := &CopyProgress{}
+	var left int64
+	all := true
+	for _, t := range tables {
+		p.Rows += t.rows
+		if t.copied {
+			p.RowsEstimate += t.rows
+			continue
+		}
+		all = false
+		p.RowsEstimate += max(t.rows, t.estimate)
+		left += max(0, t.estimate-t.rows)
+	}
+	switch {
+	case all:
+		p.Percent = 100
+	case p.RowsEstimate > 0:
+		p.Percent = min(99.9, 100*float64(p.Rows)/float64(p.RowsEstimate))
+	}
+	if seconds := elapsed.Seconds(); seconds > 0 {
+		p.RowsPerSecond, p.BytesPerSecond = float64(rows)/seconds, float64(bytes)/seconds
+	}
+	if p.RowsPerSecond > 0 && (all || left > 0) {
+		eta := float64(left) / p.RowsPerSecond
+		p.ETASeconds = &eta
+	}
+	return p
+}
+
+// progress is the progress of the rows, called with mu held; nil before the first.
+func (r *run) progress() *CopyProgress {
+	if r.machine == nil {
+		return nil
+	}
+	var rows, bytes int64
+	counts := make([]tableCount, len(r.tables))
+	for i, t := range r.tables {
+		counts[i] = tableCount{rows: r.rows[i], estimate: t.source.RowsEstimate, copied: r.machine.tables[i].phase != copying}
+		rows += r.rows[i] - r.rowsBefore[i]
+		bytes += r.bytes[i]
+	}
+	return copyProgress(counts, rows, bytes, time.Since(r.copying))
+}
