@@ -55,7 +55,7 @@ func (p *pending) Write(b []byte) (int, error) {
 }
 
 // ErrClosed is what a Body's Read and WriteTo return after Close.
-var ErrClosed = errors.New("read a merged answer after Close")
+var ErrClosed = errors.New("read of a merged response after Close")
 
 // Stats is what went through a Body.
 type Stats struct {

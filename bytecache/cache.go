@@ -85,7 +85,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	c.calls = make([]callList[K, V], callLists)
 	c.nodeBytes = int64(heapsize.Object(unsafe.Sizeof(node[K, V]{}), true))
 	if o.MaxEntry != 0 && o.MaxEntry < c.nodeBytes {
-		return nil, fmt.Errorf("bytecache: a largest entry of %d bytes admits none: each takes %d before what it owns", o.MaxEntry, c.nodeBytes)
+		return nil, fmt.Errorf("bytecache: largest entry of %d bytes is too small: each takes %d bytes of overhead", o.MaxEntry, c.nodeBytes)
 	}
 	c.fixedBytes = int64(heapsize.Object(unsafe.Sizeof(*c), true) +
 		heapsize.Array(uintptr(stripes), unsafe.Sizeof(counters{}), false) +
@@ -104,7 +104,7 @@ var ErrCapacity = errors.New("capacity is too small")
 func (c *Cache[K, V]) setCapacity(capacity, maxEntry int64) error {
 	least := c.fixedBytes + structureBytes[K, V](minGroups) + c.nodeBytes
 	if capacity < least {
-		return fmt.Errorf("bytecache: %w: %d bytes, and the least is %d (%d of its own structures, %d an entry before what it owns)",
+		return fmt.Errorf("bytecache: %w: %d bytes, and the least is %d (%d for its structures, %d of overhead per entry)",
 			ErrCapacity, capacity, least, least-c.nodeBytes, c.nodeBytes)
 	}
 	c.capacity.Store(capacity)

@@ -85,7 +85,7 @@ func (w *writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
 		refused = on && string(row[1]) == "STATEMENT"
 		return nil
 	}); err != nil {
-		return fmt.Errorf("look at the target's binary log: %w", err)
+		return fmt.Errorf("read the target's binary log: %w", err)
 	}
 	if refused {
 		return nil

@@ -80,14 +80,14 @@ func (c *Control) do(ctx context.Context, method, path string, body any) (*Statu
 	const most = 16 << 20 // a status of very many tables
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of the copy at %s: %w", c.path, err)
+		return nil, fmt.Errorf("read the response of the copy at %s: %w", c.path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the copy at %s: %s", c.path, strings.TrimSpace(string(answer)))
 	}
 	var s Status
 	if err := json.Unmarshal(answer, &s); err != nil {
-		return nil, fmt.Errorf("read the answer of the copy at %s: %w", c.path, err)
+		return nil, fmt.Errorf("read the response of the copy at %s: %w", c.path, err)
 	}
 	return &s, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrAborted ends a copy that was told to stop over its control socket.
-var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command goes on from here")
+var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command resumes from here")
 
 // errNotFollowing answers a finish that means nothing.
 var errNotFollowing = errors.New("it does not follow its source: it ends by itself when all is copied")

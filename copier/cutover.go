@@ -83,7 +83,7 @@ func (r *run) openCutover(ctx context.Context) error {
 	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", state.cutovers())
 	switch {
 	case len(others) > 0 && (r.o.Follow || r.o.Restart):
-		return fmt.Errorf("a cutover that was begun with other tables has %s: clients may be at the target already; repeat its command%s", strings.Join(others, ", "), byHand)
+		return fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
 	case noted.phase != cutNone && !byGateway && (r.o.Follow || r.o.Restart):
 		return fmt.Errorf("a cutover of these tables is noted as %s: clients may be at the target already, whose rows would be written over; "+
 			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
@@ -146,9 +146,9 @@ func (c *cutover) mayReverse(ctx context.Context) error {
 	for _, t := range c.r.tables {
 		switch {
 		case t.spec.Where != "" || t.spec.ShardColumn != "" || len(t.spec.Columns) > 0:
-			return fmt.Errorf("only a part of %s is copied, so that what is written to the target cannot go back as it is: copy whole tables%s", t.spec.source(), without)
+			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.spec.source(), without)
 		case len(t.source.Triggers) > 0:
-			return fmt.Errorf("the source's %s has triggers (%s), which would act once more on rows that come back from the target: drop them%s",
+			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
 				t.spec.source(), strings.Join(t.source.Triggers, ", "), without)
 		}
 	}
@@ -179,14 +179,14 @@ func (c *cutover) known(ctx context.Context) error {
 			if c.m.step != step {
 				return nil
 			}
-			err = errors.New("somebody holds the sessions")
+			err = errors.New("the sessions are paused by another client")
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		var refused refusedError
 		if time.Since(began) > c.r.o.Patience || errors.As(err, &refused) {
-			return fmt.Errorf("it cannot be told where the gateway's clients are: %w; run the same command again, it goes on from here", err)
+			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
 		}
 		if !sleep(ctx, askPause) {
 			return context.Cause(ctx)
@@ -249,7 +249,7 @@ func (r *run) followAndCut(ctx context.Context, f *follower) error {
 }
 
 // errUnequal keeps clients from being switched.
-var errUnequal = errors.New("clients are not switched: rows differ between the two sides; begin anew with --restart")
+var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use --restart")
 
 // cut tries until clients are at the target.
 func (c *cutover) cut(ctx context.Context) error {

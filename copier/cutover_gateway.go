@@ -115,11 +115,11 @@ func (g *gatewayRoute) ask(ctx context.Context, limit time.Duration, method, pat
 	const most = 1 << 20
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", req.URL.Redacted(), err)
+		return fmt.Errorf("read the response of %s: %w", req.URL.Redacted(), err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(text, answer); err != nil {
-			return fmt.Errorf("%s answers no JSON: is it a tare serve?", req.URL.Redacted())
+			return fmt.Errorf("%s does not return JSON: is it a tare serve?", req.URL.Redacted())
 		}
 		return nil
 	}
@@ -130,11 +130,11 @@ func (g *gatewayRoute) ask(ctx context.Context, limit time.Duration, method, pat
 	case json.Unmarshal(text, &refused) == nil && refused.Error != "":
 		err = fmt.Errorf("the gateway says: %s", refused.Error)
 	case resp.StatusCode == http.StatusUnauthorized:
-		err = fmt.Errorf("%s wants an account: --gateway http://user:password@host:port", req.URL.Redacted())
+		err = fmt.Errorf("%s requires an account: --gateway http://user:password@host:port", req.URL.Redacted())
 	case resp.StatusCode == http.StatusNotFound:
 		err = fmt.Errorf("%s is not there: start tare serve with --standby and --standby-accounts", req.URL.Redacted())
 	default:
-		err = fmt.Errorf("%s answers %s", req.URL.Redacted(), resp.Status)
+		err = fmt.Errorf("%s returned %s", req.URL.Redacted(), resp.Status)
 	}
 	return refusedError{err}
 }

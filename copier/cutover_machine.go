@@ -181,7 +181,7 @@ func (m *cutMachine) afterRelease() cutStep {
 func (m *cutMachine) again() cutStep {
 	if m.tried >= m.tries {
 		m.err = fmt.Errorf("clients are where they were after as many tries as are allowed (%d); the last one: %w; "+
-			"see docs/tasks/switch-clients.md on what holds and switches wait for, and run the same command again: it goes on from here", m.tried, m.why)
+			"see docs/tasks/switch-clients.md for what pauses and switches wait for, and run the same command again to resume from here", m.tried, m.why)
 		return cutEnd
 	}
 	if m.tried == 0 {
@@ -200,7 +200,7 @@ func (m *cutMachine) pause() time.Duration {
 
 var (
 	errElsewhere = errors.New("the gateway's clients are at the target already, and no cutover of this copy has brought them there: " +
-		"the source's changes are not applied over theirs; switch them back, or begin anew with --restart and the other direction")
+		"the source's changes are not applied over theirs; switch them back, or use --restart in the other direction")
 	errSwitchedBack = errors.New("the gateway's clients are at the source again: the target's changes are not applied over theirs any more, " +
-		"and the source's not over the target's; if the source is what counts, begin anew with --restart")
+		"and the source's not over the target's; to keep the source's, use --restart")
 )

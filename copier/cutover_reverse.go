@@ -191,7 +191,7 @@ func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (rowstream.P
 		}
 	}
 	if c.target.IsZero() {
-		return c.target, errors.New("no position of the target's log was noted at the switch, which was made with --reverse-window 0: nothing goes back; go on with that")
+		return c.target, errors.New("no position of the target's log was recorded at the switch, which used --reverse-window 0: nothing can be written back; continue with that option")
 	}
 	if err := there.state.record(ctx, there.c, c.target); err != nil {
 		return c.target, err
@@ -218,8 +218,8 @@ func (r *run) tellSteps(ctx context.Context, f *follower) {
 	if f.WaitCaughtUp(ctx) != nil {
 		return
 	}
-	r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(`the target has all of the source before %s. To switch without a gateway:
-  1. stop all writers, or on the source (%s): SET GLOBAL read_only = 1; KILL the sessions that may write nevertheless
+	r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(`the target has all changes of the source before %s. To switch without a gateway:
+  1. stop all writers, or on the source (%s): SET GLOBAL read_only = 1; KILL the sessions that can still write
   2. tare copy ctl finish     it applies what is left, and this command ends with 0; otherwise: SET GLOBAL read_only = 0
   3. have clients connect to %s
 Nothing flows back to %s then. With tare serve before both, --gateway http://host:8316 does all of it.`,

@@ -51,7 +51,7 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client) (own cutNoted,
 	_, err = c.Query(ctx, "SELECT id, version, targets, phase, target_position, TIMESTAMPDIFF(MICROSECOND, switched, UTC_TIMESTAMP(6)) FROM "+
 		s.cutovers()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		if version, err := strconv.Atoi(string(row[1])); err != nil || version > StateVersion {
-			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one knows %d): go on with that one", row[1], StateVersion))
+			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one supports %d): use that version", row[1], StateVersion))
 		}
 		if string(row[0]) != s.id {
 			for target := range strings.SplitSeq(string(row[2]), "\n") {

@@ -92,7 +92,7 @@ func TestFollowLater(t *testing.T) {
 		}
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_follow SET version = 99")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one knows %d)", StateVersion)) {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one supports %d)", StateVersion)) {
 		t.Errorf("a later form: got %v", err)
 	}
 	o.Restart = true

@@ -66,7 +66,7 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 		return errors.Join(err1, err2)
 	})
 	if err == nil && version > StateVersion {
-		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
+		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)
 	}
 	if absent(err) { // it has not followed
 		err = nil

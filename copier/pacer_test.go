@@ -213,10 +213,10 @@ func TestGatewaySource(t *testing.T) {
 		}
 	}
 	for _, answer = range []string{"", "{}", "[1]", `{"p99_us": "fast"}`} {
-		fails("tells no p99: is it a tare serve?")
+		fails("reports no p99: is it a tare serve?")
 	}
 	code = http.StatusUnauthorized
-	fails("answers 401 Unauthorized")
+	fails("returned 401 Unauthorized")
 	s.Close()
 	fails("connection refused")
 }
@@ -234,7 +234,7 @@ func TestSQLSources(t *testing.T) {
 	}
 	for sql, want := range map[string]string{
 		"SELECT NULL": "NULL", "SELECT 'x'": `"x" is not a number`, "SELECT 'nan'": "is not a number",
-		"SELECT 1 WHERE 1 = 0": "answers 0 rows", "SELECT 1 UNION SELECT 2": "answers 2 rows", "SELEC 1": "syntax",
+		"SELECT 1 WHERE 1 = 0": "returns 0 rows", "SELECT 1 UNION SELECT 2": "returns 2 rows", "SELEC 1": "syntax",
 	} {
 		if v, err := ask(root(from), readFigure(sql, 0)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", sql, v, err)

@@ -74,7 +74,7 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 		case known == "": // killed before the first row
 			return &redefinition{definition: now, anew: true}, nil
 		}
-		return nil, fmt.Errorf("table %s was altered on the source while rows were being copied, which are of two kinds now:\n  %s\nbegin anew with --restart",
+		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse --restart",
 			spec.source(), strings.Join(differencesBetween("before", "now", noted.table, now.table), "\n  "))
 	}
 	end, err := source.NowPosition(ctx)
@@ -113,7 +113,7 @@ func withoutIgnored(changes []rowstream.SchemaChange, ignore []sqldigest.Digest)
 // judge looks at the changes between the place where following goes on and the end of the log.
 func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, noted *definition, before rowstream.Position) error {
 	restart := func(format string, a ...any) error {
-		return fmt.Errorf("table %s cannot be gone on with: %s; begin anew with --restart", spec.source(), fmt.Sprintf(format, a...))
+		return fmt.Errorf("table %s cannot be resumed: %s; use --restart", spec.source(), fmt.Sprintf(format, a...))
 	}
 	same := noted.sameShape(&d.definition)
 	var said []string
@@ -124,7 +124,7 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 		case c.At.Compare(before) >= 0:
 			return fmt.Errorf("table %s is being altered just now (%s): run the same command again", spec.source(), c.SQL)
 		case c.Kind == rowstream.ChangeOther:
-			return restart("the log does not tell what became of its rows by: %s", c.SQL)
+			return restart("the log does not record what happened to its rows in: %s", c.SQL)
 		case c.Kind == rowstream.ChangeIndex:
 			continue
 		}
@@ -235,9 +235,9 @@ func (r *run) describeFollowed(ctx context.Context, source rowstream.SchemaFollo
 	t, err := describeAs(ctx, d.table, r.to, r.o, spec)
 	switch differs := new(differsError); {
 	case errors.As(err, &differs) && d.past:
-		return nil, fmt.Errorf("%w\nchanges of its rows from before %q are still to be applied: make it as it was for that, and run the same command again; or begin anew with --restart", err, d.change)
+		return nil, fmt.Errorf("%w\nrow changes before %q are not applied yet: restore the earlier definition, and run the same command again; or use --restart", err, d.change)
 	case errors.As(err, &differs) && d.change != "":
-		return nil, fmt.Errorf("%w\nthe source's was altered (%s), and all before that is in the target: do the same there%s, and run the same command again, it goes on from here",
+		return nil, fmt.Errorf("%w\nthe source's table was altered (%s), and everything before that is in the target: alter the target the same way%s, and run the same command again to resume",
 			err, d.change, alteration(spec, d.table, differs.there))
 	case err != nil:
 		return nil, err
@@ -245,7 +245,7 @@ func (r *run) describeFollowed(ctx context.Context, source rowstream.SchemaFollo
 	t.redefined = d
 	if d.empty {
 		if err := t.mustBeEmpty(ctx, r.to); err != nil {
-			return nil, fmt.Errorf("the source's %s was emptied (%s), and all before that is in the target: do the same there, TRUNCATE TABLE %s, and run the same command again, it goes on from here",
+			return nil, fmt.Errorf("the source's %s was truncated (%s), and everything before that is in the target: TRUNCATE TABLE %s there, and run the same command again to resume",
 				spec.source(), d.change, spec.targetSQL())
 		}
 	}

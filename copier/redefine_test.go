@@ -69,21 +69,21 @@ func TestAltered(t *testing.T) {
 		}},
 		{"truncated", nil, []step{
 			{[]string{"INSERT INTO a VALUES (10, 1, 'before')", "TRUNCATE TABLE a", "INSERT INTO a VALUES (11, 1, 'after')"}, nil, ended},
-			{nil, nil, "the source's altered.a was emptied (TRUNCATE TABLE a)"},
+			{nil, nil, "the source's altered.a was truncated (TRUNCATE TABLE a)"},
 			{nil, []string{"TRUNCATE TABLE altered.a"}, ""},
 		}},
 		{"altered twice, written between", nil, []step{
-			{[]string{"ALTER TABLE a ADD COLUMN x INT", "UPDATE a SET x = 1", "ALTER TABLE a ADD COLUMN y INT"}, nil, "altered more than once, and written between: ALTER TABLE a ADD COLUMN x INT; ALTER TABLE a ADD COLUMN y INT; begin anew with --restart"},
+			{[]string{"ALTER TABLE a ADD COLUMN x INT", "UPDATE a SET x = 1", "ALTER TABLE a ADD COLUMN y INT"}, nil, "altered more than once, and written between: ALTER TABLE a ADD COLUMN x INT; ALTER TABLE a ADD COLUMN y INT; use --restart"},
 		}},
 		{"altered twice, nothing written between", nil, []step{
 			{[]string{"ALTER TABLE a ADD COLUMN x INT", "ALTER TABLE a MODIFY x BIGINT", "UPDATE a SET x = 1"}, []string{"ALTER TABLE altered.a ADD COLUMN x BIGINT"}, ""},
 		}},
 		{"another key", nil, []step{
-			{[]string{"ALTER TABLE a DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"}, nil, "its key was (id) and is (id, n), by which its chunks were cut; begin anew with " + restart},
+			{[]string{"ALTER TABLE a DROP PRIMARY KEY, ADD PRIMARY KEY (id, n)"}, nil, "its key was (id) and is (id, n), by which its chunks were cut; use " + restart},
 		}},
 		{"exchanged", nil, []step{
 			{[]string{"CREATE TABLE b LIKE a", "INSERT INTO a VALUES (10, 1, 'before')", "RENAME TABLE a TO c, b TO a"}, nil, "the log does not list what it did to rows: copy again with " + restart},
-			{nil, nil, "the log does not tell what became of its rows by: RENAME TABLE a TO c, b TO a; begin anew with " + restart},
+			{nil, nil, "the log does not record what happened to its rows in: RENAME TABLE a TO c, b TO a; use " + restart},
 		}},
 		{"dropped", nil, []step{{[]string{"DROP TABLE a"}, nil, "there is no such table"}}},
 	} {
@@ -167,7 +167,7 @@ func TestAlteredKilled(t *testing.T) {
 	// While rows are copied.
 	sqlExec(t, p.target, "DELETE FROM _tare.copy_follow", "UPDATE _tare.copy_table SET phase = 'copying'")
 	sqlExec(t, p.source, "ALTER TABLE a ADD COLUMN more INT")
-	goesOn(t, o, "altered on the source while rows were being copied, which are of two kinds now:\n  column more is missing before\nbegin anew with --restart")
+	goesOn(t, o, "altered on the source while its rows were being copied, so they have two forms:\n  column more is missing before\nuse --restart")
 	o.Restart = true
 	sqlExec(t, p.target, "DROP TABLE alteredkilled.a")
 	goesOn(t, o, "")

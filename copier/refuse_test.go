@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		{"a key of enum", p.options("enumkey"), "", "ENUM, SET and JSON do not count", false},
 		{"foreign key", p.options("child"), "", "has or is referred to by foreign keys (refused.child.", false},
 		{"referred to", p.options("parent"), "", "has or is referred to by foreign keys", false},
-		{"engine", p.options("myisam"), "", "is kept by MyISAM", false},
+		{"engine", p.options("myisam"), "", "uses MyISAM", false},
 		{"view", p.options("view"), "", "it is a view", false},
 		{"missing", p.options("nothing"), "", "there is no such table", false},
 		{"narrower", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(9), b INT NOT NULL) CHARACTER SET utf8mb4", "column a is varchar(10) in the source and varchar(9) in the target", false},

@@ -130,7 +130,7 @@ func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k
 		return err
 	})
 	if err == nil && t != nil && version > StateVersion {
-		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one knows %d): go on with that one", version, StateVersion)
+		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)
 	}
 	if err == nil && t != nil && t.phase == emptying {
 		err = errors.New("a run with --restart was stopped before it had emptied the table: repeat it with --restart")
@@ -175,7 +175,7 @@ func contiguous(chunks []chunkState, complete bool) error {
 		case i == 0 && k.After != nil, i > 0 && chunks[i-1].Upto == nil, i > 0 && encodeKey(k.After) != encodeKey(chunks[i-1].Upto):
 			return fmt.Errorf("%w: chunk %d does not start where the one before it ends: %s", errState, i, try)
 		case complete && !k.copied:
-			return fmt.Errorf("%w: chunk %d is not copied, although a run has copied it: the target may have lost what it had acknowledged; "+
+			return fmt.Errorf("%w: chunk %d is not copied, although a run has copied it: the target may have lost acknowledged commits; "+
 				"run the same command again, and if the table counts as finished, copy it again with --restart", errState, i)
 		}
 	}
@@ -230,7 +230,7 @@ func (s state) cut(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k 
 			return nil
 		})
 		if err == nil && !found {
-			err = fmt.Errorf("%w: chunk %d is recorded with other bounds than this run has cut, or as copied; run the same command again, it resumes from what is recorded", errState, k.Number)
+			err = fmt.Errorf("%w: chunk %d is recorded with other bounds than this run's, or as copied; run the same command again to resume from the recorded state", errState, k.Number)
 		}
 		return err
 	})
@@ -295,7 +295,7 @@ func (s state) enter(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, 
 func mustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error {
 	got, err := queryValue(ctx, c, sql)
 	if err == nil && got != want {
-		err = fmt.Errorf("%w: %.100q was written, and %.100q is there (%.100q)", errState, want, got, sql)
+		err = fmt.Errorf("%w: wrote %.100q, read back %.100q (%.100q)", errState, want, got, sql)
 	}
 	return err
 }

@@ -100,11 +100,11 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // parseFigure reads a number as servers write it.
 func parseFigure(text []byte) (float64, error) {
 	if text == nil {
-		return 0, errors.New("the answer is NULL")
+		return 0, errors.New("the result is NULL")
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || v != v {
-		return 0, fmt.Errorf("the answer %.40q is not a number", text)
+		return 0, fmt.Errorf("the result %.40q is not a number", text)
 	}
 	return v, nil
 }

@@ -76,7 +76,7 @@ func readFigure(sql string, column int) sqlRead {
 		case queryErr != nil:
 			return 0, queryErr
 		case rows != 1:
-			return 0, fmt.Errorf("%s answers %d rows, not one", sql, rows)
+			return 0, fmt.Errorf("%s returns %d rows, not one", sql, rows)
 		}
 		return v, err
 	}
@@ -149,14 +149,14 @@ func (s *gatewaySource) figure(ctx context.Context) (_ float64, err error) {
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s answers %s", req.URL.Redacted(), resp.Status)
+		return 0, fmt.Errorf("%s returned %s", req.URL.Redacted(), resp.Status)
 	}
 	var live struct {
 		P99 *float64 `json:"p99_us"`
 	}
 	const most = 64 << 10
 	if err := json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(&live); err != nil || live.P99 == nil {
-		return 0, fmt.Errorf("%s tells no p99: is it a tare serve?", req.URL.Redacted())
+		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", req.URL.Redacted())
 	}
 	return *live.P99 / 1000, nil
 }

@@ -81,7 +81,7 @@ func (c *conditions) compile(e sqlparser.Expr, depth int) (*rowstream.Predicate,
 	case *sqlparser.ComparisonExpr:
 		return c.comparison(e)
 	}
-	return nil, fmt.Errorf("%q is of a form that cannot be told of a row in the binary log; %s", sqlparser.String(e), whatCan)
+	return nil, fmt.Errorf("%q cannot be evaluated for a row in the binary log; %s", sqlparser.String(e), whatCan)
 }
 
 func (c *conditions) join(op rowstream.Operator, depth int, sides ...sqlparser.Expr) (*rowstream.Predicate, error) {
@@ -147,7 +147,7 @@ func (c *conditions) comparison(e *sqlparser.ComparisonExpr) (*rowstream.Predica
 	}
 	op, ok := operators[e.Operator]
 	if !ok || e.Modifier != 0 {
-		return nil, fmt.Errorf("%q: the operator %s cannot be told of a row in the binary log; %s", sqlparser.String(e), e.Operator.ToString(), whatCan)
+		return nil, fmt.Errorf("%q: the operator %s cannot be evaluated for a row in the binary log; %s", sqlparser.String(e), e.Operator.ToString(), whatCan)
 	}
 	if constant(e.Left) && !constant(e.Right) {
 		return c.compare(op.turned, e.Right, e.Left)
@@ -179,14 +179,14 @@ func (c *conditions) column(e sqlparser.Expr) (number int, binary bool, err erro
 		name, binary = castColumn(e.Expr, e.Type)
 	}
 	if name == nil {
-		return 0, false, fmt.Errorf("%q is no column, and what it comes to cannot be told of a row in the binary log; %s", sqlparser.String(e), whatCan)
+		return 0, false, fmt.Errorf("%q is not a column, and cannot be evaluated for a row in the binary log; %s", sqlparser.String(e), whatCan)
 	}
 	for i := range c.table.Columns {
 		if name.Name.EqualString(c.table.Columns[i].Name) {
 			return i, binary, nil
 		}
 	}
-	return 0, false, fmt.Errorf("the table has no stored column %s; generated columns are not in the binary log for sure: compare what they are made of", name.Name.String())
+	return 0, false, fmt.Errorf("the table has no stored column %s; generated columns are not always in the binary log: compare the columns they are computed from", name.Name.String())
 }
 
 func castColumn(e sqlparser.Expr, t *sqlparser.ConvertType) (*sqlparser.ColName, bool) {
@@ -251,7 +251,7 @@ func fractionDigits(fullType string) int {
 // comparesAs says how values of the column compare, or why they do not.
 func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k constantKind, err error) {
 	if binary && col.Charset == "" && !strings.Contains(col.Type, "binary") && !strings.Contains(col.Type, "blob") {
-		return k, errors.New("BINARY of it cannot be told of a row in the binary log; compare the column itself")
+		return k, errors.New("its BINARY cannot be evaluated for a row in the binary log; compare the column itself")
 	}
 	switch col.Type {
 	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal":
@@ -270,7 +270,7 @@ func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k co
 		return constantKind{how: rowstream.Bytes, text: "binary"}, nil
 	}
 	if col.Charset == "" {
-		return k, errors.New("values of this type compare by rules that only the server knows; only IS NULL can be told of a row in the binary log")
+		return k, errors.New("only the server can compare values of this type; use IS NULL or another column")
 	}
 	if op != rowstream.Equal && op != rowstream.NotEqual && op != rowstream.In && op != rowstream.NullSafeEqual {
 		return k, errors.New("which text is less than which is the server's to say; =, <>, <=> and IN can be told of a row in the binary log")
@@ -280,7 +280,7 @@ func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k co
 	case binary, strings.HasSuffix(col.Collation, "_nopad_bin"), col.Collation == "utf8mb4_0900_bin":
 		k.how = rowstream.Bytes
 	case !strings.HasSuffix(col.Collation, "_bin"):
-		return k, fmt.Errorf("which letters are equal under %s is the server's to say; BINARY %s = '…', byte for byte, can be told of a row in the binary log",
+		return k, fmt.Errorf("only the server can compare text under %s; use BINARY %s = '…', which compares bytes",
 			col.Collation, col.Name)
 	}
 	return k, nil

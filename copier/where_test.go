@@ -90,7 +90,7 @@ func TestPredicate(t *testing.T) {
 		"lat = 'é'":                       "character set latin1",
 		"g2 = 4":                          "no stored column g2",
 		"bin LIKE 'a%'":                   "the operator like cannot be told",
-		"id":                              "is of a form that cannot be told of a row in the binary log; what can",
+		"id":                              "cannot be evaluated for a row in the binary log; what can",
 		"id IS TRUE":                      "write column <> 0",
 		"id IN (SELECT 1)":                "IN can have a list of constants only",
 		"id = 1 XOR u = 2":                "is of a form",

@@ -330,7 +330,7 @@ func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error
 		return nil
 	}
 	if warnings > w.warnings {
-		return fmt.Errorf("%w: %d warnings, of which the server tells %d: use smaller chunks (--chunk-bytes), so that all can be looked at", errRows, warnings, w.warnings)
+		return fmt.Errorf("%w: %d warnings, of which the server lists %d: use smaller chunks (--chunk-bytes), so that all are listed", errRows, warnings, w.warnings)
 	}
 	told := uint32(0)
 	var other []string
@@ -344,7 +344,7 @@ func (w *writer) expected(ctx context.Context, t *target, warnings uint32) error
 		return err
 	}
 	if len(other) > 0 || told != warnings {
-		return fmt.Errorf("%w unchanged: %d warnings, the server told %d of them: %s", errRows, warnings, told, strings.Join(other, "; "))
+		return fmt.Errorf("%w unchanged: %d warnings, %d of them listed: %s", errRows, warnings, told, strings.Join(other, "; "))
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestEarlyFaults(t *testing.T) {
 		"413 at the limit":   {its: fails(413, "text/plain", "big"), change: func(o *Options) { o.MaxShards = 4 }, code: 413, want: "more shards are not allowed: ask with a narrower selector or count_by=: big", asked: 4},
 		"429":                {its: fails(429, "text/plain", "slow down", "Retry-After", "17"), code: 429, want: "slow down (4 shards were asked at once; the header Sharding-Control asks for fewer)", retry: "17", asked: 4},
 		"503":                {its: fails(503, "text/plain", "", "Retry-After", "3"), code: 503, want: "503 Service Unavailable", retry: "3"},
-		"302":                {its: fails(302, "text/plain", "", "Location", "/login"), code: 502, want: "status 302, which means nothing here"},
+		"302":                {its: fails(302, "text/plain", "", "Location", "/login"), code: 502, want: "unexpected status 302"},
 		"204":                {its: func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(204) }, code: 502, want: "status 204"},
 		"a page":             {its: fails(200, "text/html; charset=utf-8", "<html>login</html>"), code: 502, want: "answered a page of HTML, not series"},
 		"text":               {its: says("hello"), code: 502, want: "shard 2_of_4 at byte 0: the body is not an object"},

@@ -177,7 +177,7 @@ func (f *Frontend) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return &StatusError{
 			Code: http.StatusServiceUnavailable, RetryAfter: "1",
-			Text: fmt.Sprintf("%d requests are being answered, and none ended in time for this one", f.options.MaxRequests), err: context.Cause(ctx),
+			Text: fmt.Sprintf("%d requests are running, and none finished in time for this one", f.options.MaxRequests), err: context.Cause(ctx),
 		}
 	}
 }

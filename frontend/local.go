@@ -38,7 +38,7 @@ type ShardedLocal interface {
 // request is to be split without asking for it.
 func NewLocal(l Local, o Options) (*Frontend, error) {
 	if len(o.Downstreams)+len(o.Members) > 0 || o.Transport != nil {
-		return nil, errors.New("a frontend of this process' series asks nobody else")
+		return nil, errors.New("a frontend of this process' series has no downstreams")
 	}
 	o.Downstreams = []*url.URL{{Scheme: "http", Host: "local"}}
 	o.Shards = max(o.Shards, 1)

@@ -74,7 +74,7 @@ func (o *Options) Validate() error {
 	var errs []error
 	switch {
 	case len(o.Downstreams) == 0 && len(o.Members) == 0:
-		errs = append(errs, errors.New("there is nobody to ask: want downstreams or members"))
+		errs = append(errs, errors.New("no downstreams or members"))
 	case len(o.Downstreams) > 0 && len(o.Members) > 0:
 		errs = append(errs, errors.New("want either downstreams, replicas of one system, or members, systems with different series"))
 	}
@@ -83,7 +83,7 @@ func (o *Options) Validate() error {
 			errs = append(errs, validateURL(u))
 			for _, other := range list[:i] {
 				if other.String() == u.String() {
-					errs = append(errs, fmt.Errorf("%s is there twice", u.Redacted()))
+					errs = append(errs, fmt.Errorf("%s is listed twice", u.Redacted()))
 				}
 			}
 		}

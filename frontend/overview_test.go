@@ -48,7 +48,7 @@ func TestOverview(t *testing.T) {
 	if text := fmt.Sprintf("%+v", o); strings.Contains(text, "api\"") || strings.Contains(text, "luck") {
 		t.Errorf("without values: %s", text)
 	}
-	if got := o.Peers[1].LastError; got != "answered with status 503" {
+	if got := o.Peers[1].LastError; got != "returned status 503" {
 		t.Errorf("without values: %q", got)
 	}
 	if a := o.Latest[1]; a.Selector != `{job="?",__name__="up"}` {

@@ -117,7 +117,7 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 	}
 	if err := x.errorOf(resp, p.name); err != nil {
 		x.f.metrics.asked(outcomeOf(resp.StatusCode))
-		x.f.peers.failed(u, outcomeOf(resp.StatusCode), fmt.Sprintf("answered with status %d", resp.StatusCode), err)
+		x.f.peers.failed(u, outcomeOf(resp.StatusCode), fmt.Sprintf("returned status %d", resp.StatusCode), err)
 		return nil, err
 	}
 	x.f.metrics.asked(outcomeAnswered)

@@ -177,7 +177,7 @@ func (q *request) negotiate(h http.Header) (Encoding, error) {
 	e, ok := chooseEncoding(h)
 	if !ok {
 		return "", &StatusError{Code: http.StatusNotAcceptable, Text: fmt.Sprintf(
-			"this is answered as %s, %s, %s or without compression: Accept-Encoding takes none", Snappy, Zstd, Gzip)}
+			"the response is available as %s, %s, %s or uncompressed: Accept-Encoding permits none of these", Snappy, Zstd, Gzip)}
 	}
 	return e, nil
 }

@@ -57,7 +57,7 @@ var (
 func (f *Frontend) statusOf(ctx context.Context, err error) *StatusError {
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return &StatusError{Code: http.StatusGatewayTimeout, Text: fmt.Sprintf(
-			"the answer took longer than %v: ask for fewer series with a narrower selector, or for more shards", f.options.Timeout), err: err}
+			"the response took longer than %v: use a narrower selector, or more shards", f.options.Timeout), err: err}
 	}
 	if s, ok := errors.AsType[*StatusError](err); ok {
 		return s
@@ -106,7 +106,7 @@ func (x *exchange) errorOf(resp *http.Response, part string) error {
 		e.Text = fmt.Sprintf("%s (%d shards were asked at once; the header %s asks for fewer)", text, x.request.shards, shardingHeader)
 	case resp.StatusCode < http.StatusBadRequest:
 		e.Code, e.RetryAfter = http.StatusBadGateway, ""
-		e.Text = fmt.Sprintf("answered with status %d, which means nothing here: %s", resp.StatusCode, text)
+		e.Text = fmt.Sprintf("returned the unexpected status %d: %s", resp.StatusCode, text)
 	}
 	return e
 }

@@ -224,7 +224,7 @@ func (a *authentication) rsaToClear(p []byte) error {
 		return err
 	}
 	if len(request) != 1 || request[0] != mysqlwire.SHA2RequestKey {
-		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "Tare stands between a client without TLS and a backend with TLS: " +
+		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "Tare connects a client without TLS to a backend with TLS: " +
 			"the client must ask for the public key (server public key retrieval) or use TLS"})
 	}
 	key, err := a.srv.keys.get()

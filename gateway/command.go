@@ -42,7 +42,7 @@ func (s *session) awaitCommand() error {
 	s.msg = message{}
 	if h.Seq != 0 {
 		return s.violation(0, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
-			"Got packets out of order: a command begins with sequence number 0, not %d", h.Seq))
+			"Got packets out of order: a command starts with sequence number 0, not %d", h.Seq))
 	}
 	if h.Len == 0 {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: a command of no bytes")
@@ -328,7 +328,7 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 	}
 	if !s.caps.Has(mysqlwire.CapPluginAuth) {
 		return s.violation(1, mysqlwire.ErrnoHandshake, fmt.Sprintf(
-			"Tare took this session to %s: a client without CLIENT_PLUGIN_AUTH has to connect anew to change its user", s.to.Addr))
+			"Tare switched this session to %s: a client without CLIENT_PLUGIN_AUTH has to reconnect to change its user", s.to.Addr))
 	}
 	again := *u
 	again.AuthPlugin, again.AuthResponse = []byte(askMethod), nil

@@ -62,7 +62,7 @@ func TestBackendFaults(t *testing.T) {
 			_ = c.WriteMessage(greeting())
 			_, _ = c.ReadMessage(1 << 16)
 			_, _ = c.ReadMessage(1 << 16)
-		}, false, mysqlwire.ErrnoNetRead, "no answer within 500ms (--handshake-timeout)"},
+		}, false, mysqlwire.ErrnoNetRead, "no response within 500ms (--handshake-timeout)"},
 		{"asks without end", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(greeting())
 			for {

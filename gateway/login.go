@@ -266,7 +266,7 @@ func (l *login) clientLeft(err error) error {
 func (l *login) backendError(doing string, err error) *clientError {
 	reason := publicReason(err)
 	if isTimeout(err) {
-		reason = fmt.Sprintf("no answer within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
+		reason = fmt.Sprintf("no response within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
 	} else if errors.Is(err, io.EOF) {
 		reason = "it closed the connection"
 	}

@@ -120,16 +120,16 @@ func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
 	}
 	for range skip {
 		if len(b) < mysqlwire.HeaderLen {
-			return nil, fmt.Errorf("answer to the gateway's own question: %w", mysqlwire.ErrShortPacket)
+			return nil, fmt.Errorf("response to the gateway's query: %w", mysqlwire.ErrShortPacket)
 		}
 		b = b[min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len):]
 	}
 	if len(b) < mysqlwire.HeaderLen {
-		return nil, fmt.Errorf("answer to the gateway's own question: %w", mysqlwire.ErrShortPacket)
+		return nil, fmt.Errorf("response to the gateway's query: %w", mysqlwire.ErrShortPacket)
 	}
 	end := min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len)
 	if err := row.Decode(b[mysqlwire.HeaderLen:end], 3); err != nil {
-		return nil, fmt.Errorf("answer to the gateway's own question: %w", err)
+		return nil, fmt.Errorf("response to the gateway's query: %w", err)
 	}
 	return row, nil
 }

@@ -263,6 +263,6 @@ func (s *Server) answer(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		s.opts.Diag.Debug("an answer about the route was not read to its end", "error", err)
+		s.opts.Diag.Debug("route response aborted", "error", err)
 	}
 }

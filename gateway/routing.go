@@ -36,7 +36,7 @@ func ParseSide(name string) (Side, error) {
 
 // What holding and switching is refused with.
 var (
-	ErrHeld      = errors.New("somebody else holds the sessions: try again when the hold is over")
+	ErrHeld      = errors.New("another client has paused the sessions: try again when the pause is over")
 	ErrNotHeld   = errors.New("there is no such hold: it was released, or its time was over")
 	ErrThere     = errors.New("the sessions are on that side already")
 	ErrDraining  = errors.New("the gateway shuts down")

@@ -329,7 +329,7 @@ func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionSt
 // compare says what is different on the other side.
 func (s sessionState) compare(there sessionState) error {
 	if len(s.values) != len(stateNames) || len(there.values) != len(stateNames) {
-		return errors.New("the answers about the session's state are not alike")
+		return errors.New("the servers report different session states")
 	}
 	for i, name := range stateNames {
 		here, there := s.values[i], there.values[i]

@@ -124,7 +124,7 @@ func (h *statementsHandler) parse(values url.Values) (q TopQuery, ranker Ranker,
 			}
 		case "source":
 			if text != SourceCounters {
-				err = fmt.Errorf("source is %.40q: want %s, or none for what is kept", text, SourceCounters)
+				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
 			}
 			ranker = h.Counters
 		default:

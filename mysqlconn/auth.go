@@ -29,7 +29,7 @@ var (
 	ErrClearText = errors.New("the server asks for the password in clear: " +
 		"set AllowClearText if it is trusted with it")
 
-	errNeedAnswer = errors.New("the server asks for an answer that the method does not have")
+	errNeedAnswer = errors.New("the server requests a response that the method does not define")
 )
 
 // UnknownPluginError says that the server asks for an authentication method that Tare does
@@ -143,7 +143,7 @@ func (x *exchange) dialog() ([]byte, error) {
 	case !x.clearText:
 		return nil, ErrClearText
 	case x.state == authDone:
-		return nil, errors.New("the server asks a second question: only a password can be answered")
+		return nil, errors.New("the server requests a second factor: only passwords are supported")
 	}
 	x.state = authDone
 	return x.clear()

@@ -120,10 +120,10 @@ func (c *Client) authenticate(x *exchange) error {
 	for range maxLoginRounds {
 		payload, err := c.ReadMessage(maxLoginPacket)
 		if err != nil {
-			return fmt.Errorf("read the login's answer: %w", err)
+			return fmt.Errorf("read the login response: %w", err)
 		}
 		if len(payload) == 0 {
-			return fmt.Errorf("read the login's answer: %w", mysqlwire.ErrShortPacket)
+			return fmt.Errorf("read the login response: %w", mysqlwire.ErrShortPacket)
 		}
 		var answer []byte
 		switch mark := payload[0]; {
@@ -150,7 +150,7 @@ func (c *Client) authenticate(x *exchange) error {
 		case mark == mysqlwire.MarkNextFactor:
 			return errors.New("the account needs a second factor, which is not supported")
 		default:
-			return fmt.Errorf("read the login's answer: %w: first byte is 0x%02x", mysqlwire.ErrMalformedPacket, mark)
+			return fmt.Errorf("read the login response: %w: first byte is 0x%02x", mysqlwire.ErrMalformedPacket, mark)
 		}
 		if err != nil {
 			return fmt.Errorf("authenticate by %s: %w", x.plugin, err)
@@ -159,7 +159,7 @@ func (c *Client) authenticate(x *exchange) error {
 			continue
 		}
 		if err := c.WriteMessage(answer); err != nil {
-			return fmt.Errorf("send the login's answer: %w", err)
+			return fmt.Errorf("send the login response: %w", err)
 		}
 	}
 	return fmt.Errorf("the server has not decided the login after %d packets", maxLoginRounds)

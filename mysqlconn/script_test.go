@@ -114,7 +114,7 @@ func TestLoginFailures(t *testing.T) {
 		{"second factor", Config{}, toSwitch(mysqlwire.AuthNextFactor{Plugin: []byte("x")}.AppendTo(nil)), "second factor"},
 		{"full path without a key", Config{}, toSwitch(authSwitch(PluginSHA2, challenge20), []byte{1, 4}, []byte("\x01no key")), "not in PEM"},
 		{"no challenge", Config{}, toSwitch(authSwitch(PluginEd25519, challenge20)), "want 32"},
-		{"more data for native", Config{}, toSwitch([]byte{1, 4}), "the method does not have"},
+		{"more data for native", Config{}, toSwitch([]byte{1, 4}), "the method does not define"},
 		{"empty packet", Config{}, toSwitch([]byte{}), "ends early"},
 		{"a result", Config{}, toSwitch([]byte{5}), "first byte is 0x05"},
 		{"endless switches", Config{}, func(s *Conn) {

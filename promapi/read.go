@@ -178,7 +178,7 @@ func (c *call) stream(f *frame, set storage.ChunkSeriesSet) error {
 		for more := it.Next(); more; {
 			m := it.At()
 			if m.Chunk == nil {
-				return errors.New("BUG: the storage answers with a chunk without data")
+				return errors.New("BUG: the storage returned a chunk without data")
 			}
 			c.seen.Samples += int64(m.Chunk.NumSamples())
 			f.add(m)

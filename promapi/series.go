@@ -92,5 +92,5 @@ func (c *call) series() *Error {
 
 // tooMuch is the error of an answer that is longer than the memory it may take.
 func (c *call) tooMuch() *Error {
-	return &Error{Type: Execution, Err: fmt.Errorf("the answer takes more than %d bytes: ask for less, with narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
+	return &Error{Type: Execution, Err: fmt.Errorf("the response exceeds %d bytes: use narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
 }

@@ -36,7 +36,7 @@ const (
 	errReadingLog      = 1236
 )
 
-var errNoPosition = errors.New("follow the binary log: there is no position to begin at")
+var errNoPosition = errors.New("follow the binary log: no start position")
 
 // changes reads a server's binary log: a logReader and the connection that feeds it.
 type changes struct {

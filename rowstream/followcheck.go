@@ -41,7 +41,7 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *Table) (followedTable, 
 	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && isMaria(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
 		for i := range t.Columns {
 			if t.Columns[i].Type == "uuid" {
-				err = fmt.Errorf("column %s: MariaDB %s keeps UUIDs in a form that its log does not tell apart; update it to 10.11.5 or later", t.Columns[i].Name, c.ServerVersion)
+				err = fmt.Errorf("column %s: MariaDB %s stores UUIDs in a form that its log cannot distinguish; upgrade it to 10.11.5 or later", t.Columns[i].Name, c.ServerVersion)
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 	case i < 0:
 		gone = "the server no longer has that file"
 	case from.Offset > uint64(files[i].size):
-		gone = fmt.Sprintf("the file has %d bytes: it is another server's, or the log was begun anew", files[i].size)
+		gone = fmt.Sprintf("the file has %d bytes: it belongs to another server, or the log was reset", files[i].size)
 	default:
 		return nil
 	}
@@ -224,7 +224,7 @@ func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
 	}
 	text, err := currentPosition(ctx, d.c)
 	if err == nil && text == "" {
-		err = errors.New("the server keeps no binary log, or does not tell the user: GRANT REPLICATION CLIENT")
+		err = errors.New("the server has no binary log, or the account may not see it: GRANT REPLICATION CLIENT")
 	}
 	if err != nil {
 		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.cfg.Addr, err)

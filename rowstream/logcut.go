@@ -105,7 +105,7 @@ func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 		return unproven(err.Error())
 	}
 	if !before.sameMaria(&c.r.gtids) {
-		return unproven(fmt.Sprintf("the next one starts after %q, and what was read ends with %q", text, c.r.gtids.String()))
+		return unproven(fmt.Sprintf("the next one starts after %q, and the events read end with %q", text, c.r.gtids.String()))
 	}
 	if err := c.r.cutOff(&before); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o ReadOptions, eac
 		}
 	}()
 	if stream.Columns != len(t.Columns) {
-		return 0, fmt.Errorf("the rows have %d columns, the table had %d when it was described: it was altered meanwhile", stream.Columns, len(t.Columns))
+		return 0, fmt.Errorf("the rows have %d columns, the table had %d when it was described: it has been altered", stream.Columns, len(t.Columns))
 	}
 	r.empty(columns, o.BatchBytes)
 	return r.rows(ctx, stream, filter, &o, each)

@@ -107,7 +107,7 @@ func (r *Remote) Describe(ctx context.Context, schema, name string) (*Table, err
 	}
 	t, err := tableOf(m)
 	if err == nil && (t.Schema != schema || t.Name != name) {
-		err = fmt.Errorf("the answer is about %s", t.FullName())
+		err = fmt.Errorf("the response is for %s", t.FullName())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: describe table %s.%s: %w", r.Addr(), schema, name, err)

@@ -37,7 +37,7 @@ func (r *Remote) NowPosition(ctx context.Context) (Position, error) {
 	}
 	p, err := ParsePosition(m.GetPosition())
 	if err == nil && p.IsZero() {
-		err = errors.New("the answer is no position")
+		err = errors.New("the response is not a position")
 	}
 	if err != nil {
 		return p, fmt.Errorf("%s: where the binary log ends: %w", r.Addr(), err)

@@ -235,13 +235,13 @@ func TestFollowRemote(t *testing.T) {
 	old := *tables[0]
 	old.Columns = old.Columns[:2]
 	for want, o := range map[string]FollowOptions{
-		"it was altered meanwhile":            {From: from, Tables: []*Table{&old}},
-		"leave ServerID out":                  {From: from, Tables: tables, ServerID: 7},
-		"no position to begin at":             {Tables: tables},
-		"column number 9 is out of range":     {From: from, Tables: tables, Plans: []*Plan{{Match: &Predicate{Op: IsNull, Column: 9}}}},
-		"is of the form \"file offset\" or":   {From: Position{File: "a b c", Offset: 1}, Tables: tables},
-		"no tables are named":                 {From: from},
-		`GTID "nonsense": want domain-server`: {From: Position{GTID: "nonsense"}, Tables: tables},
+		"has been altered since it was described": {From: from, Tables: []*Table{&old}},
+		"leave ServerID out":                      {From: from, Tables: tables, ServerID: 7},
+		"no start position":                       {Tables: tables},
+		"column number 9 is out of range":         {From: from, Tables: tables, Plans: []*Plan{{Match: &Predicate{Op: IsNull, Column: 9}}}},
+		"is of the form \"file offset\" or":       {From: Position{File: "a b c", Offset: 1}, Tables: tables},
+		"no tables are named":                     {From: from},
+		`GTID "nonsense": want domain-server`:     {From: Position{GTID: "nonsense"}, Tables: tables},
 	} {
 		if changes, err := r.Follow(t.Context(), o); err == nil || !strings.Contains(err.Error(), strings.Replace(want, "is of the form", "is not of the form", 1)) {
 			t.Errorf("%v, want %q", err, want)

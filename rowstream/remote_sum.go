@@ -19,7 +19,7 @@ func (r *remoteReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOpt
 		return Checksum{}, errorOf(ctx, r.v.r.Addr(), err)
 	}
 	if m.GetRows() < 0 {
-		return Checksum{}, fmt.Errorf("%s: sum up chunk %d of %s: the answer is of %d rows", r.v.r.Addr(), c.Number, t.FullName(), m.GetRows())
+		return Checksum{}, fmt.Errorf("%s: sum up chunk %d of %s: the response has %d rows", r.v.r.Addr(), c.Number, t.FullName(), m.GetRows())
 	}
 	return Checksum{Rows: m.GetRows(), Sum: m.GetSum()}, nil
 }

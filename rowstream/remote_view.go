@@ -70,7 +70,7 @@ func (r *remoteReader) Cut(ctx context.Context, t *Table, bytes int64, from Chun
 	}
 	c, err := chunkOf(m.GetChunk(), len(t.Key))
 	if err == nil && c.Number != from.Number {
-		err = fmt.Errorf("the answer is chunk %d", c.Number)
+		err = fmt.Errorf("the response is for chunk %d", c.Number)
 	}
 	if err != nil {
 		return Chunk{}, fmt.Errorf("%s: cut chunk %d of %s: %w", addr, from.Number, t.FullName(), err)

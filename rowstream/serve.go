@@ -207,7 +207,7 @@ func (s *Service) snapshot(id uint64) (*served, error) {
 	if v := s.snapshots[id]; v != nil {
 		return v, nil
 	}
-	return nil, refuse(codes.FailedPrecondition, "the snapshot has ended: the connection that it lived with was lost, or the server was started anew")
+	return nil, refuse(codes.FailedPrecondition, "the snapshot has ended: its connection was lost, or the server was restarted")
 }
 
 // endKey finds, in a stream's context, what ends the stream.

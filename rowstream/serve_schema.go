@@ -13,7 +13,7 @@ import (
 func (s *Service) schemaFollower() (SchemaFollower, error) {
 	f, ok := s.o.Server.(SchemaFollower)
 	if !ok {
-		return nil, refuse(codes.FailedPrecondition, "the server does not tell how tables have changed")
+		return nil, refuse(codes.FailedPrecondition, "the server does not report how tables have changed")
 	}
 	return f, nil
 }

@@ -145,7 +145,7 @@ func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*
 			return nil, err
 		}
 		if !t.sameShape(told) {
-			return nil, refuse(codes.FailedPrecondition, "table %s is not as it was described: it was altered meanwhile", t.FullName())
+			return nil, refuse(codes.FailedPrecondition, "table %s has been altered since it was described", t.FullName())
 		}
 		t.RowsEstimate, t.BytesEstimate = max(0, told.RowsEstimate), max(0, told.BytesEstimate)
 		tables[i] = t

@@ -163,7 +163,7 @@ func TestLimits(t *testing.T) {
 	}
 	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
 	refused("a snapshot of 0 workers", 0, table)
-	refused("it was altered meanwhile", 1, &Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
+	refused("has been altered since it was described", 1, &Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
 	refused("the type blurb are not known", 1, &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
 	second, _ := view(t, r, 1)
 	refused("2 snapshots are open, which is the limit (--max-snapshots)", 1, table)

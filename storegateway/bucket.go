@@ -26,7 +26,7 @@ var (
 	errTooLong = errors.New("the object is longer than it may be")
 
 	// errTimeout is the cause of a context that an attempt had for itself.
-	errTimeout = errors.New("the bucket did not answer in time")
+	errTimeout = errors.New("the bucket did not respond in time")
 )
 
 // A goneError says that an object is not there, in the same way for all kinds of buckets.
@@ -133,7 +133,7 @@ func (b *bucketReader) attributes(ctx context.Context, name string) (a objstore.
 		return err
 	})
 	if err != nil && !isGone(err) {
-		err = fmt.Errorf("look at %s: %w", name, err)
+		err = fmt.Errorf("inspect %s: %w", name, err)
 	}
 	return a, err
 }

@@ -93,7 +93,7 @@ func parseS3URL(u *url.URL) (BucketURL, error) {
 	for _, key := range sortedKeys(query) {
 		values := query[key]
 		if len(values) > 1 {
-			return BucketURL{}, fmt.Errorf("bucket parameter %s stands there %d times", key, len(values))
+			return BucketURL{}, fmt.Errorf("bucket parameter %s is given %d times", key, len(values))
 		}
 		if err := b.set(key, values[0]); err != nil {
 			return BucketURL{}, err

@@ -172,7 +172,7 @@ func (g *Gateway) noteSync(start time.Time, changes syncChanges, err error) {
 	}
 	if err != nil {
 		s.Error = err.Error()
-		g.log.Warn("the bucket could not be synced; what was served before is", "error", err, "blocks", s.Blocks)
+		g.log.Warn("bucket sync failed; known blocks are still served", "error", err, "blocks", s.Blocks)
 	} else {
 		s.LastGood = now
 		if before.LastGood.IsZero() || changes != (syncChanges{}) || before.Skipped != s.Skipped || before.Error != "" {

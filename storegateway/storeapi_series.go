@@ -112,7 +112,7 @@ func encodingError(set *SeriesSet, s *Series, c *ChunkView) error {
 		b.Add(l.Name, l.Value)
 	}
 	return status.Error(codes.Unimplemented, fmt.Sprintf(
-		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI knows only 1 (XOR), 2 (histogram) and 3 (float histogram); /api/v1/read and PromQL over HTTP may answer it",
+		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI supports only 1 (XOR), 2 (histogram) and 3 (float histogram); use /api/v1/read or PromQL over HTTP",
 		set.blockOf(c), b.Labels(), c.MinTime, c.Encoding))
 }
 

@@ -74,7 +74,7 @@ type syncChanges struct{ added, removed int }
 func (g *Gateway) look(ctx context.Context) (*blockSet, syncChanges, error) {
 	if dir := g.options.LocalBucket; dir != "" { // objstore takes a missing directory for an empty one
 		if _, err := os.Stat(dir); err != nil {
-			return nil, syncChanges{}, fmt.Errorf("look at bucket: %w", err)
+			return nil, syncChanges{}, fmt.Errorf("list the bucket: %w", err)
 		}
 	}
 	layout, err := g.arrangement(ctx)
@@ -242,7 +242,7 @@ func (s *tenantSync) run(ctx context.Context) (*tenantBlocks, error) {
 	s.result.sort()
 	s.result.noteGaps()
 	if n := s.failed.Load(); n > 0 {
-		s.result.err = fmt.Errorf("%d blocks could not be looked at, one of them: %w", n, s.first)
+		s.result.err = fmt.Errorf("%d blocks are unreadable, one of them: %w", n, s.first)
 	}
 	return s.result, s.result.err
 }

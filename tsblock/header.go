@@ -265,7 +265,7 @@ func (b *Block) discard(path string, drop func() bool) bool {
 // tellDamaged logs why a local file is built anew, unless it is just not there.
 func (b *Block) tellDamaged(path string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
-		b.options.Log.Warn("local file cannot be used and is built anew", "block", b.prefix, "file", filepath.Base(path), "error", err)
+		b.options.Log.Warn("local file unusable; rebuilding it", "block", b.prefix, "file", filepath.Base(path), "error", err)
 	}
 }
 

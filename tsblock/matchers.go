@@ -15,7 +15,7 @@ import (
 const checkEvery = 1024
 
 // errAllPostings answers the matcher that stands for all series beside others.
-var errAllPostings = errors.New("the matcher of all series stands beside others")
+var errAllPostings = errors.New("the matcher of all series is combined with others")
 
 // Postings returns the series that all matchers match, as Prometheus' PostingsForMatchers does: a
 // label that a series does not have is the empty string; no matchers at all match nothing; and

@@ -96,7 +96,7 @@ const maxIdle = 100
 
 // ErrCut says that a bucket's answer has ended before its announced length. It is not the end of the
 // object.
-var ErrCut = errors.New("the bucket's answer breaks off")
+var ErrCut = errors.New("the bucket's response ended early")
 
 // Size implements Source.
 func (s *BucketSource[A]) Size(ctx context.Context, name string) (int64, error) {

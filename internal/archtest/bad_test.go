@@ -117,7 +117,7 @@ func TestBadLedgers(t *testing.T) {
 	for ledger, want := range map[string]string{
 		"a.F many":   "line 1 of the ledger: want a function, or a function, a count and the reason",
 		"a.F 1":      "line 1 of the ledger: want a function, or a function, a count and the reason",
-		"a.F\n\na.F": "line 3 of the ledger: a.F is there already",
+		"a.F\n\na.F": "line 3 of the ledger: duplicate entry a.F",
 	} {
 		_, err := archtest.Escapes(&archtest.Tree{}, "escape.txt", ledger)
 		if err == nil || err.Error() != want {

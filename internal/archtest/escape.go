@@ -38,7 +38,7 @@ func readLedger(text string) ([]hotFunc, error) {
 			f.allowed = count
 		}
 		if slices.ContainsFunc(funcs, func(o hotFunc) bool { return o.name == f.name }) {
-			return nil, fmt.Errorf("line %d of the ledger: %s is there already", n, f.name)
+			return nil, fmt.Errorf("line %d of the ledger: duplicate entry %s", n, f.name)
 		}
 		funcs = append(funcs, f)
 	}

@@ -50,7 +50,7 @@ func LoadAccounts(path string) (Accounts, error) {
 		case user.Kind != yaml.ScalarNode || password.Kind != yaml.ScalarNode || password.Tag == "!!null":
 			errs = append(errs, fmt.Errorf(`accounts: %s:%d: want a user and a password, which may be ""`, path, user.Line))
 		case twice:
-			errs = append(errs, fmt.Errorf("accounts: %s:%d: the user is there already", path, user.Line))
+			errs = append(errs, fmt.Errorf("accounts: %s:%d: duplicate user", path, user.Line))
 		}
 		all[user.Value] = NewSecret(password.Value)
 	}

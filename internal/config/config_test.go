@@ -193,7 +193,7 @@ func TestValidate(t *testing.T) {
 		{"bucket=file:///b history-labels=cluster=eu,instance=a:1", ""},
 		{"bucket=file:///b history-labels=digest=x", "label digest is the history's own"},
 		{"bucket=file:///b history-labels=a-b=x", `label name "a-b"`},
-		{"bucket=file:///b history-labels=a=1,a=2", "label a stands there twice"},
+		{"bucket=file:///b history-labels=a=1,a=2", "duplicate label a"},
 		{"bucket=file:///b history-labels=a", "want labels as name=value"},
 		{"bucket=file:///b history-max-digests=0", "--history-max-digests 0 leaves --bucket nothing to keep"},
 		{"history-max-digests=0", ""},

@@ -98,7 +98,7 @@ func parseLabels(s string) (map[string]string, error) {
 			return nil, fmt.Errorf("want labels as name=value,name=value, not %q", s)
 		}
 		if _, twice := labels[name]; twice {
-			return nil, fmt.Errorf("label %s stands there twice", name)
+			return nil, fmt.Errorf("duplicate label %s", name)
 		}
 		labels[name] = value
 	}
