@@ -50,7 +50,7 @@ func TestPython(t *testing.T) {
 	t.Setenv("PYTHONPATH", dir)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	t.Setenv("PYTHONIOENCODING", "utf-8")
-	for _, driver := range []string{"pymysql", "connector", "connector-pure"} {
+	for _, driver := range []string{"pymysql", "connector", "connector-pure", "connector-compressed", "connector-pure-compressed"} {
 		t.Run(driver, func(t *testing.T) { compareScript(t, "python3", "testdata/drivers.py", driver) })
 	}
 }

@@ -214,7 +214,10 @@ func (s *session) onStatement() error {
 	if s.msg.cmd == mysqlwire.ComStmtReset {
 		return s.exchange()
 	}
-	return s.forward(nil)
+	if err := s.forward(nil); err != nil {
+		return err
+	}
+	return s.unsolicited()
 }
 
 // setOption changes a setting of the connection.

@@ -33,14 +33,15 @@ const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.
 // holds no connection to the backend.
 type login struct {
 	*session
-	deadline time.Time
-	early    bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
-	asks     bool     // it finds out the user's authentication method
-	greeted  *greeted // the backend's connection, as long as nothing was sent on it
-	hello    mysqlwire.Handshake
-	answer   mysqlwire.HandshakeResponse
-	buf      []byte // payloads under construction
-	own      []byte // what answer is a view of
+	deadline   time.Time
+	early      bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
+	compresses bool     // the client sets CLIENT_COMPRESS, which is not offered
+	asks       bool     // it finds out the user's authentication method
+	greeted    *greeted // the backend's connection, as long as nothing was sent on it
+	hello      mysqlwire.Handshake
+	answer     mysqlwire.HandshakeResponse
+	buf        []byte // payloads under construction
+	own        []byte // what answer is a view of
 }
 
 // run logs the client in. The error has errTold in its chain when the client was sent an error.
@@ -57,6 +58,9 @@ func (l *login) run(ctx context.Context) error {
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
 	l.forgetModes() // init_connect and the server's own settings may have changed them
 	l.rescope()
+	if l.compresses && len(l.client.Buffered()) == 0 {
+		l.client.AcceptCompression()
+	}
 	if err := l.clearDeadlines(0); err != nil {
 		return fmt.Errorf("clear the login's deadline: %w", err)
 	}
@@ -180,13 +184,13 @@ func (l *login) readAnswer() error {
 	if err := l.answer.Decode(l.own); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
-	// Length-encoded authentication responses are understood whether the server offers them
-	// or not: some clients send them regardless.
-	const harmless = mysqlwire.CapPluginAuthLenenc
-	if extra := l.answer.Capabilities &^ l.offered &^ harmless; extra&(maskedCapabilities|mysqlwire.CapSSL) != 0 {
+	// What the server lacks is masked, as servers mask it themselves. A client that insists on zstd
+	// could not be understood.
+	if insists := l.answer.Capabilities &^ l.offered & (mysqlwire.CapZstdCompression | mysqlwire.CapSSL); insists != 0 {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
-			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(extra))})
+			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(insists))})
 	}
+	l.compresses = l.answer.Capabilities.Has(mysqlwire.CapCompress)
 	l.answer.Capabilities &= l.offered
 	l.caps = l.answer.Capabilities
 	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {

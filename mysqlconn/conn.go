@@ -38,8 +38,9 @@ var (
 // A Conn is used by one goroutine; SetDeadline, SetReadDeadline and Close may come from
 // others.
 type Conn struct {
-	nc  net.Conn // the socket, or a *tls.Conn over it
+	nc  net.Conn // the socket, or a *tls.Conn over it, or a *stored over either
 	raw net.Conn // the socket itself
+	tls bool     // Upgrade was called
 
 	buf  []byte // buf[r:w] was read and is not consumed
 	r, w int
@@ -301,7 +302,7 @@ func (c *Conn) Upgrade(nc net.Conn) {
 	if c.r != c.w || len(c.out) > 0 {
 		panic("BUG: Upgrade with buffered bytes")
 	}
-	c.nc = nc
+	c.nc, c.tls = nc, true
 }
 
 // NetConn is what c reads and writes: the socket or the TLS connection over it.
@@ -311,7 +312,7 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 func (c *Conn) Socket() net.Conn { return c.raw }
 
 // IsTLS reports whether Upgrade was called.
-func (c *Conn) IsTLS() bool { return c.nc != c.raw }
+func (c *Conn) IsTLS() bool { return c.tls }
 
 // SetReadDeadline bounds all reads; a time in the past wakes a waiting one.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
