@@ -323,6 +323,12 @@ func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadli
 // SetDeadline bounds all reads and writes.
 func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 
-// Close closes the socket without a word to the peer; a TLS connection says goodbye first
-// when that does not wait.
-func (c *Conn) Close() error { return c.nc.Close() }
+// Close closes the socket without a command to the peer; a TLS connection sends its close_notify first
+// when that does not wait. A peer that has closed its side already cannot receive it, which is no error.
+func (c *Conn) Close() error {
+	err := c.nc.Close()
+	if c.IsTLS() && !errors.Is(err, net.ErrClosed) {
+		return nil // the socket is closed: see tls.Conn.Close
+	}
+	return err
+}

@@ -3,9 +3,11 @@ package mysqlconn
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
@@ -91,5 +93,51 @@ func TestSelfSigned(t *testing.T) {
 	if other, err := SelfSignedCertificate("gateway.example", "10.0.0.1"); err != nil ||
 		other.Leaf.VerifyHostname("gateway.example") != nil || other.Leaf.VerifyHostname("10.0.0.1") != nil {
 		t.Errorf("certificate for names of its own: %v", err)
+	}
+}
+
+// TestCloseAfterPeer closes a TLS connection whose peer has reset it: that the goodbye does not arrive is no error.
+func TestCloseAfterPeer(t *testing.T) {
+	cert, err := SelfSignedCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		err := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{cert}}).Handshake()
+		_ = server.(*net.TCPConn).SetLinger(0) // closing resets the connection
+		done <- errors.Join(err, server.Close())
+	}()
+	over := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+	if err := over.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := testwait.Receive(t, "the server to reset the connection", done); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.SetReadDeadline(time.Now().Add(testwait.Limit))
+	if _, err := over.Read(make([]byte, 1)); err == nil {
+		t.Fatal("a connection that was reset can be read")
+	}
+	c := New(client)
+	c.Upgrade(over)
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v, want no error", err)
+	}
+	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Close again: %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -2,7 +2,6 @@ package rowstream
 
 import (
 	"errors"
-	osexec "os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +17,7 @@ func xaServers(t *testing.T, test func(t *testing.T, d *Direct, one, two func(..
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := osexec.LookPath("mysqld"); name == "MySQL" && err != nil {
-				t.Skip("no MySQL in the PATH")
-			}
-			server := testmysql.Start(t, append(opts, testmysql.WithBinlog())...)
+			server := startOrSkip(t, append(opts, testmysql.WithBinlog())...)
 			d := direct(t, root(server))
 			first, second := connect(t, root(server)), connect(t, root(server))
 			exec1 := func(sql ...string) { exec(t, first, sql...) }

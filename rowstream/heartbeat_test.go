@@ -19,6 +19,25 @@ var beatServers = map[string][]testmysql.Option{
 	},
 }
 
+// startOrSkip starts a server for a test, which is skipped where MySQL is needed and not installed.
+func startOrSkip(t *testing.T, options ...testmysql.Option) *testmysql.Server {
+	t.Helper()
+	testmysql.SkipIfOff(t)
+	server, err := testmysql.New(options...)
+	if errors.Is(err, testmysql.ErrNoMySQL) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
 // A beatReader reads the changes of tables and the heartbeats between them.
 type beatReader struct {
 	t       *testing.T
@@ -54,20 +73,7 @@ func (r *beatReader) next(ctx context.Context) error {
 func TestHeartbeat(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
-			testmysql.SkipIfOff(t)
-			server, err := testmysql.New(options...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := server.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			testHeartbeat(t, server)
+			testHeartbeat(t, startOrSkip(t, options...))
 		})
 	}
 }
