@@ -94,6 +94,7 @@ type call struct {
 	seen  *Observation
 
 	read   *readRequest // of a remote read, whose body can be read once
+	held   int64        // bytes of the response's buffer that Options.Hold was called for
 	broken bool         // a panic left it in an unknown state: it is not used again
 }
 
@@ -206,7 +207,7 @@ func (c *call) serve() *Error {
 	}
 	e := rt.handle(c)
 	if e != nil && a.o.Again != nil && !c.out.sent && a.o.Again(c.r.Context(), e.Err) {
-		c.startAgain()
+		c.startAgain(e.Err)
 		e = rt.handle(c)
 	}
 	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
@@ -218,10 +219,10 @@ func (c *call) serve() *Error {
 }
 
 // startAgain forgets what the handler did. Nothing of a response has been sent.
-func (c *call) startAgain() {
+func (c *call) startAgain(err error) {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
-	c.ctx = c.r.Context()
+	c.ctx, c.held = context.WithValue(c.r.Context(), failedKey{}, err), 0
 	c.out.abandon()
 	c.out.code = http.StatusOK
 }

@@ -95,8 +95,13 @@ type Options struct {
 	// Waiting names what a request that timed out waited for, "" for nothing. The context is Admit's.
 	Waiting func(context.Context) string
 
+	// Hold, if it is not nil, is called before the buffer of a response that has to be held until its end is known
+	// grows by that many bytes. The context is Admit's. An error fails the request.
+	Hold func(context.Context, int64) error
+
 	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. If it
-	// returns true, the request is served once more, from its admission on.
+	// returns true, the request is served once more, from its admission on, with a context for which Failed
+	// returns the error.
 	Again func(context.Context, error) bool
 }
 

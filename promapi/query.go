@@ -110,6 +110,7 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 	if err != nil {
 		return badParam("query", err)
 	}
+	c.markScalar(q)
 	release, e := c.admit(timeout)
 	if e != nil {
 		q.Close()

@@ -75,6 +75,9 @@ func (c *call) series() *Error {
 		if int64(len(b)) > c.api.o.MaxAnswer {
 			return c.tooMuch()
 		}
+		if err := c.holds(cap(b)); err != nil {
+			return c.api.classify(err)
+		}
 	}
 	c.out.buf = append(b, ']')
 	if err := set.Err(); err != nil {

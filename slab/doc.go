@@ -3,10 +3,12 @@
 //
 // # Terms
 //
-//   - A gate has a process' bytes for queries. It admits each with a whole quota, in the
-//     order in which they came. Only there does one query wait for another.
+//   - A gate has a process' bytes for queries. It grants each some of them at admission, in
+//     turn. Only there does one query wait for another.
 //   - A quota is the bytes of one query. What it is about to hold it reserves, for a purpose;
-//     a reservation is granted or refused at once.
+//     a reservation is granted or refused at once. A quota that was granted less than a query
+//     may hold grows as long as the gate has free bytes.
+//   - A lane is bytes and the queries that wait for them. Light queries have one of their own.
 //   - A slab is a piece of memory lent by a pool, under a handle. A handle carries the generation
 //     of its loan: when the slab has been released, handles to it are known to be stale.
 //   - An arena hands out runs of entries from slabs of its own, and releases all at once.
@@ -49,6 +51,15 @@
 //
 // Slabs are ordinary memory of the Go heap, without pointers where the entries have none. A
 // slab that is forgotten is collected, and only missing in the counts.
+//
+// # Deadlocks
+//
+// A query waits only in Gate.AdmitFor, and holds no bytes there. One that runs never waits: it grows at
+// once or fails. So what runs always finishes, releases its bytes, and admits the first in turn, which
+// asks for at most PerQuery of the at least PerQuery bytes of the lane. No one overtakes the first in turn,
+// so each query that waits is admitted once those before it have finished. A query that fails to grow is
+// admitted again, with PerQuery whole: then it needs no growth. TestGateModel and TestGateGrowth run
+// random queries against a model, and end with every query admitted.
 //
 // # What it does not do
 //

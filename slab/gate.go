@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// GateOptions say how many bytes queries may hold. Both are required.
+// GateOptions say how many bytes queries may hold. Bytes and PerQuery are required.
 type GateOptions struct {
 	// Bytes is what all queries that run may hold together.
 	Bytes int64
 
-	// PerQuery is what each is admitted with, and the most that it may hold. As many queries
-	// run at once as fit into Bytes whole.
+	// PerQuery is the most that each may hold, and what Admit grants.
 	PerQuery int64
+
+	// Light is the part of Bytes that only light queries are admitted with. 0: they are admitted as others are.
+	Light int64
 }
 
 // Validate returns what is wrong with the options.
@@ -24,33 +25,43 @@ func (o GateOptions) Validate() error {
 	switch {
 	case o.PerQuery <= 0:
 		return fmt.Errorf("bytes per query are %d: a query needs some", o.PerQuery)
-	case o.Bytes < o.PerQuery:
-		return fmt.Errorf("bytes of the process are %d, less than the %d of one query: none could run", o.Bytes, o.PerQuery)
+	case o.Light < 0:
+		return fmt.Errorf("bytes of light queries are %d", o.Light)
+	case o.Bytes-o.Light < o.PerQuery:
+		return fmt.Errorf("bytes of the process are %d, less than the %d of one query: none could run", o.Bytes-o.Light, o.PerQuery)
 	}
 	return nil
 }
 
-// A Gate has a process' bytes for queries. It admits queries with a whole quota each, first in
-// first out, and is the only place where one waits for another: a query that runs holds its
-// quota and never waits for more, so queries cannot wait for each other in a circle. It is safe
-// for concurrent use.
+// A Gate has a process' bytes for queries. It grants each query some of them at admission; a query that
+// needs more than that grows, up to PerQuery, if bytes are free, and is refused otherwise. Admission is the only
+// place where one query waits for another, and a query that waits there holds nothing: so queries cannot wait
+// for each other in a circle. A query that was refused because the process has no free bytes can release
+// everything and be admitted again with all of PerQuery, with which it is never refused for that reason.
+//
+// Queries wait in the order in which they came; if they have keys, one of each key is admitted in turn.
+// The first in turn is never overtaken by one that asks for less. It is safe for concurrent use.
 type Gate struct {
 	options GateOptions
 	held    atomic.Int64 // bytes reserved in all quotas
 	peak    atomic.Int64 // the most of them
 	refused atomic.Int64 // reservations over a quota
+	short   atomic.Int64 // reservations for which the process had no free bytes
 	misused atomic.Int64 // bytes returned that were not reserved, quotas closed with bytes or twice
 
 	mu        sync.Mutex
-	free      int       // quotas that are not out
-	queue     list.List // of *waiter, first come at the front
+	main      lane
+	light     lane
+	running   int
 	admitted  int64
 	cancelled int64
 }
 
-// A waiter stands in the queue.
-type waiter struct {
-	admitted chan struct{} // closed under mu by whoever hands it a quota
+// An Ask says what a query is to be admitted with.
+type Ask struct {
+	Key   string // queries of different keys are admitted in turn
+	First int64  // bytes granted at admission; 0: PerQuery
+	Light bool   // to be admitted with the bytes of light queries
 }
 
 // NewGate returns a gate. Options that do not validate are a bug of the caller.
@@ -58,67 +69,98 @@ func NewGate(o GateOptions) *Gate {
 	if err := o.Validate(); err != nil {
 		panic("BUG: slab: " + err.Error())
 	}
-	return &Gate{options: o, free: int(min(o.Bytes/o.PerQuery, 1<<31-1))}
+	return &Gate{options: o, main: newLane(o.Bytes - o.Light), light: newLane(o.Light)}
 }
 
-// Admit waits for a quota and returns it. The caller closes it when the query is over. If ctx ends first,
-// Admit leaves the queue and returns the cause. Without a queue it costs one allocation, the Quota.
-func (g *Gate) Admit(ctx context.Context) (*Quota, error) {
-	if err := ctx.Err(); err != nil {
-		g.mu.Lock()
+// Admit waits for a quota with all bytes of a query and returns it, as AdmitFor does.
+func (g *Gate) Admit(ctx context.Context) (*Quota, error) { return g.AdmitFor(ctx, Ask{}) }
+
+// AdmitFor waits for a quota and returns it. The caller closes it when the query is over. If ctx ends first,
+// AdmitFor leaves the queue and returns the cause. Without a queue it costs one allocation, the Quota.
+func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
+	if a.First <= 0 || a.First > g.options.PerQuery {
+		a.First = g.options.PerQuery
+	}
+	l := &g.main
+	if a.Light && a.First <= g.options.Light {
+		l = &g.light
+	}
+	g.mu.Lock()
+	if ctx.Err() != nil {
 		g.cancelled++
 		g.mu.Unlock()
 		return nil, fmt.Errorf("wait for the bytes of a query: %w", context.Cause(ctx))
 	}
-	g.mu.Lock()
-	if g.free > 0 && g.queue.Len() == 0 {
-		g.free--
-		g.admitted++
+	if l.waiting == 0 && l.free >= a.First {
+		g.grantLocked(l, a.First)
 		g.mu.Unlock()
-		return g.quota(), nil
+		return g.quota(l, a.First), nil
 	}
-	w := &waiter{admitted: make(chan struct{})}
-	place := g.queue.PushBack(w)
+	w := l.push(a.Key, a.First)
 	g.mu.Unlock()
 
 	select {
 	case <-w.admitted:
-		return g.quota(), nil
+		return g.quota(l, a.First), nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	select {
-	case <-w.admitted:
-		// Admitted and cancelled at once: the quota goes to the next.
-		g.admitted--
-		g.free++
-		g.admitLocked()
-	default:
-		g.queue.Remove(place)
-	}
+	defer g.mu.Unlock()
 	g.cancelled++
-	g.mu.Unlock()
+	if w.granted {
+		// Admitted and cancelled at once: the bytes go to the next.
+		g.admitted--
+		g.running--
+		l.free += a.First
+	} else {
+		l.remove(w)
+	}
+	g.admitLocked(l) // the next may ask for less
 	return nil, fmt.Errorf("wait for the bytes of a query: %w", context.Cause(ctx))
 }
 
-func (g *Gate) quota() *Quota { return &Quota{gate: g, limit: g.options.PerQuery} }
+func (g *Gate) quota(l *lane, first int64) *Quota {
+	q := &Quota{gate: g, limit: g.options.PerQuery, lane: l, first: first}
+	q.granted.Store(first)
+	return q
+}
 
-// admitLocked hands free quotas to the first in the queue.
-func (g *Gate) admitLocked() {
-	for g.free > 0 && g.queue.Len() > 0 {
-		w := g.queue.Remove(g.queue.Front()).(*waiter)
-		g.free--
-		g.admitted++
+func (g *Gate) grantLocked(l *lane, n int64) {
+	l.free -= n
+	g.running++
+	g.admitted++
+}
+
+// admitLocked grants free bytes to those whose turn it is.
+func (g *Gate) admitLocked(l *lane) {
+	for w := l.next(); w != nil && w.first <= l.free; w = l.next() {
+		l.remove(w)
+		g.grantLocked(l, w.first)
+		w.granted = true
 		close(w.admitted)
 	}
 }
 
-// leave takes a quota back.
-func (g *Gate) leave() {
+// grow takes n more bytes for a query that runs, if they are free. It does not wait.
+func (g *Gate) grow(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.free++
-	g.admitLocked()
+	if g.main.free < n {
+		return false
+	}
+	g.main.free -= n
+	return true
+}
+
+// leave takes back what a quota was granted at admission and since.
+func (g *Gate) leave(l *lane, first, grown int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	l.free += first
+	g.main.free += grown
+	g.admitLocked(&g.main)
+	g.admitLocked(&g.light)
 }
 
 // hold adds n bytes to what all queries hold.
@@ -144,7 +186,7 @@ func (g *Gate) misuse(what string) {
 type GateStats struct {
 	Bytes    int64 // what all queries may hold
 	PerQuery int64 // what one may
-	Queries  int   // how many run at once at most
+	Queries  int   // how many run at once if each holds PerQuery
 
 	Running int // queries admitted and not closed
 	Waiting int
@@ -155,24 +197,32 @@ type GateStats struct {
 	Admitted  int64 // queries, since the start
 	Cancelled int64 // queries that left the queue, or came with an ended context
 	Refused   int64 // reservations over a quota
-	Misused   int64 // mistakes of callers: more returned than reserved, closed with bytes or twice
+	Short     int64 // reservations for which the process had no free bytes
+
+	Light        int64 // bytes of light queries, a part of Bytes
+	LightWaiting int   // light queries, a part of Waiting
+	Misused      int64 // mistakes of callers: more returned than reserved, closed with bytes or twice
 }
 
 // Stats returns the counts as they are now.
 func (g *Gate) Stats() GateStats {
 	s := GateStats{
 		Bytes: g.options.Bytes, PerQuery: g.options.PerQuery,
-		Queries: int(min(g.options.Bytes/g.options.PerQuery, 1<<31-1)),
+		Queries: int(min((g.options.Bytes-g.options.Light)/g.options.PerQuery, 1<<31-1)),
 		Held:    g.held.Load(), Peak: g.peak.Load(),
-		Refused: g.refused.Load(), Misused: g.misused.Load(),
+		Refused: g.refused.Load(), Short: g.short.Load(), Misused: g.misused.Load(),
+		Light: g.options.Light,
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s.Running = s.Queries - g.free
-	s.Waiting = g.queue.Len()
+	s.Running = g.running
+	s.Waiting, s.LightWaiting = g.main.waiting+g.light.waiting, g.light.waiting
 	s.Admitted, s.Cancelled = g.admitted, g.cancelled
 	return s
 }
 
-// ErrOverQuota is what every *LimitError is, for errors.Is.
+// ErrOverQuota is what a *LimitError is, for errors.Is, if the query would hold more than it may.
 var ErrOverQuota = errors.New("over the bytes of a query")
+
+// ErrShort is what a *LimitError is, for errors.Is, if the process has no free bytes for the query to grow.
+var ErrShort = errors.New("no free bytes in the process")

@@ -3,6 +3,7 @@ package slab
 import (
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -11,10 +12,15 @@ import (
 type Quota struct {
 	gate   *Gate
 	limit  int64
+	lane   *lane // that it was admitted from
+	first  int64 // granted at admission
 	used   atomic.Int64
 	peak   atomic.Int64
 	by     [purposes]atomic.Int64
 	closed atomic.Bool
+
+	granted atomic.Int64 // of the gate's bytes, now; used is never more
+	growing sync.Mutex   // held to change granted
 }
 
 // Reserve takes n bytes of the quota. It does not wait, and allocates only the error.
@@ -26,6 +32,10 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 		used := q.used.Load()
 		if n > q.limit-used || q.closed.Load() {
 			return q.refuse(what, n, used)
+		}
+		if used+n > q.granted.Load() && !q.grow(used+n) {
+			q.gate.short.Add(1)
+			return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit, Short: true}
 		}
 		if !q.used.CompareAndSwap(used, used+n) {
 			continue
@@ -40,6 +50,35 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 		return nil
 	}
 }
+
+// growStep is the least by which a quota grows.
+const growStep = 1 << 20
+
+// grow has at least n bytes granted, if the gate has them free. What was granted stays until Close.
+func (q *Quota) grow(n int64) bool {
+	q.growing.Lock()
+	defer q.growing.Unlock()
+	if q.closed.Load() {
+		return false
+	}
+	have := q.granted.Load()
+	more := n - have
+	if more <= 0 {
+		return true
+	}
+	step := min(max(more, growStep), q.limit-have)
+	if !q.gate.grow(step) {
+		if step == more || !q.gate.grow(more) {
+			return false
+		}
+		step = more
+	}
+	q.granted.Add(step)
+	return true
+}
+
+// Granted returns the bytes that the quota has of the gate: what can be reserved without growing.
+func (q *Quota) Granted() int64 { return q.granted.Load() }
 
 func (q *Quota) refuse(what Purpose, n, used int64) error {
 	if q.closed.Load() {
@@ -96,7 +135,10 @@ func (q *Quota) Close() {
 	}
 	q.used.Add(-left)
 	q.gate.hold(-left)
-	q.gate.leave()
+	q.growing.Lock()
+	grown := q.granted.Swap(0) - q.first
+	q.growing.Unlock()
+	q.gate.leave(q.lane, q.first, grown)
 	if left > 0 {
 		q.gate.misuse(fmt.Sprintf("quota closed with %d bytes reserved", left))
 	}
@@ -108,16 +150,23 @@ type LimitError struct {
 	Asked   int64   // the bytes of this reservation
 	Held    int64   // what the query held before
 	Allowed int64   // the most that it may hold; 0 once its quota is closed
+	Short   bool    // the query may hold them, but the process has none free
 }
 
 // Error says which limit, how much was asked, held and allowed.
 func (e *LimitError) Error() string {
+	if e.Short {
+		return fmt.Sprintf("query bytes: %s ask for %s on top of %s, and other queries hold the rest of the process' bytes: retry later",
+			e.Purpose, bytesText(e.Asked), bytesText(e.Held))
+	}
 	return fmt.Sprintf("query bytes: %s ask for %s on top of %s, the limit is %s",
 		e.Purpose, bytesText(e.Asked), bytesText(e.Held), bytesText(e.Allowed))
 }
 
-// Is has errors.Is find ErrOverQuota.
-func (e *LimitError) Is(target error) bool { return target == ErrOverQuota }
+// Is has errors.Is find ErrOverQuota or ErrShort.
+func (e *LimitError) Is(target error) bool {
+	return target == ErrOverQuota && !e.Short || target == ErrShort && e.Short
+}
 
 // bytesText writes n as people read it: 512 B, 12.1 MiB.
 func bytesText(n int64) string {

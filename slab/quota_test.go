@@ -30,7 +30,7 @@ func TestQuotaLimit(t *testing.T) {
 	if !errors.As(err, &limit) || !errors.Is(err, ErrOverQuota) {
 		t.Fatalf("got %v, want a LimitError", err)
 	}
-	if want := (LimitError{Chunks, 12<<20 + 100<<10, 250 << 20, 256 << 20}); *limit != want {
+	if want := (LimitError{Chunks, 12<<20 + 100<<10, 250 << 20, 256 << 20, false}); *limit != want {
 		t.Errorf("got %+v, want %+v", *limit, want)
 	}
 	if want := "query bytes: chunks ask for 12.1 MiB on top of 250 MiB, the limit is 256 MiB"; err.Error() != want {

@@ -98,6 +98,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Features:      o.Features,
 		Waiting:       waiting,
 		Again:         h.again,
+		Hold:          h.hold,
 	})
 }
 
@@ -118,6 +119,7 @@ func (h *httpHooks) ready() error {
 type httpCall struct {
 	query *Query
 	wait  time.Duration
+	held  int64 // bytes reserved for a response that is held
 }
 
 type httpCallKey struct{}
@@ -138,13 +140,10 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 		return ctx, nil, e
 	}
 	began := time.Now()
-	q, err := h.gateway.Query(ctx, tenant)
+	d, purpose, bytes := h.demandOf(ctx, r)
+	q, err := h.gateway.admit(ctx, tenant, h.gateway.ask(d, tenant, clientOf(r)))
 	if err != nil {
 		return ctx, nil, err
-	}
-	purpose, bytes := slab.Answers, h.answerBytes
-	if path := r.URL.Path; strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range") {
-		purpose, bytes = slab.Samples, h.sampleBytes
 	}
 	if err := q.Quota().Reserve(purpose, bytes); err != nil {
 		q.Close()
@@ -154,8 +153,47 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 	ctx = context.WithValue(ctx, httpCallKey{}, c)
 	return WithQuery(ctx, q), func() {
 		q.Quota().Return(purpose, bytes)
+		q.Quota().Return(slab.Answers, c.held)
 		q.Close()
 	}, nil
+}
+
+// demandOf returns what a request is to be admitted with, and what is reserved before it runs: the samples that
+// the engine may hold, or a response that is held whole. A request that lacked bytes to grow gets all of them.
+func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (demand, slab.Purpose, int64) {
+	d, purpose, bytes := lightQuery, slab.Answers, int64(0)
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/read"):
+		d, bytes = wholeQuery, h.answerBytes
+	case (strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range")) && !promapi.WithoutSeries(ctx):
+		d, purpose, bytes = wholeQuery, slab.Samples, h.sampleBytes
+	}
+	if errors.Is(promapi.Failed(ctx), slab.ErrShort) {
+		d = wholeQuery
+	}
+	return d, purpose, bytes
+}
+
+// hold reserves n more bytes for a response that is held.
+func (h *httpHooks) hold(ctx context.Context, n int64) error {
+	c := httpCallOf(ctx)
+	if c == nil {
+		return nil
+	}
+	if err := c.query.Quota().Reserve(slab.Answers, n); err != nil {
+		return err
+	}
+	c.held += n
+	return nil
+}
+
+// clientOf returns the address of a request's client, without its port.
+func clientOf(r *http.Request) string {
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return addr.Addr().Unmap().String()
 }
 
 // tenantHeader names the tenant of a request, as Mimir takes it.
@@ -226,10 +264,10 @@ func waiting(ctx context.Context) string {
 	return ""
 }
 
-// again reports whether a request that failed is to be served once more: it met a block that was deleted
-// meanwhile, and the blocks that are in the bucket now are known.
+// again reports whether a request that failed is to be served once more: the process had no free bytes for it to
+// grow, or it met a block that was deleted meanwhile, and the blocks that are in the bucket now are known.
 func (h *httpHooks) again(ctx context.Context, err error) bool {
-	return isGone(err) && h.gateway.Sync(ctx) == nil
+	return errors.Is(err, slab.ErrShort) || isGone(err) && h.gateway.Sync(ctx) == nil
 }
 
 // explain answers explain=1.

@@ -13,7 +13,9 @@ import (
 )
 
 // A Query is one request's right to read, with a quota of bytes that all its selects share. Once
-// it is admitted it never waits for another query: what does not fit into its quota is an error.
+// it is admitted it never waits for another query: what does not fit into its quota is an error, and so is
+// growth when the process has no free bytes (slab.ErrShort). Gateway.Query's never grow: they have all
+// bytes of a query.
 // It is safe for concurrent use; what its methods return is not.
 type Query struct {
 	gateway  *Gateway
@@ -50,9 +52,43 @@ type part interface{ Close() }
 // Query waits until the process has bytes for another query and admits one for the tenant. Close
 // ends it.
 func (g *Gateway) Query(ctx context.Context, tenant string) (*Query, error) {
+	return g.admit(ctx, tenant, slab.Ask{Key: tenant})
+}
+
+// Demands of requests.
+type demand uint8
+
+const (
+	wholeQuery  demand = iota // all bytes of a query
+	streamQuery               // batches and frames: a part, from which it grows
+	lightQuery                // labels, metadata, expressions without series: the lane of light queries
+)
+
+// ask returns what a request is to be admitted with. Requests of different tenants, or without tenants of
+// different clients, are admitted in turn.
+func (g *Gateway) ask(d demand, tenant, client string) slab.Ask {
+	a := slab.Ask{Key: "tenant " + tenant}
+	if tenant == "" {
+		a.Key = "client " + client
+	}
+	s := g.gate.Stats()
+	switch {
+	case d == lightQuery && s.Light > 0:
+		a.Light, a.First = true, min(max(s.Light/lightQueries, 1), s.PerQuery)
+	case d == streamQuery:
+		a.First = max(s.PerQuery/4, 1)
+	}
+	return a
+}
+
+// lightQueries is how many light queries the bytes of their lane admit at once.
+const lightQueries = 8
+
+// admit waits until the gate grants what a query asks for.
+func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
 	defer cancel()
-	quota, err := g.gate.Admit(wait)
+	quota, err := g.gate.AdmitFor(wait, a)
 	if err != nil {
 		return nil, err
 	}
@@ -178,10 +214,10 @@ func count(counter *atomic.Int64, n int, limit int64, what string) error {
 }
 
 // batchBytes are the chunk bytes of a batch when so many blocks are read side by side, each with
-// a batch in use and one on its way: half of what the quota allows holds all of them twice over,
+// a batch in use and one on its way: half of what the query was granted holds all of them twice over,
 // but a batch is worth its calls.
 func (q *Query) batchBytes(blocks int) int64 {
-	return min(max(q.quota.Allowed()/int64(8*max(blocks, 1)), leastBatchBytes), mostBatchBytes)
+	return min(max(q.quota.Granted()/int64(8*max(blocks, 1)), leastBatchBytes), mostBatchBytes)
 }
 
 // Sizes of batches in bytes of chunks. One MiB is read in about 0.1 ms from the page cache and
@@ -191,7 +227,7 @@ const (
 	mostBatchBytes  = 1 << 20
 )
 
-// roomAhead reports whether there is room for a batch beside the one in use.
+// roomAhead reports whether there is room for a batch beside the one in use, without growing.
 func (q *Query) roomAhead() bool {
-	return q.quota.Used() < q.quota.Allowed()/4*3
+	return q.quota.Used() < q.quota.Granted()/4*3
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -155,7 +156,7 @@ func (a *StoreAPI) begin(ctx context.Context, endpoint string, mint, maxt int64)
 var errQueryTimeout = errors.New("the query took longer than --query-timeout allows")
 
 // admit waits for the query's quota.
-func (c *call) admit(ctx context.Context) error {
+func (c *call) admit(ctx context.Context, d demand) error {
 	if !c.api.gateway.Ready() {
 		return status.Error(codes.Unavailable, errNotSynced.Error())
 	}
@@ -166,14 +167,29 @@ func (c *call) admit(ctx context.Context) error {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	began := time.Now()
-	q, err := c.api.gateway.Query(ctx, c.entry.Tenant)
-	c.entry.Wait = time.Since(began)
+	q, err := c.api.gateway.admit(ctx, c.entry.Tenant, c.api.gateway.ask(d, c.entry.Tenant, c.entry.Client.Addr().String()))
+	c.entry.Wait += time.Since(began)
 	if err != nil {
 		return err
 	}
 	q.shards = true // queriers ask all shards themselves
 	c.query = q
 	return nil
+}
+
+// atMostTwice runs a part of a request that sends nothing. If the process has no free bytes for the query to
+// grow, everything is released and the query admitted again, with all that it may need.
+func (c *call) atMostTwice(ctx context.Context, run func() error) error {
+	err := run()
+	if !errors.Is(err, slab.ErrShort) {
+		return err
+	}
+	c.query.Close()
+	c.query = nil
+	if err := c.admit(ctx, wholeQuery); err != nil {
+		return err
+	}
+	return run()
 }
 
 // end gives back what the request holds, logs it, and returns its error as gRPC sends it. recovered is what
@@ -235,7 +251,7 @@ func grpcStatus(err error) *status.Status {
 func isUnavailable(err error) bool {
 	_, bucket := errors.AsType[*BucketError](err)
 	_, queue := errors.AsType[*QueueError](err)
-	return bucket || queue
+	return bucket || queue || errors.Is(err, slab.ErrShort)
 }
 
 // badRequest is the error of a request that makes no sense.

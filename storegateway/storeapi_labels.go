@@ -69,7 +69,7 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 	if r.GetLimit() < 0 {
 		return nil, Missing{}, nil, badRequest("limit %d is negative", r.GetLimit())
 	}
-	if err := c.admit(ctx); err != nil {
+	if err := c.admit(ctx, lightQuery); err != nil {
 		return nil, Missing{}, nil, err
 	}
 	request := LabelsRequest{
@@ -78,11 +78,14 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 	}
 	var found []string
 	var missing Missing
-	if label == "" {
-		found, missing, err = c.query.LabelNames(ctx, request)
-	} else {
-		found, missing, err = c.query.LabelValues(ctx, label, request)
-	}
+	err = c.atMostTwice(ctx, func() (err error) {
+		if label == "" {
+			found, missing, err = c.query.LabelNames(ctx, request)
+		} else {
+			found, missing, err = c.query.LabelValues(ctx, label, request)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, Missing{}, nil, err
 	}

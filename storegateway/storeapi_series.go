@@ -29,7 +29,7 @@ func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesS
 }
 
 func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded storepb.Store_SeriesServer) error {
-	stream := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: c.api.guard(unguarded)}
+	out := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: c.api.guard(unguarded)}
 	var hints storepb.SeriesRequestHints
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), &hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
@@ -48,7 +48,11 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 	if r.GetLimit() < 0 || r.GetResponseBatchSize() < 0 {
 		return badRequest("limit %d and response_batch_size %d: neither can be negative", r.GetLimit(), r.GetResponseBatchSize())
 	}
-	if err := c.admit(ctx); err != nil {
+	kind := streamQuery
+	if r.GetSkipChunks() {
+		kind = lightQuery
+	}
+	if err := c.admit(ctx, kind); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -62,25 +66,28 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 	if shard != nil {
 		request.Keep = shard.has
 	}
-	set, err := c.query.Select(ctx, request)
+	var set *SeriesSet
+	var w *seriesWriter
+	err = c.atMostTwice(ctx, func() (err error) {
+		if set, err = c.query.Select(ctx, request); err == nil {
+			w, err = newSeriesWriter(out.ServerStream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer set.Close()
-	for _, warning := range set.Missing().Warnings() {
-		if err := stream.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
-			return fmt.Errorf("send warning: %w", err)
-		}
-	}
-	selected := time.Since(began)
-	w, err := newSeriesWriter(stream.ServerStream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
-	if err != nil {
-		return err
-	}
 	defer func() {
 		c.entry.Series, c.entry.Chunks, c.entry.BytesOut = w.series, w.chunks, w.bytes
 		w.close()
 	}()
+	for _, warning := range set.Missing().Warnings() {
+		if err := out.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
+			return fmt.Errorf("send warning: %w", err)
+		}
+	}
+	selected := time.Since(began)
 	for set.Next() {
 		s := set.At()
 		if request.SkipChunks {
@@ -102,7 +109,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 	if r.GetHints() == nil {
 		return nil // queriers count the message of hints against their limit
 	}
-	return c.seriesHints(stream, hints.GetEnableQueryStats(), w, selected, time.Since(began)-selected)
+	return c.seriesHints(out, hints.GetEnableQueryStats(), w, selected, time.Since(began)-selected)
 }
 
 // encodingError names what the StoreAPI cannot say: it knows three encodings.

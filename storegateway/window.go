@@ -2,11 +2,13 @@ package storegateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -104,7 +106,7 @@ func (w *windows) load(h *heldBatch) error {
 	for w.bytes+h.batch.PlannedBytes() > w.most && w.dropOldest() {
 	}
 	err := s.reader.LoadChunks(w.ctx, h.batch)
-	for err != nil && IsLimit(err) && w.dropOldest() {
+	for err != nil && (IsLimit(err) || errors.Is(err, slab.ErrShort)) && w.dropOldest() {
 		err = s.reader.LoadChunks(w.ctx, h.batch)
 	}
 	if err != nil {

@@ -134,7 +134,9 @@ func (s *storeService) build() (err error) {
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
 	s.entries = tsblock.NewEntries(slab.EntriesOptions{})
-	s.gate = slab.NewGate(slab.GateOptions{Bytes: int64(s.cfg.ProcessBytes), PerQuery: int64(s.cfg.QueryBytes)})
+	s.gate = slab.NewGate(slab.GateOptions{
+		Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
+	})
 	s.gateway, err = storegateway.New(storegateway.Options{
 		Bucket:        s.bucket,
 		LocalBucket:   s.cfg.Bucket.Local(),
@@ -186,6 +188,9 @@ func openStoreDir(path string, getenv func(string) string, log *slog.Logger) (*d
 	return lockDataDir(path, log)
 }
 
+// lightBytes is what light queries are admitted with, besides --process-bytes.
+func (s *storeService) lightBytes() int64 { return int64(s.cfg.ProcessBytes) / 16 }
+
 // limitMemory has the garbage collector keep the process within its budgets as well as it can.
 func (s *storeService) limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
@@ -193,7 +198,7 @@ func (s *storeService) limitMemory() {
 	}
 	limit := int64(s.cfg.MemoryLimit)
 	if limit == 0 {
-		limit = int64(s.cfg.ProcessBytes) + int64(s.cfg.IndexCacheBytes) + int64(s.cfg.ResponseBytes) + storeBaseBytes
+		limit = int64(s.cfg.ProcessBytes) + s.lightBytes() + int64(s.cfg.IndexCacheBytes) + int64(s.cfg.ResponseBytes) + storeBaseBytes
 	}
 	debug.SetMemoryLimit(limit)
 }

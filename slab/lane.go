@@ -1,0 +1,66 @@
+package slab
+
+import "container/list"
+
+// A lane is bytes and the queries that wait for them. It is guarded by its gate's mu.
+type lane struct {
+	free    int64
+	waiting int
+	turns   list.List // of *turn: the keys of those who wait, the next at the front
+	keys    map[string]*turn
+}
+
+// A turn is the waiting queries of a key.
+type turn struct {
+	key     string
+	place   *list.Element // of turns
+	waiters list.List     // of *waiter, first come at the front
+}
+
+// A waiter waits for first bytes.
+type waiter struct {
+	turn     *turn
+	place    *list.Element // of turn.waiters
+	first    int64
+	granted  bool
+	admitted chan struct{} // closed when granted is set
+}
+
+func newLane(bytes int64) lane { return lane{free: bytes, keys: make(map[string]*turn)} }
+
+// push appends a waiter to those of its key.
+func (l *lane) push(key string, first int64) *waiter {
+	t := l.keys[key]
+	if t == nil {
+		t = &turn{key: key}
+		t.place = l.turns.PushBack(t)
+		l.keys[key] = t
+	}
+	w := &waiter{turn: t, first: first, admitted: make(chan struct{})}
+	w.place = t.waiters.PushBack(w)
+	l.waiting++
+	return w
+}
+
+// next returns the waiter whose turn it is, nil if none waits.
+func (l *lane) next() *waiter {
+	if l.waiting == 0 {
+		return nil
+	}
+	return l.turns.Front().Value.(*turn).waiters.Front().Value.(*waiter)
+}
+
+// remove takes a waiter out. If it was next, the next key is after it.
+func (l *lane) remove(w *waiter) {
+	t := w.turn
+	wasNext := l.next() == w
+	t.waiters.Remove(w.place)
+	l.waiting--
+	switch {
+	case t.waiters.Len() == 0:
+		l.turns.Remove(t.place)
+		delete(l.keys, t.key)
+	case wasNext:
+		l.turns.MoveToBack(t.place)
+	}
+}

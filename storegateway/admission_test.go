@@ -1,0 +1,119 @@
+package storegateway
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// admissionStore is a store for one whole query, with bytes for light ones beside it.
+func admissionStore(t *testing.T, light int64) *Gateway {
+	t.Helper()
+	dir := t.TempDir()
+	randomBlocks(t, dir, nil)
+	return newStore(t, dir, func(o *Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 32<<20 + light, PerQuery: 32 << 20, Light: light})
+	})
+}
+
+// TestLightQueries has a query hold all bytes of the process but those of light queries: labels, series,
+// metadata and expressions without series are served, and a query that reads samples waits.
+func TestLightQueries(t *testing.T) {
+	g := admissionStore(t, 32<<20)
+	base := newHTTPServer(t, g, nil)
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	heavy, err := g.Query(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := url.QueryEscape(`{job=~".+"}`)
+	for _, path := range []string{
+		"labels", "labels?match[]=" + selector, "label/job/values", "metadata", "series?match[]=" + selector,
+		"query?query=" + url.QueryEscape("1+scalar(vector(2))"), "query_range?start=1&end=100&step=1&query=time()",
+	} {
+		if code, answer := getJSON(t, base+"/api/v1/"+path, ""); code != http.StatusOK {
+			t.Errorf("%s beside a heavy query: %d %v", path, code, answer)
+		}
+	}
+	if r, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60}); err != nil || len(r.GetNames()) == 0 {
+		t.Errorf("LabelNames beside a heavy query: %v, %v", r, err)
+	}
+	r := everything()
+	r.SkipChunks = true
+	if series, _, err := receive(client.Series(t.Context(), r)); err != nil || len(series) == 0 {
+		t.Errorf("Series without chunks beside a heavy query: %d, %v", len(series), err)
+	}
+	code := make(chan int, 1)
+	go func() {
+		r, err := http.Get(base + "/api/v1/query?time=1700003000&query=" + selector)
+		if err != nil {
+			t.Error(err)
+			code <- 0
+			return
+		}
+		code <- r.StatusCode
+		r.Body.Close()
+	}()
+	testwait.Until(t, "a query with samples to wait", func() bool { return g.gate.Stats().Waiting == 1 })
+	heavy.Close()
+	if c := testwait.Receive(t, "the query with samples", code); c != http.StatusOK {
+		t.Errorf("the query with samples: %d", c)
+	}
+	waitForIdle(t, g)
+}
+
+// TestAdmittedAgain has requests that lack bytes to grow: they release what they hold, wait for all bytes of a
+// query, and succeed when another query ends.
+func TestAdmittedAgain(t *testing.T) {
+	g := admissionStore(t, lightQueries) // a byte for each
+	base := newHTTPServer(t, g, nil)
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	requests := map[string]func() error{
+		"HTTP": func() error {
+			r, err := http.Get(base + "/api/v1/series?match[]=" + url.QueryEscape(`{job=~".+"}`))
+			if err != nil {
+				return err
+			}
+			defer r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				return status.Error(codes.Internal, r.Status)
+			}
+			return nil
+		},
+		"LabelNames": func() error {
+			_, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60})
+			return err
+		},
+		"Series": func() error {
+			r := everything()
+			r.SkipChunks = true
+			_, _, err := receive(client.Series(t.Context(), r))
+			return err
+		},
+	}
+	for name, request := range requests {
+		heavy, err := g.Query(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		short := g.gate.Stats().Short
+		done := make(chan error, 1)
+		go func() { done <- request() }()
+		n := testwait.Value(t, name+" to wait for all bytes", g.gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+		if n.Short == short || n.Running != 1 || n.Held != 0 {
+			t.Errorf("%s waits and holds bytes: %+v", name, n)
+		}
+		heavy.Close()
+		if err := testwait.Receive(t, name, done); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		waitForIdle(t, g)
+	}
+}
