@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // rowsAsked is how many statements are read: the first of the chosen measure since the counters
@@ -101,7 +101,7 @@ func (o *Options) print(f *Frame) error {
 // live shows the table on a terminal.
 func (o *Options) live(ctx context.Context) error {
 	s := &shell{ctx: ctx, client: o.Client, every: o.Model.Every, model: NewModel(o.Model)}
-	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(o.In), tea.WithOutput(o.Stdout), tea.WithoutSignalHandler()).Run()
+	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Stdout), tea.WithoutSignalHandler()).Run()
 	if err == nil || ctx.Err() != nil || errors.Is(err, tea.ErrProgramKilled) {
 		return nil
 	}
@@ -170,29 +170,26 @@ func (s *shell) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if s.again {
 			return s, s.read()
 		}
-	case tea.KeyMsg:
-		return s, s.key(msg)
+	case tea.KeyPressMsg:
+		return s, s.key(tea.Key(msg))
+	case tea.PasteMsg:
+		if s.model.Typing() {
+			s.model.Type(msg.Content)
+		}
 	}
 	return s, nil
 }
 
-func (s *shell) key(msg tea.KeyMsg) tea.Cmd {
-	if s.model.Typing() && (msg.Type == tea.KeyRunes || msg.Type == tea.KeySpace) && !msg.Alt {
-		s.model.Type(string(msg.Runes))
+func (s *shell) key(key tea.Key) tea.Cmd {
+	if s.model.Typing() && key.Text != "" {
+		s.model.Type(key.Text)
 		return nil
 	}
-	if msg.Type != tea.KeyRunes || msg.Alt || msg.Paste {
-		return s.press(msg.String())
+	name := key.String()
+	if name == "space" {
+		name = " "
 	}
-	var all []tea.Cmd
-	for _, r := range msg.Runes { // keys that came at once
-		if s.model.Typing() {
-			s.model.Type(string(r))
-			continue
-		}
-		all = append(all, s.press(string(r)))
-	}
-	return tea.Batch(all...)
+	return s.press(name)
 }
 
 func (s *shell) press(name string) tea.Cmd {
@@ -206,4 +203,8 @@ func (s *shell) press(name string) tea.Cmd {
 }
 
 // View implements tea.Model.
-func (s *shell) View() string { return s.model.View() }
+func (s *shell) View() tea.View {
+	v := tea.NewView(s.model.View())
+	v.AltScreen = true
+	return v
+}
