@@ -139,3 +139,58 @@ func TestHeartbeatReset(t *testing.T) {
 	}
 	t.Logf("the error: %v", f.err)
 }
+
+// TestHeartbeatReplica follows a replica: refused unless heartbeats may go to its primary. They must arrive through
+// replication: while that is stopped there is no proof, and the replica's log has no transaction that began there.
+func TestHeartbeatReplica(t *testing.T) {
+	p := newPair(t, "ofreplica")
+	primary := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--server-id=71"))
+	replica := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--server-id=72", "--log-slave-updates=ON", "--read-only=ON"))
+	written, followed := connect(t, root(primary)), connect(t, root(replica))
+	sqlExec(t, followed, "RESET MASTER", "SET GLOBAL gtid_slave_pos = ''", fmt.Sprintf(
+		"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = '%s', MASTER_PASSWORD = '%s', MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_USE_GTID = slave_pos",
+		primary.Port(), testmysql.RootUser, testmysql.Password))
+	sqlExec(t, written, "RESET MASTER", "CREATE DATABASE ofreplica", "CREATE TABLE ofreplica.a (id INT PRIMARY KEY)", "INSERT INTO ofreplica.a VALUES (1)")
+	sqlExec(t, followed, "START SLAVE")
+	arrived := func(table string, rows int) {
+		t.Helper()
+		testwait.UntilState(t, "rows to be replicated", func() (string, bool) {
+			if got := read(t, followed, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'ofreplica' AND TABLE_NAME = '"+table+"'"); len(got) == 0 {
+				return strings.Join(read(t, followed, "SHOW SLAVE STATUS"), "\n"), false
+			}
+			got := read(t, followed, "SELECT * FROM ofreplica."+table)
+			return fmt.Sprint(got), len(got) == rows
+		})
+	}
+	arrived("a", 1)
+	o := p.options("a")
+	o.From = FromServer(root(replica))
+	o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
+		t.Fatalf("a replica without --heartbeat-on-replica: %v, want it refused", err)
+	}
+	o.UntilCaughtUp, o.Heartbeat.OnReplica = false, true
+	f := startFollowing(t, o)
+	sqlExec(t, written, "INSERT INTO ofreplica.a VALUES (2)")
+	proven := func(s *Status) bool {
+		return s.Follow != nil && s.Follow.LagSeconds != nil && *s.Follow.LagSeconds < 2
+	}
+	f.status("a small lag", proven)
+	sqlExec(t, followed, "STOP SLAVE SQL_THREAD")
+	f.status("the lag to grow or to be unknown while nothing is replicated", func(s *Status) bool {
+		return s.Follow != nil && (s.Follow.LagSeconds == nil || *s.Follow.LagSeconds > 2)
+	})
+	sqlExec(t, written, "INSERT INTO ofreplica.a VALUES (3)")
+	sqlExec(t, followed, "START SLAVE SQL_THREAD")
+	f.status("a small lag again", proven)
+	f.finish()
+	if got := read(t, p.target, "SELECT id FROM ofreplica.a ORDER BY id"); len(got) != 3 {
+		t.Errorf("the target has the rows %v, want 3", got)
+	}
+	if got := read(t, written, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = '_tare_heartbeat'"); len(got) != 0 {
+		t.Errorf("the primary has %v after the end, want no table of heartbeats", got)
+	}
+	if got := read(t, followed, "SELECT @@gtid_binlog_state"); len(got) != 1 || strings.Contains(got[0], "-72-") || !strings.Contains(got[0], "-71-") {
+		t.Errorf("the replica's log has transactions of %v, want those of the primary alone", got)
+	}
+}
