@@ -29,6 +29,9 @@ type Source interface {
 
 	// Each visits everything but what is Gone.
 	Each(visit func(*Sample) error) error
+
+	// Repeat makes the next Collect visit everything as the first one did.
+	Repeat()
 }
 
 var _ Source = (*Table)(nil)
@@ -42,9 +45,11 @@ type writer struct {
 	interval time.Duration
 	labels   *labeller
 
-	last  int64 // time of the newest samples, in milliseconds; never falls
-	began int64 // what last was when the round had begun: all that was called before is in its samples
-	prev  int64 // what last was when the round began
+	last   int64 // time of the newest samples, in milliseconds; never falls
+	began  int64 // what last was when the round had begun: all that was called before is in its samples
+	prev   int64 // what good was when the round began
+	good   int64 // what last was when the last round began that was written whole
+	broken error // a commit that failed: nothing can be written before restart
 
 	tracks  map[uint64]*track // by Sample.ID
 	byKey   map[Key]*track    // the newest of each Key
@@ -109,7 +114,7 @@ type staleSeries struct {
 func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time) (*writer, error) {
 	w := &writer{
 		db: db, source: source, now: now, interval: interval, labels: labels,
-		last: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
+		last: lastTime(db), good: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
 		byKey: make(map[Key]*track), ended: make(map[Key]*track),
 	}
 	return w, w.findOrphans()
@@ -129,7 +134,7 @@ func (w *writer) nextTime() int64 {
 // round writes one sample of each series that needs one.
 func (w *writer) round(ctx context.Context, spread bool) error {
 	start := time.Now()
-	w.prev, w.last = w.last, w.nextTime()
+	w.prev, w.last = w.good, w.nextTime()
 	w.began = w.last
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
@@ -141,10 +146,12 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	w.app = w.db.AppenderV2(ctx)
 	p.failed(w.source.Collect(p.visit))
 	// What made room ends in the same commit in which its totals appear under another name.
-	w.endGone()
-	p.failed(w.writeEvicted())
+	if w.broken == nil {
+		w.endGone()
+		p.failed(w.writeEvicted())
+	}
 	p.failed(w.commit())
-	if all {
+	if all && w.broken == nil {
 		w.app = w.db.AppenderV2(ctx)
 		w.minutes.begin()
 		err := w.source.Each(func(s *Sample) error {
@@ -161,6 +168,8 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	}
 	if len(p.failures) > 0 {
 		w.full = 0 // the next round tries all of them again
+	} else {
+		w.good = w.began
 	}
 	w.counts.rounds.Add(1)
 	w.counts.keys.Store(int64(len(w.tracks)))
@@ -187,6 +196,9 @@ func (p *pass) failed(err error) {
 
 // visit writes what is to be written of one Key. Its errors are kept: the other Keys go on.
 func (p *pass) visit(s *Sample) error {
+	if p.broken != nil {
+		return errBroken // what was not visited is visited again
+	}
 	done, err := p.writer.visit(s)
 	if err != nil {
 		p.counts.failures.Add(1)
@@ -200,6 +212,9 @@ func (p *pass) visit(s *Sample) error {
 		return nil
 	}
 	p.failed(p.commit())
+	if p.broken != nil {
+		return errBroken
+	}
 	if p.pause > 0 && p.ctx.Err() == nil {
 		began := time.Now()
 		_ = sleep(p.ctx, p.pause) // its end only makes the round hurry
@@ -208,6 +223,19 @@ func (p *pass) visit(s *Sample) error {
 	}
 	p.app = p.db.AppenderV2(p.ctx)
 	return nil
+}
+
+var errBroken = errors.New("an earlier commit failed")
+
+// restart continues with a database that was reopened: whatever the log lacks is written again.
+func (w *writer) restart(db *tsdb.DB) error {
+	w.db, w.app, w.broken = db, nil, nil
+	w.last = lastTime(db)
+	w.good = min(w.good, w.last)
+	w.full, w.evicted, w.stale, w.unused, w.batch = 0, nil, nil, nil, nil
+	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
+	w.byKey, w.ended = make(map[Key]*track), make(map[Key]*track)
+	return w.findOrphans()
 }
 
 // joinFirst keeps a few errors: a disk that is full gives one for each sample.
@@ -232,12 +260,16 @@ func joinFirst(errs []error) error {
 
 // commit makes what was appended visible. What could not be is written again by the next round.
 func (w *writer) commit() error {
+	if w.broken != nil {
+		return nil
+	}
 	ended := w.endStale()
 	err := w.app.Commit()
 	w.records.commit()
 	if err != nil {
 		w.counts.failures.Add(1)
 		err = fmt.Errorf("commit samples: %w", err)
+		w.broken = err
 	} else {
 		w.stale = w.stale[:0]
 	}

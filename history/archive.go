@@ -39,7 +39,12 @@ type ArchiveOptions struct {
 
 	LocalAge   time.Duration // blocks that are older are deleted once the bucket has them; default 24h
 	LocalBytes int64         // of all local blocks; default 4 GiB
-	RollupAge  time.Duration // how long rollups of days are kept in Dir; default 400 days
+
+	// ReserveBytes is the size of a file that is deleted when the disk is full, and with 1 KiB per
+	// series the free space below which nothing is written; default 16 MiB.
+	ReserveBytes int64
+
+	RollupAge time.Duration // how long rollups of days are kept in Dir; default 400 days
 
 	Bucket  objstore.Bucket       // takes the blocks; required
 	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
@@ -56,6 +61,7 @@ const (
 	DefaultInterval   = 15 * time.Second
 	DefaultLocalAge   = 24 * time.Hour
 	DefaultLocalBytes = 4 << 30
+	DefaultReserve    = 16 << 20
 	DefaultRollupAge  = 400 * 24 * time.Hour
 )
 
@@ -80,6 +86,9 @@ func (o *ArchiveOptions) Validate() error {
 	if o.LocalBytes == 0 {
 		o.LocalBytes = DefaultLocalBytes
 	}
+	if o.ReserveBytes == 0 {
+		o.ReserveBytes = DefaultReserve
+	}
 	if o.RollupAge == 0 {
 		o.RollupAge = DefaultRollupAge
 	}
@@ -90,7 +99,7 @@ func (o *ArchiveOptions) Validate() error {
 	if o.Source == nil || o.Dir == "" || o.Bucket == nil || o.Gateway == nil || o.Log == nil {
 		errs = append(errs, errors.New("source, directory, bucket, gateway and log are required"))
 	}
-	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 {
+	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 || o.ReserveBytes < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
 	if o.RollupAge < MinRollupAge {
@@ -126,7 +135,9 @@ func ValidateLabels(labels map[string]string) error {
 type Archive struct {
 	options ArchiveOptions
 	log     *slog.Logger
-	db      *tsdb.DB
+	db      *database
+	faults  *faultFile
+	keep    retention
 	local   *localSeries
 	writer  *writer
 	shipper *shipper
@@ -146,7 +157,15 @@ type Archive struct {
 
 	few int64 // minutes of Keys whose samples are added up for a chart of all statements
 
+	maintaining sync.Mutex            // chunks or blocks are written, or the database is replaced; after flushing
+	damage      atomic.Pointer[error] // why the database has to be reopened
+	stopped     atomic.Bool           // fault is not nil
+
+	compactable chan struct{} // signals maintain
+	compacted   chan struct{} // signals shipAll
+
 	flushing sync.Mutex // a round runs
+	fault    *fault     // under flushing; nil: samples are written
 	closed   bool       // under flushing
 	weighed  struct {
 		at     int64  // milliseconds
@@ -159,13 +178,14 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	a := &Archive{options: o, log: o.Log, few: fewMinutes, opened: o.Now()}
+	a := &Archive{compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create history directory: %w", err)
 	}
 	if o.State == nil {
 		o.State = localstate.Open(o.Dir, o.Now, o.Log)
 	}
+	a.options = o
 	a.local = &localSeries{dir: o.Dir, state: o.State, log: o.Log}
 	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return nil, err
@@ -175,20 +195,21 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.State, o.Now, o.Log); err != nil {
 		return nil, err
 	}
-	keep := retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled, lost: a.blockLost}
-	if a.db, err = a.local.open(func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
-		expired := keep.expired(blocks)
-		a.local.forget(expired)
-		return expired
-	}); err != nil {
+	a.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled}
+	if err := a.makeSpace(); err != nil {
 		return nil, err
 	}
+	db, err := a.local.open(a.expired)
+	if err != nil {
+		return nil, err
+	}
+	a.db = &database{db: db}
 	a.rollups.db = a.db
-	if a.writer, err = newWriter(a.db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
-		return nil, errors.Join(err, a.db.Close())
+	if a.writer, err = newWriter(db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
+		return nil, errors.Join(err, closeDatabase(db))
 	}
 	if err := a.weigh(context.Background()); err != nil {
-		return nil, errors.Join(err, a.db.Close())
+		return nil, errors.Join(err, closeDatabase(db))
 	}
 	bucket := o.Gateway.Queryable(func(context.Context) (string, error) { return noTenant, nil })
 	a.queryable = newQueryable(a.db, bucket, o.Labels)
@@ -202,6 +223,48 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 // from the bucket is a part of the query that the context has, see storegateway.WithQuery, else
 // one that it waits for.
 func (a *Archive) Queryable() storage.Queryable { return a.queryable }
+
+// expired names the blocks to delete. The TSDB deletes them next.
+func (a *Archive) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+	expired := a.keep.expired(blocks)
+	for _, b := range blocks {
+		if _, ok := expired[b.Meta().ULID]; ok && !a.served(b.Meta().ULID) {
+			a.blockLost(b.Meta())
+		}
+	}
+	a.local.forget(expired)
+	return expired
+}
+
+// makeSpace allocates what a full disk is met with. Replaying the log writes chunks, in goroutines of
+// the TSDB whose panics cannot be recovered: it has to have space.
+func (a *Archive) makeSpace() (err error) {
+	dir, bytes := a.options.Dir, a.options.ReserveBytes
+	if checkSpace(dir, 2*bytes) != nil {
+		if err := os.Remove(filepath.Join(dir, reserveName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := checkSpace(dir, bytes/2); err != nil {
+		return err
+	}
+	if a.faults, err = openFaults(dir, a.options.State); err != nil {
+		return err
+	}
+	if checkSpace(dir, 2*bytes) != nil {
+		return nil
+	}
+	if err := allocateReserve(dir, bytes); err != nil {
+		a.log.Warn("history reserve not allocated", "err", err)
+	}
+	return nil
+}
+
+// lostSeconds returns the length of all ranges without samples after failed writes.
+func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.Now()) }
+
+// Faults returns the ranges without samples after failed writes, oldest first.
+func (a *Archive) Faults() []FaultRange { return a.faults.ranges() }
 
 // served reports whether a block is in the bucket and a sync has found it there since.
 func (a *Archive) served(id ulid.ULID) bool {
@@ -228,10 +291,11 @@ func (a *Archive) Run(ctx context.Context) error {
 	defer others.Wait()
 	others.Go(func() { a.shipAll(ctx) })
 	others.Go(func() { a.rollAll(ctx) })
+	others.Go(func() { a.maintain(ctx) })
 	every := time.NewTicker(a.options.Interval)
 	defer every.Stop()
 	for {
-		if err := a.round(ctx, true); err != nil {
+		if err := a.round(ctx, true); err != nil && !errors.Is(err, errStopped) {
 			a.log.Error("history write failed; counters continue and the next samples include everything", "error", err)
 		}
 		select {
@@ -245,11 +309,11 @@ func (a *Archive) Run(ctx context.Context) error {
 // shipAll ships blocks as they appear.
 func (a *Archive) shipAll(ctx context.Context) {
 	for {
-		a.local.record(a.db.BlockMetas())
-		if err := a.shipper.ship(ctx, a.db.BlockMetas()); err != nil && ctx.Err() == nil {
+		a.local.record(a.db.current().BlockMetas())
+		if err := a.shipper.ship(ctx, a.db.current().BlockMetas()); err != nil && ctx.Err() == nil {
 			a.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
 		}
-		if sleep(ctx, shipEvery) != nil {
+		if wait(ctx, a.compacted, shipEvery) != nil {
 			return
 		}
 	}
@@ -276,7 +340,16 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	if a.closed {
 		return nil
 	}
+	if err := a.ready(); err != nil {
+		return err
+	}
 	err := a.writer.round(ctx, spread)
+	if a.writer.broken != nil {
+		a.stop(a.writer.broken, true)
+		return err
+	}
+	a.resume()
+	a.signalCompaction()
 	a.settled.Store(a.writer.last)
 	a.whole.Store(a.writer.began)
 	if a.outweighed() && ctx.Err() == nil {
@@ -295,10 +368,11 @@ func (a *Archive) Close() error {
 		return nil
 	}
 	a.closed = true
-	blocks := a.db.BlockMetas()
-	if closeErr := a.db.Close(); closeErr != nil {
+	db := a.db.current()
+	blocks := db.BlockMetas()
+	if closeErr := closeDatabase(db); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close history: %w", closeErr))
 	}
 	a.local.record(blocks)
-	return err
+	return errors.Join(err, a.faults.close())
 }

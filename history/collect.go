@@ -103,8 +103,8 @@ func (t *Table) Each(visit func(*Sample) error) error {
 	return nil
 }
 
-// Repeat has the next Collect visit every digest, as the first one after OpenTable does: what it was
-// told last was lost.
+// Repeat makes the next Collect visit every digest, as the first one after OpenTable does: the samples of
+// earlier ones were lost.
 func (t *Table) Repeat() {
 	for i := 1; i < len(t.mem.entries); i++ {
 		t.mem.entries[i].fresh.Store(1)

@@ -50,7 +50,11 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64) {
 }
 
 func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v uint64) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+	counterOf(ch, d, float64(v))
+}
+
+func counterOf(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
 }
 
 // An archiveCollector answers for an archive, with as many series whatever it holds.
@@ -59,6 +63,7 @@ type archiveCollector struct {
 
 	rounds, samples, failures, keys, roundSeconds, ahead *prometheus.Desc
 	headSeries, headChunks, diskBytes, blocks, oldest    *prometheus.Desc
+	lostSeconds, stopped                                 *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
 	rollups, rollupBytes, rollupFailures, rolledUntil    *prometheus.Desc
 }
@@ -74,6 +79,8 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		keys:           metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
 		roundSeconds:   metricDesc("round_seconds", "How long the last round took, its pauses left out."),
 		ahead:          metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
+		lostSeconds:    metricDesc("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts."),
+		stopped:        metricDesc("stopped", "1 while nothing is written because of a failed write or a full disk."),
 		headSeries:     metricDesc("head_series", "Series in the head."),
 		headChunks:     metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
 		diskBytes:      metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
@@ -104,7 +111,14 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, c.roundSeconds, time.Duration(w.lastNanos.Load()).Seconds())
 	gauge(ch, c.ahead, max(0, time.Duration(w.ahead.Load())*time.Millisecond).Seconds())
 
-	db, ship := c.archive.db, c.archive.shipper
+	counterOf(ch, c.lostSeconds, c.archive.lostSeconds())
+	stopped := 0.0
+	if c.archive.stopped.Load() {
+		stopped = 1
+	}
+	gauge(ch, c.stopped, stopped)
+
+	db, ship := c.archive.db.current(), c.archive.shipper
 	var bytes int64
 	unshipped := 0
 	blocks := db.Blocks()

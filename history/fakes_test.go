@@ -120,6 +120,9 @@ func (m *model) restart() {
 	clear(m.visited)
 }
 
+// Repeat implements Source.
+func (m *model) Repeat() { m.restart() }
+
 // Collect implements Source. Keys that are gone and those that live come in any order.
 func (m *model) Collect(visit func(*Sample) error) error {
 	m.mu.Lock()

@@ -20,9 +20,13 @@ const BlockRange = 2 * time.Hour
 // walSegmentBytes is how large a file of the write-ahead log becomes; a log is cut at its ends.
 const walSegmentBytes = 32 << 20
 
+// blockSegmentBytes is the size of a chunk file of a block. The TSDB allocates it whole to write a block, which
+// fails where less is free.
+const blockSegmentBytes = 64 << 20
+
 // openHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
-// database compacts its head on its own, and deletes the blocks that expired names. Locking the
-// directory is the caller's.
+// database does not compact on its own; when it does, it deletes the blocks that expired names.
+// Locking the directory is the caller's.
 func openHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	o := tsdb.DefaultOptions()
 	o.NoLockfile = true
@@ -30,16 +34,20 @@ func openHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expir
 	o.WALCompression = compression.Snappy
 	o.MinBlockDuration = BlockRange.Milliseconds()
 	o.MaxBlockDuration = BlockRange.Milliseconds()
+	o.MaxBlockChunkSegmentSize = blockSegmentBytes
 	o.EnableOverlappingCompaction = false
 	o.FloatChunkEncoding = chunkenc.EncXOR // what Thanos and our own store gateway read
 	o.EnableSTAsZeroSample = true
 	o.HeadChunksWriteBufferSize = chunks.MinWriteBufferSize // the chunks in it are held in memory once more
 	o.HeadChunksWriteQueueSize = 0                          // chunks are written as they are cut
 	o.BlocksToDelete = expired
+	// Archive.maintain compacts and writes chunks, where a panic can be recovered.
+	o.BlockReloadInterval = math.MaxInt64
 	db, err := tsdb.Open(dir, quiet(log), metrics, o, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open history in %s: %w", dir, err)
 	}
+	db.DisableCompactions()
 	return db, nil
 }
 

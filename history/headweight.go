@@ -214,18 +214,18 @@ func (w *writer) heapBytes() int64 {
 
 // weigh notes what the head and its writer hold. It is called while no round runs.
 func (a *Archive) weigh(ctx context.Context) error {
-	head, err := weighHead(ctx, a.db.Head())
+	head, err := weighHead(ctx, a.db.current().Head())
 	if err != nil {
 		return err
 	}
 	a.heap.Store(head + a.writer.heapBytes())
-	a.weighed.at, a.weighed.series = a.writer.last, a.db.Head().NumSeries()
+	a.weighed.at, a.weighed.series = a.writer.last, a.db.current().Head().NumSeries()
 	return nil
 }
 
 // outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
 func (a *Archive) outweighed() bool {
-	series, was := a.db.Head().NumSeries(), a.weighed.series
+	series, was := a.db.current().Head().NumSeries(), a.weighed.series
 	return a.writer.last-a.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }
 

@@ -101,6 +101,20 @@ func (l *localSeries) open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 }
 
+// reopen opens the database again after a failed write of this process. Its repair of a record that was
+// written in part is no damage to report.
+func (l *localSeries) reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+	db, err := openHead(l.dir, l.log, prometheus.NewRegistry(), expired)
+	switch {
+	case err == nil:
+		l.record(db.BlockMetas()) // the repair has shortened the log
+		return db, nil
+	case ofMachine(err):
+		return nil, err
+	}
+	return l.open(expired)
+}
+
 // ofMachine reports whether an error says more about the machine than about the files.
 func ofMachine(err error) bool {
 	return slices.ContainsFunc([]error{

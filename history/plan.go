@@ -159,7 +159,7 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollupHour), to: to}
 	if (done.IsZero() || to.After(done)) && !q.past {
 		if done.IsZero() {
-			done = time.UnixMilli(min(localStart(a.db), now.UnixMilli())).UTC()
+			done = time.UnixMilli(min(localStart(a.db.current()), now.UnixMilli())).UTC()
 		}
 		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
 			p.rest = q.like.rest
@@ -190,7 +190,7 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	if to.After(now) {
 		to = now
 	}
-	start := time.UnixMilli(localStart(a.db))
+	start := time.UnixMilli(localStart(a.db.current()))
 	if start.After(to) { // nothing was sampled so far: what is counted came since
 		start = a.opened
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 )
 
 // A queryable answers over the head, the local blocks and the bucket.
@@ -18,14 +17,14 @@ import (
 // only asked for what is older. What other instances have shipped is asked for the whole time.
 // Where both have a sample, as around that start, it is answered once.
 type queryable struct {
-	db     *tsdb.DB
+	db     *database
 	bucket storage.Queryable
 	own    []*labels.Matcher // each denies one of our external labels
 }
 
 var _ storage.Queryable = (*queryable)(nil)
 
-func newQueryable(db *tsdb.DB, bucket storage.Queryable, external map[string]string) *queryable {
+func newQueryable(db *database, bucket storage.Queryable, external map[string]string) *queryable {
 	q := &queryable{db: db, bucket: bucket}
 	for _, name := range slices.Sorted(maps.Keys(external)) {
 		q.own = append(q.own, labels.MustNewMatcher(labels.MatchNotEqual, name, external[name]))
@@ -41,7 +40,7 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	}
 	// The querier keeps the blocks that it has; one that goes from here on makes the start later,
 	// and what is answered twice is answered once.
-	start := localStart(q.db)
+	start := localStart(q.db.current())
 	bucket, err := q.bucket.Querier(mint, maxt)
 	if err != nil {
 		return nil, errors.Join(err, local.Close())

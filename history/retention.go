@@ -20,9 +20,6 @@ type retention struct {
 
 	// rolled reports whether rollups were made of all that is in the block.
 	rolled func(tsdb.BlockMeta) bool
-
-	// lost is told of a block that goes without being in the bucket.
-	lost func(tsdb.BlockMeta)
 }
 
 // expired returns the blocks to delete. Age is counted back from the newest block, so that a clock
@@ -53,9 +50,6 @@ func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 		m := b.Meta()
 		if _, gone := out[m.ULID]; gone || r.bytes == 0 || total <= r.bytes {
 			continue
-		}
-		if !r.safe(m.ULID) {
-			r.lost(m)
 		}
 		drop(b)
 	}

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/internal/localstate"
 )
@@ -85,7 +84,7 @@ type rollupStore struct {
 	kept    *localstate.Store
 	now     func() time.Time
 	log     *slog.Logger
-	db      *tsdb.DB // set before the first hour is made
+	db      *database // set before the first hour is made
 
 	made, failures, bytes atomic.Int64
 
@@ -260,14 +259,14 @@ func (r *rollupStore) work(ctx context.Context, settled int64) error {
 func (r *rollupStore) hours(ctx context.Context, settled int64) error {
 	hour := r.until()
 	if hour.IsZero() {
-		start := localStart(r.db)
+		start := localStart(r.db.current())
 		if start > settled {
 			return nil
 		}
 		hour = time.UnixMilli(start).UTC().Truncate(rollupHour)
 	}
 	for ; hour.Add(rollupHour).UnixMilli() <= settled && ctx.Err() == nil; hour = hour.Add(rollupHour) {
-		since := localStart(r.db)
+		since := localStart(r.db.current())
 		if r.last > 0 {
 			since = r.last - baseMargin.Milliseconds()
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
@@ -85,12 +84,12 @@ func (s *snapshot) order() error {
 
 // snapshotAt reads the samples of five minutes: its cost does not depend on what the answer spans. When nothing was
 // written in them, it looks further back: counters go on after a pause. With a digest it is of that alone.
-func snapshotAt(ctx context.Context, db *tsdb.DB, at int64, digest *[16]byte) (*snapshot, error) {
+func snapshotAt(ctx context.Context, db *database, at int64, digest *[16]byte) (*snapshot, error) {
 	var of []*labels.Matcher
 	if digest != nil {
 		of = append(of, labels.MustNewMatcher(labels.MatchEqual, labelDigest, hex.EncodeToString(digest[:])))
 	}
-	start := localStart(db)
+	start := localStart(db.current())
 	for back := lookback.Milliseconds(); ; back *= 8 {
 		s, err := snapshotOf(ctx, db, at-back+1, at, of)
 		if err != nil || len(s.rows) > 0 || at-back < start {

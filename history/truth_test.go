@@ -76,7 +76,7 @@ func (d *day) kill() {
 		d.t.Fatal(err)
 	}
 	d.end()
-	if err := d.archive.db.Close(); err != nil { // what it still writes is in the old directory
+	if err := d.archive.db.current().Close(); err != nil { // what it still writes is in the old directory
 		d.t.Error(err)
 	}
 	d.rig.dir = dir
@@ -266,11 +266,11 @@ func TestTruth(t *testing.T) {
 			d.check(m)
 		}
 		d.checkRollups()
-		local := localStart(d.archive.db)
+		local := localStart(d.archive.db.current())
 		if first := d.moments[0].at.UnixMilli(); local <= first {
 			t.Error("no local block was deleted: the bucket was not asked")
 		}
-		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.db.Blocks()))
+		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.db.current().Blocks()))
 		d.end()
 		if err := d.archive.Close(); err != nil {
 			t.Error(err)

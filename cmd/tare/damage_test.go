@@ -209,7 +209,7 @@ var damages = []struct { //nolint:gochecknoglobals // a table
 // unreported are files whose loss needs no report: nothing was in them, or another file has it.
 func unreported(file, damage string) bool {
 	switch base := filepath.Base(file); {
-	case base == "lock", base == "digests.lock", base == "tombstones":
+	case base == "lock", base == "digests.lock", base == "tombstones", base == "reserve":
 		return true
 	case strings.HasPrefix(file, "history/bucket/"): // built again from the bucket
 		return true

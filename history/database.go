@@ -1,0 +1,107 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// errReopening fails queries while the database is closed.
+var errReopening = errors.New("query history: the database is being reopened after a failed write: repeat the query")
+
+// A database is the TSDB of an archive. It is replaced after a failed write, when no querier is open:
+// closing it unmaps the chunks that queriers read.
+type database struct {
+	mu      sync.Mutex
+	db      *tsdb.DB
+	readers int
+	closing bool
+	idle    chan struct{} // non-nil while replace waits for readers
+}
+
+var _ storage.Queryable = (*database)(nil)
+
+// current returns the open database, or the one that was closed last. Its statistics and block metas
+// can be read in both cases; for samples use Querier.
+func (d *database) current() *tsdb.DB {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.db
+}
+
+// Querier implements storage.Queryable. It fails while the database is being replaced.
+func (d *database) Querier(mint, maxt int64) (storage.Querier, error) {
+	d.mu.Lock()
+	if d.closing {
+		d.mu.Unlock()
+		return nil, errReopening
+	}
+	db := d.db
+	d.readers++
+	d.mu.Unlock()
+	q, err := db.Querier(mint, maxt)
+	if err != nil {
+		d.release()
+		return nil, err
+	}
+	return &leasedQuerier{Querier: q, release: sync.OnceFunc(d.release)}, nil
+}
+
+func (d *database) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.readers--; d.readers == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
+	}
+}
+
+// replace closes the database, unless an earlier call has, and opens another one. After an error
+// queries fail until a later call succeeds.
+func (d *database) replace(open func() (*tsdb.DB, error)) error {
+	d.mu.Lock()
+	d.closing = true
+	var idle chan struct{}
+	if d.readers > 0 {
+		idle = make(chan struct{})
+		d.idle = idle
+	}
+	d.mu.Unlock()
+	if idle != nil {
+		<-idle // queries have deadlines
+	}
+	closeErr := closeDatabase(d.db)
+	db, err := open()
+	if err != nil {
+		return errors.Join(closeErr, err)
+	}
+	d.mu.Lock()
+	d.db, d.closing = db, false
+	d.mu.Unlock()
+	return nil
+}
+
+// closeDatabase closes a database. The TSDB panics when it cannot write a chunk, also while it closes.
+func closeDatabase(db *tsdb.DB) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("close the database: %v", r)
+		}
+	}()
+	return db.Close()
+}
+
+// A leasedQuerier keeps its database open until it is closed.
+type leasedQuerier struct {
+	storage.Querier
+	release func()
+}
+
+// Close implements storage.Querier.
+func (q *leasedQuerier) Close() error {
+	defer q.release()
+	return q.Querier.Close()
+}

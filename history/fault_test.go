@@ -1,0 +1,310 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"golang.org/x/sys/unix"
+)
+
+// panickedEnv is set in the process of TestChunkWriteFails.
+const panickedEnv = "TARE_TEST_PANICKED"
+
+// smallDisk mounts a file system of so many bytes for the test.
+func smallDisk(t *testing.T, bytes int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small tmpfs requires root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		t.Skipf("no small tmpfs: mount %s: %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill writes a file until the disk is full; free removes it.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk := 1 << 20; chunk > 0; {
+		if _, err := f.Write(make([]byte, chunk)); err == nil {
+			continue
+		} else if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		chunk /= 2
+	}
+	return func() {
+		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A faultySource calls a function once, between two visits of a Collect.
+type faultySource struct {
+	*model
+	visits int // before the call
+	during func()
+}
+
+func (s *faultySource) Collect(visit func(*Sample) error) error {
+	visits := 0
+	return s.model.Collect(func(sample *Sample) error {
+		if visits++; visits > s.visits && s.during != nil {
+			during := s.during
+			s.during = nil
+			during()
+		}
+		return visit(sample)
+	})
+}
+
+// A diskRig is an archive on a small disk, with a ledger of the rounds that were written whole.
+type diskRig struct {
+	*hourglass
+	source *faultySource
+	root   string // the disk
+	ledger []moment
+	rounds map[int]int // written with a call of this Key
+}
+
+func newDiskRig(t *testing.T, megabytes int) *diskRig {
+	d := &diskRig{root: smallDisk(t, megabytes<<20), rounds: make(map[int]int)}
+	d.hourglass = newHourglass(t, func(o *ArchiveOptions) {
+		d.source = &faultySource{model: o.Source.(*model), visits: 5}
+		o.Source, o.Dir, o.ReserveBytes = d.source, filepath.Join(d.root, "series"), 1<<20
+	})
+	return d
+}
+
+// turn calls Keys, has a round written and records it when that has succeeded.
+func (d *diskRig) turn(keys ...int) error {
+	d.now = d.now.Add(10 * time.Second)
+	for _, k := range keys {
+		d.model.call(k, d.now.Add(-time.Second), time.Millisecond, false)
+	}
+	if err := d.archive.round(d.t.Context(), false); err != nil {
+		return err
+	}
+	d.ledger = append(d.ledger, moment{at: time.UnixMilli(d.archive.writer.last), calls: d.model.calls, errors: d.model.errors, rows: d.model.rows})
+	for _, k := range keys {
+		d.rounds[k]++
+	}
+	return nil
+}
+
+func (d *diskRig) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// kill continues with the files as they are, in a directory with space.
+func (d *diskRig) kill(from string) {
+	d.t.Helper()
+	to := filepath.Join(d.t.TempDir(), "killed")
+	d.must(os.CopyFS(to, os.DirFS(from)))
+	d.reopenIn(to)
+}
+
+func (d *diskRig) reopenIn(dir string) {
+	d.t.Helper()
+	d.must(d.archive.Close())
+	d.model.restart()
+	o := d.archive.options
+	o.Dir, o.State = dir, nil
+	var err error
+	d.archive, err = OpenArchive(o)
+	d.must(err)
+}
+
+// checkLedger compares every round of the ledger with PromQL.
+func (d *diskRig) checkLedger() {
+	d.t.Helper()
+	for _, m := range d.ledger {
+		d.check(m)
+	}
+	for key, rounds := range d.rounds {
+		query := fmt.Sprintf(`count_over_time(tare_queries_total{digest=~"%04x.*"}[1d])`, key)
+		if got := d.value(query, d.now); got < float64(rounds) {
+			d.t.Errorf("%s is %v, %d rounds had calls of it", query, got, rounds)
+		}
+		increase := fmt.Sprintf(`max_over_time(tare_queries_total{digest=~"%04x.*"}[1d]) - min_over_time(tare_queries_total{digest=~"%04x.*"}[1d])`, key, key)
+		if got, want := d.value(increase, d.now), float64(d.model.live[keyOf(key)].Calls); got != want {
+			d.t.Errorf("%s is %v, want %v: the series has no zero sample", increase, got, want)
+		}
+	}
+}
+
+// fault fills the disk within a round, so that its commit fails, and has further rounds fail.
+func (d *diskRig) fault(keys ...int) (free func()) {
+	d.t.Helper()
+	d.source.during = func() { free = fill(d.t, d.root) }
+	many := append([]int(nil), keys...)
+	for i := range 1500 { // of several commits, beyond what the last page of a file has room for
+		many = append(many, 1000+i)
+	}
+	if err := d.turn(many...); err == nil {
+		d.t.Fatal("a round on a full disk succeeds")
+	}
+	for range 3 {
+		if err := d.turn(keys...); !errors.Is(err, errStopped) {
+			d.t.Fatalf("a round during the fault: %v, want %v", err, errStopped)
+		}
+	}
+	return free
+}
+
+// TestFullDisk fills the disk within a round and kills the process at each step: no sample that was
+// written before or after the fault is lost, with digests that appear during it.
+func TestFullDisk(t *testing.T) {
+	for _, killed := range []string{"during the fault", "after the first round", "later", "not"} {
+		t.Run(strings.ReplaceAll(killed, " ", "-"), func(t *testing.T) {
+			d := newDiskRig(t, 48)
+			for i := range 20 {
+				d.must(d.turn(0, i%3+1))
+			}
+			free := d.fault(0, 100, 101)
+			from := filepath.Join(d.root, "series")
+			if killed == "during the fault" {
+				to := filepath.Join(t.TempDir(), "killed")
+				d.must(os.CopyFS(to, os.DirFS(from)))
+				free()
+				d.reopenIn(to)
+			} else {
+				free()
+			}
+			d.must(d.turn(0, 100, 102))
+			if killed == "after the first round" {
+				d.kill(from)
+			}
+			for i := range 10 {
+				d.must(d.turn(0, 100+i%3, i%3+1))
+			}
+			if killed == "later" {
+				d.kill(from)
+			}
+			d.must(d.turn(0, 1, 100))
+			d.checkLedger()
+			faults := d.archive.Faults()
+			if len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 50 {
+				t.Errorf("the faults are %+v, want one of 50 s", faults)
+			}
+			if got := d.archive.lostSeconds(); got != 50 {
+				t.Errorf("%v seconds are lost, want 50", got)
+			}
+			if n := d.archive.options.State.Counts()[faultPiece.Name]; killed == "not" && n != 1 {
+				t.Errorf("%d ranges are reported, want 1", n)
+			}
+		})
+	}
+}
+
+// TestLowSpace stops before the disk is full, and resumes without reopening the database.
+func TestLowSpace(t *testing.T) {
+	d := newDiskRig(t, 48)
+	for range 5 {
+		d.must(d.turn(0))
+	}
+	db := d.archive.db.current()
+	free := fill(t, d.root)
+	if err := d.turn(0, 1); !errors.Is(err, errStopped) {
+		t.Fatalf("a round on a full disk: %v, want %v", err, errStopped)
+	}
+	d.must(d.archive.maintainOnce(t.Context()))
+	free()
+	d.must(d.turn(0, 1))
+	if d.archive.db.current() != db || d.archive.stopped.Load() {
+		t.Error("the database was reopened, or history is still stopped")
+	}
+	d.checkLedger()
+}
+
+// TestFullDiskCompaction kills the process within a compaction, after a fault of which the head still has samples.
+func TestFullDiskCompaction(t *testing.T) {
+	d := newDiskRig(t, 256)
+	for range 8 * 360 { // hours
+		d.must(d.turn(0, 1))
+	}
+	free := d.fault(0, 100)
+	free()
+	d.must(d.turn(0, 100))
+	from, copied := filepath.Join(d.root, "series"), filepath.Join(t.TempDir(), "killed")
+	safe := d.archive.keep.safe
+	d.archive.keep.safe = func(id ulid.ULID) bool {
+		if _, err := os.Stat(copied); err != nil {
+			d.must(os.CopyFS(copied, os.DirFS(from)))
+		}
+		return safe(id)
+	}
+	d.archive.keep.age = time.Millisecond
+	d.must(d.archive.maintainOnce(t.Context()))
+	if _, err := os.Stat(copied); err != nil {
+		t.Fatal("no compaction")
+	}
+	d.reopenIn(copied)
+	d.must(d.turn(0, 1, 2))
+	d.checkLedger()
+}
+
+// TestChunkWriteFails fills the disk between the check of the free space and the write of chunks: the
+// TSDB panics, the next round reopens it.
+func TestChunkWriteFails(t *testing.T) {
+	if os.Getenv(panickedEnv) == "" {
+		test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChunkWriteFails$", "-test.v")
+		test.Env = append(os.Environ(), panickedEnv+"=1")
+		switch out, err := test.CombinedOutput(); {
+		case err != nil:
+			t.Errorf("%v\n%s", err, out)
+		case strings.Contains(string(out), "--- SKIP"):
+			t.Skipf("%s", out)
+		}
+		return
+	}
+	d := newDiskRig(t, 48)
+	for range 400 { // several chunks a series
+		keys := make([]int, 100)
+		for i := range keys {
+			keys[i] = i
+		}
+		d.must(d.turn(keys...))
+	}
+	free := fill(t, d.root)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("chunks are written to a full disk")
+			}
+		}()
+		d.archive.db.current().ForceHeadMMap()
+	}()
+	cause := errors.New("write chunks: no space left on device")
+	d.archive.damage.Store(&cause)
+	if err := d.turn(0, 200); !errors.Is(err, errStopped) {
+		t.Fatalf("a round after a panic: %v, want %v", err, errStopped)
+	}
+	free()
+	d.must(d.turn(0, 200))
+	d.must(d.archive.maintainOnce(t.Context()))
+	d.must(d.turn(0, 200))
+	d.kill(filepath.Join(d.root, "series"))
+	d.checkLedger()
+}

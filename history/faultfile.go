@@ -1,0 +1,149 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/internal/localstate"
+)
+
+// faultsName is the file of ranges without samples. It is allocated whole when it is created, and
+// overwritten in place: a full disk does not keep a range from being recorded.
+const (
+	faultsName  = "faults.json"
+	faultsBytes = 16 << 10
+	maxFaults   = 50 // ranges in the file; it has room for some 60
+)
+
+// A FaultRange is a range in which samples are missing because they could not be written. Counters are
+// cumulative: the first sample after it includes the calls within it.
+type FaultRange struct {
+	From  time.Time `json:"from"`        // the last samples before the fault
+	To    time.Time `json:"to,omitzero"` // the first samples after it; zero while it lasts
+	Cause string    `json:"cause"`       // at most maxCause bytes
+}
+
+// maxCause bounds FaultRange.Cause.
+const maxCause = 200
+
+// faultFile keeps the ranges across restarts.
+type faultFile struct {
+	mu   sync.Mutex
+	file *os.File
+	list struct {
+		Seconds float64      `json:"lostSeconds"` // of all ranges that ended, including removed ones
+		Ranges  []FaultRange `json:"ranges"`
+	}
+}
+
+var faultsPiece = localstate.Piece{Name: "fault ranges", Lost: "which earlier ranges have no samples because of failed writes"}
+
+// openFaults opens the file in dir, or creates it.
+func openFaults(dir string, state *localstate.Store) (*faultFile, error) {
+	name := filepath.Join(dir, faultsName)
+	f := &faultFile{}
+	text, err := os.ReadFile(name)
+	if err == nil && len(text) != faultsBytes {
+		err = fmt.Errorf("%d bytes, want %d", len(text), faultsBytes)
+	}
+	if err == nil {
+		err = json.Unmarshal(bytes.TrimSpace(text), &f.list)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.list.Seconds, f.list.Ranges = 0, nil
+		if _, ok := state.SetAside(name, faultsPiece, err); !ok {
+			return nil, fmt.Errorf("set aside %s: %w", name, err)
+		}
+	}
+	if f.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	if err = unix.Fallocate(int(f.file.Fd()), 0, 0, faultsBytes); err == nil || errors.Is(err, unix.EOPNOTSUPP) {
+		err = f.save()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("allocate %s: %w", name, err), f.file.Close())
+	}
+	state.Created(name, localstate.File{Piece: faultsPiece})
+	return f, nil
+}
+
+func (f *faultFile) save() error {
+	text, err := json.MarshalIndent(&f.list, "", " ")
+	if err != nil {
+		return err
+	}
+	padded := bytes.Repeat([]byte{' '}, faultsBytes)
+	if copy(padded, text) < len(text) {
+		return fmt.Errorf("%d bytes of ranges: want at most %d", len(text), faultsBytes)
+	}
+	padded[faultsBytes-1] = '\n'
+	if _, err := f.file.WriteAt(padded, 0); err != nil {
+		return err
+	}
+	return f.file.Sync()
+}
+
+// begin records a range that has no end yet. An open range of an earlier process continues.
+func (f *faultFile) begin(from time.Time, cause error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.openLocked() != nil {
+		return nil
+	}
+	text := cause.Error()
+	f.list.Ranges = append(f.list.Ranges, FaultRange{From: from.UTC(), Cause: text[:min(len(text), maxCause)]})
+	if n := len(f.list.Ranges) - maxFaults; n > 0 {
+		f.list.Ranges = append(f.list.Ranges[:0], f.list.Ranges[n:]...)
+	}
+	return f.save()
+}
+
+// end records the end of the open range and returns it; false when there is none.
+func (f *faultFile) end(to time.Time) (FaultRange, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	open := f.openLocked()
+	if open == nil {
+		return FaultRange{}, false, nil
+	}
+	open.To = to.UTC()
+	f.list.Seconds += max(0, open.To.Sub(open.From).Seconds())
+	return *open, true, f.save()
+}
+
+func (f *faultFile) openLocked() *FaultRange {
+	if n := len(f.list.Ranges); n > 0 && f.list.Ranges[n-1].To.IsZero() {
+		return &f.list.Ranges[n-1]
+	}
+	return nil
+}
+
+// lostSeconds returns the length of all ranges, the open one up to now.
+func (f *faultFile) lostSeconds(now time.Time) float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seconds := f.list.Seconds
+	if open := f.openLocked(); open != nil {
+		seconds += max(0, now.Sub(open.From).Seconds())
+	}
+	return seconds
+}
+
+// ranges returns the recorded ranges, oldest first.
+func (f *faultFile) ranges() []FaultRange {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]FaultRange(nil), f.list.Ranges...)
+}
+
+func (f *faultFile) close() error { return f.file.Close() }
