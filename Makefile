@@ -23,7 +23,7 @@ PACKAGES ?= ./...
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz fuzz-log e2e screenshots bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run check test soak race lint fuzz fuzz-log e2e tidb screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -71,6 +71,10 @@ e2e: ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^TestDelayedStatement$$' ./copier -delayed.rounds 20
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
+	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
+
+tidb: ## build TiDB's server into .tools/tidb, for the tests that use one
+	.ci/tidb .tools/tidb
 
 screenshots: ## make the pictures of docs/images anew, from the demo in a Chromium
 	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'
