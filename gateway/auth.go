@@ -24,6 +24,10 @@ type authentication struct {
 	again  bool // COM_CHANGE_USER
 
 	pending bool // the backend waits for an answer
+
+	// The client's answer to the challenge of the backend's greeting, by plugin; nil when it was not
+	// requested. TiDB requests it a second time, and clients refuse a second switch.
+	proof []byte
 }
 
 func (a *authentication) run() error {
@@ -88,6 +92,10 @@ func (a *authentication) round(p []byte) error {
 		plugin := string(sw.Plugin)
 		if sw.Old {
 			plugin = "mysql_old_password"
+		}
+		if proof := a.proof; proof != nil && plugin == a.plugin && bytes.Equal(bytes.TrimSuffix(sw.Data, []byte{0}), a.salt) {
+			a.proof = nil
+			return a.toBackend(proof)
 		}
 		if err := a.begin(plugin, sw.Data); err != nil {
 			return err

@@ -179,7 +179,8 @@ func (l *login) challenge(a *authentication) (method string, answer []byte, err 
 	if method == mysqlconn.PluginNative && len(p) == 1 { // some clients end an empty password with a NUL
 		p = nil
 	}
-	return method, bytes.Clone(p), nil
+	a.proof = bytes.Clone(p)
+	return method, a.proof, nil
 }
 
 const challengeLen = 20

@@ -174,3 +174,35 @@ func TestUnsolicitedResponse(t *testing.T) {
 		t.Errorf("%d sessions, want the one that continues", n)
 	}
 }
+
+// TestTiDBSwitchesAgain logs in twice at an account whose method is not that of the greeting. TiDB
+// requests it also of a login that names it and has the right answer; a client is asked once.
+func TestTiDBSwitchesAgain(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) {
+		_ = c.WriteMessage(tidbGreeting())
+		if _, err := c.ReadMessage(1 << 16); err != nil {
+			return
+		}
+		sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(mysqlconn.PluginSHA2), Data: []byte("12345678901234567890\x00")}
+		_ = c.WriteMessage(sw.AppendTo(nil))
+		if p, err := c.ReadMessage(1 << 16); err != nil || string(p) != "proof" {
+			_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, Message: p}.AppendTo(nil))
+			return
+		}
+		_ = c.WriteMessage(okPacket())
+	}), nil)
+	for i := range 3 { // from the second one on, the method is known
+		c, _ := newcomer(t, g.addr)
+		p := respond(t, c, mysqlwire.HandshakeResponse{
+			Capabilities: mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth,
+			User:         []byte("app"), AuthPlugin: []byte("mysql_native_password"), AuthResponse: make([]byte, 20),
+		})
+		if p[0] != mysqlwire.MarkEOF || !bytes.Contains(p, []byte(mysqlconn.PluginSHA2)) {
+			t.Fatalf("login %d: %q, want a switch", i, p)
+		}
+		must(t, c.WriteMessage([]byte("proof")))
+		if p, err := c.ReadMessage(1 << 16); err != nil || p[0] != mysqlwire.MarkOK {
+			t.Fatalf("login %d: after its answer the client gets %q, %v; want OK", i, p, err)
+		}
+	}
+}
