@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 )
 
@@ -125,41 +123,15 @@ const DefaultHold = time.Second
 // release does what they say.
 const RoutePattern = "/api/v1/route"
 
-// RouteHandler serves the API. What changes something takes JSON by POST, and nothing that
-// another site made a browser send.
+// RouteHandler serves the API. Changes are POST requests with JSON. It relies on its server to
+// refuse what another site made a browser send, as package web does for all methods.
 func (s *Server) RouteHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { s.answer(w, http.StatusOK, s.Route()) })
 	mux.HandleFunc("POST "+RoutePattern+"/hold", s.serveHold)
 	mux.HandleFunc("POST "+RoutePattern+"/switch", s.serveSwitch)
 	mux.HandleFunc("POST "+RoutePattern+"/release", s.serveRelease)
-	cross := http.NewCrossOriginProtection()
-	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		s.answer(w, http.StatusForbidden, errorAnswer{Error: "the request comes from another site"})
-	}))
-	return cross.Handler(ownName(mux, s))
-}
-
-// ownName refuses what a browser sends under a name that anybody may point at this machine:
-// to a page of that name the API would be its own site's.
-func ownName(h http.Handler, s *Server) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		browser := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
-		if r.Method != http.MethodGet && browser && !isOwnName(r) {
-			s.answer(w, http.StatusForbidden, errorAnswer{Error: "use the address or localhost in a browser, not the name " + r.Host})
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-func isOwnName(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	_, err = netip.ParseAddr(host)
-	return host == "localhost" || err == nil || r.TLS != nil
+	return mux
 }
 
 func (s *Server) serveHold(w http.ResponseWriter, r *http.Request) {

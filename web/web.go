@@ -63,6 +63,10 @@ type Options struct {
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
 
+	// Hosts are the host names in Host and Origin headers that are this server's, besides localhost
+	// and addresses. Requests under other names are refused.
+	Hosts []string
+
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 	Log        *slog.Logger
@@ -102,7 +106,7 @@ func New(o Options) *Server {
 		s.weigher = newWeigher(o.Weight.Statements, o.Now())
 	}
 	s.http = &http.Server{
-		Handler:           o.Panics.Handler(s.Handler()),
+		Handler:           o.Panics.Handler(newGuard(o.Hosts).wrap(s.Handler())),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),

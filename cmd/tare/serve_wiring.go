@@ -276,6 +276,7 @@ func (s *service) open() error {
 		SeriesLabels: s.history.seriesLabels(),
 		Latest:       s.latest,
 		Events:       s.events,
+		Hosts:        s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
 		ConfigFile:   s.cfg.WebConfigFile,
 		NoTextUsers:  s.cfg.NoTextUsers,
 		Log:          s.log,

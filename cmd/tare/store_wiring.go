@@ -284,6 +284,7 @@ func (s *storeService) buildHTTP() error {
 				Path: "/api/v1/status/blocks", What: "blocks that are served and that are not, and the budgets",
 			},
 		},
+		Hosts:       s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
 		ConfigFile:  s.cfg.WebConfigFile,
 		NoTextUsers: s.cfg.NoTextUsers,
 		Log:         s.log,

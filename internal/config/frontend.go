@@ -55,6 +55,7 @@ type Frontend struct {
 	DecoderCompare float64 // share of requests, 0 to 1
 
 	WebConfigFile string
+	AllowedHosts  []string // host names of HTTP besides localhost and addresses
 	NoTextUsers   []string // accounts that see no statement texts
 	Log           QueryLog
 	Diag          Diag
@@ -94,6 +95,7 @@ func NewFrontend() *Frontend {
 		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
+	s.allowedHosts(&c.AllowedHosts)
 	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: frontend.LogFields(),

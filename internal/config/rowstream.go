@@ -34,6 +34,7 @@ type Rowstream struct {
 	DrainTimeout time.Duration
 
 	WebConfigFile string
+	AllowedHosts  []string // host names of HTTP besides localhost and addresses
 	Log           QueryLog
 	Diag          Diag
 
@@ -59,6 +60,7 @@ func NewRowstream() *Rowstream {
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
+	s.allowedHosts(&c.AllowedHosts)
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: rowstream.LogFields(),
 		example: "call=read table=shop.orders total_ns>1s",
@@ -100,6 +102,9 @@ func (c *Rowstream) Validate() error {
 	}
 	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
 		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))
+	}
+	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
+		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
 	}
 	switch {
 	case c.HTTP == "" && c.WebConfigFile != "":

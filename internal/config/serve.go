@@ -55,6 +55,7 @@ type Serve struct {
 	ReturnIdleMemory time.Duration // 0: never
 
 	WebConfigFile string
+	AllowedHosts  []string // host names of HTTP besides localhost and addresses
 	NoTextUsers   []string // accounts that see no statement texts
 	History       History
 	Log           QueryLog
@@ -95,6 +96,7 @@ func NewServe() *Serve {
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to use concurrently (GOMAXPROCS); 0: adapt to the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
+	s.allowedHosts(&c.AllowedHosts)
 	s.noTextUsers(&c.NoTextUsers)
 	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")
 	c.History.declare(s)
@@ -140,6 +142,9 @@ func (c *Serve) Validate() error {
 	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
+	}
+	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
+		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
 	}
 	switch {
 	case c.HTTP == "" && c.WebConfigFile != "":

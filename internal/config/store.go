@@ -52,6 +52,7 @@ type Store struct {
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 
 	WebConfigFile string
+	AllowedHosts  []string // host names of HTTP besides localhost and addresses
 	NoTextUsers   []string // accounts that see no statement texts
 	Log           QueryLog
 	Diag          Diag
@@ -110,6 +111,7 @@ func NewStore() *Store {
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
 	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
 	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
+	s.allowedHosts(&c.AllowedHosts)
 	s.noTextUsers(&c.NoTextUsers)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: storegateway.LogFields(),
@@ -191,6 +193,9 @@ func (c *Store) Validate() error {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))
 	}
 	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
+	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
+		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
+	}
 	switch {
 	case c.HTTP == "" && c.WebConfigFile != "":
 		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))

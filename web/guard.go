@@ -1,0 +1,87 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// A guard refuses requests that another site made a browser send, whatever their method. A browser
+// sends no secret of this server's with them, but a server on loopback asks for none.
+type guard struct {
+	names map[string]bool // host names of this server, in lower case, besides localhost
+}
+
+func newGuard(names []string) *guard {
+	g := &guard{names: make(map[string]bool, len(names))}
+	for _, name := range names {
+		if name != "" {
+			g.names[hostName(name)] = true
+		}
+	}
+	return g
+}
+
+// wrap returns h behind the guard. It checks the request's head alone, so streams and connections
+// that are taken over pass the same check.
+func (g *guard) wrap(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !g.ownHost(r.Host):
+			plain(w, http.StatusForbidden, "refuse the request: its Host header is no known name of this server: "+
+				"use an IP address or localhost, or add the name to --http-allowed-hosts")
+		case !g.ownPage(r):
+			plain(w, http.StatusForbidden, "refuse the request: it comes from a page of another site: "+
+				"behind a proxy, add the proxy's host name to --http-allowed-hosts")
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ownHost reports whether no other site can have this Host header. A name under foreign control may
+// resolve to this machine, and a page of that name would be of the same origin as this server; a page
+// whose host is an address came from that address. Browsers never leave the header out.
+func (g *guard) ownHost(host string) bool {
+	name := hostName(host)
+	if name == "" || name == "localhost" || g.names[name] {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
+
+// ownPage reports whether a browser sent r for a page of this server or for its user, or whether no
+// browser sent it. Following a link from another site is allowed: the other site cannot read the page.
+func (g *guard) ownPage(r *http.Request) bool {
+	if origins := r.Header.Values("Origin"); len(origins) > 0 {
+		return len(origins) == 1 && g.ownOrigin(origins[0], r.Host)
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site == "" || site == "same-origin" || site == "none" {
+		return true
+	}
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return read && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by
+// an allowed name, as behind a proxy.
+func (g *guard) ownOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false // "null" is of unknown origin
+	}
+	return strings.EqualFold(u.Host, host) || g.names[hostName(u.Host)]
+}
+
+// hostName returns the host of host or host:port, in lower case, without brackets and final dot.
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
