@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestGuard has the same decision for every method and path.
@@ -107,7 +109,7 @@ func TestRebindingClient(t *testing.T) {
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
+		if err := testwait.Receive(t, "the server stops", served); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -6,8 +6,9 @@ import (
 )
 
 func main() {
+	args := takeArgs()
 	ctx, stop := untilInterrupted(context.Background())
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// KindSecret is the Kind of options whose value is a secret as a whole.
+const KindSecret = "secret"
+
 // An Option is one setting of a section, declared once.
 type Option struct {
 	Name    string // kebab-case, as in --name and as the YAML key

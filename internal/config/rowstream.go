@@ -135,7 +135,7 @@ type Token struct {
 // declare adds the options of a token to a section.
 func (t *Token) declare(s *Set, prefix, help string) {
 	declare(s, &t.text, Option{
-		Name: prefix + "token", Kind: "secret",
+		Name: prefix + "token", Kind: KindSecret,
 		Help: help + "; visible in process lists as a flag: prefer " + envName(prefix+"token") + " or --" + prefix + "token-file",
 	}, func(text string) (Secret, error) { return NewSecret(text), nil }, func(v Secret) string {
 		if v.Reveal() == "" {
