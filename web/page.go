@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/taredb/tare/internal/visible"
 )
 
 //go:embed templates
@@ -197,7 +199,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return []byte(visible.Text(b.String())), nil // foreign texts are anywhere in it
 }
 
 func newRangeForm(v *view) *rangeForm {

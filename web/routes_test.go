@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -28,5 +30,18 @@ func TestRoutes(t *testing.T) {
 	_, front, _ := request(t, h, "GET", "/")
 	if !strings.Contains(front, "blocks &amp; budgets") || strings.Contains(front, `href=""`) {
 		t.Errorf("the front page is %s", front)
+	}
+}
+
+// TestHiddenCharactersAreShown has no bidirectional override in a page, wherever the text came from.
+func TestHiddenCharactersAreShown(t *testing.T) {
+	o := testOptions()
+	o.Title = "title\u202e"
+	o.Ready = func(context.Context) error { return errors.New("the server says \u2066\u200b") }
+	h := New(o).Handler()
+	for path, want := range map[string]string{"/": "title⟨U+202E⟩", "/-/ready": "⟨U+2066⟩⟨U+200B⟩"} {
+		if _, body, _ := request(t, h, "GET", path); !strings.Contains(body, want) || strings.ContainsAny(body, "\u202e\u2066\u200b") {
+			t.Errorf("%s: %q, want %q", path, body, want)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/storegateway"
 )
@@ -204,7 +205,7 @@ func hardened(h http.Handler) http.Handler {
 func plain(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	fmt.Fprintln(w, text)
+	fmt.Fprintln(w, visible.Text(text))
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {

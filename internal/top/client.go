@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/visible"
 )
 
 const (
@@ -124,7 +126,7 @@ func (c *Client) Ready(ctx context.Context) (string, error) {
 	var text string
 	err := c.ask(ctx, "/-/ready", func(body io.Reader) error {
 		b, err := io.ReadAll(io.LimitReader(body, maxComplaint))
-		text = printable(strings.TrimSpace(string(b)))
+		text = visible.Line(strings.TrimSpace(string(b)))
 		return err
 	})
 	return text, err
@@ -176,5 +178,5 @@ func (c *Client) refused(resp *http.Response, body io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s returned %s", c.base.Host, resp.Status)
 	}
-	return fmt.Errorf("%s returned %s: %s", c.base.Host, resp.Status, printable(strings.TrimSpace(string(text))))
+	return fmt.Errorf("%s returned %s: %s", c.base.Host, resp.Status, visible.Line(strings.TrimSpace(string(text))))
 }

@@ -111,7 +111,7 @@ func TestAnswers(t *testing.T) {
 	for path, want := range map[string]string{
 		"/elsewhere": "returned 302 Found",
 		"/broken":    "is it a tare serve?",
-		"/refused":   "400 Bad Request: not  [2J now xxx",
+		"/refused":   "400 Bad Request: not ⟨U+001B⟩[2J now xxx",
 		"/nothing":   "404",
 	} {
 		client, err := NewClient(ClientOptions{URL: s.URL + path})

@@ -4,19 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
-)
 
-// printable makes control characters, which a statement may hold and a terminal would obey, blanks.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
+	"github.com/taredb/tare/internal/visible"
+)
 
 // cells is how many columns a character takes at most: beyond Latin, Greek and Cyrillic many take
 // two, and a line that is cut too early is better than one that wraps.
@@ -42,7 +33,7 @@ func cut(line string, width int) string {
 
 // fit is a value of exactly width columns.
 func fit(text string, width int) string {
-	text = cut(printable(text), width)
+	text = cut(visible.Line(text), width)
 	n := 0
 	for _, r := range text {
 		n += cells(r)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/visible"
 )
 
 // headLines and footLines are the lines of the screen that are not rows of the table.
@@ -91,7 +93,7 @@ func (m *Model) scope() string {
 	}
 	text := fmt.Sprintf("%d of %d statements, %s", len(f.Rows), f.Matching, over)
 	if m.filter != "" {
-		text += "; filter: " + printable(m.filter)
+		text += "; filter: " + visible.Line(m.filter)
 	}
 	if f.Source == counters {
 		text += "; p99 since " + f.Since.Local().Format("2006-01-02 15:04")
@@ -164,7 +166,7 @@ func (m *Model) row(l *Line) string {
 func (l *Line) title() string {
 	switch {
 	case l.Text != "":
-		return printable(l.Text)
+		return visible.Line(l.Text)
 	case l.Digest == "":
 		return "(no digest)"
 	}
@@ -173,7 +175,7 @@ func (l *Line) title() string {
 
 func (m *Model) foot() string {
 	if m.typing {
-		return "filter: " + printable(m.typed) + "▏  enter apply  esc cancel  ctrl+u clear"
+		return "filter: " + visible.Line(m.typed) + "▏  enter apply  esc cancel  ctrl+u clear"
 	}
 	return "q quit  s sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
 }
@@ -185,10 +187,10 @@ func (m *Model) statement() []string {
 		return m.text([]string{"The statement " + m.chosen.Digest + " is not among those that are read any more."}, "esc back")
 	}
 	l := &m.frame.Rows[i]
-	lines := []string{"digest    " + printable(l.Digest)}
+	lines := []string{"digest    " + visible.Line(l.Digest)}
 	for _, part := range [][2]string{{"schema", l.Schema}, {"user", l.User}, {"backend", l.Backend}} {
 		if part[1] != "" {
-			lines = append(lines, fmt.Sprintf("%-9s %s", part[0], printable(part[1])))
+			lines = append(lines, fmt.Sprintf("%-9s %s", part[0], visible.Line(part[1])))
 		}
 	}
 	when := func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
@@ -203,7 +205,7 @@ func (m *Model) statement() []string {
 	if text == "" {
 		text = "(its text is not shown to this account)"
 	}
-	return m.text(append(lines, wrap(printable(text), m.width)...), "esc back  up/down scroll  space pause")
+	return m.text(append(lines, wrap(visible.Line(text), m.width)...), "esc back  up/down scroll  space pause")
 }
 
 func (m *Model) overText() string {
@@ -256,4 +258,4 @@ func joined(width int, parts ...string) string {
 	return line
 }
 
-func oneLine(err error) string { return printable(strings.Join(strings.Fields(err.Error()), " ")) }
+func oneLine(err error) string { return visible.Line(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -53,6 +53,11 @@
   function slow(line) {
     return line.total_ns >= slowFrom;
   }
+  // Characters that are not seen, or that change the order of others, appear as their code, as on all pages.
+  function visible(text) {
+    const hidden = /[^\P{C}\t\n\r]|[\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+    return text.replace(hidden, (c) => "⟨U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+  }
   function tag(word, kind) {
     const s = document.createElement("span");
     s.className = "tag " + kind;
@@ -216,7 +221,7 @@
         if (done) break;
         const parts = (rest + value).split("\n");
         rest = parts.pop();
-        for (const text of parts) if (text) take(JSON.parse(text));
+        for (const text of parts) if (text) take(JSON.parse(text, (_, v) => (typeof v === "string" ? visible(v) : v)));
       }
       throw new Error("the server ended the stream");
     } catch (e) {
