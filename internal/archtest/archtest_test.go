@@ -53,7 +53,8 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Durations(t, "internal/archtest/testdata/durations.txt", string(text))
 		},
-		"prose": archtest.Prose,
+		"prose":    archtest.Prose,
+		"messages": archtest.Messages,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},

@@ -1,0 +1,144 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// messageCalls are the functions whose text a user reads: errors, log lines, what is printed.
+var messageCalls = []string{"Errorf", "New", "Info", "Warn", "Error", "Debug", "Fprintf", "Fprintln", "refuse", "refuseSetting", "badRequest"}
+
+// A message is a text that the program shows, with the file that it is in.
+type message struct {
+	where string // file:line
+	file  string
+	text  string
+}
+
+// messages returns the constant texts of errors and log lines, in the order of the files.
+func messages(t *Tree) ([]message, error) {
+	var all []message
+	for _, name := range t.Files {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || foreignText(name) {
+			continue
+		}
+		text, err := t.read(name)
+		if err != nil {
+			return nil, err
+		}
+		if generated(text) {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !showsMessage(call) {
+				return true
+			}
+			for _, arg := range call.Args {
+				if s, ok := constantText(arg); ok && strings.Contains(s, " ") {
+					all = append(all, message{fmt.Sprintf("%s:%d", name, fset.Position(arg.Pos()).Line), name, s})
+				}
+			}
+			return true
+		})
+	}
+	return all, nil
+}
+
+// foreignText reports whether a file's texts are not shown by the product: benchmarks, test support and testdata.
+func foreignText(name string) bool {
+	dir := "/" + path.Dir(name) + "/"
+	return strings.Contains(dir, "/testdata/") || strings.HasPrefix(dir, "/bench/") || strings.HasPrefix(dir, "/e2e/") ||
+		strings.HasPrefix(dir, "/internal/archtest/") || strings.HasPrefix(dir, "/internal/test")
+}
+
+// showsMessage reports whether a call's constant texts are messages.
+func showsMessage(call *ast.CallExpr) bool {
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		if f.Sel.Name == "New" {
+			x, ok := f.X.(*ast.Ident)
+			return ok && x.Name == "errors"
+		}
+		return slices.Contains(messageCalls, f.Sel.Name)
+	case *ast.Ident:
+		return f.Name != "New" && slices.Contains(messageCalls, f.Name)
+	}
+	return false
+}
+
+// constantText returns the text of a literal, or of literals that are added.
+func constantText(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind != token.STRING {
+			return "", false
+		}
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil
+	case *ast.BinaryExpr:
+		left, ok := constantText(e.X)
+		right, ok2 := constantText(e.Y)
+		if !ok2 {
+			right = "…"
+		}
+		if !ok {
+			left = "…"
+		}
+		return left + right, e.Op == token.ADD && (ok || ok2)
+	}
+	return "", false
+}
+
+// Messages checks that errors and log lines use none of the retired words of Prose.
+func Messages(t *Tree) ([]Finding, error) {
+	all, err := messages(t)
+	if err != nil {
+		return nil, err
+	}
+	words := retiredWords()
+	var findings []Finding
+	for _, m := range all {
+		if found, ok := retired(words, m.text); ok {
+			found.Where = m.where
+			findings = append(findings, found)
+		}
+	}
+	return findings, nil
+}
+
+// MessageList returns all messages, one a line under the name of its package, so that they can be read on one page.
+func MessageList(t *Tree) (string, error) {
+	all, err := messages(t)
+	if err != nil {
+		return "", err
+	}
+	byPackage := make(map[string][]string)
+	var names []string
+	for _, m := range all {
+		dir := path.Dir(m.file)
+		if byPackage[dir] == nil {
+			names = append(names, dir)
+		}
+		byPackage[dir] = append(byPackage[dir], strconv.Quote(m.text))
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range names {
+		texts := byPackage[name]
+		slices.Sort(texts)
+		fmt.Fprintf(&b, "# %s\n%s\n\n", name, strings.Join(slices.Compact(texts), "\n"))
+	}
+	return b.String(), nil
+}
