@@ -18,7 +18,7 @@ import (
 var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command resumes from here")
 
 // errNotFollowing answers a finish that means nothing.
-var errNotFollowing = errors.New("it does not follow its source: it ends by itself when all is copied")
+var errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
 
 // maxSocketPath is the longest path of a unix socket that the kernel takes.
 const maxSocketPath = 107

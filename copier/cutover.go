@@ -85,7 +85,7 @@ func (r *run) openCutover(ctx context.Context) error {
 	case len(others) > 0 && (r.o.Follow || r.o.Restart):
 		return fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
 	case noted.phase != cutNone && !byGateway && (r.o.Follow || r.o.Restart):
-		return fmt.Errorf("a cutover of these tables is noted as %s: clients may be at the target already, whose rows would be written over; "+
+		return fmt.Errorf("a cutover of these tables is recorded as %s: clients may be on the target already, whose rows would be overwritten; "+
 			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
 	case !byGateway:
 		return nil

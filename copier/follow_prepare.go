@@ -97,7 +97,7 @@ func (t *table) sameUnique() error {
 		own = append(own, keyPart{column: t.target.columns[k].Name})
 	}
 	if !slices.ContainsFunc(t.unique, own.equal) {
-		return fmt.Errorf("the target's %s has no unique key %v, by which the source tells its rows apart: add it, so that changes find their rows", t.spec.target(), own)
+		return fmt.Errorf("the target's %s lacks the unique key %v, which identifies rows on the source: add it", t.spec.target(), own)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type lease struct {
 }
 
 // errLeaseLost is the end of a run that may no longer write to the target.
-var errLeaseLost = errors.New("the lease on the target tables is lost: the session that held it is gone, or another run took over")
+var errLeaseLost = errors.New("the lease on the target tables is lost: its session was closed, or another run took over")
 
 // errState means that the state in the target is not what the run has written: repeating does not help.
 var errState = errors.New("the state in the target is not as it was written")

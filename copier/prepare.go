@@ -88,10 +88,10 @@ func suitable(t *rowstream.Table) error {
 	switch {
 	case t.Engine != "InnoDB":
 		return fmt.Errorf("table %s is kept by %s, which has no consistent view to read from while it is written: "+
-			"ALTER TABLE %s ENGINE=InnoDB, or dump it while nobody writes", t.FullName(), t.Engine, t.SQLName())
+			"ALTER TABLE %s ENGINE=InnoDB, or dump it while it is not written", t.FullName(), t.Engine, t.SQLName())
 	case len(t.Key) == 0:
 		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count): "+
-			"its rows cannot be told apart when a copy goes on; add a key", t.FullName())
+			"a copy could not be resumed without one; add a key", t.FullName())
 	case len(t.References) > 0:
 		return fmt.Errorf("table %s has or is referred to by foreign keys (%s): the target could hold rows that break them while they are copied; "+
 			"drop them on the source's copy of the schema, or create the target table without them", t.FullName(), strings.Join(t.References, ", "))
@@ -125,7 +125,7 @@ func (t *table) accept(there *rowstream.Table) error {
 			t.spec.target(), strings.Join(there.Triggers, ", "))
 	}
 	if there.Engine != "" && there.Engine != "InnoDB" {
-		return fmt.Errorf("the target's %s is kept by %s: without transactions the copy could not go on after a crash; ALTER TABLE it to InnoDB", t.spec.target(), there.Engine)
+		return fmt.Errorf("the target's %s uses %s: without transactions a copy cannot be resumed after a crash; ALTER TABLE it to InnoDB", t.spec.target(), there.Engine)
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (t *table) addMissing(ctx context.Context, c *mysqlconn.Client) error {
 		return nil
 	}
 	if _, err := c.Exec(ctx, addIndexes(t.spec.targetSQL(), missing)); err != nil {
-		return fmt.Errorf("build the secondary indexes of %s: %w; run the same command again: it goes on from here", t.spec.target(), err)
+		return fmt.Errorf("build the secondary indexes of %s: %w; run the same command again to resume from here", t.spec.target(), err)
 	}
 	return nil
 }

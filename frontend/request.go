@@ -105,7 +105,7 @@ func (q *request) parseForm(form url.Values) (err error) {
 			return err
 		}
 	default:
-		return fmt.Errorf("want one selector, not %d: ask for each by itself, or for all with a regular expression, such as {job=~\"a|b\"}", len(selectors))
+		return fmt.Errorf("want one selector, not %d: request each separately, or all with a regular expression, such as {job=~\"a|b\"}", len(selectors))
 	}
 	limit, err := single(form, "limit")
 	if err != nil {

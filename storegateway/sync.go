@@ -50,7 +50,7 @@ func (g *Gateway) finishSync(ctx context.Context, set *blockSet, err error) {
 		return
 	}
 	if err := g.cleanLocal(set); err != nil {
-		g.log.Warn("local files of blocks that are gone stay", "error", err)
+		g.log.Warn("local files of deleted blocks not removed", "error", err)
 	}
 	g.ready.Store(true)
 }
