@@ -21,6 +21,8 @@
 //	go-sql-driver's own tests, sysbench, mysql, mariadb, raw packets ──> tare serve ──> mysqld
 //	MySQL, MariaDB ──> tare copy, tare rowstream ──> MySQL, MariaDB
 //
+//	commands of README.md, docs and deploy ──> a root of their own: empty directories, host names, tare, MariaDB
+//
 //	HTTP API ──> tare store ──> versitygw, an S3 server, with TLS
 //
 // # What it does not do

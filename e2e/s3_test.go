@@ -81,13 +81,13 @@ func (s *s3Server) url() string {
 	return fmt.Sprintf("s3://%s/tsdb?endpoint=%s&region=eu-test&path_style=true&ca_file=%s", s3Bucket, s.addr, s.cert)
 }
 
-func writeCertificate(t *testing.T, cert, key string) {
+func writeCertificate(t *testing.T, cert, key string, names ...string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: names, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	must(t, err)
