@@ -17,9 +17,12 @@ import (
 // to find a sample.
 const refreshAge = time.Minute
 
-// batchKeys is how many Keys are written by one commit. Commits of a round are spread over the
+// batchKeys is how many Keys are written by one commit, maxBatchKeys in a round that is late. Commits of a round are spread over the
 // interval, so that no one of them is felt by the statements that pass meanwhile.
-const batchKeys = 500
+const (
+	batchKeys    = 500
+	maxBatchKeys = 8 * batchKeys
+)
 
 // A Source is what an Archive writes: a *Table.
 type Source interface {
@@ -42,14 +45,16 @@ type writer struct {
 	db       *tsdb.DB
 	source   Source
 	now      func() time.Time
+	elapsed  func() time.Duration // by a monotonic clock
 	interval time.Duration
 	labels   *labeller
 
-	last   int64 // time of the newest samples, in milliseconds; never falls
-	began  int64 // what last was when the round had begun: all that was called before is in its samples
-	prev   int64 // what good was when the round began
-	good   int64 // what last was when the last round began that was written whole
-	broken error // a commit that failed: nothing can be written before restart
+	last        int64         // time of the newest samples, in milliseconds; never falls
+	lastElapsed time.Duration // elapsed when last was set
+	began       int64         // what last was when the round had begun: all that was called before is in its samples
+	prev        int64         // what good was when the round began
+	good        int64         // what last was when the last round began that was written whole
+	broken      error         // a commit that failed: nothing can be written before restart
 
 	tracks  map[uint64]*track // by Sample.ID
 	byKey   map[Key]*track    // the newest of each Key
@@ -73,7 +78,7 @@ type writerCounts struct {
 	rounds, samples, failures atomic.Uint64
 	keys                      atomic.Int64
 	lastWritten               atomic.Int64 // Keys of the last round
-	lastNanos                 atomic.Int64 // that it took, pauses left out
+	lastNanos                 atomic.Int64 // that it took, with its pauses
 	ahead                     atomic.Int64 // milliseconds from the clock to the newest samples; more than 0 when it was set back
 }
 
@@ -111,24 +116,31 @@ type staleSeries struct {
 }
 
 // newWriter returns a writer that goes on after the head's newest sample.
-func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time) (*writer, error) {
+func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
 	w := &writer{
-		db: db, source: source, now: now, interval: interval, labels: labels,
+		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
 		last: lastTime(db), good: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
 		byKey: make(map[Key]*track), ended: make(map[Key]*track),
 	}
 	return w, w.findOrphans()
 }
 
-// nextTime is the time of a round: now, unless the clock was set back. Then time goes on at half
-// its speed until the clock has caught up: the head takes nothing that is older than what it has, and
-// samples of one time would tell no rate.
+// nextTime returns the time of a round: now, or a later one when the clock was set back.
 func (w *writer) nextTime() int64 {
-	now := w.now().UnixMilli()
-	if now <= w.last {
-		now = w.last + max(w.interval.Milliseconds()/2, 1)
+	last := w.last
+	return max(w.timeAfter(last), last+1)
+}
+
+// timeAfter returns the current time, or, when the clock was set back to before last, the monotonic time
+// that has elapsed since, added to last: the head takes no sample that is older than what it has.
+func (w *writer) timeAfter(last int64) int64 {
+	now, elapsed := w.now().UnixMilli(), w.elapsed()
+	since := elapsed - w.lastElapsed
+	w.lastElapsed = elapsed
+	if now > last {
+		return now
 	}
-	return now
+	return last + since.Milliseconds()
 }
 
 // round writes one sample of each series that needs one.
@@ -139,9 +151,12 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
 	all := w.last-w.full >= refreshAge.Milliseconds()
+	p.size = batchKeys
 	if spread {
-		// As many pauses as there are batches, once for Collect and once for Each.
+		// As many pauses as there are batches, once for Collect and once for Each. New Keys are not known
+		// yet: the deadline bounds the pauses, so that no sample is later than two intervals.
 		p.pause = w.interval * 8 / 10 * batchKeys / time.Duration(2*max(len(w.tracks), batchKeys))
+		p.deadline = start.Add(w.interval * 8 / 10)
 	}
 	w.app = w.db.AppenderV2(ctx)
 	p.failed(w.source.Collect(p.visit))
@@ -174,7 +189,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	w.counts.rounds.Add(1)
 	w.counts.keys.Store(int64(len(w.tracks)))
 	w.counts.lastWritten.Store(int64(p.written))
-	w.counts.lastNanos.Store(int64(time.Since(start) - p.paused))
+	w.counts.lastNanos.Store(int64(time.Since(start)))
 	return joinFirst(p.failures)
 }
 
@@ -183,8 +198,9 @@ type pass struct {
 	*writer
 	ctx      context.Context //nolint:containedctx // it lives as long as the round
 	pause    time.Duration   // between two commits
-	paused   time.Duration
-	written  int // Keys
+	deadline time.Time       // there are no pauses after it
+	size     int             // Keys of a commit
+	written  int             // Keys
 	failures []error
 }
 
@@ -208,19 +224,14 @@ func (p *pass) visit(s *Sample) error {
 		p.written++
 	}
 	// The first round ends what an earlier process left, together with what is said anew.
-	if len(p.batch) < batchKeys || p.orphans != nil {
+	if len(p.batch) < p.size || p.orphans != nil {
 		return nil
 	}
 	p.failed(p.commit())
 	if p.broken != nil {
 		return errBroken
 	}
-	if p.pause > 0 && p.ctx.Err() == nil {
-		began := time.Now()
-		_ = sleep(p.ctx, p.pause) // its end only makes the round hurry
-		p.paused += time.Since(began)
-		p.last = max(p.last, p.now().UnixMilli())
-	}
+	p.rest()
 	p.app = p.db.AppenderV2(p.ctx)
 	return nil
 }
@@ -236,6 +247,20 @@ func (w *writer) restart(db *tsdb.DB) error {
 	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
 	w.byKey, w.ended = make(map[Key]*track), make(map[Key]*track)
 	return w.findOrphans()
+}
+
+// rest pauses until the next commit is due. After the deadline it makes commits larger instead.
+func (p *pass) rest() {
+	if p.pause == 0 || p.ctx.Err() != nil {
+		return
+	}
+	left := time.Until(p.deadline)
+	if left <= 0 {
+		p.size = min(2*p.size, maxBatchKeys)
+		return
+	}
+	_ = sleep(p.ctx, min(p.pause, left)) // its end only makes the round hurry
+	p.last = p.timeAfter(p.last)
 }
 
 // joinFirst keeps a few errors: a disk that is full gives one for each sample.

@@ -52,8 +52,9 @@ type ArchiveOptions struct {
 	// State records what is in Dir and sets aside what is damaged. Default: one of Dir.
 	State *localstate.Store
 
-	Now func() time.Time // default time.Now
-	Log *slog.Logger     // required
+	Now     func() time.Time     // default time.Now
+	Elapsed func() time.Duration // a monotonic clock, for times at which Now was set back; default: since OpenArchive
+	Log     *slog.Logger         // required
 }
 
 // Defaults of ArchiveOptions.
@@ -91,6 +92,10 @@ func (o *ArchiveOptions) Validate() error {
 	}
 	if o.RollupAge == 0 {
 		o.RollupAge = DefaultRollupAge
+	}
+	if o.Elapsed == nil {
+		start := time.Now()
+		o.Elapsed = func() time.Duration { return time.Since(start) }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -205,7 +210,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	a.db = &database{db: db}
 	a.rollups.db = a.db
-	if a.writer, err = newWriter(db, o.Source, newLabeller(o.Labels), o.Interval, o.Now); err != nil {
+	if a.writer, err = newWriter(db, o.Source, newLabeller(o.Labels), o.Interval, o.Now, o.Elapsed); err != nil {
 		return nil, errors.Join(err, closeDatabase(db))
 	}
 	if err := a.weigh(context.Background()); err != nil {
@@ -213,8 +218,9 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	bucket := o.Gateway.Queryable(func(context.Context) (string, error) { return noTenant, nil })
 	a.queryable = newQueryable(a.db, bucket, o.Labels)
-	if ahead := time.Duration(a.writer.last-o.Now().UnixMilli()) * time.Millisecond; ahead > o.Interval {
-		o.Log.Warn("the history's newest sample is of the future: its time goes at half speed until the clock has caught up", "ahead", ahead)
+	a.writer.counts.ahead.Store(a.writer.last - o.Now().UnixMilli())
+	if ahead := time.Duration(a.writer.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
+		o.Log.Warn("the clock was set back: samples continue after the newest one", "ahead", ahead)
 	}
 	return a, nil
 }
@@ -265,6 +271,12 @@ func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.
 
 // Faults returns the ranges without samples after failed writes, oldest first.
 func (a *Archive) Faults() []FaultRange { return a.faults.ranges() }
+
+// Now returns the time of samples that are written now: that of the clock, unless it was set back.
+func (a *Archive) Now() time.Time {
+	ahead := time.Duration(max(0, a.writer.counts.ahead.Load())) * time.Millisecond
+	return a.options.Now().Add(ahead)
+}
 
 // served reports whether a block is in the bucket and a sync has found it there since.
 func (a *Archive) served(id ulid.ULID) bool {

@@ -45,7 +45,7 @@ func (a *Archive) axisOf(p *plan, n int) axis {
 		return evenAxis(p.from, to, n, a.options.Interval)
 	}
 	unit := rollupHour
-	if a.options.Now().Sub(p.from) > hourAge {
+	if a.Now().Sub(p.from) > hourAge {
 		unit = rollupDay
 	}
 	return newAxis(p.from, p.to, n, unit)

@@ -77,7 +77,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		samples:        metricDesc("samples_total", "Samples appended to the head."),
 		failures:       metricDesc("write_failures_total", "Keys and commits that could not be written; they are retried in the next round."),
 		keys:           metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
-		roundSeconds:   metricDesc("round_seconds", "How long the last round took, its pauses left out."),
+		roundSeconds:   metricDesc("round_seconds", "How long the last round took, with its pauses between commits."),
 		ahead:          metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
 		lostSeconds:    metricDesc("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts."),
 		stopped:        metricDesc("stopped", "1 while nothing is written because of a failed write or a full disk."),

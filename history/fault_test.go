@@ -96,7 +96,7 @@ func newDiskRig(t *testing.T, megabytes int) *diskRig {
 
 // turn calls Keys, has a round written and records it when that has succeeded.
 func (d *diskRig) turn(keys ...int) error {
-	d.now = d.now.Add(10 * time.Second)
+	d.now, d.elapsed = d.now.Add(10*time.Second), d.elapsed+10*time.Second
 	for _, k := range keys {
 		d.model.call(k, d.now.Add(-time.Second), time.Millisecond, false)
 	}

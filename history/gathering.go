@@ -49,7 +49,7 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 		return nil, err
 	}
 	digest, _ := parseDigest(q.Digest) // Validate has read it
-	now := a.options.Now()
+	now := a.Now()
 	p, err := a.planOfStatement(ctx, &q, now)
 	if err != nil {
 		return nil, fmt.Errorf("statement %s: %w", q.Digest, err)

@@ -30,7 +30,7 @@ func benchmarkHead(b *testing.B, digests int) {
 	defer func() { _ = db.Close() }()
 	now := time.UnixMilli(1_700_000_000_000)
 	m := newModel()
-	w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), interval, func() time.Time { return now })
+	w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), interval, func() time.Time { return now }, func() time.Duration { return 0 })
 	if err != nil {
 		b.Fatal(err)
 	}

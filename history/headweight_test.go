@@ -22,7 +22,7 @@ func TestHeadWeight(t *testing.T) {
 		}
 		now := time.UnixMilli(1_700_000_000_000)
 		m := newModel()
-		w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), time.Minute, func() time.Time { return now })
+		w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), time.Minute, func() time.Time { return now }, func() time.Duration { return 0 })
 		if err != nil {
 			t.Fatal(err)
 		}

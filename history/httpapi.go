@@ -46,6 +46,7 @@ func (a *Archive) NewHTTPAPI(o HTTPOptions) (*promapi.API, error) {
 	hooks := &httpHooks{gateway: a.options.Gateway, sampleBytes: o.QueryBytes / 2, answerBytes: o.QueryBytes / 4}
 	return promapi.New(promapi.Options{
 		Queryable:     a.Queryable(),
+		Now:           a.Now,
 		Restrict:      o.Restrict,
 		MaxSamples:    max(1, int(hooks.sampleBytes/sampleBytes)),
 		ReadSamples:   max(1, int(hooks.answerBytes/sampleBytes)),

@@ -144,7 +144,7 @@ type question struct {
 
 // plan says what answers a question.
 func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
-	now := a.options.Now()
+	now := a.Now()
 	if from, to, ok := a.short(q.from, q.to, now); ok && !q.all {
 		if !q.past {
 			to = a.upToNow(to, now)

@@ -26,21 +26,25 @@ type moment struct {
 
 // A day runs archives over one model, one after the other, as restarts and kills leave them.
 type day struct {
-	t       *testing.T
-	model   *model
-	source  Source // in its place; nil: the model
-	rig     *rig
-	archive *Archive
-	end     func() // Run, and the gateway
-	moments []moment
-	engine  *promql.Engine
-	dirs    int
+	t        *testing.T
+	model    *model
+	source   Source // in its place; nil: the model
+	rig      *rig
+	interval time.Duration // 0: that of the rig
+	archive  *Archive
+	end      func() // Run, and the gateway
+	moments  []moment
+	engine   *promql.Engine
+	dirs     int
 }
 
 func (d *day) start() {
 	d.t.Helper()
 	o := d.rig.options(d.model)
 	o.LocalAge = 5 * time.Hour
+	if d.interval > 0 {
+		o.Interval = d.interval
+	}
 	if d.source != nil {
 		o.Source = d.source
 	}

@@ -177,12 +177,23 @@ func (h *historyService) ranker() history.Ranker {
 	return h.table
 }
 
+// now returns the clock of the samples; nil where none are written.
+func (h *historyService) now() func() time.Time {
+	if h == nil || h.archive == nil {
+		return nil
+	}
+	return h.archive.Now
+}
+
 // routes are the pages of the history.
 func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
 	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: h.table, Log: h.log}
+	if h.archive != nil {
+		ranked.Now = h.archive.Now
+	}
 	statements := web.Route{
 		Pattern: "GET /api/v1/statements", Path: "/api/v1/statements?by=seconds&limit=20", What: "statements that took the most time",
 		Handler: history.NewStatementsHandler(ranked),

@@ -261,6 +261,7 @@ func (s *service) open() error {
 	s.metrics.MustRegister(s.panics)
 	s.web = web.New(web.Options{
 		Title:        "tare serve",
+		Now:          s.history.now(),
 		Gatherer:     s.gatherer(),
 		Ready:        s.checkBackend,
 		Live:         func() any { return s.gateway.Live() },
