@@ -152,7 +152,7 @@ type followRound struct {
 
 func newFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind) *followRound {
 	t.Helper()
-	must(t, source.Exec("drop database if exists flw", "create database flw"))
+	must(t, source.Exec("drop database if exists flw", "drop database if exists _tare", "create database flw")) // it may have been the target before
 	must(t, target.Exec("drop database if exists flw", "drop database if exists _tare", "create database flw"))
 	sysbench(t, "prepare", source.Addr, "flw", "oltp_read_write")
 	if strings.Contains(strings.Join(kind.flags, " "), "--columns") {
