@@ -7,15 +7,15 @@ const (
 	// DefaultSlabEntries is how many entries a slab holds unless told otherwise.
 	DefaultSlabEntries = 16_384
 
-	// firstShare is how much smaller the first slab of an arena is than the others, so that a
-	// query of a few entries does not hold a large one.
+	// firstShare is how much smaller the second slab of an arena is than those after it, and the first than the
+	// second, so that a query of a few entries does not hold a large one in each of its blocks.
 	firstShare = 16
 )
 
 // EntriesOptions say what a pool of entries keeps. The zero value is usable.
 type EntriesOptions struct {
-	// SlabEntries is how many entries a slab holds; the first of each arena has a sixteenth
-	// of them. Default: DefaultSlabEntries.
+	// SlabEntries is how many entries a slab holds; the second of each arena has a sixteenth
+	// of them, and the first a sixteenth of that. Default: DefaultSlabEntries.
 	SlabEntries int
 
 	// IdleBytes is the most that slabs which nobody uses may take. Default:
@@ -27,7 +27,7 @@ type EntriesOptions struct {
 // concurrent use, and meant to be shared by the whole process.
 type Entries[T any] struct {
 	depot *depot[T]
-	sizes [2]int // entries of a first slab, and of those after it
+	sizes [3]int // entries of a first slab, of a second, and of those after it
 }
 
 // NewEntries returns an empty pool.
@@ -36,7 +36,7 @@ func NewEntries[T any](o EntriesOptions) *Entries[T] {
 	if n <= 0 {
 		n = DefaultSlabEntries
 	}
-	return &Entries[T]{depot: newDepot[T](2, idleBytes(o.IdleBytes)), sizes: [2]int{max(n/firstShare, 1), n}}
+	return &Entries[T]{depot: newDepot[T](3, idleBytes(o.IdleBytes)), sizes: [3]int{max(n/firstShare/firstShare, 1), max(n/firstShare, 1), n}}
 }
 
 // Arena returns an arena without slabs. It does not allocate.
@@ -111,9 +111,12 @@ func (a *Arena[T]) grow(n int) []T {
 // next returns the class and size of the slab that a run of n entries, which does not fit into
 // the one in use, will be in.
 func (a *Arena[T]) next(n int) (class, size int) {
-	class = 1
-	if a.current.piece == nil && n <= a.from.sizes[0] {
-		class = 0
+	last := len(a.from.sizes) - 1
+	if p := a.current.piece; p != nil {
+		class = min(p.class+1, last)
+	}
+	for class < last && n > a.from.sizes[class] {
+		class++
 	}
 	if n > a.from.sizes[class] {
 		return ownClass, n

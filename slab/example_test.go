@@ -71,5 +71,5 @@ func ExampleEntries() {
 	}
 	fmt.Println(entries.Stats().Calls, "calls for", 200*48, "entries")
 	// Output:
-	// 2 calls for 9600 entries
+	// 3 calls for 9600 entries
 }

@@ -10,14 +10,16 @@ import (
 // A Quota is the bytes of one query. What the query is about to hold it reserves first; a
 // reservation never waits: it is granted or it is a *LimitError. It is safe for concurrent use.
 type Quota struct {
-	gate   *Gate
-	limit  int64
-	lane   *lane // that it was admitted from
-	first  int64 // granted at admission
-	used   atomic.Int64
-	peak   atomic.Int64
-	by     [purposes]atomic.Int64
-	closed atomic.Bool
+	gate  *Gate
+	limit int64
+	lane  *lane // that it was admitted from
+	first int64 // granted at admission
+
+	reclaim func() bool // nil: nothing can be returned
+	used    atomic.Int64
+	peak    atomic.Int64
+	by      [purposes]atomic.Int64
+	closed  atomic.Bool
 
 	granted atomic.Int64 // of the gate's bytes, now; used is never more
 	growing sync.Mutex   // held to change granted
@@ -31,9 +33,15 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 	for {
 		used := q.used.Load()
 		if n > q.limit-used || q.closed.Load() {
+			if q.reclaims() {
+				continue
+			}
 			return q.refuse(what, n, used)
 		}
 		if used+n > q.granted.Load() && !q.grow(used+n) {
+			if q.reclaims() {
+				continue
+			}
 			q.gate.short.Add(1)
 			return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit, Short: true}
 		}
@@ -50,6 +58,13 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 		return nil
 	}
 }
+
+// OnShort has Reserve call reclaim before it refuses, and try again each time that returns true: it has returned
+// bytes of the quota. It is called once, before the first Reserve; reclaim is called from the goroutines that reserve.
+func (q *Quota) OnShort(reclaim func() bool) { q.reclaim = reclaim }
+
+// reclaims reports whether bytes of the quota were returned.
+func (q *Quota) reclaims() bool { return q.reclaim != nil && !q.closed.Load() && q.reclaim() }
 
 // growStep is the least by which a quota grows.
 const growStep = 1 << 20

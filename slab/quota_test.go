@@ -151,3 +151,29 @@ func TestPurposeNames(t *testing.T) {
 		t.Errorf("unknown purpose: %s", got)
 	}
 }
+
+// TestQuotaReclaim has a quota return bytes that its owner can do without before it refuses.
+func TestQuotaReclaim(t *testing.T) {
+	g := NewGate(GateOptions{Bytes: 100, PerQuery: 100})
+	q, err := g.Admit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := int64(40)
+	q.OnShort(func() bool {
+		if idle == 0 {
+			return false
+		}
+		idle -= 20
+		q.Return(Chunks, 20)
+		return true
+	})
+	if err := errors.Join(q.Reserve(Chunks, 40), q.Reserve(Series, 75)); err != nil || idle != 20 {
+		t.Errorf("%v, %d bytes are left to return", err, idle)
+	}
+	if err := q.Reserve(Series, 26); !errors.Is(err, ErrOverQuota) || idle != 0 {
+		t.Errorf("%v, %d bytes are left to return", err, idle)
+	}
+	q.Return(Series, 75)
+	q.Close()
+}

@@ -34,6 +34,8 @@ type Query struct {
 	values int64 // bytes reserved for names and values that were answered
 	closed bool
 
+	windows []*windows // of its selects
+
 	shards bool // gaps that other shards fill do not count: the client asks those too
 }
 
@@ -93,6 +95,7 @@ func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query,
 		return nil, err
 	}
 	q := &Query{gateway: g, tenant: tenant, quota: quota, open: make(map[part]struct{})}
+	quota.OnShort(q.reclaim)
 	if d := g.limits.Duration; d > 0 {
 		q.deadline = time.Now().Add(d)
 	}

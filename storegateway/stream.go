@@ -160,6 +160,7 @@ func (s *stream) nextBatch() error {
 	}
 	if errors.Is(l.err, tsblock.ErrNoMoreSeries) {
 		s.done = true
+		s.reader.Rest() // only chunks are read from here on
 		return nil
 	}
 	if l.err != nil {

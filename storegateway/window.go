@@ -55,7 +55,33 @@ type windows struct {
 
 // newWindows returns windows of at most a quarter of the query's bytes.
 func newWindows(ctx context.Context, q *Query, strict bool) *windows {
-	return &windows{query: q, ctx: ctx, strict: strict, most: q.quota.Allowed() / 4}
+	w := &windows{query: q, ctx: ctx, strict: strict, most: q.quota.Allowed() / 4}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.windows = append(q.windows, w)
+	return w
+}
+
+// reclaim drops chunks of any of the query's selects that no iterator is in, for a reservation that does not fit. It
+// is called from any goroutine, and passes over windows that are being used at this moment.
+func (q *Query) reclaim() bool {
+	q.mu.Lock()
+	all := q.windows
+	q.mu.Unlock()
+	for _, w := range all {
+		if !w.mu.TryLock() {
+			continue
+		}
+		i := slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+		if i >= 0 {
+			w.drop(i)
+		}
+		w.mu.Unlock()
+		if i >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // enter has the batch's chunks loaded and counts a user of them; leave ends the use.

@@ -42,6 +42,13 @@ func (r *Reader) Close() {
 		panic("BUG: reader closed twice")
 	}
 	r.closed = true
+	r.Rest()
+	r.block.letGo()
+}
+
+// Rest gives back what the reader holds for reading the index, scratch space and lists. Postings and series
+// readers that it made are no longer usable. It still loads chunks.
+func (r *Reader) Rest() {
 	for _, s := range r.slabs {
 		s.Release()
 	}
@@ -49,9 +56,8 @@ func (r *Reader) Close() {
 		r.scratch.release()
 		r.block.options.Entries.putScratch(r.scratch)
 	}
-	r.scratch, r.slabs = nil, nil
+	r.scratch, r.slabs, r.head = nil, nil, nil
 	r.account.close()
-	r.block.letGo()
 }
 
 // begin has the index header and the scratch space ready.

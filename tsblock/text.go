@@ -8,8 +8,9 @@ import (
 
 // Sizes of the slabs that hold the text of a batch.
 const (
-	firstTextSlab = 16 << 10
-	textSlab      = 128 << 10
+	firstTextSlab  = 4 << 10
+	secondTextSlab = 16 << 10
+	textSlab       = 128 << 10
 )
 
 // A textArena holds strings in slabs of bytes.
@@ -26,8 +27,11 @@ func (t *textArena) add(s []byte, a *account) (string, error) {
 	}
 	if len(s) > len(t.room) {
 		size := textSlab
-		if len(t.slabs) == 0 {
+		switch len(t.slabs) {
+		case 0:
 			size = firstTextSlab
+		case 1:
+			size = secondTextSlab
 		}
 		size = max(size, len(s))
 		if err := a.reserve(slab.Series, t.pool.Size(size)); err != nil {
