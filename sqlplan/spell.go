@@ -39,6 +39,10 @@ func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 		case kindWord:
 			dst = a.spellWord(dst, i)
 		case kindOp, kindSysVar:
+			if a.nameless(i) {
+				dst = append(dst, "@`nameless`"...) // the parser has no variable without a name
+				break
+			}
 			if a.typ == TypeSet && a.isOp(i, ":=") {
 				dst = append(dst, '=') // the parser knows no other in SET
 				break
@@ -79,12 +83,18 @@ func (a *analysis) glued(i int) bool {
 		return true
 	}
 	switch {
-	case a.isOp(i, "."), a.isOp(i-1, "."), a.toks[i-1].kind == kindSysVar, a.isOp(i-1, "@"):
+	case a.isOp(i, "."), a.isOp(i-1, "."), a.toks[i-1].kind == kindSysVar, a.isOp(i-1, "@") && !a.nameless(i-1):
 		return true
 	case a.isOp(i, "("):
 		return a.toks[i-1].kind == kindWord || a.toks[i-1].kind == kindQuoted
 	}
 	return false
+}
+
+// nameless reports whether the token at i is a user variable without a name: a sign that what
+// follows is not part of.
+func (a *analysis) nameless(i int) bool {
+	return a.isOp(i, "@") && (i+1 == len(a.toks) || a.toks[i+1].kind != kindHost)
 }
 
 // spellWord appends the word at i as the parser's grammar has it.
