@@ -17,13 +17,14 @@ RACE := ./activeseries/... ./bytecache/... ./gateway/... ./mysqlconn/... ./query
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
 FUZZLOGTIME ?= 10m
+FUZZRULESTIME ?= 10m
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz fuzz-log e2e tidb screenshots bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e tidb screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -64,6 +65,9 @@ fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 
 fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on each server
 	e2e/run -run '^TestFuzzLog$$' -v -timeout 3h -fuzzlog.duration=$(FUZZLOGTIME)
+
+fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server; TARE_TIDB: host:port of a TiDB
+	e2e/run -run '^TestRuleFuzz$$' -v -timeout 3h -fuzzrules.duration=$(FUZZRULESTIME)
 
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run

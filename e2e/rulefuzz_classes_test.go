@@ -1,0 +1,97 @@
+//go:build e2e
+
+package e2e
+
+// A fuzzClass is one way to have the server read another statement than the rules judge: the
+// statements of its forms, each on a session of its user after one of its settings.
+type fuzzClass struct {
+	name     string
+	user     string   // app when empty
+	charset  uint8    // of the login; utf8mb4 when 0
+	settings []string // one of them is sent first
+	delivery delivery
+	forms    []string
+	effect   bool // it evades when it changes data, not when it reads the blocked table
+}
+
+type delivery uint8
+
+const (
+	asText      delivery = iota
+	asPrepared           // COM_STMT_PREPARE and COM_STMT_EXECUTE
+	asSQLText            // PREPARE s FROM '…', EXECUTE s
+	asCommand            // the form is a command's bytes
+	afterReload          // prepared, and executed after the schema and the rules have changed
+)
+
+// In the forms _ is white space, $T the blocked table, Q one of the quotes, N a run of digits.
+var fuzzClasses = []fuzzClass{
+	{name: "user in quotes reads", user: "'app'", forms: []string{"SELECT_a_FROM_$T"}},
+	{name: "user in quotes writes", user: "'app'", forms: []string{"INSERT_INTO_plain_VALUES_(7)"}, effect: true},
+	{name: "user outside ASCII", user: "\xe4pp", charset: 8, forms: []string{"INSERT_INTO_plain_VALUES_(7)"}, effect: true},
+	{name: "0xA0 in text", charset: 8, settings: []string{"SET NAMES latin1", "SET NAMES latin1 COLLATE latin1_bin"},
+		forms: []string{"SELECT\xa0a\xa0FROM\xa0$T", "SELECT_1_UNION\xa0SELECT_a_FROM\xa0$T"}},
+	{name: "0xA0 prepared", charset: 8, settings: []string{"SET NAMES latin1"}, delivery: asPrepared, forms: []string{"SELECT_a\xa0FROM\xa0$T"}},
+	{name: "0xA0 in a change of the schema", charset: 8, settings: []string{"SET NAMES latin1"}, effect: true,
+		forms: []string{"CREATE\xa0TABLE_n_(a_INT)", "DROP\xa0TABLE_n"}},
+	{name: "0xA0 after a comment's dashes", charset: 8, settings: []string{"SET NAMES latin1"}, forms: []string{"SELECT_a_--\xa0'\n_FROM_$T_--_'"}},
+	{name: "quote in a hint", forms: []string{"SELECT_/*+_'_*/_a_FROM_$T_/*_'_*/", "SELECT_/*+_BKA(plain)_'_*/_a_FROM_$T_--_'"}},
+	{name: "backtick in a hint", forms: []string{"SELECT_/*+_`_*/_a_FROM_$T_/*_`_*/"}},
+	{name: "double quote in a hint", forms: []string{"SELECT_/*+_\"_*/_a_FROM_$T_/*_\"_*/"}},
+	{name: "long fraction", forms: []string{"SELECT_1.N_FROM_$T", "SELECT_1.NFROM_$T"}},
+	{name: "long integer", forms: []string{"SELECT_1N_FROM_$T", "SELECT_1N_+_1_FROM_$T"}},
+	{name: "long hexadecimal", forms: []string{"SELECT_0x1N0_FROM_$T", "SELECT_0x1N0/**/FROM_$T"}},
+	{name: "long exponent", forms: []string{"SELECT_1e0N_FROM_$T", "SELECT_1N.e1_FROM_$T"}},
+	{name: "user variable without a name", forms: []string{"SELECT_@/**/FROM_$T", "SELECT_@_FROM_$T", "SELECT_@,a_FROM_$T"}},
+	{name: "user variable before a write", effect: true, forms: []string{"DO_@/**/,f()"}},
+	{name: "character set by number", settings: []string{"SET character_set_client = 28", "SET character_set_client = 13", "SET @@character_set_client = 28"},
+		forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'", "SELECT_'\x81\\'_FROM_$T_--_'"}},
+	{name: "character set in hexadecimal", settings: []string{"SET character_set_client = 0x67626b", "SET character_set_client = x'736a6973'"},
+		forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'", "SELECT_'\x81\\'_FROM_$T_#_'"}},
+	{name: "character set by an expression", settings: []string{"SET character_set_client = CONCAT('gb', 'k')", "SET character_set_client = (SELECT 'sjis')", "SET @c = 'gbk', character_set_client = LOWER('GBK')"},
+		forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'", "SELECT_'\x81\\'_FROM_$T_--_'"}},
+	{name: "character set and another assignment", settings: []string{"SET NAMES gbk, character_set_results = utf8mb4", "SET NAMES gbk, @x = 1", "SET NAMES gbk, character_set_connection = utf8mb4"},
+		forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'"}},
+	{name: "character set and NULL results", settings: []string{"SET NAMES gbk, character_set_results = NULL", "SET character_set_client = gbk, character_set_results = NULL"},
+		forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'"}},
+	{name: "sql_mode by an expression", settings: []string{"SET sql_mode = CONCAT('ANSI', '_QUOTES')", "SET sql_mode = 4", "SET sql_mode = (SELECT 'ANSI_QUOTES')"},
+		forms: []string{"SELECT_a_FROM_\"secret\"", "SELECT_a_AS_\"x\\\"_FROM_$T_--_\""}},
+	{name: "sql_mode NO_BACKSLASH_ESCAPES", settings: []string{"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SET sql_mode = 1048576"}, forms: []string{"SELECT_'\\'_FROM_$T_--_'"}},
+	{name: "SHOW with a function", effect: true, forms: []string{"SHOW_STATUS_WHERE_f()", "SHOW_VARIABLES_WHERE_f()_=_1"}},
+	{name: "SHOW with a subquery", forms: []string{"SHOW_STATUS_WHERE_(SELECT_COUNT(*)_FROM_$T)_>_0", "SHOW_VARIABLES_WHERE_EXISTS_(SELECT_1_FROM_$T)"}},
+	{name: "SHOW with a function, prepared", effect: true, delivery: asPrepared, forms: []string{"SHOW_STATUS_WHERE_f()"}},
+	{name: "built-in function of Oracle mode", effect: true, forms: []string{"SELECT_nvl(1,_2)", "SELECT_nvl2(1,_2,_3)"}},
+	{name: "built-in function of the other server", effect: true,
+		forms: []string{"SELECT_bin_to_uuid(1)", "SELECT_uuid_to_bin(1)", "SELECT_json_detailed(1)", "SELECT_regexp_like(1,_1)", "SELECT_st_latitude(1)", "SELECT_add_months(1,_2)", "SELECT_to_char(1,_2)"}},
+	{name: "quoted name of a built-in function", effect: true, forms: []string{"SELECT_`count`(1)", "DO_`count`(1)", "SELECT_rulefuzz.`count`(1)"}},
+	{name: "built-in function after white space", effect: true, forms: []string{"SELECT_count_(1)", "SELECT_count/**/(1)"}},
+	{name: "sequence by function", effect: true, forms: []string{"SELECT_NEXTVAL(s)", "SELECT_NEXT_VALUE_FOR_s", "SELECT_SETVAL(s,_100)"}},
+	{name: "sequence in Oracle mode", effect: true, settings: []string{"SET sql_mode = 'ORACLE'", "SET sql_mode = CONCAT('ORA', 'CLE')"}, forms: []string{"SELECT_s.nextval", "SELECT_s.nextval_FROM_plain"}},
+	{name: "prepared in SQL", delivery: asSQLText, forms: []string{"SELECT_a_FROM_$T"}},
+	{name: "prepared in SQL, a write", delivery: asSQLText, effect: true, forms: []string{"INSERT_INTO_plain_VALUES_(7)", "SELECT_f()"}},
+	{name: "EXECUTE IMMEDIATE", effect: true, forms: []string{"EXECUTE_IMMEDIATE_'INSERT INTO plain VALUES (5)'"}},
+	{name: "prepared before a reload", delivery: afterReload, forms: []string{"SELECT_a_FROM_$L"}},
+	{name: "MERGE over a blocked table", forms: []string{"CREATE_TABLE_n_(a_INT)_ENGINE=MERGE_UNION=($T)", "CREATE_TABLE_n_(a_INT)_ENGINE=MRG_MyISAM_UNION=(plain,$T)"}},
+	{name: "COM_REFRESH", delivery: asCommand, effect: true, forms: []string{"\x07\x04"}},
+	{name: "COM_FIELD_LIST", delivery: asCommand, forms: []string{"\x04secret\x00"}},
+	{name: "COM_PROCESS_KILL", delivery: asCommand, effect: true, forms: []string{"\x0c\xff\xff\xff\x00"}},
+	{name: "COM_DEBUG", delivery: asCommand, effect: true, forms: []string{"\x0d"}},
+	{name: "executable comment", forms: []string{"SELECT_a_FROM_plain_/*!50699_UNION_SELECT_a_FROM_$T_*/", "SELECT_a_FROM_plain_/*!99999_'_*/_UNION_SELECT_a_FROM_$T_/*_'_*/",
+		"SELECT_1_/*M!_FROM_$T_*/", "SELECT_a_FROM_plain_/*!080400UNION_SELECT_a_FROM_$T_*/", "SELECT_1_/*!_/*_x_*/_FROM_$T_*/"}},
+	{name: "TiDB's comment", forms: []string{"SELECT_1_/*T!_FROM_$T_*/", "SELECT_1_/*T![auto_rand]_FROM_$T_*/"}},
+	{name: "several statements", effect: true, forms: []string{"SELECT_1;_INSERT_INTO_plain_VALUES_(9)", "SET_@x_=_1;_DELETE_FROM_plain_LIMIT_1"}},
+	{name: "function", effect: true, forms: []string{"SELECT_f()", "SET_@x_=_f()", "DO_f()", "SELECT_a_FROM_plain_/*!50000_WHERE_f()_*/", "WITH_x_AS_(SELECT_f())_SELECT_*_FROM_x"}},
+	{name: "plain read", forms: []string{"SELECT_a_FROM_$T", "TABLE_$T", "(SELECT_a_FROM_$T)", "WITH_x_AS_(SELECT_a_FROM_$T)_SELECT_*_FROM_x", "DO_(SELECT_MAX(a)_FROM_$T)",
+		"SELECT_*_FROM_plain_JOIN_$T_ON_plain.a_<_$T.a", "EXPLAIN_ANALYZE_SELECT_a_FROM_$T", "ANALYZE_SELECT_a_FROM_$T", "SET_@x_=_(SELECT_MAX(a)_FROM_$T)", "HANDLER_$T_OPEN"}},
+	{name: "plain write", effect: true, forms: []string{"INSERT_INTO_plain_VALUES_(7)", "UPDATE_plain_SET_a_=_a_+_1", "REPLACE_plain_VALUES_(8)", "TRUNCATE_plain", "CREATE_TABLE_n_(a_INT)"}},
+}
+
+// fuzzHarmless are statements that the rules let pass.
+var fuzzHarmless = []string{"SELECT_a_FROM_plain", "SELECT_COUNT(*)_FROM_plain_WHERE_a_>_1", "SELECT_1", "(SELECT_a_FROM_plain)", "WITH_x_AS_(SELECT_a_FROM_plain)_SELECT_*_FROM_x"}
+
+var fuzzSpaces = []string{" ", " ", " ", "\t", "\n", "/**/", " /* x */ ", "-- x\n", "#'\n", "/*!*/", "\v", "\f"}
+
+var fuzzSettings = []string{
+	"", "", "", "", "SET NAMES latin1", "SET NAMES utf8mb4, character_set_client = latin1", "SET sql_mode = 'ANSI_QUOTES'", "SET sql_mode = 'IGNORE_SPACE'",
+	"SET @@session.sql_mode = @@global.sql_mode", "SET NAMES ascii",
+}
