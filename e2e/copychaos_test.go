@@ -55,8 +55,8 @@ func newChaos(t *testing.T) *chaos {
 		"insert into cha.a (n, v, w) select seq % 97, repeat(char(97 + seq % 26), seq % 200), seq / 7 from cha.seq_1_to_20000"))
 	c.replica = testmysql.Start(t, testmysql.WithBinlog(), account, testmysql.WithArgs("--server-id=82", "--log-slave-updates=ON"))
 	must(t, c.replica.Exec("reset master", "set global gtid_slave_pos = ''", fmt.Sprintf(
-		"change master to master_host = '127.0.0.1', master_port = %d, master_user = 'copier', master_password = '%s', master_ssl_verify_server_cert = 0, master_use_gtid = slave_pos",
-		c.source.Port(), testmysql.Password)))
+		"change master to master_host = '127.0.0.1', master_port = %d, master_user = '%s', master_password = '%s', master_ssl_verify_server_cert = 0, master_use_gtid = slave_pos",
+		c.source.Port(), testmysql.RootUser, testmysql.Password))) // the copier's privileges are revoked
 	c.target = testmysql.Start(t, account)
 	c.from, c.to = testproxy.Start(t, c.source.Addr), testproxy.Start(t, c.target.Addr)
 	c.args = []string{
