@@ -477,6 +477,7 @@ func (s *session) record(err error) {
 	}
 	r.RowsReturned, r.RowsAffected = s.resp.Rows, s.resp.Affected
 	r.Warnings, r.Results = uint16(min(s.resp.Warnings, 0xFFFF)), s.resp.Results
+	r.ErrorOwn = s.resp.Errno == 0
 	switch {
 	case s.resp.Errno != 0:
 		r.ErrorNumber = s.resp.Errno

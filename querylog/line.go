@@ -312,7 +312,8 @@ func (l *Line) command(c mysqlwire.Command) {
 	l.Bytes("command", l.scratch)
 }
 
-// ErrorText writes an error's text as far as the redaction lets it show.
+// ErrorText writes an error's text as far as the redaction lets it show. number is that of the server's
+// error, 0 for an error of Tare's own.
 func (l *Line) ErrorText(name string, number uint16, text []byte) {
 	switch l.Redaction {
 	case RedactNone:

@@ -51,6 +51,7 @@ type Record struct {
 	ErrorNumber uint16 // MySQL's; 0 means that the statement succeeded
 	SQLState    string // 5 characters
 	ErrorText   []byte
+	ErrorOwn    bool // the gateway's error, whose text is of no server's template
 
 	PlanCached    bool
 	TransactionID uint64 // the gateway's own number of the open transaction
@@ -266,6 +267,10 @@ func (r *Record) appendError(l *Line) {
 		l.String("sqlstate", r.SQLState)
 	}
 	if len(r.ErrorText) != 0 && l.Redaction != RedactAll {
-		l.ErrorText("error_text", r.ErrorNumber, r.ErrorText)
+		number := r.ErrorNumber
+		if r.ErrorOwn {
+			number = 0
+		}
+		l.ErrorText("error_text", number, r.ErrorText)
 	}
 }

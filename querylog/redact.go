@@ -3,6 +3,7 @@ package querylog
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Redaction says what a line must not show.
@@ -13,8 +14,8 @@ const (
 	RedactNone Redaction = iota
 
 	// RedactLiterals keeps values out: the statement's own text is left out, bind
-	// variables are written without their values, and in error texts all that may be a
-	// value becomes a question mark.
+	// variables are written without their values, and error texts are those of the server's
+	// templates with question marks for values.
 	RedactLiterals
 
 	// RedactAll keeps every text of the client and of the server's errors out: statement
@@ -49,21 +50,120 @@ func ParseRedaction(s string) (Redaction, error) {
 	return 0, fmt.Errorf("unknown redaction %q: want none, literals or all", s)
 }
 
-// errSignal is the number of an error whose text a statement chose itself: SIGNAL's.
-const errSignal = 1644
-
 // serverCuts is the length in bytes past which a server may have cut an error text
 // (MYSQL_ERRMSG_SIZE is 512), a closing quote with it.
 const serverCuts = 500
 
-// appendRedactedError appends an error text without what may be a value: everything from
+// maxHoles is how many holes a template has at most.
+const maxHoles = 4
+
+// appendRedactedError appends an error text without what may be a value. Of a server's error, that is
+// the text of its template with masked holes; a text that does not match its template (of another
+// language, of SIGNAL, of an unknown error, cut off) is masked as a whole. An error without a number
+// is Tare's own; see appendRedactedOwn.
+func appendRedactedError(dst []byte, number uint16, text []byte) []byte {
+	if number == 0 {
+		return appendRedactedOwn(dst, text)
+	}
+	if len(text) < serverCuts {
+		var holes [maxHoles]hole
+		for all := errorTemplates(number); all != ""; {
+			var template string
+			template, all, _ = strings.Cut(all, "\n")
+			if matchTemplate(template, text, &holes) {
+				return appendTemplate(dst, template, text, &holes)
+			}
+		}
+	}
+	return append(dst, '?')
+}
+
+// A hole is the part of a text at a template's hole.
+type hole struct{ from, to int }
+
+// matchTemplate reports whether a text is of a template, and sets its holes. It matches from the end, so
+// that of a value with the template's own words in it nothing becomes part of a later name.
+func matchTemplate(template string, text []byte, holes *[maxHoles]hole) bool {
+	n, end := strings.Count(template, "%"), len(text)
+	if n > maxHoles {
+		return false
+	}
+	last := true
+	for n > 0 {
+		at := strings.LastIndexByte(template, '%')
+		words := template[at+2:]
+		from := end - len(words)
+		for ; from >= 0 && string(text[from:from+len(words)]) != words; from-- {
+			if last {
+				return false
+			}
+		}
+		if from < 0 {
+			return false
+		}
+		if !last {
+			holes[n].from = from + len(words)
+		}
+		n--
+		holes[n].to, end, last, template = from, from, false, template[:at]
+	}
+	if last {
+		return string(text) == template
+	}
+	holes[0].from = len(template)
+	return end >= len(template) && string(text[:len(template)]) == template
+}
+
+// appendTemplate appends a template with its holes, masked or not as they are.
+func appendTemplate(dst []byte, template string, text []byte, holes *[maxHoles]hole) []byte {
+	for n := 0; ; n++ {
+		words, rest, more := strings.Cut(template, "%")
+		dst = append(dst, words...)
+		if !more {
+			return dst
+		}
+		if h := text[holes[n].from:holes[n].to]; shownHole(rest[0], h) {
+			dst = append(dst, h...)
+		} else {
+			dst = append(dst, '?')
+		}
+		template = rest[1:]
+	}
+}
+
+// shownHole reports whether what is at a hole of this kind is shown.
+func shownHole(kind byte, b []byte) bool {
+	switch kind {
+	case 'i':
+		return plainName(b, "")
+	case 'f':
+		return plainName(b, "`'(), ")
+	case 'c':
+		return clause(b)
+	}
+	return false
+}
+
+// plainName reports whether b consists of the bytes of names and some more, and is no number.
+func plainName(b []byte, more string) bool {
+	number := true
+	for _, c := range b {
+		switch {
+		case '0' <= c && c <= '9', c == '.' || strings.IndexByte(more, c) >= 0:
+		case wordByte(c) || c == '_' || c == '$':
+			number = false
+		default:
+			return false
+		}
+	}
+	return !number
+}
+
+// appendRedactedOwn appends an error text without what may be a value: everything from
 // the first opening quote to the last closing one, and every run of digits elsewhere. Values
 // are inside quotes in the server's messages, but hold quotes of their own, and a cut
 // message has lost its closing quote; so nothing between the outermost two is shown.
-func appendRedactedError(dst []byte, number uint16, text []byte) []byte {
-	if number == errSignal {
-		return append(dst, '?')
-	}
+func appendRedactedOwn(dst, text []byte) []byte {
 	open := -1
 	for i, c := range text {
 		if quote(c) && (i == 0 || !wordByte(text[i-1])) {
