@@ -4,8 +4,8 @@ package querylog
 // and is kept, %f several names in backticks and punctuation, %c a clause of a statement, %d a number, and
 // %v anything else, which is masked.
 //
-// The formats are those of MariaDB 10.11 and MySQL 9.7, as listed by TiDB's parser (pkg/parser/mysql,
-// Apache-2.0) and go-mysql (mysql, MIT).
+// A text that matches none of its number's templates is masked whole, so a server with another format costs the
+// text and never shows a value.
 func errorTemplates(number uint16) string {
 	switch number {
 	case 1040:
