@@ -88,7 +88,7 @@ func (t *table) sameUnique() error {
 	}
 	for _, u := range t.unique {
 		if !slices.ContainsFunc(source, u.equal) {
-			return fmt.Errorf("the target's %s has a unique key %v, which the source has not: changes that are applied could push out rows that belong there; drop it, or add it to the source",
+			return fmt.Errorf("follow %s: the target has the unique key %v and the source does not: changes that are applied could replace other rows; drop it, or add it to the source",
 				t.spec.target(), u)
 		}
 	}
@@ -97,7 +97,7 @@ func (t *table) sameUnique() error {
 		own = append(own, keyPart{column: t.target.columns[k].Name})
 	}
 	if !slices.ContainsFunc(t.unique, own.equal) {
-		return fmt.Errorf("the target's %s lacks the unique key %v, which identifies rows on the source: add it", t.spec.target(), own)
+		return fmt.Errorf("follow %s: the target has no unique key %v, which identifies rows in the source: add it", t.spec.target(), own)
 	}
 	return nil
 }
@@ -120,30 +120,25 @@ func (u uniqueKey) equal(v uniqueKey) bool {
 	return slices.EqualFunc(u, v, func(p, q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
 }
 
-// uniqueLine is a line of SHOW CREATE TABLE that defines a unique index.
-var (
-	uniqueLine = regexp.MustCompile("^  (?:PRIMARY KEY|UNIQUE KEY `(?:[^`]|``)+`) \\((.*)\\)[^)]*,?$")
-	uniquePart = regexp.MustCompile("^`((?:[^`]|``)+)`([^,]*)(?:,|$)")
-)
+// uniquePart is a column of an index, with the length of a prefix.
+var uniquePart = regexp.MustCompile("(?s)^`((?:[^`]|``)+)`(\\(\\d+\\))?(?: ASC| DESC)?$")
 
 // uniqueKeys reads the unique indexes, the primary key among them, out of the text of SHOW
 // CREATE TABLE.
 func uniqueKeys(create string) []uniqueKey {
 	var all []uniqueKey
-	for line := range strings.Lines(create) {
-		m := uniqueLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if m == nil {
+	for _, k := range rowstream.CreateKeys(create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
 		var u uniqueKey
-		for rest := m[1]; rest != ""; {
-			p := uniquePart.FindStringSubmatch(rest)
+		for _, part := range k.Parts {
+			p := uniquePart.FindStringSubmatch(part)
 			if p == nil { // an expression: it is the same when its text is
-				u = append(u, keyPart{rest: rest})
-				break
+				u = append(u, keyPart{rest: part})
+				continue
 			}
 			u = append(u, keyPart{column: strings.ReplaceAll(p[1], "``", "`"), rest: p[2]})
-			rest = rest[len(p[0]):]
 		}
 		all = append(all, u)
 	}

@@ -85,16 +85,21 @@ func describeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 
 // suitable refuses tables whose rows could not be copied exactly.
 func suitable(t *rowstream.Table) error {
+	for _, k := range rowstream.CreateKeys(t.Create) {
+		if k.WithoutOverlaps() {
+			return fmt.Errorf("copy %s: its key %s is WITHOUT OVERLAPS, and MariaDB executes no REPLACE on such tables, by which rows are written", t.FullName(), k.Name)
+		}
+	}
 	switch {
 	case t.Engine != "InnoDB":
-		return fmt.Errorf("table %s is kept by %s, which has no consistent view to read from while it is written: "+
-			"ALTER TABLE %s ENGINE=InnoDB, or dump it while it is not written", t.FullName(), t.Engine, t.SQLName())
+		return fmt.Errorf("table %s uses %s, which has no consistent snapshot: "+
+			"ALTER TABLE %s ENGINE=InnoDB, or dump it while clients do not write", t.FullName(), t.Engine, t.SQLName())
 	case len(t.Key) == 0:
-		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count): "+
-			"a copy could not be resumed without one; add a key", t.FullName())
+		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count, "+
+			"nor do INVISIBLE and IGNORED keys): a copy of it cannot resume; add a key", t.FullName())
 	case len(t.References) > 0:
-		return fmt.Errorf("table %s has or is referred to by foreign keys (%s): the target could hold rows that break them while they are copied; "+
-			"drop them on the source's copy of the schema, or create the target table without them", t.FullName(), strings.Join(t.References, ", "))
+		return fmt.Errorf("table %s has or is referred to by foreign keys (%s), which tare copy does not support: "+
+			"the target could hold rows that violate them while they are copied", t.FullName(), strings.Join(t.References, ", "))
 	}
 	return nil
 }
@@ -125,7 +130,7 @@ func (t *table) accept(there *rowstream.Table) error {
 			t.spec.target(), strings.Join(there.Triggers, ", "))
 	}
 	if there.Engine != "" && there.Engine != "InnoDB" {
-		return fmt.Errorf("the target's %s uses %s: without transactions a copy cannot be resumed after a crash; ALTER TABLE it to InnoDB", t.spec.target(), there.Engine)
+		return fmt.Errorf("the target's %s uses %s: without transactions a copy cannot resume after a crash; ALTER TABLE … ENGINE=InnoDB", t.spec.target(), there.Engine)
 	}
 	return nil
 }

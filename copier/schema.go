@@ -126,9 +126,9 @@ func secondaryIndexes(t *rowstream.Table) []index {
 		}
 	}
 	var all []index
-	for line := range strings.Lines(t.Create) {
-		m := secondaryKey.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if m == nil || auto != "" && strings.Contains(m[1], auto) {
+	for _, line := range rowstream.CreateLines(t.Create) {
+		m := secondaryKey.FindStringSubmatch(line)
+		if m == nil || auto != "" && strings.Contains(m[1], auto) || strings.Contains(line, "\n") { // the state has one line for each
 			continue
 		}
 		all = append(all, index(m[1]))

@@ -47,3 +47,84 @@ func AutoIncrement(create string) uint64 {
 	}
 	return 0
 }
+
+// A CreateKey is an index in the text of SHOW CREATE TABLE.
+type CreateKey struct {
+	Kind    string   // PRIMARY KEY, UNIQUE KEY, KEY, FULLTEXT KEY, SPATIAL KEY
+	Name    string   // PRIMARY for the primary key
+	Parts   []string // columns or expressions as they are written, with lengths and directions
+	Options string   // what follows the list
+}
+
+// Hidden reports whether the server's optimizer does not use the index, so that statements cannot name it: INVISIBLE in MySQL,
+// IGNORED in MariaDB.
+func (k *CreateKey) Hidden() bool {
+	return strings.HasSuffix(k.Options, "/*!80000 INVISIBLE */") || strings.HasSuffix(k.Options, "IGNORED")
+}
+
+// WithoutOverlaps reports whether the key is one of MariaDB's over periods.
+func (k *CreateKey) WithoutOverlaps() bool {
+	return len(k.Parts) > 0 && strings.HasSuffix(k.Parts[len(k.Parts)-1], "` WITHOUT OVERLAPS")
+}
+
+// CreateKeys returns the indexes in the text of SHOW CREATE TABLE.
+func CreateKeys(create string) (keys []CreateKey) {
+	for _, line := range CreateLines(create) {
+		line, ok := strings.CutPrefix(line, "  ")
+		if !ok {
+			continue
+		}
+		line = strings.TrimSuffix(line, ",")
+		for _, kind := range []string{"PRIMARY KEY", "UNIQUE KEY", "KEY", "FULLTEXT KEY", "SPATIAL KEY"} {
+			rest, ok := strings.CutPrefix(line, kind+" ")
+			if !ok {
+				continue
+			}
+			k := CreateKey{Kind: kind, Name: "PRIMARY"}
+			if kind != "PRIMARY KEY" {
+				n := quotedEnd(rest)
+				k.Name, rest = strings.ReplaceAll(rest[1:max(1, n-1)], "``", "`"), strings.TrimPrefix(rest[n:], " ")
+			}
+			k.Parts, k.Options = keyParts(rest)
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// quotedEnd is the length of the quoted name or text that s starts with.
+func quotedEnd(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && s[0] == '\'':
+			i++
+		case s[i] == s[0] && i+1 < len(s) && s[i+1] == s[0]:
+			i++
+		case s[i] == s[0]:
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+// keyParts splits "(a,b) options" at the commas outside of parentheses and quotes.
+func keyParts(s string) (parts []string, options string) {
+	depth, start := 0, 1
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '`', '\'':
+			i += quotedEnd(s[i:]) - 1
+		case '(':
+			depth++
+		case ',':
+			if depth == 1 {
+				parts, start = append(parts, s[start:i]), i+1
+			}
+		case ')':
+			if depth--; depth == 0 {
+				return append(parts, s[start:i]), strings.TrimSpace(s[i+1:])
+			}
+		}
+	}
+	return parts, ""
+}

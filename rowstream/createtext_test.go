@@ -1,6 +1,10 @@
 package rowstream
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 func TestAutoIncrement(t *testing.T) {
 	for create, want := range map[string]uint64{
@@ -11,6 +15,29 @@ func TestAutoIncrement(t *testing.T) {
 	} {
 		if got := AutoIncrement(create); got != want {
 			t.Errorf("%d, want %d: %s", got, want, create)
+		}
+	}
+}
+
+func TestCreateKeys(t *testing.T) {
+	const create = "CREATE TABLE `t` (\n  `id` int COMMENT ',\n  KEY `no` (`x`)',\n  PRIMARY KEY (`id`,`b``c`(10) DESC) USING BTREE COMMENT 'x) y',\n" +
+		"  UNIQUE KEY `a\n  KEY ``k`` (b)` (`x`) /*!80000 INVISIBLE */,\n  UNIQUE KEY `e` ((concat(`a`,_utf8mb4',)'))) COMMENT 'it''s IGNORED',\n" +
+		"  KEY `i` (`a`) IGNORED,\n  UNIQUE KEY `o` (`id`,`p` WITHOUT OVERLAPS),\n  FULLTEXT KEY `f` (`t`),\n  CONSTRAINT `c` CHECK (`id` > 1)\n) ENGINE=InnoDB"
+	want := []CreateKey{
+		{"PRIMARY KEY", "PRIMARY", []string{"`id`", "`b``c`(10) DESC"}, "USING BTREE COMMENT 'x) y'"},
+		{"UNIQUE KEY", "a\n  KEY `k` (b)", []string{"`x`"}, "/*!80000 INVISIBLE */"},
+		{"UNIQUE KEY", "e", []string{"(concat(`a`,_utf8mb4',)'))"}, "COMMENT 'it''s IGNORED'"},
+		{"KEY", "i", []string{"`a`"}, "IGNORED"},
+		{"UNIQUE KEY", "o", []string{"`id`", "`p` WITHOUT OVERLAPS"}, ""},
+		{"FULLTEXT KEY", "f", []string{"`t`"}, ""},
+	}
+	got := CreateKeys(create)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	for i, k := range got {
+		if k.Hidden() != (i == 1 || i == 3) || k.WithoutOverlaps() != (i == 4) {
+			t.Errorf("%+v: hidden %v, without overlaps %v", k, k.Hidden(), k.WithoutOverlaps())
 		}
 	}
 }

@@ -53,7 +53,7 @@ func ParseTable(text string) (schema, name string, err error) {
 func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name}
 	for _, step := range []func(context.Context, *mysqlconn.Client) error{
-		t.readTable, t.readColumns, t.readKey, t.readTriggers, t.readReferences, t.readCreate,
+		t.readTable, t.readColumns, t.readCreate, t.readKey, t.readTriggers, t.readReferences,
 	} {
 		if err := step(ctx, c); err != nil {
 			return nil, fmt.Errorf("describe table %s: %w", t.FullName(), err)
@@ -125,7 +125,8 @@ func isGenerated(extra string) bool {
 }
 
 // readKey chooses the index that orders the rows: the primary key, or else a unique one of
-// whole columns that are never NULL.
+// whole columns that are never NULL. Statements must be able to name it, and equal values of it must
+// be of one row.
 func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	type index struct {
 		name    string
@@ -151,6 +152,13 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 		})
 	if err != nil {
 		return err
+	}
+	for _, k := range CreateKeys(t.Create) {
+		for _, x := range indexes {
+			if x.name == k.Name && (k.Hidden() || k.WithoutOverlaps()) {
+				x.usable = false
+			}
+		}
 	}
 	for _, x := range indexes {
 		if x.usable {
