@@ -17,8 +17,11 @@ import (
 // ErrAborted ends a copy that was told to stop over its control socket.
 var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command resumes from here")
 
-// errNotFollowing answers a finish that means nothing.
-var errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
+// Errors of a finish for which there is nothing to finish.
+var (
+	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
+	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
+)
 
 // maxSocketPath is the longest path of a unix socket that the kernel takes.
 const maxSocketPath = 107

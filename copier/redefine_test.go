@@ -55,7 +55,7 @@ func TestAltered(t *testing.T) {
 			{nil, []string{"ALTER TABLE altered.a MODIFY n BIGINT, MODIFY s VARCHAR(90) CHARACTER SET latin1"}, ""},
 		}},
 		{"a column gets another name", nil, []step{
-			{[]string{"ALTER TABLE a CHANGE n m INT"}, nil, "do the same there, and run the same command again"}, // nothing before it
+			{[]string{"ALTER TABLE a CHANGE n m INT"}, nil, "alter the target the same way, and run the same command again"}, // nothing before it
 			{[]string{"UPDATE a SET m = 7"}, []string{"ALTER TABLE altered.a CHANGE n m INT"}, ""},
 		}},
 		{"an index is made", nil, []step{
@@ -152,7 +152,7 @@ func TestAlteredKilled(t *testing.T) {
 	// Killed, and the target altered before its time: it could not be told what the rows are.
 	back()
 	sqlExec(t, p.target, "ALTER TABLE alteredkilled.a MODIFY n INT UNSIGNED")
-	goesOn(t, o, "make it as it was for that")
+	goesOn(t, o, "restore the earlier definition")
 	sqlExec(t, p.target, "ALTER TABLE alteredkilled.a MODIFY n INT")
 	goesOn(t, o, ended)
 	there := position()

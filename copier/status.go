@@ -45,7 +45,11 @@ func (r *run) told(end func(error)) controlled {
 			r.mu.Lock()
 			finish := r.finish
 			r.mu.Unlock()
-			if finish == nil {
+			switch {
+			case finish != nil:
+			case r.o.Follow:
+				return errNotYet
+			default:
 				return errNotFollowing
 			}
 			finish()

@@ -42,7 +42,7 @@ func ExampleLogger() {
 		fmt.Println(err)
 	}
 	// Output:
-	// {"kind":"statement","boot":"5f3c","seq":1,"start":"2026-03-04T05:06:07.000008000Z","end":"2026-03-04T05:06:07.001508000Z","total_ns":1500000,"user":"app","client":"192.0.2.7:50123","connection_id":0,"command":"Query","normalized":"insert into users values (?)","bytes_in":0,"bytes_out":0,"error_number":1062,"sqlstate":"23000","error_text":"Duplicate entry '?'","plan_cached":false}
+	// {"kind":"statement","boot":"5f3c","seq":1,"start":"2026-03-04T05:06:07.000008000Z","end":"2026-03-04T05:06:07.001508000Z","total_ns":1500000,"user":"app","client":"192.0.2.7:50123","connection_id":0,"command":"Query","normalized":"insert into users values (?)","bytes_in":0,"bytes_out":0,"error_number":1062,"sqlstate":"23000","error_text":"Duplicate entry '?' for key 'users.name'","plan_cached":false}
 }
 
 // The line builder by itself, in both formats.

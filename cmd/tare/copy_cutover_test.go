@@ -269,13 +269,13 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 		}
 	}
 	if ends {
-		if _, err := copier.Run(t.Context(), d.options(observe)); err == nil || !strings.Contains(err.Error(), "cannot be told where") {
+		if _, err := copier.Run(t.Context(), d.options(observe)); err == nil || !strings.Contains(err.Error(), "position of the gateway's clients is unknown") {
 			t.Fatalf("a run whose switch is not answered: %v", err)
 		}
 		d.more(t, 20) // at the target, with nobody to bring them back
 		o := d.options(nil)
 		o.Cutover = nil
-		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clients may be at the target already") {
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clients may be on the target already") {
 			t.Errorf("a run that would follow the source again: %v", err)
 		}
 		d.silent.Store(false)

@@ -122,7 +122,7 @@ func TestRowstream(t *testing.T) {
 		if line["kind"] != "rowstream" || line["table"] != "rowstream.t" || line["code"] != "OK" {
 			t.Errorf("%v", line)
 		}
-		if call != "sum" && line["bytes_out"].(float64) >= line["bytes"].(float64) {
+		if bytes, _ := line["bytes"].(float64); call != "sum" && bytes > 0 && line["bytes_out"].(float64) >= bytes { // a stream may end before its first change
 			t.Errorf("not packed: %v", line)
 		}
 	}

@@ -58,7 +58,7 @@ func Prose(t *Tree) ([]Finding, error) {
 	var findings []Finding
 	for _, name := range t.Files {
 		markdown := strings.HasSuffix(name, ".md")
-		if !markdown && !strings.HasSuffix(name, ".html") || strings.Contains("/"+name, "/testdata/") || name == "CHANGELOG.md" {
+		if !markdown && !strings.HasSuffix(name, ".html") || strings.Contains("/"+name, "/testdata/") {
 			continue
 		}
 		text, err := t.read(name)

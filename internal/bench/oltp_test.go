@@ -190,7 +190,7 @@ func TestFailuresEndTheBenchmark(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Rows = 400
-		if _, err := OLTP(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sbtest1 is there with 300 rows") {
+		if _, err := OLTP(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sbtest1 has 300 rows") {
 			t.Errorf("got %v, want an error about the table's 300 rows", err)
 		}
 	})
