@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/archtest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the findings into testdata instead of comparing them")
+var rewrite = flag.Bool("rewrite", false, "write the files of testdata instead of comparing them")
 
 // TestBadTrees runs every check on small trees that break the rules; each archive holds
 // such a tree and, in the file "findings", what is to be found in it.
