@@ -295,14 +295,15 @@ func TestReturnIdleMemory(t *testing.T) {
 	counter := func(name string) float64 {
 		return s.metrics(t)["tare_idle_memory_"+name].GetMetric()[0].GetCounter().GetValue()
 	}
-	testwait.Until(t, "idle memory to be returned", func() bool { return counter("returns_total") > 0 })
+	// On a busy machine a spell without a command may end before the long statements.
+	testwait.Until(t, "8 MiB of idle memory to be returned", func() bool { return counter("returned_bytes_total") >= 8<<20 })
 	usage, err := process.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
 	returned := counter("returned_bytes_total")
 	t.Logf("%.0f bytes returned in %.4f s; resident %d, at most %d", returned, counter("return_seconds_total"), usage.RSS, usage.PeakRSS)
-	if returned < 8<<20 || usage.RSS > usage.PeakRSS-8<<20 {
+	if usage.RSS > usage.PeakRSS-8<<20 {
 		t.Errorf("%.0f bytes were returned, and %d of %d are resident", returned, usage.RSS, usage.PeakRSS)
 	}
 }
