@@ -23,6 +23,9 @@ type gate struct {
 // where is how the engine calls its own queue in errors.
 const where = "query queue"
 
+// ErrTooMany is the cause of the error of a request that found the queue full.
+var ErrTooMany = errors.New("too many queries")
+
 // enter waits for a place. On nil the caller has one and must leave.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
@@ -35,7 +38,7 @@ func (g *gate) enter(ctx context.Context) error {
 		g.refused++
 		running, queued := g.running, len(g.queue)
 		g.mu.Unlock()
-		return &Error{Type: Unavailable, Err: fmt.Errorf("too many queries: %d are running and %d waiting, try again later", running, queued)}
+		return &Error{Type: Unavailable, Err: fmt.Errorf("%w: %d are running and %d waiting, try again later", ErrTooMany, running, queued)}
 	}
 	turn := make(chan struct{})
 	g.queue = append(g.queue, turn)

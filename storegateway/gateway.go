@@ -135,6 +135,10 @@ type Gateway struct {
 	reader  *bucketReader
 	source  tsblock.Source
 	metrics *metrics
+	budgets *budgetMetrics
+
+	requestsOnce sync.Once
+	requests     *requestMetrics // of the APIs; nil before the first
 
 	cache   *tsblock.Cache
 	pool    *slab.Pool
@@ -185,10 +189,12 @@ func New(o Options) (*Gateway, error) {
 		headerLoads: make(chan struct{}, o.HeaderLoads),
 	}
 	bucket := o.Bucket
-	g.metrics = newMetrics(g)
+	g.metrics, g.budgets = newMetrics(g), newBudgetMetrics(g)
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(g.metrics); err != nil { // objstore panics where it cannot register
-			return nil, fmt.Errorf("store gateway: register metrics: %w", err)
+		for _, c := range [...]prometheus.Collector{g.metrics, g.budgets} {
+			if err := o.Registerer.Register(c); err != nil { // objstore panics where it cannot register
+				return nil, fmt.Errorf("store gateway: register metrics: %w", err)
+			}
 		}
 		bucket = objstore.WrapWithMetrics(bucket, prometheus.WrapRegistererWithPrefix("tare_", o.Registerer), bucket.Name())
 	}

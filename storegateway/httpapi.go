@@ -53,6 +53,7 @@ type httpHooks struct {
 	sampleBytes int64 // reserved for the engine
 	answerBytes int64 // reserved for an answer that is held
 	entries     sync.Pool
+	requests    *requestMetrics
 }
 
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
@@ -66,6 +67,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	if h.sampleBytes > perQuery {
 		return nil, fmt.Errorf("the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, h.sampleBytes, perQuery)
 	}
+	h.requests = g.requestMetrics()
 	h.entries.New = func() any { return new(LogEntry) }
 	tenant := func(ctx context.Context) (string, error) {
 		if c := httpCallOf(ctx); c != nil {
@@ -73,7 +75,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		}
 		return "", errors.New("the request was not admitted")
 	}
-	return promapi.New(promapi.Options{
+	api, err := promapi.New(promapi.Options{
 		Queryable:      g.Queryable(tenant),
 		ChunkQueryable: g.ChunkQueryable(tenant),
 		Restrict:       o.Restrict,
@@ -100,6 +102,11 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Again:         h.again,
 		Hold:          h.hold,
 	})
+	if err != nil {
+		return nil, err
+	}
+	h.requests.serveHTTP(api)
+	return api, nil
 }
 
 // maxWaiting is how many requests over HTTP may run and wait; those that come then are refused
@@ -217,8 +224,16 @@ func classify(err error) promapi.ErrorType {
 	return ""
 }
 
-// observe writes the request into the query log.
+// observe counts the request and writes it into the query log.
 func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Observation) {
+	code, failed := okCode, error(nil)
+	switch {
+	case o.Err != nil:
+		code, failed = string(o.Err.Type), o.Err.Err
+	case o.Lost != nil:
+		code = string(promapi.Canceled)
+	}
+	h.requests.count(protocolHTTP, o.Endpoint, code, o.Duration, o.Queued, o.Bytes, failed)
 	log := h.options.Queries
 	if log == nil || !log.Enabled() {
 		return

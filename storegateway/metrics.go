@@ -1,10 +1,13 @@
 package storegateway
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/tsblock"
 )
 
 // metrics are the counts of the blocks side. As a collector it also looks at the set that is
@@ -15,6 +18,9 @@ type metrics struct {
 	unloads     atomic.Uint64
 	readRetries atomic.Uint64
 	readHedges  atomic.Uint64
+	bucketReads atomic.Uint64 // of blocks
+	readBytes   atomic.Uint64
+	readErrors  atomic.Uint64
 
 	syncs       *prometheus.CounterVec
 	syncSeconds prometheus.Histogram
@@ -23,6 +29,7 @@ type metrics struct {
 
 	ready, lastSync, blocks, loaded, tenants, skipped, foreign *prometheus.Desc
 	unloadsDesc, retriesDesc, hedgesDesc                       *prometheus.Desc
+	bucketReadsDesc, readBytesDesc, readErrorsDesc             *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*metrics)(nil)
@@ -47,16 +54,19 @@ func newMetrics(g *Gateway) *metrics {
 			Name: "tare_store_index_header_load_duration_seconds", Help: "Duration of index header loads, queueing included.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60},
 		}),
-		ready:       desc("ready", "1 after the first successful sync."),
-		lastSync:    desc("last_sync_timestamp_seconds", "End of the last successful sync; 0 before the first."),
-		blocks:      desc("blocks", "Blocks served."),
-		loaded:      desc("index_headers_loaded", "Blocks whose index header is in memory."),
-		tenants:     desc("tenants", "Tenants whose blocks are served."),
-		skipped:     desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
-		foreign:     desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
-		unloadsDesc: desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
-		hedgesDesc:  desc("read_hedges_total", "Block reads made a second time because the first took longer than --bucket-hedge."),
-		retriesDesc: desc("read_retries_total", "Block reads retried after a failure of the bucket."),
+		ready:           desc("ready", "1 after the first successful sync."),
+		lastSync:        desc("last_sync_timestamp_seconds", "End of the last successful sync; 0 before the first."),
+		blocks:          desc("blocks", "Blocks served."),
+		loaded:          desc("index_headers_loaded", "Blocks whose index header is in memory."),
+		tenants:         desc("tenants", "Tenants whose blocks are served."),
+		skipped:         desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
+		foreign:         desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
+		unloadsDesc:     desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
+		hedgesDesc:      desc("read_hedges_total", "Block reads made a second time because the first took longer than --bucket-hedge."),
+		bucketReadsDesc: desc("bucket_reads_total", "Reads of a range of a block's object in the bucket, on disk or remote."),
+		readBytesDesc:   desc("bucket_read_bytes_total", "Bytes of these reads."),
+		readErrorsDesc:  desc("bucket_read_failures_total", "Of these reads, those that failed, a missing object and cancelled reads included."),
+		retriesDesc:     desc("read_retries_total", "Block reads retried after a failure of the bucket."),
 	}
 	for _, result := range [...]string{"ok", "error"} {
 		m.syncs.WithLabelValues(result)
@@ -77,6 +87,15 @@ func (m *metrics) synced(d time.Duration, err error) {
 	m.syncSeconds.Observe(d.Seconds())
 }
 
+// blockRead counts a read of n bytes of a block. That an object has ended is no failure.
+func (m *metrics) blockRead(n int, err error) {
+	m.bucketReads.Add(1)
+	m.readBytes.Add(uint64(n))
+	if err != nil && !errors.Is(err, tsblock.ErrObjectEnd) {
+		m.readErrors.Add(1)
+	}
+}
+
 func (m *metrics) headerLoaded(d time.Duration, err error) {
 	m.loads.WithLabelValues(result(err)).Inc()
 	m.loadSeconds.Observe(d.Seconds())
@@ -87,7 +106,9 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.parts() {
 		c.Describe(ch)
 	}
-	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc} {
+	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc,
+		m.bucketReadsDesc, m.readBytesDesc, m.readErrorsDesc,
+	} {
 		ch <- d
 	}
 }
@@ -134,7 +155,13 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, reason := range skipReasons {
 		gauge(m.skipped, float64(skipped[reason]), string(reason))
 	}
-	ch <- prometheus.MustNewConstMetric(m.unloadsDesc, prometheus.CounterValue, float64(m.unloads.Load()))
-	ch <- prometheus.MustNewConstMetric(m.hedgesDesc, prometheus.CounterValue, float64(m.readHedges.Load()))
-	ch <- prometheus.MustNewConstMetric(m.retriesDesc, prometheus.CounterValue, float64(m.readRetries.Load()))
+	counter := func(d *prometheus.Desc, v *atomic.Uint64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v.Load()))
+	}
+	counter(m.unloadsDesc, &m.unloads)
+	counter(m.hedgesDesc, &m.readHedges)
+	counter(m.retriesDesc, &m.readRetries)
+	counter(m.bucketReadsDesc, &m.bucketReads)
+	counter(m.readBytesDesc, &m.readBytes)
+	counter(m.readErrorsDesc, &m.readErrors)
 }

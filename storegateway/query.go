@@ -195,6 +195,7 @@ func (q *Query) end(p part, series, chunks uint64, blocks ...BlockStats) {
 		q.stats.Batches += b.Batches
 		q.stats.PlannedBytes += b.PlannedBytes
 		q.stats.Read.Add(&b.Read)
+		q.gateway.budgets.add(&b.Read)
 	}
 	q.blocks = append(q.blocks, blocks...)
 }

@@ -14,10 +14,10 @@ import (
 // newSource returns where the blocks of a gateway are read from.
 func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblock.Source {
 	if o.LocalBucket != "" {
-		return &watchedSource{Source: tsblock.Dir(o.LocalBucket), bucket: o.LocalBucket, gone: gone, notFound: isNotExist}
+		return &watchedSource{Source: tsblock.Dir(o.LocalBucket), bucket: o.LocalBucket, gone: gone, metrics: m, notFound: isNotExist}
 	}
 	s := &watchedSource{
-		Source: tsblock.Bucket[objstore.ObjectAttributes](bucket), bucket: bucket.Name(), gone: gone,
+		Source: tsblock.Bucket[objstore.ObjectAttributes](bucket), bucket: bucket.Name(), gone: gone, metrics: m,
 		notFound: func(err error) bool { return notFound(bucket, err) },
 	}
 	if bucket.Provider() == objstore.FILESYSTEM {
@@ -32,6 +32,7 @@ type watchedSource struct {
 	tsblock.Source
 	bucket   string // its name, for errors
 	gone     func()
+	metrics  *metrics
 	notFound func(error) bool
 }
 
@@ -54,6 +55,7 @@ var _ tsblock.Source = (*watchedSource)(nil)
 
 func (s *watchedSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	n, err := s.Source.ReadRange(ctx, name, off, dst)
+	s.metrics.blockRead(n, err)
 	return n, s.look(ctx, name, err)
 }
 

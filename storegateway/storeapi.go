@@ -45,11 +45,12 @@ type StoreAPI struct {
 	storepb.UnimplementedStoreServer
 	storepb.UnimplementedInfoServer
 
-	gateway *Gateway
-	options StoreAPIOptions
-	frames  *framePool
-	entries sync.Pool     // of *LogEntry
-	cut     atomic.Uint64 // calls cancelled because their client took no data
+	gateway  *Gateway
+	options  StoreAPIOptions
+	frames   *framePool
+	requests *requestMetrics
+	entries  sync.Pool     // of *LogEntry
+	cut      atomic.Uint64 // calls cancelled because their client took no data
 }
 
 var (
@@ -62,6 +63,8 @@ func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
 	o.WriteTimeout = or(o.WriteTimeout, DefaultWriteTimeout)
 	a := &StoreAPI{gateway: g, options: o, frames: newFramePool()}
 	a.entries.New = func() any { return new(LogEntry) }
+	a.requests = g.requestMetrics()
+	a.requests.serveGRPC(a)
 	return a
 }
 
@@ -206,14 +209,15 @@ func (c *call) end(recovered any, err error) error {
 		e.Stats = c.query.Stats()
 		c.query.Close()
 	}
-	e.Code = okCode
+	e.Code, e.Total = okCode, time.Since(e.Start)
+	failed := err
 	if err != nil {
 		st := grpcStatus(err)
 		e.SetError(st.Code().String(), err)
 		err = st.Err()
 	}
+	c.api.requests.count(protocolGRPC, e.Endpoint, e.Code, e.Total, e.Wait, int64(e.BytesOut), failed)
 	if log := c.api.options.Log; log != nil {
-		e.Total = time.Since(e.Start)
 		log.LogEntry(e)
 	}
 	c.api.entries.Put(e)

@@ -256,3 +256,40 @@ func TestMetricNames(t *testing.T) {
 		t.Errorf("%d names in the sources", n)
 	}
 }
+
+// TestDocumentedMetrics looks for each metric that documentation, alerts and the dashboard name on the page of
+// metrics, which is held against the servers.
+func TestDocumentedMetrics(t *testing.T) {
+	page, err := os.ReadFile(metricsPage)
+	must(t, err)
+	name := regexp.MustCompile(`:?\btare_[a-z0-9_]+`)
+	n := 0
+	for _, pattern := range []string{
+		"../../docs/*/*.md", "../../*.md", "../../deploy/prometheus/rules*.yaml", "../../deploy/grafana/dashboards/*.json",
+	} {
+		files, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			must(t, err)
+			for _, m := range name.FindAllString(string(text), -1) {
+				if m[0] == ':' || m == "tare_bench_import" {
+					continue // a recording rule, and a schema
+				}
+				n++
+				whole := m
+				for _, suffix := range [...]string{"_bucket", "_count", "_sum"} { // of histograms
+					if base := strings.TrimSuffix(m, suffix); bytes.Contains(page, []byte("`"+base+"` | histogram")) {
+						whole = base
+					}
+				}
+				if !strings.HasSuffix(m, "_") && !bytes.Contains(page, []byte("`"+whole+"`")) {
+					t.Errorf("%s names %s, which is not on the page of metrics", f, m)
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d names in the documentation", n)
+	}
+}
