@@ -26,7 +26,7 @@ func TestMySQLLogin(t *testing.T) {
 	s := mysqlPlain.get(t)
 	gateways := map[string]*tare{
 		"mirror":    startTare(t, s.Addr),
-		"TLS alone": startTare(t, s.Addr, "--backend-tls", "required"),
+		"TLS alone": startTare(t, s.Addr, "--backend-tls", "required", "--client-tls", "preferred"),
 		"no TLS":    startTare(t, s.Addr, "--backend-tls", "off"),
 	}
 	for name, p := range gateways {

@@ -118,9 +118,9 @@ func (a *authentication) round(p []byte) error {
 			fast = true
 		case mysqlwire.SHA2FullAuth:
 			switch {
-			case a.client.IsTLS() && !a.backend.IsTLS():
+			case a.clientSecure() && !a.backend.IsTLS():
 				return a.clearToRSA(p)
-			case !a.client.IsTLS() && a.backend.IsTLS():
+			case !a.clientSecure() && a.backend.IsTLS():
 				return a.rsaToClear(p)
 			}
 		}
@@ -268,12 +268,16 @@ func provesWithoutSecret(plugin string) bool {
 	return false
 }
 
-// checkClearMethod refuses the methods by which a client on TLS would send its password in
-// clear while the backend's leg has no TLS, and those that may, as nothing is known of
-// them.
+// checkClearMethod refuses the methods by which a password would pass in clear on the one leg
+// without TLS, and those that may, as nothing is known of them.
 func (l *login) checkClearMethod(plugin string) error {
-	if !l.client.IsTLS() || l.backend.IsTLS() || provesWithoutSecret(plugin) {
+	secure := l.clientSecure()
+	switch {
+	case secure == l.backend.IsTLS() || provesWithoutSecret(plugin):
 		return nil
+	case !secure:
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoSecureTransport, msg: fmt.Sprintf(
+			"Tare does not request a password in clear over an insecure transport (method %s); connect with TLS", plugin)})
 	}
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
 		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (--backend-tls)", plugin)})

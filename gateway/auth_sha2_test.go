@@ -217,7 +217,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
 				who := &credentials{passwords: map[string]string{"tare": secret}}
 				back := startWiretap(t, startGoMySQL(t, conf, public, who))
-				g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = c.mode })
+				g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = c.mode, ClientTLSPreferred })
 				front := startWiretap(t, g.addr)
 				login := pingers(front.addr, c.client)[driver]
 
@@ -282,7 +282,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 func TestForeignPublicKey(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	who := &credentials{passwords: map[string]string{"tare": secret}}
-	g := startGateway(t, startGoMySQL(t, conf, public, who), func(o *Options) { o.Backend.TLS = TLSRequired })
+	g := startGateway(t, startGoMySQL(t, conf, public, who), func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSRequired, ClientTLSPreferred })
 	key, err := mysqlconn.ParsePublicKey(public)
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{

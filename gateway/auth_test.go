@@ -397,7 +397,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 	must(t, err)
 	talkative := func(mode TLSMode) func(*Options) {
 		return func(o *Options) {
-			o.Backend.TLS, o.Log = mode, log
+			o.Backend.TLS, o.ClientTLS, o.Log = mode, ClientTLSPreferred, log
 			o.Diag = slog.New(slog.NewTextHandler(&diag, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 	}

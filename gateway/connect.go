@@ -88,7 +88,7 @@ func (l *login) secureBackend() error {
 	}
 	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset}
 	l.greeted = nil // it has sent something
-	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls); err != nil {
+	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls.Load()); err != nil {
 		return l.refuse(l.backendError("the TLS handshake", err))
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -40,8 +41,9 @@ type login struct {
 	greeted    *greeted // the backend's connection, as long as nothing was sent on it
 	hello      mysqlwire.Handshake
 	answer     mysqlwire.HandshakeResponse
-	buf        []byte // payloads under construction
-	own        []byte // what answer is a view of
+	buf        []byte         // payloads under construction
+	own        []byte         // what answer is a view of
+	clientCAs  *x509.CertPool // that verify the client's certificate
 }
 
 // run logs the client in. The error has errTold in its chain when the client was sent an error.
@@ -130,11 +132,15 @@ func (l *login) greet(ctx context.Context) (err error) {
 
 // offer returns the capabilities to offer to the client of those that the backend offers.
 func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error) {
-	offered := backend & knownCapabilities
-	switch mode := l.to.TLS; {
-	case mode == TLSMirror && !backend.Has(mysqlwire.CapSSL):
-		offered &^= mysqlwire.CapSSL
-	case mode.required() && !backend.Has(mysqlwire.CapSSL):
+	offered := backend & knownCapabilities &^ mysqlwire.CapSSL
+	clients, mode, has := l.srv.opts.ClientTLS, l.to.TLS, backend.Has(mysqlwire.CapSSL)
+	switch {
+	case clients == ClientTLSOff && (has || !mode.required()):
+	case mode == TLSMirror && !has && clients.required():
+		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
+			"Tare requires TLS of clients (--client-tls %s) and mirrors its backend, which does not offer it; enable TLS on the backend or use --backend-tls off", clients)})
+	case mode == TLSMirror && !has:
+	case mode.required() && !has:
 		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
 	default:
@@ -184,6 +190,9 @@ func (l *login) readAnswer() error {
 	if err := l.answer.Decode(l.own); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
+	if err := l.checkClient(); err != nil {
+		return err
+	}
 	// What the server lacks is masked, as servers mask it themselves. A client that insists on zstd
 	// could not be understood.
 	if insists := l.answer.Capabilities &^ l.offered & (mysqlwire.CapZstdCompression | mysqlwire.CapSSL); insists != 0 {
@@ -221,14 +230,16 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 	if !l.offered.Has(mysqlwire.CapSSL) {
 		return nil, l.refuse(&clientError{
 			errno: mysqlwire.ErrnoHandshake,
-			msg:   "Bad handshake: TLS was not offered, because the backend has none",
+			msg:   "Bad handshake: TLS was not offered",
 		})
 	}
-	conn := tls.Server(l.client.Socket(), l.srv.clientTLS)
+	config := l.srv.clientTLS.Load()
+	conn := tls.Server(l.client.Socket(), config)
 	if err := conn.Handshake(); err != nil {
 		return nil, l.clientLeft(fmt.Errorf("TLS handshake: %w", err))
 	}
 	l.client.Upgrade(conn)
+	l.clientCAs = config.ClientCAs
 	payload, err := l.client.ReadMessage(maxLoginPacket)
 	if err != nil {
 		return nil, l.clientLeft(err)

@@ -556,7 +556,9 @@ func TestTLSIsMirrored(t *testing.T) {
 		{"verify-identity", secure.Addr, secure.Config("app"), TLSVerifyIdentity, "false", "TLSv1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := startGateway(t, c.addr, func(o *Options) { o.Backend.TLS, o.Backend.CAs = c.mode, secure.CA })
+			g := startGateway(t, c.addr, func(o *Options) {
+				o.Backend.TLS, o.Backend.CAs, o.ClientTLS = c.mode, secure.CA, ClientTLSPreferred
+			})
 			cfg := c.cfg.Clone()
 			cfg.Addr, cfg.TLSConfig = g.addr, c.client
 			cfg.TLS = nil
@@ -579,7 +581,7 @@ func TestTLSIsMirrored(t *testing.T) {
 		})
 	}
 	t.Run("verify-ca, unknown authority", func(t *testing.T) {
-		g := startGateway(t, secure.Addr, func(o *Options) { o.Backend.TLS = TLSVerifyCA })
+		g := startGateway(t, secure.Addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSVerifyCA, ClientTLSPreferred })
 		_, err := connect(t, g.addr)
 		if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "certificate") {
 			t.Errorf("got %v, want an error about the certificate", err)

@@ -80,6 +80,7 @@ type metrics struct {
 
 	accepted, refusedLimit, refusedShutdown              atomic.Uint64
 	refusedFiles, refusedUnauthenticated, refusedAddress atomic.Uint64
+	refusedInsecure, refusedCertificate                  atomic.Uint64
 	loginFailures, clientsLeft, violations, panics       atomic.Uint64
 	backendsGone, backendsGoneIdle                       atomic.Uint64
 }
@@ -169,6 +170,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.refused, m.refusedFiles.Load(), "open-files")
 	send(c.refused, m.refusedUnauthenticated.Load(), "unauthenticated-limit")
 	send(c.refused, m.refusedAddress.Load(), "unauthenticated-address-limit")
+	send(c.refused, m.refusedInsecure.Load(), "insecure-transport")
+	send(c.refused, m.refusedCertificate.Load(), "client-certificate")
 	send(c.newcomers, uint64(c.s.newcomers.count()))
 	send(c.logins, m.sum(func(s *stripe) uint64 { return s.logins.Load() }), "ok")
 	send(c.logins, m.loginFailures.Load(), "failed")

@@ -43,6 +43,8 @@ type Backend struct {
 type Options struct {
 	Backend     Backend
 	Certificate *tls.Certificate // for clients; nil: a self-signed one is made
+	ClientTLS   ClientTLSMode    // "": required where the backend's leg requires TLS, otherwise preferred
+	ClientCAs   *x509.CertPool   // of ClientTLSVerify
 
 	// Standby is the server that sessions may be switched to and back from; nil when there
 	// is none. Password answers the password of an account that sessions log in there with.
@@ -123,6 +125,8 @@ func (o *Options) Validate() error {
 	case o.Route != SideBackend:
 		errs = append(errs, errors.New("the route is the standby, and there is none"))
 	}
+	o.ClientTLS = or(o.ClientTLS, o.clientTLSDefault())
+	errs = append(errs, o.validateClientTLS())
 	if o.Planner == nil || o.Log == nil || o.Diag == nil {
 		errs = append(errs, errors.New("planner, query log and diagnostics log are required"))
 	}
@@ -148,13 +152,13 @@ func (b *Backend) validate(name string) error {
 }
 
 // tlsConfig is the configuration of the backend's leg, for when it has TLS.
-func (b *Backend) tlsConfig() *tls.Config {
+func (b *Backend) tlsConfig(cas *x509.CertPool) *tls.Config {
 	host, _, _ := net.SplitHostPort(b.Addr) // Validate has looked at it
 	mode := b.TLS.client()
 	if mode == mysqlconn.TLSPreferred {
 		mode = mysqlconn.TLSRequired
 	}
-	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: b.CAs}, host)
+	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: cas}, host)
 }
 
 // client is the mode of a connection that the gateway makes for itself.

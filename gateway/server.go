@@ -19,7 +19,7 @@ import (
 type Server struct {
 	opts       Options
 	started    time.Time
-	clientTLS  *tls.Config
+	clientTLS  atomic.Pointer[tls.Config]
 	targets    [2]*target // by Side; the second is nil without a standby
 	gate       atomic.Uint32
 	route      route
@@ -69,7 +69,6 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:      o,
 		started:   time.Now(),
-		clientTLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*o.Certificate}},
 		watcher:   w,
 		buffers:   newBufferPool(o.BufferBytes),
 		metrics:   newMetrics(),
@@ -77,6 +76,7 @@ func New(o Options) (*Server, error) {
 		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
 		sessions:  make(map[*session]struct{}),
 	}
+	s.clientTLS.Store(o.ClientTLS.config(o.Certificate, o.ClientCAs))
 	s.targets[SideBackend] = newTarget(o.Backend, SideBackend)
 	if o.Standby != nil {
 		s.targets[SideStandby] = newTarget(*o.Standby, SideStandby)

@@ -26,6 +26,7 @@ const (
 type session struct {
 	srv    *Server
 	remote netip.AddrPort
+	local  bool // the client came by a Unix socket
 
 	client       *mysqlconn.Conn
 	backend      *mysqlconn.Conn
@@ -146,6 +147,7 @@ func newSession(srv *Server, nc net.Conn) *session {
 		s.remote = a.AddrPort()
 		s.remote = netip.AddrPortFrom(s.remote.Addr().Unmap(), s.remote.Port())
 	}
+	_, s.local = nc.(*net.UnixConn)
 	s.counters = srv.metrics.stripe()
 	return s
 }

@@ -109,7 +109,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket,
 	}
 	if to.TLS.required() || to.TLS == TLSMirror && s.client.IsTLS() {
-		login.TLS = to.tls
+		login.TLS = to.tls.Load()
 	}
 	conn := mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
 	c, err := mysqlconn.LogIn(ctx, conn, login)

@@ -24,7 +24,7 @@ import (
 type target struct {
 	Backend
 	side Side
-	tls  *tls.Config
+	tls  atomic.Pointer[tls.Config]
 
 	// greeting is the server's last greeting: clients are greeted with its version and
 	// capabilities before a connection to the server is made for them.
@@ -36,7 +36,9 @@ type target struct {
 }
 
 func newTarget(b Backend, side Side) *target {
-	return &target{Backend: b, side: side, tls: b.tlsConfig()}
+	t := &target{Backend: b, side: side}
+	t.tls.Store(b.tlsConfig(b.CAs))
+	return t
 }
 
 // A greeted connection has received the server's greeting and sent nothing.

@@ -16,7 +16,8 @@ func newServeCommand() *cobra.Command {
 
 Clients log in with the server's own accounts; the gateway stores no password. SIGTERM
 drains: no new connections, running statements finish within --drain-timeout. SIGUSR1
-reopens the query log, SIGHUP re-reads the rules of --config.
+reopens the query log, SIGHUP re-reads the rules of --config, the
+accounts for the standby and the certificates.
 
 Each flag is also an environment variable (--max-connections is TARE_MAX_CONNECTIONS) and a
 key under serve: in the file that --config names. Flags override the

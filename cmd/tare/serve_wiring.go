@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -157,17 +155,13 @@ func (s *service) check() error {
 		Diag:                  s.log,
 	}
 	o := &s.options
-	if s.cfg.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(s.cfg.TLSCert, s.cfg.TLSKey)
-		if err != nil {
-			return fmt.Errorf("load --tls-cert and --tls-key: %w", err)
-		}
-		o.Certificate = &cert
+	certs, err := loadCertificates(s.cfg)
+	if err != nil {
+		return err
 	}
-	if s.cfg.BackendTLSCA != "" {
-		if o.Backend.CAs, err = loadCAs(s.cfg.BackendTLSCA); err != nil {
-			return err
-		}
+	o.Certificate, o.ClientCAs, o.Backend.CAs = certs.own, certs.clientCAs, certs.backendCAs
+	if s.cfg.ClientTLS != config.ClientTLSAuto {
+		o.ClientTLS = gateway.ClientTLSMode(s.cfg.ClientTLS)
 	}
 	if s.cfg.Control.Addr != "" {
 		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
@@ -302,18 +296,6 @@ func (s *service) close(ctx context.Context) error {
 	return errors.Join(s.queries.Close(ctx), s.history.close(), s.data.close())
 }
 
-func loadCAs(file string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("load --backend-tls-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("load --backend-tls-ca: no certificate in %s: want PEM", file)
-	}
-	return pool, nil
-}
-
 // planRules turns the configured rules into the planner's; with dryRun none of them refuses.
 func planRules(rules []config.Rule, dryRun bool) ([]sqlplan.Rule, error) {
 	var out []sqlplan.Rule
@@ -431,6 +413,7 @@ func (s *service) reopenLogs() {
 
 func (s *service) reloadRules() {
 	s.reloadAccounts()
+	s.reloadCertificates()
 	fresh, err := s.cfg.ReloadRules()
 	if err == nil {
 		var rules []sqlplan.Rule

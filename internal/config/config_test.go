@@ -153,6 +153,11 @@ func TestEnvironmentWarnings(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for _, c := range []struct{ flags, want string }{
 		{"tls-cert=c.pem", "--tls-cert and --tls-key need each other"},
+		{"client-tls=verify", "--client-tls verify and --tls-client-ca need each other"},
+		{"tls-client-ca=ca.pem client-tls=required", "--client-tls verify and --tls-client-ca need each other"},
+		{"tls-client-ca=ca.pem client-tls=verify", ""},
+		{"client-tls=off tls-cert=c.pem tls-key=k.pem", "--tls-cert has no effect with --client-tls off"},
+		{"client-tls=off backend-tls=required", ""},
 		{"backend-tls-ca=ca.pem", "--backend-tls-ca has no effect with --backend-tls mirror"},
 		{"backend-tls-ca=ca.pem backend-tls=verify-ca", ""},
 		{"http=0.0.0.0:8316", "--http 0.0.0.0:8316 is open to other machines"},

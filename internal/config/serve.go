@@ -22,6 +22,18 @@ const (
 	TLSVerifyIdentity TLSMode = "verify-identity" // and the backend's name
 )
 
+// A ClientTLSMode is whether clients of the gateway use TLS.
+type ClientTLSMode string
+
+// The modes of TLS of clients.
+const (
+	ClientTLSAuto      ClientTLSMode = "auto" // required where the backend's leg is, otherwise preferred
+	ClientTLSOff       ClientTLSMode = "off"
+	ClientTLSPreferred ClientTLSMode = "preferred"
+	ClientTLSRequired  ClientTLSMode = "required"
+	ClientTLSVerify    ClientTLSMode = "verify" // required, with a certificate
+)
+
 // Serve holds the options of tare serve.
 type Serve struct {
 	ConfigFile string
@@ -36,6 +48,8 @@ type Serve struct {
 	DataDir         string     // "" for the default: see cmd/tare
 
 	TLSCert, TLSKey string // files; "" for a certificate made at start
+	ClientTLS       ClientTLSMode
+	TLSClientCA     string // file
 	BackendTLS      TLSMode
 	BackendTLSCA    string // file; "" for the system's authorities
 
@@ -80,6 +94,9 @@ func NewServe() *Serve {
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for persistent data: the history's counters, latest samples and local blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --bucket, --log-file or --standby")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
+	Enum(s, &c.ClientTLS, "client-tls", "TLS of clients: off does not offer it, required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required with --backend-tls required, verify-ca or verify-identity, otherwise preferred",
+		ClientTLSAuto, ClientTLSOff, ClientTLSPreferred, ClientTLSRequired, ClientTLSVerify)
+	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
 		TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity)
 	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend with (PEM); those of the system when empty")
@@ -135,6 +152,12 @@ func (c *Serve) Validate() error {
 	var errs []error
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+	}
+	if (c.TLSClientCA != "") != (c.ClientTLS == ClientTLSVerify) {
+		errs = append(errs, errors.New("--client-tls verify and --tls-client-ca need each other"))
+	}
+	if c.TLSCert != "" && c.ClientTLS == ClientTLSOff {
+		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
 	}
 	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))

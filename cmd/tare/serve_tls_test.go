@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// writeCertificate writes a new self-signed certificate and its key.
+func writeCertificate(t *testing.T, cert, key string) {
+	t.Helper()
+	c, err := mysqlconn.SelfSignedCertificate()
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	must(t, err)
+	must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o600))
+	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+}
+
+// TestReloadCertificates replaces the files of TLS: a reload uses the new ones, and keeps the old
+// ones when one of the files is damaged.
+func TestReloadCertificates(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	writeCertificate(t, cert, key)
+	writeCertificate(t, ca, filepath.Join(dir, "ca-key.pem"))
+	var log strings.Builder
+	s := &service{
+		cfg: config.Serve{Backend: "127.0.0.1:3306", TLSCert: cert, TLSKey: key, TLSClientCA: ca, BackendTLSCA: ca},
+		log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	var err error
+	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: 1 << 20})
+	must(t, err)
+	s.queries, err = querylog.New(querylog.Options{})
+	must(t, err)
+	certs, err := loadCertificates(s.cfg)
+	must(t, err)
+	s.gateway, err = gateway.New(gateway.Options{
+		Backend: gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSVerifyCA, CAs: certs.backendCAs}, Certificate: certs.own,
+		ClientTLS: gateway.ClientTLSVerify, ClientCAs: certs.clientCAs, Planner: s.planner, Log: s.queries, Diag: s.log,
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		s.gateway.Shutdown(context.Background())
+		must(t, s.queries.Close(context.Background()))
+	})
+	reload := func(want string) {
+		t.Helper()
+		log.Reset()
+		s.reloadCertificates()
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log is %q, want %q", log.String(), want)
+		}
+	}
+	served := func() string { return string(s.gateway.CertificateForClients().Certificate[0]) }
+	inFile := func() string {
+		t.Helper()
+		c, err := tls.LoadX509KeyPair(cert, key)
+		must(t, err)
+		return string(c.Certificate[0])
+	}
+	first := served()
+	writeCertificate(t, cert, key)
+	reload("certificates reloaded")
+	if got := served(); got == first || got != inFile() {
+		t.Error("the gateway serves the old certificate")
+	}
+	second := served()
+	for _, file := range []string{key, ca} {
+		good, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, []byte("damaged"), 0o600))
+		reload("certificates not reloaded; the old ones stay in use")
+		if served() != second {
+			t.Errorf("with a damaged %s the certificate is replaced", filepath.Base(file))
+		}
+		must(t, os.WriteFile(file, good, 0o600))
+	}
+	must(t, os.Remove(ca))
+	reload("certificates not reloaded")
+}
