@@ -77,6 +77,21 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
+// An Endpoint is a method and path that an API serves, as http.ServeMux takes it.
+type Endpoint struct{ Method, Path string }
+
+// Endpoints returns all endpoints in the order of their paths. OPTIONS is served on every path.
+func (a *API) Endpoints() []Endpoint {
+	var all []Endpoint
+	for path, rt := range a.routes {
+		for _, method := range rt.methods {
+			all = append(all, Endpoint{method, a.o.Prefix + "/" + strings.ReplaceAll(path, "*", "{name}")})
+		}
+	}
+	slices.SortFunc(all, func(x, y Endpoint) int { return strings.Compare(x.Path+x.Method, y.Path+y.Method) })
+	return all
+}
+
 // Stats returns the state of the queue before the storage.
 func (a *API) Stats() GateStats { return a.gate.stats() }
 

@@ -32,9 +32,9 @@ type cached struct {
 
 // cacheKey tells apart what is shown to whom.
 func cacheKey(v *view) string {
-	who := "texts "
-	if !v.texts {
-		who = "none "
+	who := v.account.Role.String() + " "
+	if v.texts {
+		who += "texts "
 	}
 	q := url.Values(v.query)
 	return who + v.r.URL.Path + "?" + q.Encode()

@@ -20,13 +20,13 @@
 // no link. The server makes all there is to see: charts are SVG with a description and a table
 // of their numbers, and scripts only add to it. The time that a page is about stands in its URL.
 //
-//	request ──> handle: may the account see statement texts? ──> page.answer ──> template ──> layout
-//	                                                 └── the answer serves all who ask it for a second
+//	request ──> access.Gate: the Route's Need ──> page.answer ──> template ──> layout
+//	                                                 └── the response is reused for a second
 //
-// Nothing is made while nobody looks.
+// Nothing is rendered without a request.
 //
 // # What it does not do
 //
-// It keeps no figures: it asks for them. It checks no password, which exporter-toolkit does; of
-// accounts it knows only which of them may not see statement texts.
+// It keeps no values: it queries them. Accounts and their roles are those of package access, TLS is
+// exporter-toolkit's.
 package web

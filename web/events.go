@@ -66,7 +66,7 @@ func (s *Server) serverEvents(v *view) []Event {
 		if !e.Lasts && !e.Time.IsZero() && (e.Time.Before(v.span.From) || e.Time.After(v.span.To)) {
 			continue
 		}
-		if !v.texts && slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.Path == e.Link && r.Textless == nil }) {
+		if !s.mayFollow(v.account, e.Link) {
 			e.Link = ""
 		}
 		all = append(all, e)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
 )
 
 // eventsOf are the events of a page, one a line: their tag, and the words behind it.
@@ -35,8 +35,8 @@ func TestEvents(t *testing.T) {
 	o.Statements = &fakeStatements{}
 	o.Now = func() time.Time { return now }
 	o.Ready = func(context.Context) error { return errors.New("backend db:3306: connection refused") }
-	o.Routes = []Route{{Pattern: "GET /api/v1/route", Path: "/api/v1/route", Handler: http.NotFoundHandler(), What: "the route"}}
-	o.NoTextUsers = []string{"guest"}
+	o.Routes = []Route{NewRoute(access.For(access.Operator), "GET /api/v1/route", http.NotFoundHandler()).Listed("/api/v1/route", "the route")}
+	o.Gate = testGate(t, o.Log)
 	o.Events = func() []Event {
 		return []Event{
 			{Time: now.Add(-20 * time.Minute), Name: "Switched", Text: "To the standby.", Link: "/api/v1/route"},
@@ -151,30 +151,6 @@ func TestSinceWhen(t *testing.T) {
 		if _, body := browse(t, h, path, ""); !strings.Contains(body, want) || strings.Contains(body, "× 3 since") {
 			t.Errorf("%s does not say %q alone", path, want)
 		}
-	}
-}
-
-// TestChangesAreRefused: what changes something is not for accounts that may see no texts, unless
-// its route says so.
-func TestChangesAreRefused(t *testing.T) {
-	o := testOptions()
-	o.NoTextUsers = []string{"guest"}
-	changed := 0
-	o.Routes = []Route{{Pattern: "/api/v1/route/", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { changed++ })}}
-	h := New(o).Handler()
-	for user, want := range map[string]int{"dba": http.StatusOK, "guest": http.StatusForbidden, "": http.StatusForbidden} {
-		r := httptest.NewRequest(http.MethodPost, "/api/v1/route/switch", strings.NewReader("{}"))
-		if user != "" {
-			r.SetBasicAuth(user, "weight")
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%q: %d, want %d", user, w.Code, want)
-		}
-	}
-	if changed != 1 {
-		t.Errorf("%d changes, want the one of dba", changed)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestGuard(t *testing.T) {
 	o := testOptions()
 	o.Hosts = []string{"Tare.example.com"}
-	o.Routes = []Route{{Pattern: "/api/v1/route/", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, 200, "changed") })}}
+	o.Routes = []Route{NewRoute(access.For(access.Operator), "/api/v1/route/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, 200, "changed") })).Fallback()}
 	h := New(o).http.Handler
 	for _, c := range []struct {
 		name, host string

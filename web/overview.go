@@ -48,7 +48,7 @@ func (s *Server) overviewPage() page {
 }
 
 func (s *Server) overview(ctx context.Context, v *view) (any, error) {
-	o := &overview{Endpoints: s.endpoints(v.texts)}
+	o := &overview{Endpoints: s.endpoints(v.account)}
 	happened := s.lookForEvents(ctx, v)
 	var top *history.Top
 	if s.opts.Statements != nil {
@@ -191,29 +191,4 @@ func metricValue(t dto.MetricType, m *dto.Metric) float64 {
 		return m.GetGauge().GetValue()
 	}
 	return 0
-}
-
-// endpoints are the paths for programs that the account may ask.
-func (s *Server) endpoints(texts bool) []endpoint {
-	var all []endpoint
-	for _, r := range s.opts.Routes {
-		if r.Path != "" && (texts || r.Textless != nil) {
-			all = append(all, endpoint{r.Path, r.What})
-		}
-	}
-	if s.opts.Live != nil {
-		all = append(all, endpoint{"/api/v1/live", "statements, errors and latency of the last 10 seconds"})
-	}
-	if s.opts.Plans != nil && texts {
-		all = append(all, endpoint{"/api/v1/plans", "the plan cache and its largest plans"})
-	}
-	if s.opts.QueryLog != nil && texts {
-		all = append(all, endpoint{"/debug/querylog", "the query log as a stream"})
-	}
-	return append(all,
-		endpoint{"/metrics", "metrics in Prometheus' text format"},
-		endpoint{"/-/healthy", "liveness"},
-		endpoint{"/-/ready", "readiness"},
-		endpoint{"/debug/pprof/", "Go's profiles"},
-	)
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -43,6 +44,14 @@ type view struct {
 	now   time.Time
 	span  span
 	texts bool // whether statement texts may be shown
+
+	account access.Account
+}
+
+// setAccount records the request's account.
+func (v *view) setAccount(r *http.Request) {
+	v.account = access.Of(r.Context())
+	v.texts = v.account.Texts
 }
 
 // link is the path with the view's time range and more parameters: pairs of name and value.
@@ -89,7 +98,8 @@ func (s *Server) pages() []page {
 // servePage answers one page.
 func (s *Server) servePage(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), texts: s.seesTexts(r)}
+		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC()}
+		v.setAccount(r)
 		if !p.fixed {
 			var err error
 			if v.span, err = parseSpan(v.query, v.now); err != nil {
@@ -181,7 +191,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 		f.Title = titled.pageTitle()
 	}
 	for _, q := range s.nav {
-		if q.texts && !v.texts {
+		if v.account.Role < access.Viewer || q.texts && !v.texts {
 			continue
 		}
 		here := v.r.URL.Path == q.path || q.path != "/" && strings.HasPrefix(v.r.URL.Path, q.path+"/")

@@ -31,7 +31,7 @@ type peerRow struct {
 func (s *Server) frontend(_ context.Context, v *view) (any, error) {
 	values := v.texts && s.opts.FrontendValues
 	o := s.opts.Frontend(values)
-	d := frontendData{Overview: o, Values: values, Endpoints: s.endpoints(v.texts)}
+	d := frontendData{Overview: o, Values: values, Endpoints: s.endpoints(v.account)}
 	for _, p := range o.Peers {
 		r := peerRow{Peer: p, Word: "answers"}
 		if p.Answered > 0 {

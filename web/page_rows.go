@@ -23,7 +23,7 @@ type rowsData struct {
 func (s *Server) rows(_ context.Context, v *view) (any, error) {
 	stats := s.opts.Rows()
 	return rowsData{
-		ServiceStats: stats, Packed: part(stats.Sent, stats.Bytes), PackedChanges: part(stats.ChangeSent, stats.ChangeBytes), Endpoints: s.endpoints(v.texts),
+		ServiceStats: stats, Packed: part(stats.Sent, stats.Bytes), PackedChanges: part(stats.ChangeSent, stats.ChangeBytes), Endpoints: s.endpoints(v.account),
 	}, nil
 }
 

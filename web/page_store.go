@@ -73,7 +73,7 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 		Budgets: p.Budgets, Tenant: v.query.Get("tenant"), HitShare: -1, Reused: -1,
 	}
 	if s.storeFirst() {
-		d.Endpoints = s.endpoints(v.texts)
+		d.Endpoints = s.endpoints(v.account)
 	}
 	if n := p.Budgets.Cache.Hits + p.Budgets.Cache.Misses; n > 0 {
 		d.HitShare = float64(p.Budgets.Cache.Hits) / float64(n)

@@ -8,8 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
 )
 
 // secretText is what an account without texts must not see, in no form.
@@ -104,7 +103,7 @@ func browse(t *testing.T, h http.Handler, path, user string) (int, string) {
 	r := httptest.NewRequest("GET", path, nil)
 	r.Header.Set("Accept", "text/html")
 	if user != "" {
-		r.SetBasicAuth(user, "weight")
+		r.SetBasicAuth(user, testPassword)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -157,17 +156,17 @@ func TestTextsAreEscaped(t *testing.T) {
 // TestRoles asks each route with an account that sees texts, one that does not, and none.
 func TestRoles(t *testing.T) {
 	o, f := pageOptions()
-	o.NoTextUsers = []string{"guest"}
+	o.Gate = testGate(t, o.Log)
 	o.Plans = nil
 	told := func(w http.ResponseWriter, r *http.Request) {
-		if SeesTexts(r.Context()) {
+		if access.SeesTexts(r.Context()) {
 			_, _ = io.WriteString(w, secretText)
 		}
 	}
 	o.QueryLog = http.HandlerFunc(told)
 	o.Routes = []Route{
-		{Pattern: "/api/v1/", Handler: http.HandlerFunc(told), Textless: http.HandlerFunc(told), Path: "/api/v1/query", What: "PromQL"},
-		{Pattern: "/api/v1/texts", Handler: http.HandlerFunc(told), Path: "/api/v1/texts", What: "only for some"},
+		NewRoute(access.For(access.Viewer), "GET /api/v1/query", http.HandlerFunc(told)).Listed("/api/v1/query", "PromQL"),
+		NewRoute(access.For(access.Viewer).WithTexts(), "GET /api/v1/texts", http.HandlerFunc(told)).Listed("/api/v1/texts", "only for some"),
 	}
 	h := New(o).Handler()
 	for _, c := range []struct {
@@ -183,7 +182,7 @@ func TestRoles(t *testing.T) {
 		{"/queries?filter=text%3Da", 200, 403},
 		{"/debug/querylog", 200, 403},
 		{"/debug/pprof/cmdline", 200, 403},
-		{"/debug/pprof/", 200, 200},
+		{"/debug/pprof/", 200, 403},
 		{"/api/v1/query", 200, 200},
 		{"/api/v1/texts", 200, 403},
 		{"/api/v1/live", 200, 200},
@@ -194,10 +193,10 @@ func TestRoles(t *testing.T) {
 		if code, _ := browse(t, h, c.path, "dba"); code != c.dba {
 			t.Errorf("%s: %d, want %d", c.path, code, c.dba)
 		}
-		for _, user := range []string{"guest", ""} {
+		for user, want := range map[string]int{"guest": c.others, "": 401} {
 			code, body := browse(t, h, c.path, user)
-			if code != c.others {
-				t.Errorf("%s as %q: %d, want %d", c.path, user, code, c.others)
+			if code != want {
+				t.Errorf("%s as %q: %d, want %d", c.path, user, code, want)
 			}
 			if strings.Contains(body, "alert(") || strings.Contains(body, "only for some") {
 				t.Errorf("%s tells %q what it must not", c.path, user)
@@ -213,25 +212,6 @@ func TestRoles(t *testing.T) {
 	_, body := browse(t, h, "/queries", "dba")
 	if !strings.Contains(body, "alert(") {
 		t.Error("the page of one account was kept for another")
-	}
-}
-
-// TestNoTextUsersHaveAccounts: a name that is misspelled would see texts.
-func TestNoTextUsersHaveAccounts(t *testing.T) {
-	o := testOptions()
-	o.NoTextUsers = []string{"guest"}
-	if err := checkNoTextUsers(o.ConfigFile, o.NoTextUsers); err == nil || !strings.Contains(err.Error(), "--web-config-file") {
-		t.Errorf("without accounts: %v", err)
-	}
-	o.ConfigFile = filepath.Join(t.TempDir(), "web.yaml")
-	for text, want := range map[string]string{"basic_auth_users:\n  guest: x\n": "", "basic_auth_users:\n  gest: x\n": `no account "guest"`, "- [": "read accounts"} {
-		if err := os.WriteFile(o.ConfigFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := checkNoTextUsers(o.ConfigFile, o.NoTextUsers)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
 	}
 }
 

@@ -188,7 +188,7 @@ func TestFirstPages(t *testing.T) {
 // TestPartsWithoutTexts asks as an account that sees no statement texts.
 func TestPartsWithoutTexts(t *testing.T) {
 	o := partOptions(true)
-	o.NoTextUsers = []string{"ops"}
+	o.Gate = testGate(t, o.Log)
 	values := true
 	o.Frontend = func(v bool) frontend.Overview { values = v; return frontend.Overview{} }
 	o.FrontendValues = true
@@ -196,7 +196,7 @@ func TestPartsWithoutTexts(t *testing.T) {
 	h := New(o).Handler()
 	get := func(path string) (int, string) {
 		t.Helper()
-		return requestAs(t, h, "ops", path)
+		return requestAs(t, h, "guest", path)
 	}
 	if code, _ := get("/live"); code != http.StatusForbidden {
 		t.Errorf("/live: %d, want 403", code)

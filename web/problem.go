@@ -70,5 +70,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		plain(w, p.Status, strings.Join(text, "\n"))
 		return
 	}
-	s.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, &view{texts: s.seesTexts(r), now: s.opts.Now()}, p, p.Status)
+	v := &view{now: s.opts.Now()}
+	v.setAccount(r)
+	s.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, v, p, p.Status)
 }

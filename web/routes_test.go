@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/internal/access"
 )
 
 // TestRoutes answers a server's own pages, and lists those that have a place on the front page.
@@ -16,8 +18,8 @@ func TestRoutes(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 	}
 	o.Routes = []Route{
-		{Pattern: "/api/v1/", Handler: says("the API")},
-		{Pattern: "GET /api/v1/status/blocks", Handler: says("the blocks"), Path: "/api/v1/status/blocks", What: "blocks & budgets"},
+		NewRoute(access.For(access.Viewer), "/api/v1/", says("the API")).Fallback(),
+		NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", says("the blocks")).Listed("/api/v1/status/blocks", "blocks & budgets"),
 	}
 	h := New(o).Handler()
 	for path, want := range map[string]string{

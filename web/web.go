@@ -16,6 +16,8 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/visible"
@@ -58,9 +60,6 @@ type Options struct {
 	Frontend       func(values bool) frontend.Overview
 	FrontendValues bool
 
-	// NoTextUsers are the accounts that may not see what statements say: the digests alone.
-	NoTextUsers []string
-
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
 
@@ -70,23 +69,19 @@ type Options struct {
 
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
-	Log        *slog.Logger
-	Panics     *panics.Reporter // logs and counts requests that panic; nil: they are logged
-}
 
-// A Route is a page of one server.
-type Route struct {
-	Pattern  string // as http.ServeMux takes it
-	Handler  http.Handler
-	Textless http.Handler // answers accounts that may see no statement texts; nil: they are refused
-	Path     string       // on the front page; "" to leave it out
-	What     string       // what is there
+	// Gate decides which account may call what, as NewGate returns it; nil: every client is an operator.
+	Gate   *access.Gate
+	Log    *slog.Logger
+	Panics *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // A Server answers HTTP.
 type Server struct {
 	opts    Options
 	http    *http.Server
+	gate    *access.Gate
+	routes  []Route
 	nav     []page // in the navigation
 	cache   pageCache
 	copying copiesLook
@@ -102,24 +97,23 @@ func New(o Options) *Server {
 	if o.Panics == nil {
 		o.Panics = panics.NewReporter(o.Log)
 	}
-	s := &Server{opts: o}
+	if o.Gate == nil {
+		o.Gate = access.NewOpenGate(nil, o.Log)
+	}
+	s := &Server{opts: o, gate: o.Gate}
 	if o.Weight != nil {
 		s.weigher = newWeigher(o.Weight.Statements, o.Now())
 	}
-	s.http = &http.Server{
-		Handler:           o.Panics.Handler(newGuard(o.Hosts).wrap(s.Handler())),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}
+	s.http = httpserver.New(s.Handler(), httpserver.Options{Hosts: o.Hosts, Log: o.Log, Panics: o.Panics})
 	return s
 }
 
 // Serve answers on l until Shutdown; it returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	if err := CheckConfig(s.opts.ConfigFile, s.opts.NoTextUsers); err != nil {
+	if err := CheckConfig(s.opts.ConfigFile, ""); err != nil {
 		return err
 	}
+	s.warnIfOpen(l)
 	noSystemd := false
 	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
 	// Its log has only two lines to say, the address and whether there is TLS.
@@ -139,53 +133,69 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Handler is everything that is served. Each route says what it answers to accounts that may see
-// no statement texts.
+// Handler is everything that is served. Each route declares what it requires of an account.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	s.nav = nil
+	s.nav, s.routes = nil, nil
+	viewer := access.For(access.Viewer)
 	for _, p := range s.pages() {
-		textless := s.servePage(&p)
+		need := viewer
 		if p.texts {
-			textless = nil
+			need = viewer.WithTexts()
 		}
 		pattern := p.path
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		s.handle(mux, "GET "+pattern, s.servePage(&p), textless)
+		s.add(mux, NewRoute(need, "GET "+pattern, s.servePage(&p)))
 		if !p.hidden {
 			s.nav = append(s.nav, p)
 		}
 	}
 	if s.opts.Weight != nil {
-		s.open(mux, "GET "+runtimePath, http.HandlerFunc(s.runtime.serve))
+		s.add(mux, NewRoute(viewer, "GET "+runtimePath, http.HandlerFunc(s.runtime.serve)))
 	}
-	s.open(mux, "GET /assets/", http.HandlerFunc(serveAsset))
-	s.open(mux, "GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError),
-	}))
-	s.open(mux, "GET /-/healthy", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }))
-	s.open(mux, "GET /-/ready", http.HandlerFunc(s.ready))
+	s.add(mux, NewRoute(viewer, "GET /assets/", http.HandlerFunc(serveAsset)))
+	for _, r := range s.opts.Routes {
+		s.add(mux, r)
+	}
 	if s.opts.Live != nil {
-		s.open(mux, "GET /api/v1/live", http.HandlerFunc(s.live))
+		s.add(mux, NewRoute(viewer, "GET /api/v1/live", http.HandlerFunc(s.live)).
+			Listed("/api/v1/live", "statements, errors and latency of the last 10 seconds"))
 	}
 	if s.opts.Plans != nil {
-		s.handle(mux, "GET /api/v1/plans", http.HandlerFunc(s.plans), nil)
+		s.add(mux, NewRoute(viewer.WithTexts(), "GET /api/v1/plans", http.HandlerFunc(s.plans)).
+			Listed("/api/v1/plans", "the plan cache and its largest plans"))
 	}
 	if s.opts.QueryLog != nil {
-		s.handle(mux, "GET /debug/querylog", s.opts.QueryLog, nil)
+		s.add(mux, NewRoute(viewer.WithTexts(), "GET /debug/querylog", s.opts.QueryLog).
+			Listed("/debug/querylog", "the query log as a stream"))
 	}
-	for _, r := range s.opts.Routes {
-		s.handle(mux, r.Pattern, r.Handler, r.Textless)
-	}
-	s.open(mux, "GET /debug/pprof/", http.HandlerFunc(pprof.Index))
-	s.handle(mux, "GET /debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline), nil)
-	s.open(mux, "GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile))
-	s.open(mux, "GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
-	s.open(mux, "POST /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
-	s.open(mux, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace))
+	s.addHealth(mux)
+	s.addProfiles(mux)
 	return hardened(mux)
+}
+
+// addHealth registers metrics and health.
+func (s *Server) addHealth(mux *http.ServeMux) {
+	metrics := access.For(access.Metrics)
+	s.add(mux, NewRoute(metrics, "GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError),
+	})).Listed("/metrics", "metrics in Prometheus' text format"))
+	healthy := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }
+	s.add(mux, NewRoute(metrics, "GET /-/healthy", http.HandlerFunc(healthy)).Listed("/-/healthy", "liveness"))
+	s.add(mux, NewRoute(metrics, "GET /-/ready", http.HandlerFunc(s.ready)).Listed("/-/ready", "readiness"))
+}
+
+// addProfiles registers Go's profiles. They show what memory holds: labels, arguments, names, perhaps texts.
+func (s *Server) addProfiles(mux *http.ServeMux) {
+	operator := access.For(access.Operator).WithTexts()
+	s.add(mux, NewRoute(operator, "GET /debug/pprof/", http.HandlerFunc(pprof.Index)).Listed("/debug/pprof/", "Go's profiles"))
+	s.add(mux, NewRoute(operator, "GET /debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline)))
+	s.add(mux, NewRoute(operator, "GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile)))
+	s.add(mux, NewRoute(operator, "GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)))
+	s.add(mux, NewRoute(operator, "POST /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)))
+	s.add(mux, NewRoute(operator, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace)))
 }
 
 // policy lets a page have nothing that does not come from this server, and no script or style of its own.

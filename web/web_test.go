@@ -51,7 +51,7 @@ func request(t *testing.T, h http.Handler, method, path string) (code int, body 
 func requestAs(t *testing.T, h http.Handler, user, path string) (code int, body string) {
 	t.Helper()
 	r := httptest.NewRequest("GET", path, nil)
-	r.SetBasicAuth(user, "secret")
+	r.SetBasicAuth(user, testPassword)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
@@ -117,17 +118,21 @@ func (s *frontendService) build() (err error) {
 	s.metrics.MustRegister(s.frontend.Collectors()...)
 	reporter := panics.NewReporter(s.log)
 	s.metrics.MustRegister(reporter)
+	gate, err := web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
+	if err != nil {
+		return err
+	}
 	var routes []web.Route
 	for i, pattern := range frontend.Patterns() {
-		r := web.Route{Pattern: pattern, Handler: s.frontend}
+		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, s.frontend)
 		if i == 0 {
-			r.Path, r.What = "/api/v1/cardinality/active_series?selector=%7B__name__%21%3D%22%22%7D", "all series that are active; the selector asks for fewer"
+			r = r.Listed("/api/v1/cardinality/active_series?selector=%7B__name__%21%3D%22%22%7D", "active series that match the selector")
 		}
 		routes = append(routes, r)
 	}
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
-		QueryLog: s.queries, Routes: routes, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, NoTextUsers: s.cfg.NoTextUsers, Log: s.log, Panics: reporter,
+		QueryLog: s.queries, Routes: routes, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Gate: gate, Log: s.log, Panics: reporter,
 		LogColumns: web.FrontendColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
 		Weight: &web.WeightSource{
 			Heap:       func() []memory.Holding { return s.ledger.Holdings() },

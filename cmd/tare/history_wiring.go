@@ -16,6 +16,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/memory"
@@ -194,16 +195,13 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	if h.archive != nil {
 		ranked.Now = h.archive.Now
 	}
-	statements := web.Route{
-		Pattern: "GET /api/v1/statements", Path: "/api/v1/statements?by=seconds&limit=20", What: "statements that took the most time",
-		Handler: history.NewStatementsHandler(ranked),
-	}
+	full := history.NewStatementsHandler(ranked)
 	ranked.NoTexts = true
-	statements.Textless = history.NewStatementsHandler(ranked)
-	digests := web.Route{
-		Pattern: "GET /metrics/digests", Path: "/metrics/digests", What: "counters and native histograms of the statements that took the most time, for who scrapes",
-		Handler: history.NewDigestsHandler(h.table, false, h.log), Textless: history.NewDigestsHandler(h.table, true, h.log),
-	}
+	statements := web.NewRoute(access.For(access.Viewer), "GET /api/v1/statements", web.ByTexts(full, history.NewStatementsHandler(ranked))).
+		Listed("/api/v1/statements?by=seconds&limit=20", "statements that took the most time")
+	digests := web.NewRoute(access.For(access.Metrics), "GET /metrics/digests",
+		web.ByTexts(history.NewDigestsHandler(h.table, false, h.log), history.NewDigestsHandler(h.table, true, h.log))).
+		Listed("/metrics/digests", "counters and native histograms of the statements that took the most time, for scrapers")
 	if h.archive == nil {
 		return []web.Route{statements, digests}, nil
 	}
@@ -219,14 +217,9 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
 	blocks := storegateway.StatusHandler(h.gateway)
-	return []web.Route{
-		statements, digests,
-		{Pattern: "/api/v1/", Handler: api, Textless: api},
-		{
-			Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
-			Path: "/api/v1/status/blocks", What: "blocks of the history in the bucket, and the budgets of queries",
-		},
-	}, nil
+	return append(promRoutes(api), statements, digests,
+		web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).
+			Listed("/api/v1/status/blocks", "blocks of the history in the bucket, and the budgets of queries")), nil
 }
 
 // status tells of the blocks in the bucket; nil without a bucket.

@@ -7,15 +7,27 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/web"
 )
 
 // textlessSeries hides the series with statement texts from accounts that may not see them.
 func textlessSeries(ctx context.Context) []*labels.Matcher {
-	if web.SeesTexts(ctx) {
+	if access.SeesTexts(ctx) {
 		return nil
 	}
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, history.TextLabel, "")}
+}
+
+// promRoutes are the endpoints of Prometheus' API. Texts in labels are withheld by textlessSeries.
+func promRoutes(api *promapi.API) []web.Route {
+	viewer := access.For(access.Viewer)
+	var all []web.Route
+	for _, e := range api.Endpoints() {
+		all = append(all, web.NewRoute(viewer, e.Method+" "+e.Path, api))
+	}
+	return append(all, web.NewRoute(viewer, "/api/v1/", api).Fallback()) // its errors are JSON
 }
 
 // statements are what the pages ask about statements; nil when digests are not counted.

@@ -132,10 +132,14 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if s.cfg.HTTP == "" {
 		return nil
 	}
+	gate, err := web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
+	if err != nil {
+		return err
+	}
 	registry := rowstreamMetrics(s.queries, s.rows)
 	registry.MustRegister(reporter)
 	s.web = web.New(web.Options{
-		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Log: s.log, Panics: reporter,
+		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Gate: gate, Log: s.log, Panics: reporter,
 		Ready: s.source.Ping, LogColumns: web.RowstreamColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
 	})
 	return nil

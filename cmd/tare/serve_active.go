@@ -14,6 +14,7 @@ import (
 
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
@@ -118,10 +119,9 @@ func (a *activeService) routes() []web.Route {
 	}
 	var routes []web.Route
 	for i, pattern := range frontend.SeriesPatterns() {
-		r := web.Route{Pattern: pattern, Handler: a.front}
+		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, a.front)
 		if i == 0 {
-			r.Path = "/api/v1/cardinality/active_series?selector=tare_queries_total"
-			r.What = "statements that were called lately, as series; the selector says which"
+			r = r.Listed("/api/v1/cardinality/active_series?selector=tare_queries_total", "recently called statements, as series that match the selector")
 		}
 		routes = append(routes, r)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/web"
 )
@@ -83,10 +84,12 @@ func (s *service) routeAPI() []web.Route {
 		return nil
 	}
 	h := s.gateway.RouteHandler()
-	return []web.Route{
-		{Pattern: gateway.RoutePattern, Handler: h, Path: gateway.RoutePattern, What: "which server sessions go to, and what keeps them from being switched"},
-		{Pattern: gateway.RoutePattern + "/", Handler: h},
+	all := []web.Route{web.NewRoute(access.For(access.Viewer), "GET "+gateway.RoutePattern, h).
+		Listed(gateway.RoutePattern, "the server that sessions go to, and what prevents a switch")}
+	for _, call := range []string{"hold", "switch", "release"} {
+		all = append(all, web.NewRoute(access.For(access.Operator).Changing(), "POST "+gateway.RoutePattern+"/"+call, h))
 	}
+	return all
 }
 
 // readRoute is empty when nothing was switched yet.

@@ -51,26 +51,26 @@ func routedService(t *testing.T, at string) *service {
 	return s
 }
 
-// TestRouteIsNotForAll: who may see no statement texts moves no sessions, and does not see whose they are.
+// TestRouteIsNotForAll: only operators move sessions; viewers see the route.
 func TestRouteIsNotForAll(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	h := web.New(web.Options{
-		Title: "tare serve", Gatherer: prometheus.NewRegistry(), Log: s.log, Routes: s.routeAPI(), NoTextUsers: []string{"guest"},
+		Title: "tare serve", Gatherer: prometheus.NewRegistry(), Log: s.log, Routes: s.routeAPI(), Gate: testGate(t, s.log),
 	}).Handler()
 	for _, c := range []struct {
 		method, path, body string
-		dba                int
+		guest, dba         int
 	}{
-		{http.MethodGet, "", "", http.StatusOK},
-		{http.MethodPost, "/hold", `{"for": "30s"}`, http.StatusOK},
-		{http.MethodPost, "/switch", `{"token": "none", "to": "backend"}`, http.StatusConflict},
-		{http.MethodPost, "/release", `{"token": "none"}`, http.StatusConflict},
+		{http.MethodGet, "", "", http.StatusOK, http.StatusOK},
+		{http.MethodPost, "/hold", `{"for": "30s"}`, http.StatusForbidden, http.StatusOK},
+		{http.MethodPost, "/switch", `{"token": "none", "to": "backend"}`, http.StatusForbidden, http.StatusConflict},
+		{http.MethodPost, "/release", `{"token": "none"}`, http.StatusForbidden, http.StatusConflict},
 	} {
-		for user, want := range map[string]int{"guest": http.StatusForbidden, "": http.StatusForbidden, "dba": c.dba} {
+		for user, want := range map[string]int{"guest": c.guest, "": http.StatusUnauthorized, "dba": c.dba} {
 			r := httptest.NewRequest(c.method, gateway.RoutePattern+c.path, strings.NewReader(c.body))
 			r.Header.Set("Content-Type", "application/json")
 			if user != "" {
-				r.SetBasicAuth(user, "secret")
+				r.SetBasicAuth(user, "weight")
 			}
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)

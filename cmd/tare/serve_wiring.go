@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/governor"
 	"github.com/taredb/tare/internal/memory"
@@ -54,7 +55,8 @@ type service struct {
 	idle     *memory.Returner // nil when the runtime alone returns memory
 	ledger   *memory.Ledger
 
-	metrics    *registry // without the history's
+	metrics    *registry    // without the history's
+	gate       *access.Gate // of HTTP
 	panics     *panics.Reporter
 	supervisor *supervisor // nil when nobody is to be told
 
@@ -176,7 +178,8 @@ func (s *service) check() error {
 		errs = append(errs, table.Validate())
 	}
 	if s.cfg.HTTP != "" {
-		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.NoTextUsers))
+		s.gate, err = web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -273,7 +276,7 @@ func (s *service) open() error {
 		Events:       s.events,
 		Hosts:        s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
 		ConfigFile:   s.cfg.WebConfigFile,
-		NoTextUsers:  s.cfg.NoTextUsers,
+		Gate:         s.gate,
 		Log:          s.log,
 		Panics:       s.panics,
 	})

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
@@ -263,6 +264,10 @@ func (s *storeService) buildHTTP() error {
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
+	gate, err := web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
+	if err != nil {
+		return err
+	}
 	blocks := storegateway.StatusHandler(s.gateway)
 	s.web = web.New(web.Options{
 		Title:    "tare store",
@@ -277,18 +282,13 @@ func (s *storeService) buildHTTP() error {
 		LogColumns: web.StoreColumns(),
 		Store:      s.gateway.StatusPage,
 		Weight:     &web.WeightSource{Heap: func() []memory.Holding { return s.ledger.Holdings() }},
-		Routes: []web.Route{
-			{Pattern: "/api/v1/", Handler: api, Textless: api},
-			{
-				Pattern: "GET /api/v1/status/blocks", Handler: blocks, Textless: blocks,
-				Path: "/api/v1/status/blocks", What: "blocks that are served and that are not, and the budgets",
-			},
-		},
-		Hosts:       s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
-		ConfigFile:  s.cfg.WebConfigFile,
-		NoTextUsers: s.cfg.NoTextUsers,
-		Log:         s.log,
-		Panics:      s.panics,
+		Routes: append(promRoutes(api), web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).
+			Listed("/api/v1/status/blocks", "blocks that are served and that are not, and the budgets")),
+		Hosts:      s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
+		ConfigFile: s.cfg.WebConfigFile,
+		Gate:       gate,
+		Log:        s.log,
+		Panics:     s.panics,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)

@@ -1,18 +1,42 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
-// noTextUsers declares the accounts that see no statement texts.
-func (s *Set) noTextUsers(p *[]string) {
-	declare(s, p, Option{
-		Name: "web-no-text-users", Kind: "name,…",
-		Help: "accounts of --web-config-file that see digests but no statement texts: no live log, no samples, no text labels",
-	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
+// HTTPAccess are the options of an HTTP server that decide which clients it serves.
+type HTTPAccess struct {
+	WebConfigFile string
+	AccountsFile  string
+	AllowedHosts  []string // host names of HTTP besides localhost and addresses
+}
+
+func (h *HTTPAccess) declare(s *Set) {
+	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; its accounts are operators that see statement texts; this or --web-accounts-file is required when --http is not loopback")
+	s.String(&h.AccountsFile, "web-accounts-file", "file", "", "accounts of --http with roles: YAML, each with role (metrics, viewer or operator), texts, and password or token_sha256; re-read when it changes")
+	s.allowedHosts(&h.AllowedHosts)
+}
+
+// validate reports options without effect, and a server that is open to other machines.
+func (h *HTTPAccess) validate(http Address) (errs []error) {
+	if http == "" {
+		for name, given := range map[string]bool{
+			"--http-allowed-hosts": len(h.AllowedHosts) > 0, "--web-config-file": h.WebConfigFile != "", "--web-accounts-file": h.AccountsFile != "",
+		} {
+			if given {
+				errs = append(errs, fmt.Errorf("%s has no effect with --http off", name))
+			}
+		}
+		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+		return errs
+	}
+	if !http.Loopback() && h.WebConfigFile == "" && h.AccountsFile == "" {
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-accounts-file with accounts or --web-config-file with TLS or accounts", http))
+	}
+	return errs
 }
 
 // allowedHosts declares the host names under which the pages are reached.
@@ -44,12 +68,4 @@ func (a Address) Hosts(more []string) []string {
 		return more
 	}
 	return append([]string{host}, more...)
-}
-
-// validateNoTextUsers reports names without accounts.
-func validateNoTextUsers(names []string, file string) error {
-	if len(names) > 0 && file == "" {
-		return errors.New("--web-no-text-users has no effect without accounts: name a file with basic_auth_users in --web-config-file")
-	}
-	return nil
 }

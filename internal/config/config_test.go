@@ -163,6 +163,8 @@ func TestValidate(t *testing.T) {
 		{"http=0.0.0.0:8316", "--http 0.0.0.0:8316 is open to other machines"},
 		{"http=:8316", "--http :8316 is open to other machines"},
 		{"http=:8316 web-config-file=web.yaml", ""},
+		{"http=:8316 web-accounts-file=accounts.yaml", ""},
+		{"http=off web-accounts-file=accounts.yaml", "--web-accounts-file has no effect with --http off"},
 		{"http=[::1]:8316", ""},
 		{"http=localhost:8316", ""},
 		{"http=off", ""},

@@ -54,11 +54,10 @@ type Frontend struct {
 	Decoder        FrontendDecoder
 	DecoderCompare float64 // share of requests, 0 to 1
 
-	WebConfigFile string
-	AllowedHosts  []string // host names of HTTP besides localhost and addresses
-	NoTextUsers   []string // accounts that see no statement texts
-	Log           QueryLog
-	Diag          Diag
+	HTTPAccess
+
+	Log  QueryLog
+	Diag Diag
 
 	set   *Set
 	input Input // of Load
@@ -94,9 +93,7 @@ func NewFrontend() *Frontend {
 		Name: "decoder-compare", Kind: "share", Default: "0",
 		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
-	s.allowedHosts(&c.AllowedHosts)
-	s.noTextUsers(&c.NoTextUsers)
+	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: frontend.LogFields(),
 		example: "tenant=team-a total_ns>1s retries>0",
@@ -179,10 +176,7 @@ func (c *Frontend) Validate() error {
 	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
 		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
 	}
-	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
-	if !c.HTTP.Loopback() && c.WebConfigFile == "" {
-		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
-	}
+	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 

@@ -33,10 +33,10 @@ type Rowstream struct {
 	MaxFollows   int
 	DrainTimeout time.Duration
 
-	WebConfigFile string
-	AllowedHosts  []string // host names of HTTP besides localhost and addresses
-	Log           QueryLog
-	Diag          Diag
+	HTTPAccess
+
+	Log  QueryLog
+	Diag Diag
 
 	set *Set
 }
@@ -59,8 +59,7 @@ func NewRowstream() *Rowstream {
 	s.Int(&c.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
-	s.allowedHosts(&c.AllowedHosts)
+	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: rowstream.LogFields(),
 		example: "call=read table=shop.orders total_ns>1s",
@@ -103,15 +102,7 @@ func (c *Rowstream) Validate() error {
 	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
 		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))
 	}
-	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
-		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
-	}
-	switch {
-	case c.HTTP == "" && c.WebConfigFile != "":
-		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
-	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
-		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
-	}
+	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
 	if c.HTTP == c.Listen && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --listen are the same address"))
 	}

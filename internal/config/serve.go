@@ -68,14 +68,13 @@ type Serve struct {
 	CPUs             int           // 0: chosen as the load demands
 	ReturnIdleMemory time.Duration // 0: never
 
-	WebConfigFile string
-	AllowedHosts  []string // host names of HTTP besides localhost and addresses
-	NoTextUsers   []string // accounts that see no statement texts
-	History       History
-	Log           QueryLog
-	Diag          Diag
-	Rules         []Rule
-	RulesDryRun   bool
+	HTTPAccess
+
+	History     History
+	Log         QueryLog
+	Diag        Diag
+	Rules       []Rule
+	RulesDryRun bool
 
 	set *Set
 }
@@ -112,9 +111,7 @@ func NewServe() *Serve {
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
 	s.Int(&c.CPUs, "cpus", "0", 0, "CPUs to use concurrently (GOMAXPROCS); 0: adapt to the load")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
-	s.allowedHosts(&c.AllowedHosts)
-	s.noTextUsers(&c.NoTextUsers)
+	c.HTTPAccess.declare(s)
 	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")
 	c.History.declare(s)
 	c.Log.declare(s)
@@ -162,19 +159,10 @@ func (c *Serve) Validate() error {
 	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
 	}
-	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
 	}
-	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
-		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
-	}
-	switch {
-	case c.HTTP == "" && c.WebConfigFile != "":
-		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
-	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
-		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
-	}
+	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}

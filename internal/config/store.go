@@ -51,11 +51,10 @@ type Store struct {
 
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 
-	WebConfigFile string
-	AllowedHosts  []string // host names of HTTP besides localhost and addresses
-	NoTextUsers   []string // accounts that see no statement texts
-	Log           QueryLog
-	Diag          Diag
+	HTTPAccess
+
+	Log  QueryLog
+	Diag Diag
 
 	set *Set
 }
@@ -110,9 +109,7 @@ func NewStore() *Store {
 	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
 	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
-	s.String(&c.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; required when --http is not loopback")
-	s.allowedHosts(&c.AllowedHosts)
-	s.noTextUsers(&c.NoTextUsers)
+	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: storegateway.LogFields(),
 		example: "endpoint=Series total_ns>10ms bytes_fetched>1000000",
@@ -192,16 +189,7 @@ func (c *Store) Validate() error {
 	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))
 	}
-	errs = append(errs, validateNoTextUsers(c.NoTextUsers, c.WebConfigFile))
-	if c.HTTP == "" && len(c.AllowedHosts) > 0 {
-		errs = append(errs, errors.New("--http-allowed-hosts has no effect with --http off"))
-	}
-	switch {
-	case c.HTTP == "" && c.WebConfigFile != "":
-		errs = append(errs, errors.New("--web-config-file has no effect with --http off"))
-	case c.HTTP != "" && !c.HTTP.Loopback() && c.WebConfigFile == "":
-		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-config-file with TLS or accounts", c.HTTP))
-	}
+	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
 	return errors.Join(append(append(errs, c.validateTLS()...), c.Log.validate())...)
 }
 

@@ -1,6 +1,7 @@
-package web
+package httpserver
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,10 +31,10 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !g.ownHost(r.Host):
-			plain(w, http.StatusForbidden, "refuse the request: its Host header is no known name of this server: "+
+			forbid(w, "refuse the request: its Host header is no known name of this server: "+
 				"use an IP address or localhost, or add the name to --http-allowed-hosts")
 		case !g.ownPage(r):
-			plain(w, http.StatusForbidden, "refuse the request: it comes from a page of another site: "+
+			forbid(w, "refuse the request: it comes from a page of another site: "+
 				"behind a proxy, add the proxy's host name to --http-allowed-hosts")
 		default:
 			h.ServeHTTP(w, r)
@@ -84,4 +85,11 @@ func hostName(host string) string {
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func forbid(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusForbidden)
+	fmt.Fprintln(w, text)
 }

@@ -1,0 +1,98 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+)
+
+// A Denial is why a request was refused.
+type Denial struct {
+	Status  int // 401 or 403
+	Account Account
+	Need    Need
+}
+
+// Text returns the error for the client: the role that the path requires.
+func (d Denial) Text(path string) string {
+	if d.Status == http.StatusUnauthorized {
+		return fmt.Sprintf("%s requires an account with %s.", path, d.Need)
+	}
+	if d.Account.Role >= d.Need.role {
+		return fmt.Sprintf("%s requires %s; the account %q sees no statement texts.", path, d.Need, d.Account.Name)
+	}
+	return fmt.Sprintf("%s requires %s; the account %q has the role %s.", path, d.Need, d.Account.Name, d.Account.Role)
+}
+
+// Require returns h behind a Need. Requests that it refuses are handled by deny, after the headers of a 401 were
+// set. Calls that change something are logged, refused ones too.
+func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *http.Request, Denial)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account, valid := g.identify(r)
+		r = r.WithContext(context.WithValue(r.Context(), accountKey{}, account))
+		if n.changes {
+			recorder := &statusWriter{ResponseWriter: w}
+			w = recorder
+			defer g.record(r, account, recorder)
+		}
+		if valid && account.May(n) {
+			h.ServeHTTP(w, r)
+			if recorder, ok := w.(*statusWriter); ok && recorder.status == 0 {
+				recorder.status = http.StatusOK // as net/http sends it after an empty response
+			}
+			return
+		}
+		d := Denial{Status: http.StatusForbidden, Account: account, Need: n}
+		if !valid || account.Name == Anonymous {
+			d.Status = http.StatusUnauthorized
+			w.Header().Set("WWW-Authenticate", `Basic realm="tare", charset="UTF-8"`)
+		}
+		deny(w, r, d)
+	})
+}
+
+// record logs a call that changes something. A handler that panicked has status 500.
+func (g *Gate) record(r *http.Request, a Account, w *statusWriter) {
+	level := slog.LevelInfo
+	status := w.status
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	if status >= 400 {
+		level = slog.LevelWarn
+	}
+	fields := []slog.Attr{
+		slog.String("account", a.Name), slog.String("remote", r.RemoteAddr), slog.String("method", r.Method),
+		slog.String("path", r.URL.Path), slog.Int("status", status),
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		fields = append(fields, slog.String("certificate", r.TLS.VerifiedChains[0][0].Subject.String()))
+	}
+	g.log.LogAttrs(context.WithoutCancel(r.Context()), level, "operator call", fields...)
+}
+
+// A statusWriter records the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0: none was sent
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(code int) {
+	if w.status == 0 && code >= 200 {
+		w.status = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap serves http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/internal/access"
+)
+
+// A Route is an endpoint of a server. NewRoute is the only way to create one, so that every endpoint declares what
+// it requires of an account.
+type Route struct {
+	need       access.Need
+	pattern    string
+	handler    http.Handler
+	path, what string // on the front page; "" for none
+	fallback   bool
+}
+
+// NewRoute returns the endpoint of a pattern, as http.ServeMux takes it, with a method. Its handler withholds
+// statement texts where access.SeesTexts reports false, unless the Need excludes such accounts.
+func NewRoute(need access.Need, pattern string, h http.Handler) Route {
+	return Route{need: need, pattern: pattern, handler: h}
+}
+
+// Listed returns the Route with its path and description for the front page.
+func (r Route) Listed(path, what string) Route {
+	r.path, r.what = path, what
+	return r
+}
+
+// Fallback returns the Route as one that serves only errors: those of a prefix for paths and methods that it has
+// not. Its pattern has no method.
+func (r Route) Fallback() Route {
+	r.fallback = true
+	return r
+}
+
+// ByTexts returns a handler that serves accounts with and without statement texts differently.
+func ByTexts(full, textless http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if access.SeesTexts(r.Context()) {
+			full.ServeHTTP(w, r)
+			return
+		}
+		textless.ServeHTTP(w, r)
+	})
+}
+
+// An Endpoint is a Route as documentation describes it.
+type Endpoint struct {
+	Method, Path string // a path that ends in / includes all paths below it, but for "/"
+	Need         access.Need
+}
+
+// Endpoints returns all routes but fallbacks, in the order of their paths.
+func (s *Server) Endpoints() []Endpoint {
+	var all []Endpoint
+	for _, r := range s.routes {
+		if r.fallback {
+			continue
+		}
+		method, path, _ := strings.Cut(r.pattern, " ")
+		all = append(all, Endpoint{Method: method, Path: strings.TrimSuffix(path, "{$}"), Need: r.need})
+	}
+	slices.SortFunc(all, func(a, b Endpoint) int { return strings.Compare(a.Path+" "+a.Method, b.Path+" "+b.Method) })
+	return all
+}
+
+// add registers a route. No other function does.
+func (s *Server) add(mux *http.ServeMux, r Route) {
+	method, _, ok := strings.Cut(r.pattern, " ")
+	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
+		panic("BUG: route " + r.pattern + " lacks a role, a handler or a method")
+	}
+	mux.Handle(r.pattern, s.gate.Require(r.need, r.handler, s.deny))
+	s.routes = append(s.routes, r)
+}
+
+// deny responds to an account that may not call an endpoint.
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, d access.Denial) {
+	try := []string{"Log in with such an account.", "Ask the operator for a change in --web-accounts-file."}
+	s.fail(w, r, &problem{Status: d.Status, What: d.Text(r.URL.Path), Try: try})
+}
+
+// endpoints are the listed paths that an account may call.
+func (s *Server) endpoints(a access.Account) []endpoint {
+	var all []endpoint
+	for _, r := range s.routes {
+		if r.path != "" && a.May(r.need) {
+			all = append(all, endpoint{r.path, r.what})
+		}
+	}
+	return all
+}
+
+// mayFollow reports whether an account may call the listed path of a route; other links are pages.
+func (s *Server) mayFollow(a access.Account, link string) bool {
+	return !slices.ContainsFunc(s.routes, func(r Route) bool { return r.path == link && !a.May(r.need) })
+}
