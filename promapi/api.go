@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/taredb/tare/internal/panics"
@@ -24,6 +25,7 @@ type API struct {
 	gate   gate
 	pools  encoderPools
 
+	engines   []promql.QueryEngine // of the attempts of a query, the last for all further ones
 	responses *responses
 
 	calls sync.Pool // *call: buffers and encoders of answers that were sent
@@ -47,6 +49,7 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{o: o.restricted().withDefaults()}
 	a.start = a.o.Now()
+	a.engines = a.o.engines()
 	a.responses = newResponses(a.o.ResponseBytes, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
@@ -108,6 +111,7 @@ type call struct {
 	enc   sampleEncoder
 	seen  *Observation
 
+	began  time.Time    // of its first admission
 	read   *readRequest // of a remote read, whose body can be read once
 	held   int64        // bytes of the response's buffer that Options.Hold was called for
 	broken bool         // a panic left it in an unknown state: it is not used again
@@ -221,8 +225,11 @@ func (c *call) serve() *Error {
 		}
 	}
 	e := rt.handle(c)
-	if e != nil && a.o.Again != nil && !c.out.sent && a.o.Again(c.r.Context(), e.Err) {
-		c.startAgain(e.Err)
+	for n := 0; n < maxAttempts-1 && e != nil && a.o.Again != nil && !c.out.sent; n++ {
+		if !a.tooManySamples(e.Err, n) && !a.o.Again(c.r.Context(), e.Err) {
+			break
+		}
+		c.startAgain(e.Err, n+1)
 		e = rt.handle(c)
 	}
 	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
@@ -234,10 +241,11 @@ func (c *call) serve() *Error {
 }
 
 // startAgain forgets what the handler did. Nothing of a response has been sent.
-func (c *call) startAgain(err error) {
+func (c *call) startAgain(err error, attempt int) {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
-	c.ctx, c.held = context.WithValue(c.r.Context(), failedKey{}, err), 0
+	ctx := context.WithValue(c.r.Context(), failedKey{}, err)
+	c.ctx, c.held = context.WithValue(ctx, attemptKey{}, attempt), 0
 	c.out.abandon()
 	c.out.code = http.StatusOK
 }
@@ -290,12 +298,14 @@ func tooLarge(err error) bool {
 // reserved is released then, before the client has the response.
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	a := c.api
-	ctx, cancel := context.WithTimeout(c.ctx, a.o.Timeout)
-	if timeout != nil && *timeout < a.o.Timeout {
-		cancel()
-		ctx, cancel = context.WithTimeout(c.ctx, *timeout)
+	most, began := a.o.Timeout, a.o.Now()
+	if timeout != nil {
+		most = min(most, *timeout)
 	}
-	began := a.o.Now()
+	if Attempt(c.ctx) == 0 {
+		c.began = began
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, most-began.Sub(c.began)) // of all attempts
 	err := a.gate.enter(ctx)
 	if err != nil {
 		cancel()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ type Options struct {
 	// Restrict hides series from some requests; nil: from none. Exemplars are not restricted.
 	Restrict RestrictFunc
 
-	// Engine evaluates PromQL. Without it the API makes one of Timeout, MaxSamples,
+	// Engine evaluates PromQL. Without it the API creates some of Timeout, MaxSamples,
 	// LookbackDelta, Registerer and Log, with the features of a Prometheus without flags.
 	Engine promql.QueryEngine
 
@@ -100,8 +101,10 @@ type Options struct {
 	Hold func(context.Context, int64) error
 
 	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. If it
-	// returns true, the request is served once more, from its admission on, with a context for which Failed
-	// returns the error.
+	// returns true, the request is served again, from its admission on, with a context for which Failed
+	// returns the error and Attempt the number of attempts before, at most 3. With Again, the first attempts
+	// of a query have an engine that lets it hold a part of MaxSamples, see the function MaxSamples, and a query
+	// that needs more samples is served again without calling Again. The context is the request's.
 	Again func(context.Context, error) bool
 }
 
@@ -161,22 +164,43 @@ func (o Options) withDefaults() Options {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(o.Features.parser())
 	}
-	if o.Engine == nil {
-		o.Engine = promql.NewEngine(promql.EngineOpts{
-			Logger:                   o.Log,
-			Reg:                      o.Registerer,
-			MaxSamples:               o.MaxSamples,
-			Timeout:                  o.Timeout,
-			LookbackDelta:            o.LookbackDelta,
-			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
-			EnableAtModifier:         true,
-			EnableNegativeOffset:     true,
-			EnablePerStepStats:       o.Features.perStepStats,
-			EnableDelayedNameRemoval: o.Features.delayedNameRemoval,
-			Parser:                   o.Parser,
-		})
-	}
 	return o
+}
+
+// engines returns the engines of a query's attempts: one for each number of samples that it may hold. With several,
+// their metrics have the number as a label.
+func (o *Options) engines() []promql.QueryEngine {
+	if o.Engine != nil {
+		return []promql.QueryEngine{o.Engine}
+	}
+	if o.Again == nil {
+		return []promql.QueryEngine{o.engine(o.MaxSamples, o.Registerer)}
+	}
+	var engines []promql.QueryEngine
+	for n := range sampleParts {
+		samples, registerer := MaxSamples(o.MaxSamples, n), o.Registerer
+		if registerer != nil {
+			registerer = prometheus.WrapRegistererWith(prometheus.Labels{"attempt": strconv.Itoa(n + 1)}, registerer)
+		}
+		engines = append(engines, o.engine(samples, registerer))
+	}
+	return engines
+}
+
+func (o *Options) engine(samples int, registerer prometheus.Registerer) promql.QueryEngine {
+	return promql.NewEngine(promql.EngineOpts{
+		Logger:                   o.Log,
+		Reg:                      registerer,
+		MaxSamples:               samples,
+		Timeout:                  o.Timeout,
+		LookbackDelta:            o.LookbackDelta,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		EnablePerStepStats:       o.Features.perStepStats,
+		EnableDelayedNameRemoval: o.Features.delayedNameRemoval,
+		Parser:                   o.Parser,
+	})
 }
 
 // Validate tells what is wrong with the options, defaults filled in or not.

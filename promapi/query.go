@@ -37,7 +37,7 @@ func (c *call) query() *Error {
 	c.seen.Start, c.seen.End = t, t
 	c.enc.reset(0, 0, 0)
 	return c.evaluate(limit, timeout, func() (promql.Query, error) {
-		return c.api.o.Engine.NewInstantQuery(c.ctx, c.api.o.Queryable, opts, c.seen.Query, t)
+		return c.engine().NewInstantQuery(c.ctx, c.api.o.Queryable, opts, c.seen.Query, t)
 	})
 }
 
@@ -79,7 +79,7 @@ func (c *call) queryRange() *Error {
 		c.enc.reset(0, 0, 0)
 	}
 	return c.evaluate(limit, timeout, func() (promql.Query, error) {
-		return c.api.o.Engine.NewRangeQuery(c.ctx, c.api.o.Queryable, opts, c.seen.Query, start, end, step)
+		return c.engine().NewRangeQuery(c.ctx, c.api.o.Queryable, opts, c.seen.Query, start, end, step)
 	})
 }
 

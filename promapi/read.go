@@ -130,6 +130,9 @@ func (c *call) readSamples(req *readRequest) error {
 				result = append(result, scratch...)
 				result = append(result, histograms...)
 				c.seen.Series++
+				if err := c.holds(cap(body) + cap(result) + cap(scratch) + cap(histograms)); err != nil {
+					return nil, err
+				}
 			}
 			c.seen.Samples += int64(samples)
 			return set.Warnings(), set.Err()
@@ -139,6 +142,9 @@ func (c *call) readSamples(req *readRequest) error {
 		}
 		body = appendProtoBytes(body, 1, len(result))
 		body = append(body, result...)
+	}
+	if err := c.holds(cap(body) + cap(result) + cap(scratch) + cap(histograms) + snappy.MaxEncodedLen(len(body))); err != nil {
+		return err
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/x-protobuf")

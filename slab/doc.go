@@ -61,7 +61,7 @@
 // once or fails. So what runs always finishes, releases its bytes, and admits the first in turn, which
 // asks for at most PerQuery of the at least PerQuery bytes of the lane. No one overtakes the first in turn,
 // so each query that waits is admitted once those before it have finished. A query that fails to grow is
-// admitted again, with PerQuery whole: then it needs no growth. TestGateModel and TestGateGrowth run
+// admitted again with what it lacked, at last with PerQuery whole: then it needs no growth. TestGateModel and TestGateGrowth run
 // random queries against a model, and end with every query admitted.
 //
 // # What it does not do

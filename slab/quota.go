@@ -92,6 +92,18 @@ func (q *Quota) grow(n int64) bool {
 	return true
 }
 
+// Plan has n bytes granted beyond those that are used, at most up to what the quota admits: so many can then be
+// reserved without fail. It does not wait: without free bytes in the process it is a *LimitError that is ErrShort.
+func (q *Quota) Plan(what Purpose, n int64) error {
+	used := q.used.Load()
+	need := min(used+n, q.limit)
+	if need <= q.granted.Load() || q.grow(need) {
+		return nil
+	}
+	q.gate.short.Add(1)
+	return &LimitError{Purpose: what, Asked: need - used, Held: used, Allowed: q.limit, Short: true}
+}
+
 // Granted returns the bytes that the quota has of the gate: what can be reserved without growing.
 func (q *Quota) Granted() int64 { return q.granted.Load() }
 

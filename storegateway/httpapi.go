@@ -50,22 +50,21 @@ const sampleBytes = 16
 type httpHooks struct {
 	gateway     *Gateway
 	options     HTTPOptions
-	sampleBytes int64 // reserved for the engine
-	answerBytes int64 // reserved for an answer that is held
+	answerBytes int64 // the most of an answer that is held
 	entries     sync.Pool
 	requests    *requestMetrics
 }
 
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
-// is one query: it waits for its quota, and releases it when the response is encoded.
+// is one query: it waits for its quota, grows by what its references plan, and releases it when the response is encoded.
 func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	perQuery := g.gate.Stats().PerQuery
 	if o.MaxSamples == 0 {
 		o.MaxSamples = max(1, int(perQuery/2/sampleBytes))
 	}
-	h := &httpHooks{gateway: g, options: o, sampleBytes: int64(o.MaxSamples) * sampleBytes, answerBytes: perQuery / 4}
-	if h.sampleBytes > perQuery {
-		return nil, fmt.Errorf("the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, h.sampleBytes, perQuery)
+	h := &httpHooks{gateway: g, options: o, answerBytes: perQuery / 4}
+	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {
+		return nil, fmt.Errorf("the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
 	}
 	h.requests = g.requestMetrics()
 	h.entries.New = func() any { return new(LogEntry) }
@@ -148,7 +147,11 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 	}
 	began := time.Now()
 	d, purpose, bytes := h.demandOf(ctx, r)
-	q, err := h.gateway.admit(ctx, tenant, h.gateway.ask(d, tenant, clientOf(r)))
+	ask := h.gateway.ask(d, tenant, clientOf(r))
+	if n := promapi.Attempt(ctx); n > 0 {
+		ask = h.gateway.askAgain(ask, n, promapi.Failed(ctx))
+	}
+	q, err := h.gateway.admit(ctx, tenant, ask)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -166,19 +169,15 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 }
 
 // demandOf returns what a request is to be admitted with, and what is reserved before it runs: the samples that
-// the engine may hold, or a response that is held whole. A request that lacked bytes to grow gets all of them.
+// the engine may hold in this attempt.
 func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (demand, slab.Purpose, int64) {
-	d, purpose, bytes := lightQuery, slab.Answers, int64(0)
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/read"):
-		d, bytes = wholeQuery, h.answerBytes
+		return partQuery, slab.Answers, 0
 	case (strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range")) && !promapi.WithoutSeries(ctx):
-		d, purpose, bytes = wholeQuery, slab.Samples, h.sampleBytes
+		return partQuery, slab.Samples, int64(promapi.MaxSamples(h.options.MaxSamples, promapi.Attempt(ctx))) * sampleBytes
 	}
-	if errors.Is(promapi.Failed(ctx), slab.ErrShort) {
-		d = wholeQuery
-	}
-	return d, purpose, bytes
+	return lightQuery, slab.Answers, 0
 }
 
 // hold reserves n more bytes for a response that is held.

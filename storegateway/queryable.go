@@ -17,6 +17,8 @@ import (
 // Queryable returns the gateway as PromQL engines and Prometheus' HTTP API take it. tenant tells
 // whose blocks a query reads.
 //
+// Chunks are planned before the first is loaded: a query that cannot hold them fails in Select.
+//
 // The selects of a querier share one query: that of their context if WithQuery put one there, else
 // one that the first of them waits for. A select keeps labels, which are copies, and references
 // to chunks. Chunks are loaded in windows as series are iterated, in the order of labels best of all; a
@@ -191,7 +193,10 @@ func (l *selected) fill() error {
 		}
 		l.series = append(l.series, oneSeries{of: l, labels: b.Labels(), places: places})
 	}
-	return l.set.Err()
+	if err := l.set.Err(); err != nil {
+		return err
+	}
+	return l.set.planLazily(l.windows)
 }
 
 // placesInFront holds the batches that the series in front is in.

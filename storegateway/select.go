@@ -53,6 +53,7 @@ type SeriesSet struct {
 	cancel  context.CancelFunc
 	sel     tsblock.Select // what is read of each block
 
+	opening  bool // chunks of first batches are planned, not loaded
 	refsOnly bool // chunks are not loaded by the set but by whoever walks it
 
 	streams []*stream
@@ -132,12 +133,19 @@ func (set *SeriesSet) open() error {
 	} else if sort {
 		set.sorted = &sortedSeries{set: set}
 	}
+	set.opening = !set.lazily() && !r.SkipChunks
 	err := forEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.start() })
 	switch {
 	case err != nil || len(set.streams) == 0:
 		return err
 	case set.sorted != nil:
 		return set.sorted.fill()
+	}
+	if set.opening {
+		set.opening = false
+		if err := set.loadFirst(); err != nil {
+			return err
+		}
 	}
 	set.merge.reset(len(set.streams), func(a, b int) bool {
 		x, y := set.streams[a], set.streams[b]

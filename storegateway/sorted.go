@@ -46,7 +46,10 @@ func (l *sortedSeries) fill() error {
 	slices.SortFunc(l.series, func(a, b sortedEntry) int {
 		return cmp.Or(compareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
 	})
-	return nil
+	if l.set.refsOnly {
+		return nil // planned by the select, with its own windows
+	}
+	return l.set.planLazily(l.windows)
 }
 
 // add keeps the series that a stream has in front.

@@ -47,12 +47,15 @@ type stream struct {
 	waiting []entry // each begins with the one before, and comes behind it
 	peek    entry   // with relabel: the series behind those that wait
 
-	held  *heldBatch  // the batch that is being walked; nil before the first and at the end
-	last  *heldBatch  // that was read
-	i     int         // of held, its next series
-	ahead chan loaded // made with the first load that is ahead
-	busy  bool        // one is on its way
-	done  bool        // there are no more batches
+	held  *heldBatch   // the batch that is being walked; nil before the first and at the end
+	last  *heldBatch   // that was read
+	i     int          // of held, its next series
+	ahead chan loaded  // made with the first load that is ahead
+	busy  bool         // one is on its way
+	first []*heldBatch // read while the set was opened, their chunks not loaded yet
+	once  int64        // bytes of the largest planned load
+	all   int64        // and of all of them
+	done  bool         // there are no more batches
 
 	loading  *heldBatch // of windows: what is loaded ahead while busy
 	aheadErr chan error
@@ -174,20 +177,36 @@ func (s *stream) nextBatch() error {
 	}
 	s.last, s.held, s.i = next, next, 0
 	s.held.hold()
-	if s.set.query.roomAhead() && !s.set.lazily() {
-		if s.ahead == nil {
-			s.ahead = make(chan loaded, 1)
-		}
-		s.busy = true
-		go func() {
-			var l loaded
-			if err := panics.Guard(func() error { l = s.load(); return nil }); err != nil {
-				l = loaded{err: err}
-			}
-			s.ahead <- l
-		}()
+	if s.set.opening {
+		s.first = append(s.first, next)
+		return s.plan(next)
 	}
+	if s.set.lazily() {
+		if s.set.request.SkipChunks {
+			return nil
+		}
+		return s.plan(next)
+	}
+	s.readAhead()
 	return nil
+}
+
+// readAhead has the next batch read if there is room.
+func (s *stream) readAhead() {
+	if !s.set.query.roomAhead() {
+		return
+	}
+	if s.ahead == nil {
+		s.ahead = make(chan loaded, 1)
+	}
+	s.busy = true
+	go func() {
+		var l loaded
+		if err := panics.Guard(func() error { l = s.load(); return nil }); err != nil {
+			l = loaded{err: err}
+		}
+		s.ahead <- l
+	}()
 }
 
 // load reads the next batch, and its chunks unless they are not wanted.
@@ -197,7 +216,7 @@ func (s *stream) load() loaded {
 		return loaded{err: err}
 	}
 	if !s.set.request.SkipChunks {
-		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && !s.set.lazily() {
+		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && !s.set.lazily() && !s.set.opening {
 			err = s.reader.LoadChunks(s.set.ctx, b)
 		}
 	}

@@ -40,13 +40,7 @@ func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 	l := chunkLoad{block: r.block, data: &b.data.ChunkData}
 	err := l.begin(r.account.quota, b.chunkCount)
 	if err == nil {
-		k := 0
-		for i := range b.series {
-			for _, c := range b.series[i].chunks {
-				l.refs[k] = c.Ref
-				k++
-			}
-		}
+		l.take(b)
 		err = l.run(ctx)
 	}
 	r.stats.Chunks.add(&l.usage)
@@ -129,9 +123,49 @@ func (l *chunkLoad) begin(q *slab.Quota, n int) error {
 	return nil
 }
 
-// run plans and reads; refs are filled.
-func (l *chunkLoad) run(ctx context.Context) error {
-	costs := CostsOf(l.block.source)
+// LoadBytes returns the bytes that LoadChunks reserves at most at once for the batch, planned from the
+// references alone: nothing is fetched. It is exact where a chunk ends at the next of the batch or at the end of
+// its file. Where no reference tells the end of a chunk, it has the block's estimate, and a chunk that turns out to be
+// longer takes more. What planning takes is reserved meanwhile.
+func (r *Reader) LoadBytes(b *Batch) (int64, error) {
+	if b.released || r.closed {
+		panic("BUG: chunks planned for a batch or reader that is no more")
+	}
+	if b.chunkCount == 0 {
+		return 0, nil
+	}
+	var data ChunkData
+	l := chunkLoad{block: r.block, data: &data}
+	if err := l.begin(r.account.quota, b.chunkCount); err != nil {
+		return 0, err
+	}
+	l.take(b)
+	if err := l.plan(CostsOf(r.block.source)); err != nil {
+		return 0, l.failed(err)
+	}
+	l.places = make([]location, len(l.ranges))
+	pool := r.block.options.Pool
+	bytes := pool.Size(b.chunkCount*chunkViewBytes) + pool.Size(b.chunkCount*(chunkRefBytes+chunkOrderBytes)) +
+		int64(cap(l.ranges))*chunkRangeBytes
+	l.pack(func(size int64) { bytes += pool.Size(int(size)) })
+	l.finish()
+	data.Release()
+	return bytes, nil
+}
+
+// take fills the references of a batch's chunks.
+func (l *chunkLoad) take(b *Batch) {
+	k := 0
+	for i := range b.series {
+		for _, c := range b.series[i].chunks {
+			l.refs[k] = c.Ref
+			k++
+		}
+	}
+}
+
+// plan turns the references into ranges.
+func (l *chunkLoad) plan(costs Costs) error {
 	l.sort()
 	o := PlanOptions{Gap: costs.Gap, Estimate: l.block.lengths.estimate(), SegmentSizes: l.block.segmentSizes()}
 	if o.Gap == 0 {
@@ -142,10 +176,17 @@ func (l *chunkLoad) run(ctx context.Context) error {
 		if c, ok := errors.AsType[*CorruptError](err); ok {
 			c.Block = l.block.prefix
 		}
-		return l.failed(err)
+		return err
 	}
 	l.ranges = plan.Ranges
-	if err := l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes); err != nil {
+	return l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes)
+}
+
+// run plans and reads; refs are filled.
+func (l *chunkLoad) run(ctx context.Context) error {
+	costs := CostsOf(l.block.source)
+	err := l.plan(costs)
+	if err != nil {
 		return l.failed(err)
 	}
 	if err := l.lend(); err != nil {

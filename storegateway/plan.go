@@ -1,0 +1,84 @@
+package storegateway
+
+import (
+	"context"
+
+	"github.com/taredb/tare/slab"
+)
+
+// A plan is what a query needs for chunks, as its references tell. It is complete before the first chunk is fetched:
+// an engine's selects come before it reads samples, and a set that loads chunks with its batches has the
+// first batches of all blocks planned before it loads any.
+type plan struct {
+	once int64 // bytes of the largest load
+	all  int64 // bytes of the chunks of all selects, of each up to what its windows may hold
+}
+
+// planned adds a select to the plan: once are the bytes of its largest load, all those of all its loads, of which it
+// keeps at most windows. It has the gate grant what the plan comes to, and fails if the process has no free
+// bytes for that, or if the query may not hold its largest load beside what it holds.
+func (q *Query) planned(once, all, windows int64) error {
+	q.mu.Lock()
+	q.plan.once = max(q.plan.once, once)
+	q.plan.all += max(min(all, windows), once)
+	p := q.plan
+	q.mu.Unlock()
+	if p.once > q.quota.Allowed()-q.quota.Used() {
+		// It may fit once chunks are dropped that were loaded before.
+		if err := q.quota.Reserve(slab.Chunks, p.once); err != nil {
+			return err
+		}
+		q.quota.Return(slab.Chunks, p.once)
+	}
+	return q.quota.Plan(slab.Chunks, p.all)
+}
+
+// plan computes the bytes that loading the batch's chunks takes.
+func (s *stream) plan(h *heldBatch) error {
+	n, err := s.reader.LoadBytes(h.batch)
+	if err != nil {
+		return err
+	}
+	s.once = max(s.once, n)
+	s.all += n
+	return nil
+}
+
+// planLazily plans the chunks of a set that has read all its references and loads chunks as windows need them.
+func (set *SeriesSet) planLazily(w *windows) error {
+	if set.request.SkipChunks {
+		return nil
+	}
+	var once, all int64
+	for _, s := range set.streams {
+		once = max(once, s.once)
+		all += s.all
+	}
+	return set.query.planned(once, all, w.most)
+}
+
+// loadFirst loads the chunks of the batches that have been read while the set was opened, once all are planned: they
+// are held together.
+func (set *SeriesSet) loadFirst() error {
+	var all int64
+	for _, s := range set.streams {
+		all += s.all
+	}
+	if err := set.query.planned(all, all, all); err != nil {
+		return err
+	}
+	return forEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
+}
+
+// loadFirst loads the chunks of the stream's first batches, and has the one after them read if there is room.
+func (s *stream) loadFirst() error {
+	for _, h := range s.first {
+		if err := s.reader.LoadChunks(s.set.ctx, h.batch); err != nil {
+			return err
+		}
+	}
+	if s.first = nil; !s.done {
+		s.readAhead()
+	}
+	return nil
+}

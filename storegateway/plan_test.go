@@ -1,0 +1,232 @@
+package storegateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/filesystem"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// A chunkBucket counts the reads of chunks, and has them wait for gate, if that is not nil.
+type chunkBucket struct {
+	objstore.Bucket
+	reads, waiting atomic.Int64
+	gate           chan struct{}
+}
+
+func (b *chunkBucket) GetRange(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if strings.Contains(name, "/chunks/") {
+		b.reads.Add(1)
+		if b.gate != nil {
+			b.waiting.Add(1)
+			select {
+			case <-b.gate:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	return b.Bucket.GetRange(ctx, name, off, n)
+}
+
+// plannedStore is a store of blocks of that shape, whose reads of chunks are counted.
+func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*Gateway, *chunkBucket) {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := shape.Write(dir, testblock.Options{External: map[string]string{}}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filesystem.NewBucket(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &chunkBucket{Bucket: files}
+	options := testOptions(t, b)
+	options.Gate = slab.NewGate(o)
+	g := newGateway(t, options)
+	if err := g.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g, b
+}
+
+// longSeries are two series of some 400 KB of chunks.
+var longSeries = testblock.Shape{Count: 2, Samples: 50_000, Interval: time.Second, Seed: 1}
+
+// TestPlanRefuses has requests for a series whose chunks do not fit into the bytes of a query: they fail before a
+// byte of a chunk is read.
+func TestPlanRefuses(t *testing.T) {
+	g, b := plannedStore(t, longSeries, slab.GateOptions{Bytes: 4 << 20, PerQuery: 400 << 10, Light: 1 << 20})
+	base := newHTTPServer(t, g, nil)
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	all := `{foo="bar"}`
+	for _, query := range []string{
+		"/api/v1/query?time=60000&query=" + url.QueryEscape(`count_over_time(`+all+`[1d])`),
+		"/api/v1/query_range?start=0&end=60000&step=600&query=" + url.QueryEscape(`scalar(`+all+`) + `+all),
+	} {
+		code, answer := getJSON(t, base+query, "")
+		if text, _ := answer["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "chunks ask for") {
+			t.Errorf("%s: %d %v", query, code, answer)
+		}
+	}
+	_, _, err := receive(client.Series(t.Context(), &storepb.SeriesRequest{MaxTime: 1 << 40, Matchers: []*storepb.LabelMatcher{eq("foo", "bar")}}))
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "chunks ask for") {
+		t.Errorf("Series: %v", err)
+	}
+	if n := b.reads.Load(); n != 0 {
+		t.Errorf("%d reads of chunks", n)
+	}
+	// The same blocks, one chunk of each series.
+	if code, answer := getJSON(t, base+"/api/v1/query?time=300&query="+url.QueryEscape(`count(`+all+`)`), ""); code != http.StatusOK {
+		t.Errorf("a query that fits: %d %v", code, answer)
+	}
+	if b.reads.Load() == 0 {
+		t.Error("a query that fits read no chunks: the reads are not counted")
+	}
+	waitForIdle(t, g)
+}
+
+// TestPlansRunTogether has twelve queries run at once where there are bytes for one that needs all a query may hold.
+func TestPlansRunTogether(t *testing.T) {
+	const queries = 12
+	g, b := plannedStore(t, testblock.Shape{Count: 4, Samples: 240, Interval: 15 * time.Second, Seed: 1},
+		slab.GateOptions{Bytes: 32 << 20, PerQuery: 32 << 20})
+	b.gate = make(chan struct{})
+	base := newHTTPServer(t, g, nil)
+	var all sync.WaitGroup
+	for range queries {
+		all.Go(func() {
+			r, err := http.Get(base + "/api/v1/query_range?start=0&end=3600&step=60&query=" + url.QueryEscape(`sum(rate({foo="bar"}[5m]))`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				t.Errorf("a query: %s", r.Status)
+			}
+		})
+	}
+	testwait.Until(t, "all queries to wait for chunks", func() bool { return b.waiting.Load() >= queries })
+	if s := g.gate.Stats(); s.Running != queries || s.Waiting != 0 || s.Held > s.Bytes {
+		t.Errorf("of %d queries: %+v", queries, s)
+	}
+	close(b.gate)
+	testwait.Group(t, "the queries", &all)
+	waitForIdle(t, g)
+}
+
+// TestPlanWaits has a query whose plan does not fit beside another: it fails to grow before it reads a chunk, holds
+// nothing while it waits, and is admitted with what it needs, though not with all that a query may hold.
+func TestPlanWaits(t *testing.T) {
+	shape := longSeries
+	shape.Count = 8
+	g, b := plannedStore(t, shape, slab.GateOptions{Bytes: 16 << 20, PerQuery: 8 << 20})
+	base := newHTTPServer(t, g, nil)
+	var others []*Query
+	for range 2 {
+		q, err := g.admit(t.Context(), "", slab.Ask{First: 7 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, q)
+	}
+	filler, err := g.admit(t.Context(), "", slab.Ask{First: 512 << 10}) // 1.5 MiB are free
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := make(chan int, 1)
+	go func() {
+		r, err := http.Get(base + "/api/v1/query?time=400000&query=" + url.QueryEscape(`count_over_time({foo="bar"}[10d])`))
+		if err != nil {
+			t.Error(err)
+			code <- 0
+			return
+		}
+		defer r.Body.Close()
+		code <- r.StatusCode
+	}()
+	s := testwait.Value(t, "the query to wait", g.gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+	if s.Running != 3 || s.Held != 0 || s.Short == 0 {
+		t.Errorf("the query waits: %+v", s)
+	}
+	if n := b.reads.Load(); n != 0 {
+		t.Errorf("%d reads of chunks before the query was admitted with its plan", n)
+	}
+	filler.Close()
+	others[0].Close() // of the 9 MiB that are free, the query takes less than 8
+	if c := testwait.Receive(t, "the query", code); c != http.StatusOK {
+		t.Errorf("the query: %d", c)
+	}
+	others[1].Close()
+	waitForIdle(t, g)
+}
+
+// TestPlanIsKept compares what queries of several selects hold in chunks with their plans.
+func TestPlanIsKept(t *testing.T) {
+	g, _ := plannedStore(t, testblock.Shape{Count: 60, Samples: 1440, Interval: 15 * time.Second, Seed: 1},
+		slab.GateOptions{Bytes: 64 << 20, PerQuery: 64 << 20})
+	for _, granted := range []int64{1 << 20, 64 << 20} {
+		q, err := g.admit(t.Context(), "", slab.Ask{First: granted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		querier, err := g.Queryable(noTenant).Querier(0, 1<<60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := WithQuery(t.Context(), q)
+		var walks []func() error
+		for _, value := range []string{"a.*", ".*"} {
+			set := querier.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar"), labels.MustNewMatcher(labels.MatchRegexp, "none", value+"|"))
+			walks = append(walks, func() error {
+				for set.Next() {
+					it := set.At().Iterator(nil)
+					for it.Next() != chunkenc.ValNone {
+					}
+					if it.Err() != nil {
+						return it.Err()
+					}
+				}
+				return set.Err()
+			})
+		}
+		plan := q.plan
+		if plan.all == 0 || plan.once == 0 || plan.once > plan.all || q.quota.Granted() < q.quota.Used()+plan.all {
+			t.Errorf("the plan is %+v of %d bytes granted, %d used", plan, q.quota.Granted(), q.quota.Used())
+		}
+		if n := q.quota.UsedFor(slab.Chunks); n != 0 {
+			t.Errorf("%d bytes of chunks before the first is read", n)
+		}
+		used := q.quota.Used()
+		for _, walk := range walks {
+			if err := walk(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if peak := q.quota.Peak() - used; peak > plan.all || peak < plan.once/2 {
+			t.Errorf("the queries held %d bytes of chunks at most, the plan is %+v", peak, plan)
+		}
+		if err := querier.Close(); err != nil {
+			t.Error(err)
+		}
+		q.Close()
+	}
+}
