@@ -147,6 +147,8 @@ func (c *cutover) mayReverse(ctx context.Context) error {
 		switch {
 		case t.spec.Where != "" || t.spec.ShardColumn != "" || len(t.spec.Columns) > 0:
 			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.spec.source(), without)
+		case c.r.unreversible(t) != "":
+			return fmt.Errorf("%s, so changes to the target cannot be written back%s", c.r.unreversible(t), without)
 		case len(t.source.Triggers) > 0:
 			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
 				t.spec.source(), strings.Join(t.source.Triggers, ", "), without)

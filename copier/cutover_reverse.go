@@ -50,6 +50,9 @@ func (c *cutover) describeReversed(ctx context.Context) error {
 		}
 		tables = append(tables, t)
 	}
+	if err := onlyAmong(ctx, to, tables); err != nil {
+		return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: --reverse-window 0", err)
+	}
 	c.reversed = tables
 	return nil
 }

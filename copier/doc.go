@@ -46,8 +46,9 @@
 //
 // Nothing in this depends on what the target held at P, so changes may be applied again from an older
 // position: after a crash, and where several writers came differently far. It needs that the
-// target has no unique key that the source has not, and no foreign keys or triggers: both are
-// refused. A row of one chunk may push out a row of another that was read from an older snapshot: that
+// target has no unique key that the source has not, no triggers, and no foreign keys that act: such
+// unique keys and triggers are refused, and changes are applied with foreign_key_checks = 0. What the source's
+// foreign keys do to rows must be in its log (foreignkeys.go). A row of one chunk may push out a row of another that was read from an older snapshot: that
 // row has changed since, and its change is yet to be applied.
 //
 // # Assumptions
@@ -69,8 +70,9 @@
 //	a table's chunks cover all of it, once      contiguous: whenever the state is read, and within the
 //	                                            transaction that records that a table is indexing or finished
 //	a restarted copy is not taken for a copy    the state is deleted before the table is emptied
-//	a table holds nothing but the copy's rows   mustBeEmpty before the first run; no foreign keys, no triggers,
-//	                                            no unique keys that the source lacks: refused
+//	a table holds nothing but the copy's rows   mustBeEmpty before the first run; triggers and unique keys that
+//	                                            the source lacks are refused; foreign keys do nothing in the
+//	                                            sessions that write
 //
 //	about the source and its log
 //	all changes are in the log, as full rows    checkLog at the start and at each reconnect; statements that

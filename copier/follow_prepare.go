@@ -38,10 +38,6 @@ func (t *table) followable(there *rowstream.Table) error {
 	if err != nil {
 		return err
 	}
-	if len(there.References) > 0 {
-		return fmt.Errorf("the target's %s has or is referred to by foreign keys (%s), which would act on rows as they are replaced: drop them there while the copy follows",
-			t.spec.target(), strings.Join(there.References, ", "))
-	}
 	t.key, t.unique = key, uniqueKeys(there.Create)
 	return t.sameUnique()
 }
@@ -265,7 +261,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	if slices.ContainsFunc(r.tables, (*table).past) { // it ends at the change before anything else could be done
 		return f.run(ctx)
 	}
-	return r.followAndCut(ctx, f)
+	return r.followWithKeys(ctx, f)
 }
 
 // retentionPause is how often it is looked, while rows are copied, whether the source still has

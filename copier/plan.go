@@ -14,6 +14,7 @@ type PlannedTable struct {
 	Chunks        int      `json:"chunks"`         // about how many there will be
 	CopiedBefore  int      `json:"copied_before"`  // chunks that earlier runs have copied
 	Indexes       []string `json:"indexes"`        // that are left out and built after the rows
+	ForeignKeys   []string `json:"foreign_keys"`   // that are created after the rows
 	Phase         string   `json:"phase"`          // "new", or how far an earlier run came
 }
 
@@ -74,11 +75,11 @@ func (t *table) planned(chunkBytes int64) PlannedTable {
 	p := PlannedTable{
 		Source: t.spec.source(), Target: t.spec.target(), Spec: t.spec.text(), Create: t.create != "", Key: t.source.KeyName,
 		RowsEstimate: t.source.RowsEstimate, BytesEstimate: t.source.BytesEstimate, Chunks: int(t.source.BytesEstimate/chunkBytes) + 1,
-		Indexes: []string{}, Phase: "new",
+		Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
 	}
-	later := t.later
+	later, keys := t.later, t.keys
 	if t.state != nil {
-		p.Phase, later = string(t.state.phase), t.state.indexes
+		p.Phase, later, keys = string(t.state.phase), t.state.indexes, t.state.keys
 		for _, k := range t.state.chunks {
 			if k.copied {
 				p.CopiedBefore++
@@ -87,6 +88,9 @@ func (t *table) planned(chunkBytes int64) PlannedTable {
 	}
 	for _, x := range later {
 		p.Indexes = append(p.Indexes, string(x))
+	}
+	for _, k := range keys {
+		p.ForeignKeys = append(p.ForeignKeys, k.definition)
 	}
 	return p
 }

@@ -19,10 +19,13 @@ type table struct {
 	source *rowstream.Table
 	plan   *rowstream.Plan
 	target target
-	state  *tableState // nil when nothing is known yet
-	create string      // CREATE TABLE for the target; empty when the table is there
-	later  []index     // secondary indexes that are built after the rows
-	counts bool        // both sides have the AUTO_INCREMENT column
+	state  *tableState      // nil when nothing is known yet
+	create string           // CREATE TABLE for the target; empty when the table is there
+	later  []index          // secondary indexes that are built after the rows
+	there  *rowstream.Table // the target's table, or the source's where it is to be created
+
+	keys   []foreignKey // of the target, created after the rows
+	counts bool         // both sides have the AUTO_INCREMENT column
 
 	// For following alone.
 	events *rowstream.Plan // for rows in events, which no SQL can filter
@@ -63,7 +66,10 @@ func describeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 		if len(spec.Columns) > 0 {
 			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.target())
 		}
-		t.create, err = createIn(source.Create, spec.targetSQL(), to.ServerVersion)
+		var without string
+		if _, without, err = rowstream.CreateForeignKeys(source.Create); err == nil {
+			t.create, err = createIn(without, spec.targetSQL(), to.ServerVersion)
+		}
 		there = source
 	case err == nil:
 		err = t.accept(there)
@@ -71,6 +77,7 @@ func describeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", spec.source(), err)
 	}
+	t.there = there
 	if o.Follow {
 		if err := t.followable(there); err != nil {
 			return nil, err
@@ -97,9 +104,6 @@ func suitable(t *rowstream.Table) error {
 	case len(t.Key) == 0:
 		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count, "+
 			"nor do INVISIBLE and IGNORED keys): a copy of it cannot resume; add a key", t.FullName())
-	case len(t.References) > 0:
-		return fmt.Errorf("table %s has or is referred to by foreign keys (%s), which tare copy does not support: "+
-			"the target could hold rows that violate them while they are copied", t.FullName(), strings.Join(t.References, ", "))
 	}
 	return nil
 }
@@ -141,8 +145,7 @@ type differsError struct {
 	there *rowstream.Table
 }
 
-// begin brings state and target table to where rows can be written: what an earlier run left
-// is gone on with, and a table that is new is created and noted.
+// begin creates a table that is new in the target, and records it in the state. What an earlier run left is resumed.
 func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, position string) error {
 	if t.state == nil {
 		if err := t.createTarget(ctx, c); err != nil {
@@ -151,11 +154,17 @@ func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, p
 		if err := t.mustBeEmpty(ctx, c); err != nil {
 			return err
 		}
-		if err := s.begin(ctx, c, t.spec, from, position, t.later); err != nil {
+		if err := s.begin(ctx, c, t.spec, from, position, t.later, t.keys); err != nil {
 			return err
 		}
-		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, position: position, indexes: t.later}
+		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, position: position, indexes: t.later, keys: t.keys}
 	}
+	return nil
+}
+
+// strip drops the secondary indexes that are built after the rows, of a target table of which nothing is
+// copied yet.
+func (t *table) strip(ctx context.Context, c *mysqlconn.Client) error {
 	for _, k := range t.state.chunks {
 		if k.copied {
 			return nil
@@ -228,7 +237,14 @@ func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s s
 
 // restart empties the target table. The state records that first: a run that is killed in between leaves a table that
 // only another --restart accepts, where an empty table whose state says that it is copied would be taken for a copy.
+//
+// What an earlier run has left out of the table stays recorded until the table is recorded again.
 func (t *table) restart(ctx context.Context, r *run) error {
+	if t.create == "" {
+		if err := t.recallLeftOut(ctx, r); err != nil {
+			return err
+		}
+	}
 	if err := r.state.empty(ctx, r.to, t.spec); err != nil {
 		return err
 	}
@@ -237,7 +253,31 @@ func (t *table) restart(ctx context.Context, r *run) error {
 			return fmt.Errorf("empty %s in the target: %w", t.spec.target(), err)
 		}
 	}
-	return r.state.forget(ctx, r.to, t.spec)
+	return nil
+}
+
+// recallLeftOut adds the indexes and keys that an earlier run has dropped, or has not created yet, to those that are built after
+// the rows.
+func (t *table) recallLeftOut(ctx context.Context, r *run) error {
+	indexes, err := r.state.leftOut(ctx, r.to, t.spec)
+	if err != nil {
+		return err
+	}
+	for _, x := range indexes {
+		if !slices.ContainsFunc(t.later, func(y index) bool { return y.name() == x.name() }) && !strings.Contains(t.there.Create, " KEY "+x.name()+" ") {
+			t.later = append(t.later, x)
+		}
+	}
+	keys, err := r.state.loadKeys(ctx, r.to, t.spec)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if !slices.ContainsFunc(t.keys, func(other foreignKey) bool { return other.name == k.name }) {
+			t.keys = append(t.keys, k)
+		}
+	}
+	return nil
 }
 
 // buildIndexes adds the secondary indexes that the table has not got (again), in one ALTER. It does so under the

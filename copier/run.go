@@ -140,6 +140,9 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 			return nil, r.schemaStopped(ctx, err)
 		}
 	}
+	if err := r.addKeys(ctx); err != nil {
+		return nil, err
+	}
 	if !r.cut.past() { // a cutover has done it under the pause
 		if err := r.endCounters(ctx); err != nil {
 			return nil, err
@@ -260,6 +263,21 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	return r.strip(ctx)
+}
+
+// strip prepares the target tables for rows. Keys are dropped before any index that they need.
+func (r *run) strip(ctx context.Context) error {
+	for _, t := range r.tables {
+		if err := t.dropKeys(ctx, r.to); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.tables {
+		if err := t.strip(ctx, r.to); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -295,6 +313,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
+	if _, err := r.to.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil { // a table that others refer to can be truncated
+		return fmt.Errorf("prepare the connection to the target: %w", err)
+	}
 	if err := r.ontoItself(ctx); err != nil {
 		return err
 	}
@@ -305,7 +326,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 		}
 		r.tables = append(r.tables, t)
 	}
-	return nil
+	return r.findKeys(ctx)
 }
 
 // connectSource connects to the source.

@@ -13,8 +13,9 @@ import (
 )
 
 // StateVersion is the form of the state's tables. A newer Tare reads older forms: in form 1
-// positions have no GTID, and there is no copy_follow; in form 2 there is no copy_epoch.
-const StateVersion = 3
+// positions have no GTID, and there is no copy_follow; in form 2 there is no copy_epoch;
+// in form 3 there is no copy_foreign_key.
+const StateVersion = 4
 
 // A state is what the target knows of a copy, in tables of a schema of their own:
 //
@@ -25,6 +26,7 @@ const StateVersion = 3
 //	copy_definition one row a table: how the source has described it (definition.go)
 //	copy_follow    one row a copy that follows its source: how far it has come (follow_state.go)
 //	copy_cutover   one row a cutover: how far it is (cutover_state.go)
+//	copy_foreign_key one row per foreign key that is to be created after the rows (foreignkeys.go)
 //	copy_epoch     one row per target table: which run may write to it (lease.go)
 //
 // A chunk is recorded as copied in the transaction that writes its rows, so state and rows
@@ -90,14 +92,23 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   upto          longblob NOT NULL COMMENT 'place in the binary log before which changes of the definition are contained',
   stopped       longblob NOT NULL COMMENT 'the statement about the table that has ended a run',
   PRIMARY KEY (target_schema, target_table)
-) ENGINE=InnoDB COMMENT='how the source has described the tables of tare copy'`)
+) ENGINE=InnoDB COMMENT='how the source has described the tables of tare copy'`,
+		"CREATE TABLE IF NOT EXISTS "+s.foreignKeys()+` (
+  target_schema varbinary(256) NOT NULL,
+  target_table  varbinary(256) NOT NULL,
+  name          varbinary(256) NOT NULL,
+  definition    longblob NOT NULL COMMENT 'for ALTER TABLE … ADD',
+  referred      longblob NOT NULL COMMENT 'the table that it refers to, as SQL wants it',
+  PRIMARY KEY (target_schema, target_table, name)
+) ENGINE=InnoDB COMMENT='foreign keys that tare copy is to create after the rows'`)
 }
 
 // A tableState is a row of copy_table with its chunks.
 type tableState struct {
 	source, spec string
 	phase        phase
-	indexes      []index // that were left out
+	indexes      []index      // that were left out
+	keys         []foreignKey // that are still to be created
 	started      string
 	position     string // of the first run's snapshot
 	chunks       []chunkState
@@ -138,6 +149,9 @@ func (s state) load(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k
 	if err == nil && t != nil {
 		if t.chunks, err = s.loadChunks(ctx, c, spec, keyColumns); err == nil {
 			err = contiguous(t.chunks, t.phase != copying)
+		}
+		if err == nil {
+			t.keys, err = s.loadKeys(ctx, c, spec)
 		}
 	}
 	if err != nil {
@@ -194,15 +208,22 @@ func encodeKey(key mysqlwire.TextRow) string {
 }
 
 // begin records that a table is being copied.
-func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, source, position string, indexes []index) error {
+func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, source, position string, indexes []index, keys []foreignKey) error {
 	var lines strings.Builder
 	for _, x := range indexes {
 		lines.WriteString(string(x) + "\n")
 	}
 	return s.write(ctx, c, spec, func() error {
-		return change(ctx, c, "INSERT INTO "+s.tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
+		if err := change(ctx, c, "DELETE FROM "+s.tables()+spec.where()+" AND phase = "+literal(string(emptying)), 0, 1); err != nil {
+			return err
+		}
+		err := change(ctx, c, "INSERT INTO "+s.tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
 			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+literal(source)+", "+literal(spec.text())+", "+
 			literal(string(copying))+", "+literal(position)+", "+literal(lines.String())+", UTC_TIMESTAMP())", 1)
+		if err != nil {
+			return err
+		}
+		return s.recordKeys(ctx, c, spec, keys)
 	})
 }
 
@@ -312,9 +333,13 @@ func (s state) empty(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) 
 	})
 }
 
-// forget deletes the record of a table that was emptied.
-func (s state) forget(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) error {
-	return s.write(ctx, c, spec, func() error { return change(ctx, c, "DELETE FROM "+s.tables()+spec.where(), 0, 1) })
+// leftOut reads the indexes that an earlier run has left out of a table.
+func (s state) leftOut(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (indexes []index, err error) {
+	lines, err := queryValue(ctx, c, "SELECT indexes FROM "+s.tables()+spec.where())
+	for line := range strings.Lines(lines) {
+		indexes = append(indexes, index(strings.TrimSuffix(line, "\n")))
+	}
+	return indexes, err
 }
 
 // write changes the state in a transaction that checks the epoch.

@@ -288,7 +288,8 @@ func (r *run) followVerified(ctx context.Context, f *follower) error {
 		return fmt.Errorf("verify at the target: %w", err)
 	}
 	v := &followVerifier{verifier: verifier{run: r}, f: f, again: make(chan struct{})}
-	f.mayEnd = v.passed
+	may := f.mayEnd
+	f.mayEnd = func() bool { return may() && v.passed() }
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var comparing sync.WaitGroup

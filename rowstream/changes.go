@@ -143,6 +143,9 @@ func (c *changes) layOut(ctx context.Context) error {
 		}
 		c.r.tables = append(c.r.tables, f)
 		c.r.names[f.schema+"\x00"+f.name] = i
+		if err := c.r.cascades.add(t); err != nil {
+			return err
+		}
 		c.columns = append(c.columns, f.columns())
 	}
 	return nil

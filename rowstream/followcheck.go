@@ -150,6 +150,11 @@ func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
 // checkTables looks for what happens to rows without being logged, and for columns that are
 // not read out of events.
 func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) error {
+	native, err := variable(ctx, c, "innodb_native_foreign_keys")
+	logged := err == nil && native == "0"
+	if refused := new(mysqlconn.ServerError); err != nil && !(errors.As(err, &refused) && refused.Number == errUnknownVariable) {
+		return err
+	}
 	for _, t := range tables {
 		if _, err := layOut(ctx, c, t); err != nil {
 			return err
@@ -161,9 +166,9 @@ func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) erro
 		if err != nil {
 			return err
 		}
-		if len(actions) > 0 {
-			return fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; make them RESTRICT, or copy it without following",
-				t.FullName(), strings.Join(actions, ", "))
+		if len(actions) > 0 && !logged {
+			return fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; MySQL 9.6 and later log it, with innodb_native_foreign_keys = OFF; "+
+				"copy it from there, or without --follow", t.FullName(), strings.Join(actions, ", "))
 		}
 		for i := range t.Columns {
 			if strings.Contains(t.Columns[i].FullType, "COMPRESSED") {

@@ -56,12 +56,13 @@ type logReader struct {
 	ignore   []sqldigest.Digest // of statements that are passed over
 	digester sqldigest.Digester
 
-	beats   beatLog
-	inflate inflater
-	unpack  unpacker
-	row     Batch // an image before the filter
-	view    mysqlwire.TextRow
-	query   query
+	beats    beatLog
+	cascades cascadeLog
+	inflate  inflater
+	unpack   unpacker
+	row      Batch // an image before the filter
+	view     mysqlwire.TextRow
+	query    query
 }
 
 // A pendingGTID is the name of the group that is being read.
@@ -119,6 +120,7 @@ func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 // lost forgets what holds for one connection only: the group is read anew.
 func (r *logReader) lost() {
 	clear(r.maps)
+	clear(r.cascades.maps)
 	r.dropXA()
 	r.skip, r.rows = max(r.skip, r.rows), 0
 	r.open, r.single, r.pending = false, false, pendingGTID{}
@@ -377,6 +379,7 @@ func (r *logReader) tableMap(e *event) error {
 		return r.unknown("a table map", err)
 	}
 	var key [512]byte // names have at most 64 characters
+	r.cascades.tableMap(id, schema, name)
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
 		delete(r.maps, id) // the number is used again
@@ -415,6 +418,9 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	id, rest, err := splitRows(e.body, version)
 	if err != nil {
 		return r.unknown("rows", err)
+	}
+	if err := r.checkCascade(id, e, kind); err != nil {
+		return err
 	}
 	m := r.maps[id]
 	if m == nil || r.scan != nil {

@@ -223,6 +223,9 @@ func printPlan(w io.Writer, planned []copier.PlannedTable, asJSON bool) error {
 		for _, x := range p.Indexes {
 			fmt.Fprintf(w, "%s: built after the rows: %s\n", p.Target, x)
 		}
+		for _, k := range p.ForeignKeys {
+			fmt.Fprintf(w, "%s: created after the rows: %s\n", p.Target, k)
+		}
 	}
 	_, err := fmt.Fprintln(w, "dry run: nothing was changed")
 	return err

@@ -1,0 +1,401 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Foreign keys are created after the rows. Until then the target tables have none: rows come in the order of chunks, not in that
+// of references, and what the source's keys once did to rows is in the rows already.
+//
+//	record the keys ──> drop them, or create the table without ──> rows ──> indexes ──> ALTER TABLE … ADD, which validates them
+//
+// The state has the keys that are still to be created. A run that follows creates them when the target has caught up for the
+// first time, while no change is applied: the target is then a state of the source between two transactions. From then on
+// changes are still applied with foreign_key_checks = 0, since the source has checked them and logs what its keys do.
+
+// A foreignKey is a key of a target table that is to be created after the rows.
+type foreignKey struct {
+	name       string
+	definition string // for ALTER TABLE … ADD
+	referred   string // the table that it refers to, as SQL wants it
+}
+
+func (s state) foreignKeys() string { return rowstream.Ident(s.schema) + ".copy_foreign_key" }
+
+// recordKeys records, within a transaction, the keys of a table in place of those that are recorded.
+func (s state) recordKeys(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, keys []foreignKey) error {
+	if err := change(ctx, c, "DELETE FROM "+s.foreignKeys()+spec.where()); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := change(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+literal(k.name)+", "+literal(k.definition)+", "+literal(k.referred)+")", 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadKeys reads the keys of a table that are still to be created.
+func (s state) loadKeys(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (keys []foreignKey, err error) {
+	_, err = c.Query(ctx, "SELECT name, definition, referred FROM "+s.foreignKeys()+spec.where()+" ORDER BY name", func(row mysqlwire.TextRow) error {
+		keys = append(keys, foreignKey{string(row[0]), string(row[1]), string(row[2])})
+		return nil
+	})
+	if absent(err) { // the state has an older form
+		err = nil
+	}
+	return keys, err
+}
+
+// findKeys finds the foreign keys of the target tables, and refuses those that could not be created after the rows.
+func (r *run) findKeys(ctx context.Context) error {
+	for _, t := range r.tables {
+		keys, _, err := rowstream.CreateForeignKeys(t.there.Create)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.spec.source(), err)
+		}
+		for i := range keys {
+			k := &keys[i]
+			schema, name := r.referred(t, k)
+			referred := rowstream.Ident(schema) + "." + rowstream.Ident(name)
+			t.keys = append(t.keys, foreignKey{k.Name, k.Definition(referred), referred})
+			if t.create == "" {
+				continue
+			}
+			if err := r.mayReferTo(ctx, t, k, schema, name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.freeNames(ctx); err != nil {
+		return err
+	}
+	if !r.o.Follow {
+		return nil
+	}
+	return onlyAmong(ctx, r.to, r.tables)
+}
+
+// referred returns the table that a key refers to in the target. A copied table is referred to under its name in the target; of
+// the others, those of the table's own schema are in the target schema.
+func (r *run) referred(t *table, k *rowstream.ForeignKey) (schema, name string) {
+	if t.create == "" { // the key is the target's
+		if k.Schema == "" {
+			return t.spec.ToSchema, k.Table
+		}
+		return k.Schema, k.Table
+	}
+	schema = k.Schema
+	if schema == "" {
+		schema = t.spec.Schema
+	}
+	for _, other := range r.tables {
+		if other.spec.Schema == schema && other.spec.Name == k.Table {
+			return other.spec.ToSchema, other.spec.ToName
+		}
+	}
+	if schema == t.spec.Schema {
+		schema = t.spec.ToSchema
+	}
+	return schema, k.Table
+}
+
+// copiesTo reports whether the run copies to a table of the target.
+func (r *run) copiesTo(schema, name string) bool { return isTarget(r.tables, schema, name) }
+
+func isTarget(tables []*table, schema, name string) bool {
+	return slices.ContainsFunc(tables, func(t *table) bool {
+		return strings.EqualFold(t.spec.ToSchema, schema) && strings.EqualFold(t.spec.ToName, name)
+	})
+}
+
+// mayReferTo refuses a key of a table that is to be created when the table that it refers to will not exist.
+func (r *run) mayReferTo(ctx context.Context, t *table, k *rowstream.ForeignKey, schema, name string) error {
+	if r.copiesTo(schema, name) {
+		return nil
+	}
+	_, err := rowstream.ReadTable(ctx, r.to, schema, name)
+	if errors.Is(err, rowstream.ErrNoTable) {
+		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, which is not copied and does not exist in the target: "+
+			"add it to --tables, or create %s in the target without the key", t.spec.source(), k.Name, schema, name, t.spec.target())
+	}
+	return err
+}
+
+// freeNames refuses keys whose names other keys of their schema have: servers have one of a name per schema.
+func (r *run) freeNames(ctx context.Context) error {
+	type place struct{ schema, name string }
+	taken := make(map[place]string)
+	for _, t := range r.tables {
+		for _, k := range t.keys {
+			at := place{strings.ToLower(t.spec.ToSchema), strings.ToLower(k.name)}
+			if other := taken[at]; other != "" {
+				return fmt.Errorf("copy %s: its foreign key %s has the name of one of %s, and names of foreign keys are unique in a schema of the target: "+
+					"create one of the two tables there with another name for its key", t.spec.source(), k.name, other)
+			}
+			taken[at] = t.spec.target()
+		}
+	}
+	for _, t := range r.tables {
+		if t.create == "" || len(t.keys) == 0 {
+			continue
+		}
+		if _, err := r.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
+			literal(t.spec.ToSchema), func(row mysqlwire.TextRow) error {
+			name, other := string(row[0]), string(row[1])
+			for _, k := range t.keys {
+				if strings.EqualFold(k.name, name) {
+					return fmt.Errorf("copy %s: its foreign key %s has the name of one of %s.%s in the target, and names of foreign keys are unique in a schema: "+
+						"create %s there with another name for the key", t.spec.source(), name, t.spec.ToSchema, other, t.spec.target())
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onlyAmong refuses target tables that tables outside of the copy refer to: changes are applied with foreign_key_checks = 0, and
+// would leave rows there without those that they refer to.
+func onlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*table) error {
+	for _, t := range tables {
+		if _, err := c.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"+
+			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+literal(t.spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+literal(t.spec.ToName), func(row mysqlwire.TextRow) error {
+			if isTarget(tables, string(row[0]), string(row[1])) {
+				return nil
+			}
+			return fmt.Errorf("follow changes to %s: the foreign key %s of %s.%s refers to it there, and that table is not part of the copy: "+
+				"applied changes could leave its rows without those that they refer to; drop the key there while the copy follows, or add the table",
+				t.spec.target(), row[2], row[0], row[1])
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreversible returns why foreign keys of the source's table do not allow changes to be written back to it, in a session with
+// foreign_key_checks = 0; empty where they do.
+func (r *run) unreversible(t *table) string {
+	keys, _, err := rowstream.CreateForeignKeys(t.source.Create)
+	if err != nil {
+		return err.Error()
+	}
+	for i := range keys {
+		k := &keys[i]
+		schema := k.Schema
+		if schema == "" {
+			schema = t.spec.Schema
+		}
+		if k.Acts() {
+			return fmt.Sprintf("the foreign key %s of %s changes rows, which the target's log does not list", k.Name, t.spec.source())
+		}
+		if !slices.ContainsFunc(r.tables, func(other *table) bool { return other.spec.Schema == schema && other.spec.Name == k.Table }) {
+			return fmt.Sprintf("the foreign key %s of %s refers to %s.%s, which is not part of the copy", k.Name, t.spec.source(), schema, k.Table)
+		}
+	}
+	return ""
+}
+
+// dropKeys drops the foreign keys of a target table of which nothing is copied. They are recorded.
+func (t *table) dropKeys(ctx context.Context, c *mysqlconn.Client) error {
+	if t.state.phase != copying || len(t.state.keys) == 0 || t.create != "" || slices.ContainsFunc(t.state.chunks, func(k chunkState) bool { return k.copied }) {
+		return nil
+	}
+	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
+	if err != nil {
+		return err
+	}
+	keys, _, err := rowstream.CreateForeignKeys(there.Create)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	parts := make([]string, len(keys))
+	for i := range keys {
+		parts[i] = "DROP FOREIGN KEY " + rowstream.Ident(keys[i].Name)
+	}
+	if _, err := c.Exec(ctx, "ALTER TABLE "+t.spec.targetSQL()+" "+strings.Join(parts, ", ")); err != nil {
+		return fmt.Errorf("drop the foreign keys of %s, to be created again after the rows: %w", t.spec.target(), err)
+	}
+	return nil
+}
+
+// addKeys creates the foreign keys that are still to be created, once all tables have their rows and indexes. Servers
+// validate them then.
+func (r *run) addKeys(ctx context.Context) error {
+	for _, t := range r.tables {
+		if t.state == nil || len(t.state.keys) == 0 {
+			continue
+		}
+		r.o.Observe(Event{Kind: EventIndexes, Table: t.spec.source(), Text: joinKeys(t.state.keys)})
+		w := &writer{
+			cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.waits,
+			retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Table: t.spec.source(), Text: err.Error()}) },
+		}
+		err := w.again(ctx, func() error {
+			err := underIndexLock(ctx, w.c, r.state.lease, t.spec, r.o.Patience, func() error { return t.addMissingKeys(ctx, w.c) })
+			if err != nil {
+				return err
+			}
+			return r.state.write(ctx, w.c, t.spec, func() error { return r.state.recordKeys(ctx, w.c, t.spec, nil) })
+		})
+		w.close()
+		if err != nil {
+			return err
+		}
+		t.state.keys = nil
+	}
+	return nil
+}
+
+// joinKeys lists definitions for people.
+func joinKeys(keys []foreignKey) string {
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = k.definition
+	}
+	return strings.Join(parts, ", ")
+}
+
+// addMissingKeys adds the keys that the target's table lacks, in one ALTER. foreign_key_checks is on for it: without, rows are
+// not validated.
+func (t *table) addMissingKeys(ctx context.Context, c *mysqlconn.Client) error {
+	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
+	if err != nil {
+		return err
+	}
+	have, _, err := rowstream.CreateForeignKeys(there.Create)
+	if err != nil {
+		return err
+	}
+	var parts []string
+	for _, k := range t.state.keys {
+		if !slices.ContainsFunc(have, func(h rowstream.ForeignKey) bool { return strings.EqualFold(h.Name, k.name) }) {
+			parts = append(parts, "ADD "+k.definition)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source has allowed.
+	_, err = c.Exec(ctx, "SET SESSION restrict_fk_on_non_standard_key = OFF")
+	if refused := new(mysqlconn.ServerError); err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 1"); err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, "ALTER TABLE "+t.spec.targetSQL()+" "+strings.Join(parts, ", "))
+	if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && refused.Number == errNoReferencedRow {
+		err = t.violated(ctx, c, err)
+	} else if err != nil {
+		err = fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.spec.target(), err)
+	}
+	if _, offErr := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err == nil {
+		err = offErr
+	}
+	return err
+}
+
+// errNoReferencedRow is the server's error for rows that refer to no row.
+const errNoReferencedRow = 1452
+
+// violated returns the error for a table whose rows violate a key: with the key, the number of such rows, and a statement that lists
+// them.
+func (t *table) violated(ctx context.Context, c *mysqlconn.Client, refused error) error {
+	for _, k := range t.state.keys {
+		from, err := k.orphans(t.spec.targetSQL())
+		if err != nil {
+			return errors.Join(refused, err)
+		}
+		n, err := queryValue(ctx, c, "SELECT COUNT(*)"+from)
+		if err != nil {
+			return errors.Join(refused, err)
+		}
+		if n != "0" {
+			return fmt.Errorf("create the foreign key %s of %s: %s rows refer to no row of %s; they are listed by SELECT tare_child.*%s; "+
+				"all rows are copied: correct these in the source and the target, and run the same command again to resume from here",
+				k.name, t.spec.target(), n, k.referred, from)
+		}
+	}
+	return fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.spec.target(), refused)
+}
+
+// orphans returns the FROM and WHERE of a statement over the rows of a table that refer to no row by the key.
+func (k *foreignKey) orphans(table string) (string, error) {
+	keys, _, err := rowstream.CreateForeignKeys("  " + k.definition)
+	if err != nil || len(keys) != 1 {
+		return "", errors.Join(err, fmt.Errorf("%w: the recorded foreign key %s cannot be parsed", errState, k.name))
+	}
+	var on, set []string
+	for i, column := range keys[0].Columns {
+		on = append(on, "tare_parent."+rowstream.Ident(keys[0].Referred[i])+" = tare_child."+rowstream.Ident(column))
+		set = append(set, "tare_child."+rowstream.Ident(column)+" IS NOT NULL")
+	}
+	return " FROM " + table + " AS tare_child WHERE " + strings.Join(set, " AND ") +
+		" AND NOT EXISTS (SELECT 1 FROM " + k.referred + " AS tare_parent WHERE " + strings.Join(on, " AND ") + ")", nil
+}
+
+// followWithKeys follows, and creates the foreign keys when the target has caught up for the first time. Neither a cutover
+// nor a run that ends when the target has caught up comes before that.
+func (r *run) followWithKeys(ctx context.Context, f *follower) error {
+	if !slices.ContainsFunc(r.tables, func(t *table) bool { return len(t.state.keys) > 0 }) {
+		return r.followAndCut(ctx, f)
+	}
+	var added atomic.Bool
+	f.mayEnd = added.Load
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var adding sync.WaitGroup
+	var failed error
+	adding.Go(func() {
+		if failed = r.addKeysFollowing(ctx, f); failed != nil {
+			cancel(endError{failed})
+		}
+		added.Store(failed == nil)
+	})
+	err := r.followAndCut(following, f)
+	adding.Wait()
+	if failed != nil && ctx.Err() == nil {
+		return failed
+	}
+	return err
+}
+
+// addKeysFollowing creates the foreign keys once the target has caught up, between two transactions of the source, while nothing
+// is applied. When following ends before, they are created afterwards.
+func (r *run) addKeysFollowing(ctx context.Context, f *follower) error {
+	err := f.WaitCaughtUp(ctx)
+	for err == nil {
+		if err = f.freeze(ctx); err != nil {
+			break
+		}
+		f.mu.Lock()
+		boundary := f.boundary
+		f.mu.Unlock()
+		if boundary {
+			err = r.addKeys(ctx)
+			f.thaw()
+			return err
+		}
+		f.thaw()
+		err = f.await(ctx, func() bool { return f.boundary })
+	}
+	if errors.Is(err, errEnded) || f.over() != nil { // the error, if any, is that of following
+		return nil
+	}
+	return err
+}
