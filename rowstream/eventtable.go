@@ -32,6 +32,7 @@ type followedTable struct {
 	start   Position // before it, nothing is of interest: rows were copied there; zero: everything is
 	defined Position // before it, changes of the definition are in the description
 	rows    bool     // some were logged since the last of them; for a scan
+	group   bool     // the group has rows; for a scan
 }
 
 // columns is how many columns rows have that are handed out.

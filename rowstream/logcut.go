@@ -60,6 +60,7 @@ func (r *logReader) cutOff(before *gtids) error {
 	r.dropXA()
 	cut(r.batch, r.first)
 	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
+	r.scanned(false)
 	r.rows, r.skip, r.savepoints = 0, 0, r.savepoints[:0]
 	r.beats.open = false
 	return nil

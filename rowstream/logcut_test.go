@@ -99,6 +99,20 @@ func TestCutLog(t *testing.T) {
 			if want := "1 2 3 11 12 13"; strings.Join(got, " ") != want || b.Upto.File == from.File {
 				t.Errorf("got %q at %s, want %q", got, b.Upto, want)
 			}
+
+			// The definitions over the cut: what is cut off is no row.
+			behind := from
+			behind.GTID = ""
+			cutAt := Position{File: from.File, Offset: uint64(len(log))}
+			if err := s.Exec("DELETE FROM cut.a WHERE id = 11", "ALTER TABLE cut.a ADD COLUMN n INT"); err != nil {
+				t.Fatal(err)
+			}
+			for name, from := range map[string]Position{"with a GTID": from, "without": behind, "where it is cut": cutAt} {
+				found, err := d.SchemaChanges(t.Context(), []*Table{table}, from, now(t, d, true))
+				if err != nil || len(found) != 1 || !found[0].Rows || found[0].Kind != ChangeColumns {
+					t.Errorf("definitions, from a position %s: %+v, %v", name, found, err)
+				}
+			}
 		})
 	}
 }

@@ -71,6 +71,7 @@ type pendingGTID struct {
 	maria  mariaGTID
 	source gtidSource
 	number uint64
+	alter  alterPhase // of MariaDB's binlog_alter_two_phase
 }
 
 // A savepoint is where a transaction may be rolled back to.
@@ -269,6 +270,10 @@ func (r *logReader) gtid(e *event) error {
 		r.pending.mode = mariaGTIDs
 		r.pending.maria = mariaGTID{domain: binary.LittleEndian.Uint32(b[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(b)}
 		r.single = b[12]&1 != 0
+		var ok bool
+		if r.pending.alter, ok = mariaAlter(b); !ok {
+			return r.unknown("a GTID", errMariaFlags)
+		}
 		if b[12]&mariaPreparedXA != 0 {
 			r.startXA()
 		}
@@ -295,6 +300,17 @@ func (r *logReader) gtid(e *event) error {
 	return nil
 }
 
+// scanned ends a group for a scan: its rows count, or they do not.
+func (r *logReader) scanned(count bool) {
+	if r.scan == nil {
+		return
+	}
+	for i := range r.tables {
+		f := &r.tables[i]
+		f.rows, f.group = f.rows || count && f.group, false
+	}
+}
+
 // commit ends a group whose rows count.
 func (r *logReader) commit(e *event) {
 	if n := len(r.batch.Changes); n > r.first {
@@ -305,6 +321,7 @@ func (r *logReader) commit(e *event) {
 
 // close ends a group.
 func (r *logReader) close(e *event) {
+	r.scanned(true)
 	if r.beats.open {
 		r.beatCommitted()
 	}
@@ -326,6 +343,7 @@ func (r *logReader) close(e *event) {
 // rollBack ends a group whose rows do not count.
 func (r *logReader) rollBack(e *event) error {
 	r.beats.open = false
+	r.scanned(false)
 	if r.xa != nil {
 		r.dropXA()
 	} else if err := r.undo(savepoint{changes: r.first}); err != nil {
@@ -397,7 +415,7 @@ func (r *logReader) tableMap(e *event) error {
 	m.table = number
 	f := &r.tables[number]
 	if r.scan != nil {
-		f.rows = true
+		f.group = true
 		return nil
 	}
 	if err := m.set(f, e.body, rest); err != nil {

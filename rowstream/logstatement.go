@@ -95,7 +95,7 @@ func (r *logReader) statement(e *event) error {
 		return nil
 	}
 	s := r.look(&r.query)
-	if s.kind >= statementSchema && r.ignored() {
+	if r.pending.alter == alterStarts || r.pending.alter == alterRolledBack || s.kind >= statementSchema && r.ignored() {
 		s = harmless
 	}
 	switch s.kind {

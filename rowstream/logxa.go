@@ -27,9 +27,6 @@ func (r *logReader) startXA() {
 	r.xa.rows.reset(r.columns, 0)
 }
 
-// mariaPreparedXA is the flag of a GTID whose group MariaDB logs as the first phase of an XA transaction.
-const mariaPreparedXA = 64
-
 // dropXA forgets the XA transaction that is being read.
 func (r *logReader) dropXA() {
 	if r.xa != nil {

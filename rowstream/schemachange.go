@@ -24,6 +24,11 @@ func (d *Direct) SchemaChanges(ctx context.Context, tables []*Table, from, to Po
 	if from.Compare(to) >= 0 {
 		return nil, nil
 	}
+	if from.GTID == "" && from.Beat == "" { // without a GTID no file that was cut off can be passed
+		if from, err = d.namedPosition(ctx, from); err != nil {
+			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
+		}
+	}
 	o := FollowOptions{From: from, Tables: tables}
 	for range tables {
 		o.Layouts = append(o.Layouts, []int{}) // no row is looked at
