@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,17 +39,27 @@ func TestModesFollowTheServer(t *testing.T) {
 				{"set @@sql_mode = 4"},
 				{"prepare s from 'set names gbk'", "execute s"},
 				{"prepare s from 'set sql_mode = 0'", "execute s"},
+				{"!set sql_mode = '', no_such_variable = 1"},
+				{"!set sql_mode = '', max_join_size = (select 1 union select 2)"},
+				{"binary set sql_mode = 'NO_BACKSLASH_ESCAPES'"},
+				{"binary set names gbk"},
+				{"use mysql", "use test"},
+				{"binary use mysql"},
+				{"!use mysql; nonsense"},
+				{"!use no_such_schema"},
+				{"!set statement max_statement_time = 10 for use mysql"},
+				{"!begin not atomic use mysql; end"},
+				{"!execute immediate 'use mysql'"},
 			} {
-				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled})
+				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password,
+					Database: "test", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements})
 				must(t, err)
 				for _, sql := range sets {
-					if _, err := c.Exec(t.Context(), sql); err != nil {
-						t.Fatalf("%s: %v", sql, err)
-					}
+					set(t, c, sql)
 				}
-				var charset, sqlMode string
-				_, err = c.Query(t.Context(), "select @@character_set_client, @@sql_mode", func(r mysqlwire.TextRow) error {
-					charset, sqlMode = string(r[0]), string(r[1])
+				var charset, sqlMode, schema string
+				_, err = c.Query(t.Context(), "select @@character_set_client, @@sql_mode, database()", func(r mysqlwire.TextRow) error {
+					charset, sqlMode, schema = string(r[0]), string(r[1]), string(r[2])
 					return nil
 				})
 				must(t, err)
@@ -57,10 +68,39 @@ func TestModesFollowTheServer(t *testing.T) {
 				if mode != want {
 					t.Errorf("%s: mode %b, want %b (%s, %s)", strings.Join(sets, "; "), mode, want, charset, sqlMode)
 				}
+				if got := g.schemaOf(t, c); got != schema {
+					t.Errorf("%s: schema %q, want %q", strings.Join(sets, "; "), got, schema)
+				}
 				must(t, c.Close())
 			}
 		})
 	}
+}
+
+// set runs a statement: after "!" it may fail, after "binary " it is prepared by the protocol where
+// the server prepares such statements.
+func set(t *testing.T, c *mysqlconn.Client, sql string) {
+	t.Helper()
+	if text, ok := strings.CutPrefix(sql, "binary "); ok {
+		p, err := c.Prepare(t.Context(), []byte(text))
+		if err == nil {
+			id := binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComStmtExecute)}, p.StatementID)
+			command(t, c, append(id, 0, 1, 0, 0, 0), func([]byte) bool { return true })
+		}
+		return
+	}
+	text, mayFail := strings.CutPrefix(sql, "!")
+	if _, err := c.Exec(t.Context(), text); err != nil && !mayFail {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (r *rig) schemaOf(t *testing.T, c *mysqlconn.Client) string {
+	t.Helper()
+	idle(t, r)
+	r.ids.mu.Lock()
+	defer r.ids.mu.Unlock()
+	return r.ids.of[c.ConnectionID].schemaName
 }
 
 // modeOf returns the mode of a client's session, which waits for a command.

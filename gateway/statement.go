@@ -354,7 +354,7 @@ const maxKeptValues = 256
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
 		// What stood before the failure may have had its effect.
-		if s.resp.Results > 1 || s.changesModes() {
+		if s.resp.Results > 1 || s.changesModes() || s.plan.Effects().Any(readingEffects) {
 			s.forgetModes()
 		}
 		s.trackFailed()
@@ -409,8 +409,10 @@ func (s *session) follow(effects sqlplan.Effect) {
 		s.setCharset(charsetOf(sql, s.mode))
 	}
 	if effects.Has(sqlplan.EffectUse) {
-		if name, ok := usedSchema(sql, s.mode); ok {
+		if name, ok := usedSchema(sql, s.mode); ok && s.plan.Type() == sqlplan.TypeUse {
 			s.setSchema(name)
+		} else {
+			s.forgetModes() // prepared, or one of several statements
 		}
 	}
 	if effects.Has(sqlplan.EffectSQLMode) {
@@ -424,6 +426,10 @@ func (s *session) follow(effects sqlplan.Effect) {
 		s.trackSchema()
 	}
 }
+
+// readingEffects decide how the next statement is read. A statement that failed may have had
+// them in part: TiDB keeps the assignments of a SET in front of the one that fails.
+const readingEffects = sqlplan.EffectUse | sqlplan.EffectCharset | sqlplan.EffectSQLMode
 
 // sqlModes are the parts of a mode that sql_mode decides.
 const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode

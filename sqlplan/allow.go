@@ -53,8 +53,11 @@ func (a *analysis) typesWithin() typeSet {
 	return types
 }
 
-// within reports whether the statement names tables, and each surely matches a pattern.
+// within reports whether the statement names tables, reaches no other, and each surely matches a pattern.
 func (a *analysis) within(patterns []tablePattern) bool {
+	if a.anyTable {
+		return false
+	}
 	for _, t := range a.tables.list {
 		if !slices.ContainsFunc(patterns, func(p tablePattern) bool { return p.covers(t.schema, t.name) }) {
 			return false

@@ -62,6 +62,7 @@ func (a *analysis) statement(lo, hi int) {
 		a.scanEffects(at, hi)
 	}
 	readOnly := a.statementEffects(t, at, next, hi)
+	a.reach(t, next, hi)
 	if !readOnly || a.effects&^(effectsOnlySession|harmlessIn(t)) != 0 {
 		a.readOnly = false
 	}
@@ -104,6 +105,9 @@ func (a *analysis) skipWrapper(lo, hi int) int {
 	a.wrapped = true
 	a.compound(lo, hi)
 	for i := lo + 2; i < hi; i++ {
+		if choosesEngine(a.name(i)) {
+			a.hide()
+		}
 		if a.is(i, "for") {
 			return i + 1
 		}

@@ -319,6 +319,8 @@ func (a *analysis) callEffects(i, hi int) {
 		}
 	case "found_rows", "row_count":
 		a.effects |= EffectLastResult
+	case "load_file":
+		a.anyTable = true
 	case "nextval", "setval":
 		a.effects |= EffectSequence
 		a.sequence = true

@@ -18,7 +18,7 @@ func (p *Plan) SessionMode(sql []byte, cur sqldigest.Mode) (m sqldigest.Mode, kn
 	if !p.effects.Any(EffectSQLMode) {
 		return cur, true
 	}
-	if p.effects.Any(EffectUnknown) {
+	if p.effects.Any(EffectUnknown) || len(sql) == 0 {
 		return cur, false
 	}
 	m = cur

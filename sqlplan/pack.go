@@ -4,6 +4,7 @@ import "unsafe"
 
 // conclude draws the last consequences of what was found.
 func (a *analysis) conclude() {
+	defer a.reachContent()
 	if a.parsed {
 		if a.tables.unknownCall {
 			a.effects |= EffectFunction

@@ -94,6 +94,9 @@ func (a *analysis) collect(stmt sqlparser.Statement) {
 	}()
 	if treeType(stmt) == a.typ && a.tables.collect(stmt) {
 		a.parsed = true
+		if ddl, ok := stmt.(sqlparser.DDLStatement); ok {
+			a.references(ddl.GetTable())
+		}
 		return
 	}
 	a.tables.list, a.tables.index = nil, nil

@@ -57,9 +57,11 @@ func ParseAction(name string) (Action, error) {
 // What cannot be known counts against the statement:
 //   - a statement that was not parsed has the tables and types that any word of its text may
 //     mean;
-//   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE), the part of a
-//     statement past what was kept, and a statement in a mode that is unknown
-//     (sqldigest.Mode.Unknown) have every table and type.
+//   - a statement that reads a file of the server, row events, statistics or through an open HANDLER
+//     has every table for a rule that blocks;
+//   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE, a procedure of sys or mysql),
+//     what EXECUTE runs, the part of a statement past what was kept, and a statement in a mode that is
+//     unknown (sqldigest.Mode.Unknown) have every table and type.
 //
 // With one rule of ActionAllow or more, a statement that none of them matches is refused. Such a
 // rule matches a statement that was parsed completely, whose tables are all in Tables and whose
@@ -67,8 +69,8 @@ func ParseAction(name string) (Action, error) {
 // matches none, and one that calls a stored function matches none with Tables or Types. Rules of
 // the other actions refuse what an allow rule matches.
 //
-// CALL and EXECUTE run what was stored or prepared earlier and are judged by their own type
-// alone. A view stands for itself, not for the tables behind it.
+// Other calls run what was stored earlier and are judged by their own type alone. A view stands for
+// itself, not for the tables behind it.
 type Rule struct {
 	// Name identifies the rule in errors, the log and metrics. It is required and unique.
 	Name string
@@ -287,7 +289,7 @@ func (r *compiledRule) verdict(st *Statement, a *analysis) Verdict {
 // touches reports whether one of the statement's tables is one of the rule's. For a
 // read-only rule only written tables count, where they are known.
 func (a *analysis) touches(r *compiledRule) bool {
-	if a.opaque {
+	if a.opaque || a.anyTable && r.Action != ActionReadOnly {
 		return true
 	}
 	if !a.parsed {

@@ -48,6 +48,7 @@ type analysis struct {
 	wrapped  bool // stands in SET STATEMENT … FOR
 	routine  bool // creates something with a body
 	sequence bool // reads or advances a sequence, which the parser takes for a column
+	anyTable bool // may read any table: a file, statistics or an earlier statement decides which
 
 	tables tableSet
 }

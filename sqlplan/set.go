@@ -151,7 +151,7 @@ func (a *analysis) setEffects(lo, hi int) (readOnly bool) {
 	readOnly = true
 	a.assignments(lo, hi, func(as assignment) {
 		a.scanEffects(as.lo, as.hi)
-		if as.scope == scopeGlobal {
+		if as.scope == scopeGlobal || as.kind == assignSystem && instanceVar(as.name, a.tables.server) {
 			a.effects |= EffectGlobalVar
 			readOnly = false
 			return

@@ -187,29 +187,48 @@ func (a *analysis) tableName(i int) string {
 }
 
 // mentions reports whether any name or word of the text may be a table that one of the patterns
-// covers.
+// covers. An unqualified name is in the default schema, or in one that the text names: the
+// body of a routine resolves names in the routine's schema.
 func (a *analysis) mentions(patterns []tablePattern) bool {
-	schema, wholeSchema := a.tables.schema, false
+	anySchema, wholeSchema := a.tables.schema == "", false
 	for i := range a.toks {
 		switch a.word(i) {
 		case "use":
-			schema = "" // what follows may be in any
+			anySchema = true
 		case "database":
 			wholeSchema = true // any name may be one
 		}
 	}
-	for i := range a.toks {
-		k := a.toks[i].kind
-		if k != kindWord && k != kindQuoted {
-			continue
-		}
-		name := a.name(i)
-		for _, p := range patterns {
-			if p.matches(schema, name) || wholeSchema && p.matches(name, "") ||
-				a.isOp(i+1, ".") && p.matches(name, a.name(i+2)) {
-				return true
+	for _, p := range patterns {
+		schema, table := anySchema || globName(p.schema, a.tables.schema), false
+		for i := range a.toks {
+			name := a.anyName(i)
+			if name == "" {
+				continue
 			}
+			if globName(p.schema, name) {
+				if wholeSchema {
+					return true
+				}
+				schema = true
+			}
+			table = table || globName(p.table, name)
+		}
+		if schema && table {
+			return true
 		}
 	}
 	return false
+}
+
+// anyName returns what the token at i may name, in lower case and without quotes: an introducer of a
+// character set that the server does not have is a name too.
+func (a *analysis) anyName(i int) string {
+	switch a.toks[i].kind {
+	case kindWord, kindQuoted:
+		return a.name(i)
+	case kindDrop:
+		return lowerASCII(a.raw(i))
+	}
+	return ""
 }

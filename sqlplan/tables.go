@@ -99,7 +99,7 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 			s.addName(n.OptLike.LikeTable, AccessRead)
 		}
 		if n.TableSpec != nil {
-			s.options(n.TableSpec.Options)
+			s.options(n.Table, n.TableSpec.Options)
 		}
 		s.walk(n, nil)
 	case *sqlparser.AlterTable:
@@ -111,7 +111,10 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		}
 		for _, o := range n.AlterOptions {
 			if o, ok := o.(sqlparser.TableOptions); ok {
-				s.options(o)
+				s.options(n.Table, o)
+			}
+			if o, ok := o.(*sqlparser.RenameTableName); ok {
+				s.relative(n.Table, o.Table, AccessWrite)
 			}
 		}
 		s.walk(n, nil)
@@ -159,10 +162,10 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 
 // options adds the tables that a definition is made of, as MERGE's UNION=(a, b): who has the new
 // one reads and writes them.
-func (s *tableSet) options(options sqlparser.TableOptions) {
+func (s *tableSet) options(target sqlparser.TableName, options sqlparser.TableOptions) {
 	for _, o := range options {
 		for _, t := range o.Tables {
-			s.addName(t, AccessRead|AccessWrite)
+			s.relative(target, t, AccessRead|AccessWrite)
 		}
 	}
 }
@@ -222,8 +225,6 @@ func (s *tableSet) walk(n sqlparser.SQLNode, ctes *cteScope) {
 			if !n.Qualifier.IsEmpty() || !builtinOn(n.Name.Lowered(), s.server) {
 				s.unknownCall = true
 			}
-		case *sqlparser.ReferenceDefinition:
-			s.addName(n.ReferencedTable, AccessRead)
 		}
 		return true, nil
 	}, n)
@@ -309,6 +310,9 @@ func (s *tableSet) deleteTargets(n *sqlparser.Delete, ctes *cteScope) {
 		t, ok := from.lookup(target)
 		if !ok {
 			t = target
+			for _, f := range from { // the server may compare aliases in another way
+				s.addName(f.table, AccessWrite)
+			}
 		}
 		s.addName(t, AccessWrite)
 	}

@@ -1,0 +1,146 @@
+package sqlplan
+
+import (
+	"vitess.io/vitess/go/vt/sqlparser"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+// This file finds the tables that a statement reaches without naming them where a parser looks:
+// through files, statistics, stored text and names that belong to another schema than the default.
+
+// reach sets a.anyTable where a value or a name from an earlier statement decides which table is
+// accessed, and hides statements that run text out of a value.
+func (a *analysis) reach(t Type, next, hi int) {
+	switch t {
+	case TypeExecute:
+		a.hide() // what was prepared may date from before the rules
+	case TypeCall:
+		if a.supplied(next) {
+			a.hide()
+		}
+	case TypeHandler:
+		for i := next; i < hi; i++ {
+			a.anyTable = a.anyTable || a.is(i, "read") // of the table that an earlier OPEN named
+		}
+	case TypeLoad:
+		a.anyTable = a.anyTable || !a.is(next+1, "local") && !a.is(next+2, "local") // the file may be a table's
+	case TypeShow:
+		a.anyTable = a.anyTable || a.showsContent(next, hi)
+	case TypeSet:
+		a.setEngine(next, hi)
+	}
+}
+
+// supplied reports whether the procedure whose name starts at i is one that comes with the server:
+// some run a statement out of an argument, or access the table that an argument names.
+func (a *analysis) supplied(i int) bool {
+	schema := lowerASCII(a.tables.schema)
+	if a.isOp(i+1, ".") {
+		schema = a.name(i)
+	}
+	return schema == "" || schema == "sys" || schema == "mysql"
+}
+
+// showsContent reports whether SHOW returns values of tables that it need not name: row events, and
+// the statistics of TiDB.
+func (a *analysis) showsContent(i, hi int) bool {
+	for ; i < hi; i++ {
+		switch a.name(i) {
+		case "binlog", "relaylog", "stats_histograms", "stats_buckets", "stats_topn":
+			return true
+		}
+	}
+	return false
+}
+
+// contentTable reports whether the table is one of the system tables with values of other tables.
+func contentTable(schema, name string) bool {
+	switch lowerASCII(name) {
+	case "column_statistics", "innodb_ft_index_table", "innodb_ft_index_cache":
+		return schema == "" || lowerASCII(schema) == "information_schema"
+	case "column_stats", "stats_buckets", "stats_top_n", "stats_histograms", "stats_fm_sketch", "stats_history", "stats_extended":
+		return schema == "" || lowerASCII(schema) == "mysql"
+	}
+	return false
+}
+
+// setEngine hides a SET of the engine that definitions have which name none, unless the tables
+// of that engine are never those of another.
+func (a *analysis) setEngine(lo, hi int) {
+	a.assignments(lo, hi, func(as assignment) {
+		if !choosesEngine(as.name) {
+			return
+		}
+		if as.hi-as.lo != 1 || a.toks[as.lo].kind == kindUserVar || !harmlessEngine(a.name(as.lo)) {
+			a.hide()
+		}
+	})
+}
+
+func choosesEngine(variable string) bool {
+	switch variable {
+	case "default_storage_engine", "default_tmp_storage_engine", "storage_engine", "enforce_storage_engine":
+		return true
+	}
+	return false
+}
+
+// reachContent completes reach with the tables that were found: of a statement that was not parsed,
+// with any name in it.
+func (a *analysis) reachContent() {
+	for _, t := range a.tables.list {
+		a.anyTable = a.anyTable || contentTable(t.schema, t.name)
+	}
+	if a.parsed {
+		return
+	}
+	for i, t := range a.toks {
+		if t.kind == kindWord || t.kind == kindQuoted {
+			a.anyTable = a.anyTable || contentTable("", a.tableName(i))
+		}
+	}
+}
+
+// relative adds the tables of a definition whose unqualified names may belong to the schema of
+// the table that is defined, where that is not the default schema: the target of RENAME, the tables of
+// MERGE's UNION and those that REFERENCES names, also in a column's definition.
+func (s *tableSet) relative(target sqlparser.TableName, t sqlparser.TableName, access Access) {
+	s.addName(t, access)
+	if t.Qualifier.IsEmpty() && !target.Qualifier.IsEmpty() {
+		t.Qualifier = target.Qualifier
+		s.addName(t, access)
+	}
+}
+
+// references adds the tables that follow REFERENCES in a definition of the table target.
+func (a *analysis) references(target sqlparser.TableName) {
+	for i := range a.toks {
+		if !a.is(i, "references") || i+1 >= len(a.toks) {
+			continue
+		}
+		t := sqlparser.TableName{Name: sqlparser.NewIdentifierCS(a.tableName(i + 1))}
+		if a.isOp(i+2, ".") && i+3 < len(a.toks) {
+			t.Qualifier, t.Name = t.Name, sqlparser.NewIdentifierCS(a.tableName(i+3))
+		}
+		a.tables.relative(target, t, AccessRead)
+	}
+}
+
+// instanceVar reports whether a variable may be one of those of TiDB that have one value per server, which a SET without GLOBAL
+// changes too while tidb_enable_legacy_instance_scope is on.
+func instanceVar(name string, s sqldigest.Server) bool {
+	if s.Kind != sqldigest.ServerTiDB && s.Kind != sqldigest.ServerUnknown {
+		return false
+	}
+	switch name {
+	case "ddl_slow_threshold", "max_connections", "plugin_dir", "plugin_load", "tidb_check_mb4_value_in_utf8", "tidb_config",
+		"tidb_enable_collect_execution_info", "tidb_enable_ddl", "tidb_enable_slow_log", "tidb_enable_stats_owner",
+		"tidb_expensive_query_time_threshold", "tidb_expensive_txn_time_threshold", "tidb_force_priority", "tidb_general_log",
+		"tidb_log_file_max_days", "tidb_pprof_sql_cpu", "tidb_rc_read_check_ts", "tidb_record_plan_in_slow_log", "tidb_service_scope",
+		"tidb_slow_log_threshold", "tidb_stmt_summary_enable_persistent", "tidb_stmt_summary_file_max_backups",
+		"tidb_stmt_summary_file_max_days", "tidb_stmt_summary_file_max_size", "tidb_stmt_summary_filename":
+		return true
+	}
+	return false
+}
