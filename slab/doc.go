@@ -9,6 +9,7 @@
 //     a reservation is granted or refused at once. A quota that was granted less than a query
 //     may hold grows as long as the gate has free bytes.
 //   - A lane is bytes and the queries that wait for them. Light queries have one of their own.
+//   - A key is whose a query is. One query of each key is admitted in turn; a key can have limits.
 //   - A slab is a piece of memory lent by a pool, under a handle. A handle carries the generation
 //     of its loan: when the slab has been released, handles to it are known to be stale.
 //   - An arena hands out runs of entries from slabs of its own, and releases all at once.

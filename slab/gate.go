@@ -18,6 +18,10 @@ type GateOptions struct {
 
 	// Light is the part of Bytes that only light queries are admitted with. 0: they are admitted as others are.
 	Light int64
+
+	// Limits returns the bounds of a key. It is called with the gate locked: it does not block, nor call the gate. nil:
+	// keys have no bounds.
+	Limits func(key string) KeyLimits
 }
 
 // Validate returns what is wrong with the options.
@@ -40,7 +44,8 @@ func (o GateOptions) Validate() error {
 // everything and be admitted again with all of PerQuery, with which it is never refused for that reason.
 //
 // Queries wait in the order in which they came; if they have keys, one of each key is admitted in turn.
-// The first in turn is never overtaken by one that asks for less. It is safe for concurrent use.
+// The first in turn is never overtaken by one that asks for less, but by those of other keys while its key is at one
+// of its limits. It is safe for concurrent use.
 type Gate struct {
 	options GateOptions
 	held    atomic.Int64 // bytes reserved in all quotas
@@ -50,11 +55,13 @@ type Gate struct {
 	misused atomic.Int64 // bytes returned that were not reserved, quotas closed with bytes or twice
 
 	mu        sync.Mutex
+	accounts  map[string]*keyAccount // of keys with queries; nil without limits
 	main      lane
 	light     lane
 	running   int
 	admitted  int64
 	cancelled int64
+	full      int64 // queries refused since the queue of their key was full
 }
 
 // An Ask says what a query is to be admitted with.
@@ -69,17 +76,26 @@ func NewGate(o GateOptions) *Gate {
 	if err := o.Validate(); err != nil {
 		panic("BUG: slab: " + err.Error())
 	}
-	return &Gate{options: o, main: newLane(o.Bytes - o.Light), light: newLane(o.Light)}
+	g := &Gate{options: o, main: newLane(o.Bytes - o.Light), light: newLane(o.Light)}
+	if o.Limits != nil {
+		g.accounts = make(map[string]*keyAccount)
+	}
+	return g
 }
 
 // Admit waits for a quota with all bytes of a query and returns it, as AdmitFor does.
 func (g *Gate) Admit(ctx context.Context) (*Quota, error) { return g.AdmitFor(ctx, Ask{}) }
 
 // AdmitFor waits for a quota and returns it. The caller closes it when the query is over. If ctx ends first,
-// AdmitFor leaves the queue and returns the cause. Without a queue it costs one allocation, the Quota.
+// AdmitFor leaves the queue and returns the cause; if the queue of the key is full, it returns ErrQueueFull. Without a
+// queue it costs one allocation, the Quota, and with limits another for a key without queries.
 func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
-	if a.First <= 0 || a.First > g.options.PerQuery {
-		a.First = g.options.PerQuery
+	most := g.options.PerQuery
+	if n := g.limits(a.Key).Bytes; n > 0 {
+		most = min(most, n)
+	}
+	if a.First <= 0 || a.First > most {
+		a.First = most
 	}
 	l := &g.main
 	if a.Light && a.First <= g.options.Light {
@@ -91,17 +107,28 @@ func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
 		g.mu.Unlock()
 		return nil, fmt.Errorf("wait for the bytes of a query: %w", context.Cause(ctx))
 	}
-	if l.waiting == 0 && l.free >= a.First {
-		g.grantLocked(l, a.First)
+	account := g.accountLocked(a.Key)
+	q := &Quota{gate: g, limit: most, lane: l, first: a.First, account: account}
+	q.granted.Store(a.First)
+	if l.keys[a.Key] == nil && g.nextLocked(l) == nil && l.free >= a.First && g.permitsLocked(account, a.First) {
+		g.grantLocked(l, account, a.First)
+		g.yieldLocked(account)
 		g.mu.Unlock()
-		return g.quota(l, a.First), nil
+		return q, nil
 	}
-	w := l.push(a.Key, a.First)
+	if n := g.limits(a.Key).Queue; n > 0 && account.Waiting >= n {
+		g.full++
+		g.chargeLocked(account, 0, 0, 0)
+		g.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d queries wait already", ErrQueueFull, n)
+	}
+	g.chargeLocked(account, 0, 1, 0)
+	w := l.push(a.Key, a.First, account)
 	g.mu.Unlock()
 
 	select {
 	case <-w.admitted:
-		return g.quota(l, a.First), nil
+		return q, nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
@@ -112,55 +139,85 @@ func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
 		g.admitted--
 		g.running--
 		l.free += a.First
+		g.chargeLocked(account, -1, 0, -a.First)
 	} else {
-		l.remove(w)
+		l.remove(w, false)
+		g.chargeLocked(account, 0, -1, 0)
 	}
-	g.admitLocked(l) // the next may ask for less
+	g.admitAllLocked() // the next may ask for less
 	return nil, fmt.Errorf("wait for the bytes of a query: %w", context.Cause(ctx))
 }
 
-func (g *Gate) quota(l *lane, first int64) *Quota {
-	q := &Quota{gate: g, limit: g.options.PerQuery, lane: l, first: first}
-	q.granted.Store(first)
-	return q
-}
-
-func (g *Gate) grantLocked(l *lane, n int64) {
+func (g *Gate) grantLocked(l *lane, a *keyAccount, n int64) {
 	l.free -= n
 	g.running++
 	g.admitted++
+	g.chargeLocked(a, 1, 0, n)
 }
 
-// admitLocked grants free bytes to those whose turn it is.
-func (g *Gate) admitLocked(l *lane) {
-	for w := l.next(); w != nil && w.first <= l.free; w = l.next() {
-		l.remove(w)
-		g.grantLocked(l, w.first)
-		w.granted = true
-		close(w.admitted)
+// nextLocked returns the query whose turn it is, of those whose keys permit it; nil if there is none.
+func (g *Gate) nextLocked(l *lane) *waiter {
+	for e := l.turns.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*turn).waiters.Front().Value.(*waiter)
+		if g.permitsLocked(w.account, w.first) {
+			return w
+		}
+	}
+	return nil
+}
+
+// admitAllLocked admits from both lanes: a query of one can take a key to its limits, which lets others pass in the other.
+func (g *Gate) admitAllLocked() {
+	for g.admitLocked(&g.main) || g.admitLocked(&g.light) {
 	}
 }
 
-// grow takes n more bytes for a query that runs, if they are free. It does not wait.
-func (g *Gate) grow(n int64) bool {
+// yieldLocked admits those who waited behind a query of a key that has been granted bytes, if it is at its limits now.
+func (g *Gate) yieldLocked(a *keyAccount) {
+	if a != nil && g.main.waiting+g.light.waiting > 0 {
+		g.admitAllLocked()
+	}
+}
+
+// admitLocked grants free bytes to those whose turn it is, and reports whether there were any.
+func (g *Gate) admitLocked(l *lane) (any bool) {
+	for w := g.nextLocked(l); w != nil && w.first <= l.free; w = g.nextLocked(l) {
+		l.remove(w, true)
+		g.grantLocked(l, w.account, w.first)
+		g.chargeLocked(w.account, 0, -1, 0)
+		w.granted, any = true, true
+		close(w.admitted)
+	}
+	return any
+}
+
+// grow takes n more bytes for a query that runs, if they are free and its key permits them. It does not wait.
+func (g *Gate) grow(a *keyAccount, n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.main.free < n {
 		return false
 	}
+	if a != nil {
+		if most := g.limits(a.key).Bytes; most > 0 && a.KeyStats.Bytes+n > most {
+			return false
+		}
+	}
 	g.main.free -= n
+	g.chargeLocked(a, 0, 0, n)
+	g.yieldLocked(a)
 	return true
 }
 
 // leave takes back what a quota was granted at admission and since.
-func (g *Gate) leave(l *lane, first, grown int64) {
+func (g *Gate) leave(l *lane, a *keyAccount, first, grown int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
 	l.free += first
 	g.main.free += grown
-	g.admitLocked(&g.main)
-	g.admitLocked(&g.light)
+	g.chargeLocked(a, -1, 0, -first-grown)
+	g.admitAllLocked()
 }
 
 // hold adds n bytes to what all queries hold.
@@ -197,7 +254,8 @@ type GateStats struct {
 	Admitted  int64 // queries, since the start
 	Cancelled int64 // queries that left the queue, or came with an ended context
 	Refused   int64 // reservations over a quota
-	Short     int64 // reservations for which the process had no free bytes
+	Short     int64 // reservations for which the process, or the key, had no free bytes
+	Full      int64 // queries refused since the queue of their key was full
 
 	Light        int64 // bytes of light queries, a part of Bytes
 	LightWaiting int   // light queries, a part of Waiting
@@ -217,7 +275,7 @@ func (g *Gate) Stats() GateStats {
 	defer g.mu.Unlock()
 	s.Running = g.running
 	s.Waiting, s.LightWaiting = g.main.waiting+g.light.waiting, g.light.waiting
-	s.Admitted, s.Cancelled = g.admitted, g.cancelled
+	s.Admitted, s.Cancelled, s.Full = g.admitted, g.cancelled, g.full
 	return s
 }
 

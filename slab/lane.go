@@ -20,6 +20,7 @@ type turn struct {
 // A waiter waits for first bytes.
 type waiter struct {
 	turn     *turn
+	account  *keyAccount   // of its key; nil without limits
 	place    *list.Element // of turn.waiters
 	first    int64
 	granted  bool
@@ -29,38 +30,30 @@ type waiter struct {
 func newLane(bytes int64) lane { return lane{free: bytes, keys: make(map[string]*turn)} }
 
 // push appends a waiter to those of its key.
-func (l *lane) push(key string, first int64) *waiter {
+func (l *lane) push(key string, first int64, account *keyAccount) *waiter {
 	t := l.keys[key]
 	if t == nil {
 		t = &turn{key: key}
 		t.place = l.turns.PushBack(t)
 		l.keys[key] = t
 	}
-	w := &waiter{turn: t, first: first, admitted: make(chan struct{})}
+	w := &waiter{turn: t, account: account, first: first, admitted: make(chan struct{})}
 	w.place = t.waiters.PushBack(w)
 	l.waiting++
 	return w
 }
 
-// next returns the waiter whose turn it is, nil if none waits.
-func (l *lane) next() *waiter {
-	if l.waiting == 0 {
-		return nil
-	}
-	return l.turns.Front().Value.(*turn).waiters.Front().Value.(*waiter)
-}
-
-// remove takes a waiter out. If it was next, the next key is after it.
-func (l *lane) remove(w *waiter) {
+// remove takes a waiter out. If it is admitted or was at the front, the other keys are before its key then.
+func (l *lane) remove(w *waiter, admitted bool) {
 	t := w.turn
-	wasNext := l.next() == w
+	atFront := l.turns.Front() == t.place && t.waiters.Front() == w.place
 	t.waiters.Remove(w.place)
 	l.waiting--
 	switch {
 	case t.waiters.Len() == 0:
 		l.turns.Remove(t.place)
 		delete(l.keys, t.key)
-	case wasNext:
+	case admitted || atFront:
 		l.turns.MoveToBack(t.place)
 	}
 }

@@ -15,6 +15,8 @@ type Quota struct {
 	lane  *lane // that it was admitted from
 	first int64 // granted at admission
 
+	account *keyAccount // of its key; nil without limits
+
 	reclaim func() bool // nil: nothing can be returned
 	used    atomic.Int64
 	peak    atomic.Int64
@@ -82,8 +84,8 @@ func (q *Quota) grow(n int64) bool {
 		return true
 	}
 	step := min(max(more, growStep), q.limit-have)
-	if !q.gate.grow(step) {
-		if step == more || !q.gate.grow(more) {
+	if !q.gate.grow(q.account, step) {
+		if step == more || !q.gate.grow(q.account, more) {
 			return false
 		}
 		step = more
@@ -165,7 +167,7 @@ func (q *Quota) Close() {
 	q.growing.Lock()
 	grown := q.granted.Swap(0) - q.first
 	q.growing.Unlock()
-	q.gate.leave(q.lane, q.first, grown)
+	q.gate.leave(q.lane, q.account, q.first, grown)
 	if left > 0 {
 		q.gate.misuse(fmt.Sprintf("quota closed with %d bytes reserved", left))
 	}
@@ -177,13 +179,13 @@ type LimitError struct {
 	Asked   int64   // the bytes of this reservation
 	Held    int64   // what the query held before
 	Allowed int64   // the most that it may hold; 0 once its quota is closed
-	Short   bool    // the query may hold them, but the process has none free
+	Short   bool    // the query may hold them, but the process or its key has none free
 }
 
 // Error says which limit, how much was asked, held and allowed.
 func (e *LimitError) Error() string {
 	if e.Short {
-		return fmt.Sprintf("query bytes: %s ask for %s on top of %s, and other queries hold the rest of the process' bytes: retry later",
+		return fmt.Sprintf("query bytes: %s ask for %s on top of %s, and other queries hold the rest of the process' or tenant's bytes: retry later",
 			e.Purpose, bytesText(e.Asked), bytesText(e.Held))
 	}
 	return fmt.Sprintf("query bytes: %s ask for %s on top of %s, the limit is %s",

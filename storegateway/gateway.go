@@ -40,6 +40,7 @@ type Options struct {
 	Entries *tsblock.Entries // of series, labels and chunk references; default: own ones
 	Gate    *slab.Gate       // admits queries; required
 	Limits  Limits           // of one query
+	Limiter *Limiter         // of tenants and clients, whose Limits the gate has; nil: none
 
 	SyncInterval  time.Duration // from the end of one sync to the next
 	DeletionDelay time.Duration // how long a block is served that is marked for deletion
@@ -97,7 +98,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("a data directory is required"))
 	}
 	for _, t := range o.Tenants {
-		if !validTenant(t) {
+		if !ValidTenant(t) {
 			errs = append(errs, fmt.Errorf("%.200q is no name of a tenant: want up to %d letters, digits and !-_.*'()", t, maxTenant))
 		}
 	}

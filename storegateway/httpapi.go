@@ -152,7 +152,10 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 		ask = h.gateway.askAgain(ask, n, promapi.Failed(ctx))
 	}
 	q, err := h.gateway.admit(ctx, tenant, ask)
-	if err != nil {
+	switch {
+	case errors.Is(err, slab.ErrQueueFull):
+		return ctx, nil, &promapi.Error{Type: promapi.Unavailable, Status: http.StatusTooManyRequests, Err: err}
+	case err != nil:
 		return ctx, nil, err
 	}
 	if err := q.Quota().Reserve(purpose, bytes); err != nil {

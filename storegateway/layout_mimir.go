@@ -41,7 +41,7 @@ func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others list
 		dir, isDir := strings.CutSuffix(name, "/")
 		switch {
 		case dir == mimirClusterName:
-		case isDir && validTenant(dir):
+		case isDir && ValidTenant(dir):
 			tenants = append(tenants, strings.Clone(dir))
 		default:
 			others.stranger(name)
@@ -54,10 +54,10 @@ func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others list
 // maxTenant is how long the name of a tenant may be, in bytes.
 const maxTenant = 150
 
-// validTenant says whether a directory can be a tenant's: by Mimir's rule for names of tenants,
+// ValidTenant reports whether a directory can be a tenant's: by Mimir's rule for names of tenants,
 // and not a block's. What it refuses is never part of a name in the bucket or in the data
 // directory.
-func validTenant(name string) bool {
+func ValidTenant(name string) bool {
 	if name == "" || name == "." || name == ".." || len(name) > maxTenant {
 		return false
 	}

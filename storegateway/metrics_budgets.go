@@ -19,6 +19,8 @@ type budgetMetrics struct {
 	slabBytes, slabLends, slabMade          *prometheus.Desc
 	readBytes, reads                        *prometheus.Desc
 
+	nameRunning, nameWaiting, nameBytes, nameRefused *prometheus.Desc // of tenants and clients
+
 	mu   sync.Mutex
 	read tsblock.Stats // by queries that are over
 }
@@ -47,7 +49,11 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		slabMade:   desc("slab_allocations_total", "Slabs allocated because none was idle.", "pool"),
 		readBytes: desc("read_bytes_total",
 			"Bytes read by finished queries, by kind of data and origin: cached, fetched (from the bucket or a local file), wasted (fetched as a gap between two ranges).", "kind", "origin"),
-		reads: desc("reads_total", "Ranges fetched by finished queries, by kind of data.", "kind"),
+		nameRunning: desc("tenant_queries_running", "Running queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
+		nameWaiting: desc("tenant_queries_waiting", "Queueing queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
+		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
+		nameRefused: desc("tenant_requests_refused_total", "Requests refused because the queue of their tenant or client was full, by name in --tenant-limits; the rest are <other>.", "kind", "name"),
+		reads:       desc("reads_total", "Ranges fetched by finished queries, by kind of data.", "kind"),
 	}
 }
 
@@ -65,6 +71,11 @@ func (m *budgetMetrics) Describe(ch chan<- *prometheus.Desc) {
 		m.cacheBytes, m.cachePages, m.cacheGets, m.lost, m.slabBytes, m.slabLends, m.slabMade, m.readBytes, m.reads,
 	} {
 		ch <- d
+	}
+	if m.gateway.options.Limiter != nil {
+		for _, d := range [...]*prometheus.Desc{m.nameRunning, m.nameWaiting, m.nameBytes, m.nameRefused} {
+			ch <- d
+		}
 	}
 }
 
@@ -104,6 +115,17 @@ func (m *budgetMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.slabBytes, p.IdleBytes, pool, "idle")
 		counter(m.slabLends, p.Calls, pool)
 		counter(m.slabMade, p.Made, pool)
+	}
+
+	if limiter := m.gateway.options.Limiter; limiter != nil {
+		counts := limiter.counts(m.gateway.gate)
+		for _, n := range sortedNames(counts) {
+			c := counts[n]
+			gauge(m.nameRunning, int64(c.Running), n.kind, n.name)
+			gauge(m.nameWaiting, int64(c.Waiting), n.kind, n.name)
+			gauge(m.nameBytes, c.Bytes, n.kind, n.name)
+			counter(m.nameRefused, int64(c.refused), n.kind, n.name)
+		}
 	}
 
 	m.mu.Lock()

@@ -23,12 +23,13 @@ const (
 	refusedProcessBytes = "process-bytes"
 	refusedQueueTimeout = "queue-timeout"
 	refusedQueueFull    = "queue-full"
+	refusedTenantQueue  = "tenant-queue"
 	refusedSeries       = "max-series"
 	refusedChunks       = "max-chunks"
 )
 
 var refusals = [...]string{
-	refusedQueryBytes, refusedProcessBytes, refusedQueueTimeout, refusedQueueFull, refusedSeries, refusedChunks,
+	refusedQueryBytes, refusedProcessBytes, refusedQueueTimeout, refusedQueueFull, refusedTenantQueue, refusedSeries, refusedChunks,
 }
 
 // endpoints are those whose requests read blocks. Their series exist from the start.
@@ -74,7 +75,7 @@ func newRequestMetrics() *requestMetrics {
 		}, []string{"protocol"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tare_store_requests_refused_total",
-			Help: "Requests that failed at a limit: over --query-bytes, no free --process-bytes to grow, not admitted in --queue-timeout, queue full, --max-series or --max-chunks.",
+			Help: "Requests that failed at a limit: over --query-bytes, no free --process-bytes to grow, not admitted in --queue-timeout, queue full, queue of the tenant or client full (--tenant-limits), --max-series or --max-chunks.",
 		}, []string{"reason"}),
 		slow: prometheus.NewDesc("tare_store_slow_clients_total",
 			"Clients disconnected because they took no data of their response for --write-timeout.", []string{"protocol"}, nil),
@@ -163,6 +164,8 @@ func refusalOf(err error) string {
 		return refusedProcessBytes
 	case queued:
 		return refusedQueueTimeout
+	case errors.Is(err, slab.ErrQueueFull):
+		return refusedTenantQueue
 	case errors.Is(err, promapi.ErrTooMany):
 		return refusedQueueFull
 	}

@@ -1,6 +1,7 @@
 package storegateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
 )
@@ -147,6 +149,8 @@ func TestRefusals(t *testing.T) {
 		refusedQueryBytes:   &slab.LimitError{},
 		refusedProcessBytes: &slab.LimitError{Short: true},
 		refusedQueueTimeout: &QueueError{},
+		refusedTenantQueue:  fmt.Errorf("%w: 3 wait", slab.ErrQueueFull),
+		refusedQueueFull:    fmt.Errorf("%w: 3 wait", promapi.ErrTooMany),
 		refusedSeries:       &LimitError{What: limitSeries},
 		refusedChunks:       &LimitError{What: limitChunks},
 		"":                  errNoTenant,

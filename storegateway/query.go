@@ -56,7 +56,7 @@ type part interface{ Close() }
 // Query waits until the process has bytes for another query and admits one for the tenant. Close
 // ends it.
 func (g *Gateway) Query(ctx context.Context, tenant string) (*Query, error) {
-	return g.admit(ctx, tenant, slab.Ask{Key: tenant})
+	return g.admit(ctx, tenant, slab.Ask{Key: tenantKey + tenant})
 }
 
 // Demands of requests.
@@ -72,9 +72,9 @@ const (
 // ask returns what a request is to be admitted with. Requests of different tenants, or without tenants of
 // different clients, are admitted in turn.
 func (g *Gateway) ask(d demand, tenant, client string) slab.Ask {
-	a := slab.Ask{Key: "tenant " + tenant}
+	a := slab.Ask{Key: tenantKey + tenant}
 	if tenant == "" {
-		a.Key = "client " + client
+		a.Key = clientKey + client
 	}
 	s := g.gate.Stats()
 	switch {
@@ -119,6 +119,9 @@ func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query,
 	defer cancel()
 	quota, err := g.gate.AdmitFor(wait, a)
 	if err != nil {
+		if m := g.options.Limiter; m != nil && errors.Is(err, slab.ErrQueueFull) {
+			m.refuse(a.Key)
+		}
 		return nil, err
 	}
 	q := &Query{gateway: g, tenant: tenant, quota: quota, open: make(map[part]struct{})}

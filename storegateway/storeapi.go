@@ -104,7 +104,7 @@ func (g *Gateway) checkTenant(tenant string) error {
 		return nil
 	case tenant == "":
 		return errNoTenant
-	case !validTenant(tenant):
+	case !ValidTenant(tenant):
 		return errBadTenant
 	}
 	return nil
@@ -239,7 +239,7 @@ func grpcStatus(err error) *status.Status {
 	switch {
 	case incomplete, isUnavailable(err):
 		code = codes.Unavailable
-	case IsLimit(err):
+	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):
 		code = codes.ResourceExhausted
 	case errors.Is(err, errQueryTimeout), errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded

@@ -50,6 +50,7 @@ type storeService struct {
 	pool    *slab.Pool
 	entries *tsblock.Entries
 	gate    *slab.Gate
+	limiter *storegateway.Limiter
 	gateway *storegateway.Gateway
 	api     *storegateway.StoreAPI // nil when gRPC is off, as grpc
 	grpc    *grpc.Server
@@ -74,6 +75,7 @@ func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err erro
 		return errors.Join(err, s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
+	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadLimits) })()
 
 	ctx, stop := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -135,8 +137,14 @@ func (s *storeService) build() (err error) {
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
 	s.entries = tsblock.NewEntries(slab.EntriesOptions{})
+	limits, err := config.LoadTenantLimits(s.cfg.TenantLimits)
+	if err != nil {
+		return err
+	}
+	s.limiter = storegateway.NewLimiter(limits)
 	s.gate = slab.NewGate(slab.GateOptions{
 		Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
+		Limits: s.limiter.Limits,
 	})
 	s.gateway, err = storegateway.New(storegateway.Options{
 		Bucket:        s.bucket,
@@ -149,6 +157,7 @@ func (s *storeService) build() (err error) {
 		Pool:          s.pool,
 		Entries:       s.entries,
 		Gate:          s.gate,
+		Limiter:       s.limiter,
 		Limits:        storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
 		SyncInterval:  s.cfg.SyncInterval,
 		DeletionDelay: s.cfg.DeletionDelay,
@@ -424,6 +433,21 @@ func (s *storeService) reopenLog() {
 		return
 	}
 	s.log.Info("query log reopened")
+}
+
+// reloadLimits reads the file of --tenant-limits again.
+func (s *storeService) reloadLimits() {
+	if s.cfg.TenantLimits == "" {
+		return
+	}
+	fresh, err := config.LoadTenantLimits(s.cfg.TenantLimits)
+	if err != nil {
+		s.log.Error("tenant limits not reloaded; the old ones stay in force", "error", err)
+		return
+	}
+	s.limiter.Set(fresh)
+	s.gate.Recheck()
+	s.log.Info("tenant limits reloaded", "tenants", len(fresh.Tenants), "clients", len(fresh.Clients))
 }
 
 // close gives up what build has made.

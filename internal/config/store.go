@@ -28,6 +28,8 @@ type Store struct {
 	ResponseBytes   Bytes
 	MemoryLimit     Bytes // 0: from the budgets
 
+	TenantLimits string // a file; "": none
+
 	MaxSeries     int // 0: no limit
 	MaxChunks     int // 0: no limit
 	MaxSamples    int // 0: from QueryBytes
@@ -85,6 +87,7 @@ func NewStore() *Store {
 	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded HTTP responses that wait for their clients, a quarter of it for each; larger ones are written while their query is running")
 	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of 17/16 of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB")
+	s.String(&c.TenantLimits, "tenant-limits", "file", "", "limits of memory, concurrent requests and queue for each tenant, or client of a bucket without tenants (YAML); re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxSamples, "max-samples", "0", 0, "sample limit of one PromQL query; 0: what fits in half of --query-bytes")
