@@ -39,6 +39,20 @@ func promValue(t *testing.T, p *tare, query string) (float64, bool) {
 	return v, true
 }
 
+// metricValue returns a metric without labels; -1 when /metrics does not have it.
+func metricValue(t *testing.T, p *tare, name string) float64 {
+	t.Helper()
+	_, text := get(t, p.http+"/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			must(t, err)
+			return v
+		}
+	}
+	return -1
+}
+
 // eventuallyValue waits until a query's answer is a number.
 func eventuallyValue(t *testing.T, p *tare, query string, want float64) {
 	t.Helper()
@@ -142,6 +156,13 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v statements are counted, %d were answered to %d sessions", v, sum, sessions)
 	}
 	eventuallyValue(t, p, "sum("+inserts+")", 31)
+
+	eventually(t, "the self-check after the kill", func() bool { return metricValue(t, p, "tare_history_ledger_rounds") > 0 })
+	for _, name := range []string{"tare_history_unexplained_samples", "tare_history_unexplained_calls"} {
+		if n := metricValue(t, p, name); n != 0 {
+			t.Errorf("%s is %v after a kill", name, n)
+		}
+	}
 
 	// Ended in order, with statements that no round has written yet.
 	db = open(t, p.addr, schema)

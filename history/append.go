@@ -51,6 +51,7 @@ type writer struct {
 
 	last        int64         // time of the newest samples, in milliseconds; never falls
 	lastElapsed time.Duration // elapsed when last was set
+	since       int64         // what last was before the round
 	began       int64         // what last was when the round had begun: all that was called before is in its samples
 	prev        int64         // what good was when the round began
 	good        int64         // what last was when the last round began that was written whole
@@ -66,11 +67,23 @@ type writer struct {
 	stale   []staleSeries            // to be ended by the next commit
 	full    int64                    // time of the last round that looked at all Keys
 
-	app     storage.AppenderV2
-	records recordSize
-	minutes minutes
-	batch   []*track // what the commit under way has
-	counts  writerCounts
+	previous map[uint64]callsAt // last samples of tare_queries_total of an earlier process, by the hash of the series' labels; nil after the first whole round
+	pending  written            // by the commit under way
+	done     written            // by the commits of the round
+	app      storage.AppenderV2
+	records  recordSize
+	minutes  minutes
+	batch    []*track // what the commit under way has
+	counts   writerCounts
+}
+
+// written counts samples that are neither 0 nor stale, and the calls in their increases.
+type written struct{ samples, calls uint64 }
+
+// callsAt is a sample of tare_queries_total.
+type callsAt struct {
+	at    int64 // milliseconds
+	calls uint64
 }
 
 // writerCounts are what a writer has done.
@@ -89,6 +102,8 @@ type track struct {
 
 	written int64  // time of its last samples; 0: there are none of this process
 	calls   uint64 // in these
+	sampled bool   // tare_queries_total has a sample of this process
+	value   uint64 // of it
 	visited int64  // when it was last visited; 0: never
 	born    bool   // no process has written samples of it
 	clean   bool   // a series without a ref was 0 when the Key was last visited
@@ -146,8 +161,8 @@ func (w *writer) timeAfter(last int64) int64 {
 // round writes one sample of each series that needs one.
 func (w *writer) round(ctx context.Context, spread bool) error {
 	start := time.Now()
-	w.prev, w.last = w.good, w.nextTime()
-	w.began = w.last
+	w.prev, w.since, w.last = w.good, w.last, w.nextTime()
+	w.began, w.done = w.last, written{}
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
 	all := w.last-w.full >= refreshAge.Milliseconds()
@@ -185,6 +200,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 		w.full = 0 // the next round tries all of them again
 	} else {
 		w.good = w.began
+		w.previous = nil
 	}
 	w.counts.rounds.Add(1)
 	w.counts.keys.Store(int64(len(w.tracks)))
@@ -243,7 +259,7 @@ func (w *writer) restart(db *tsdb.DB) error {
 	w.db, w.app, w.broken = db, nil, nil
 	w.last = lastTime(db)
 	w.good = min(w.good, w.last)
-	w.full, w.evicted, w.stale, w.unused, w.batch = 0, nil, nil, nil, nil
+	w.full, w.evicted, w.stale, w.unused, w.batch, w.pending = 0, nil, nil, nil, nil, written{}
 	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
 	w.byKey, w.ended = make(map[Key]*track), make(map[Key]*track)
 	return w.findOrphans()
@@ -297,7 +313,10 @@ func (w *writer) commit() error {
 		w.broken = err
 	} else {
 		w.stale = w.stale[:0]
+		w.done.samples += w.pending.samples
+		w.done.calls += w.pending.calls
 	}
+	w.pending = written{}
 	for _, e := range w.batch {
 		e.committed(err == nil)
 	}

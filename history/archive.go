@@ -142,6 +142,7 @@ type Archive struct {
 	log     *slog.Logger
 	db      *database
 	faults  *faultFile
+	ledger  *ledger
 	keep    retention
 	local   *localSeries
 	writer  *writer
@@ -168,6 +169,7 @@ type Archive struct {
 
 	compactable chan struct{} // signals maintain
 	compacted   chan struct{} // signals shipAll
+	recheck     chan struct{} // signals checkLedgers
 
 	flushing sync.Mutex // a round runs
 	fault    *fault     // under flushing; nil: samples are written
@@ -183,7 +185,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	a := &Archive{compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), log: o.Log, few: fewMinutes, opened: o.Now()}
+	a := &Archive{compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), recheck: make(chan struct{}, 1), log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create history directory: %w", err)
 	}
@@ -202,6 +204,9 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	a.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled}
 	if err := a.makeSpace(); err != nil {
+		return nil, err
+	}
+	if a.ledger, err = openLedger(o.Dir, o.State, o.Log); err != nil {
 		return nil, err
 	}
 	db, err := a.local.open(a.expired)
@@ -289,6 +294,7 @@ func (a *Archive) rolled(m tsdb.BlockMeta) bool { return a.rollups.until().UnixM
 
 func (a *Archive) blockLost(m tsdb.BlockMeta) {
 	a.lost.Add(1)
+	a.forgetLedger(m)
 	a.log.Error("a block is deleted that is not in the bucket, as local blocks have come to their limit",
 		"block", m.ULID, "from", time.UnixMilli(m.MinTime).UTC(), "to", time.UnixMilli(m.MaxTime).UTC())
 }
@@ -304,6 +310,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	others.Go(func() { a.shipAll(ctx) })
 	others.Go(func() { a.rollAll(ctx) })
 	others.Go(func() { a.maintain(ctx) })
+	others.Go(func() { a.checkLedgers(ctx) })
 	every := time.NewTicker(a.options.Interval)
 	defer every.Stop()
 	for {
@@ -361,6 +368,7 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 		return err
 	}
 	a.resume()
+	a.recordRound()
 	a.signalCompaction()
 	a.settled.Store(a.writer.last)
 	a.whole.Store(a.writer.began)
@@ -368,6 +376,15 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 		err = errors.Join(err, a.weigh(ctx))
 	}
 	return err
+}
+
+// recordRound adds a round to the ledger.
+func (a *Archive) recordRound() {
+	w := a.writer
+	line := ledgerLine{since: w.since, began: w.began, last: w.last, samples: w.done.samples, calls: w.done.calls}
+	if err := a.ledger.add(&line); err != nil {
+		a.log.Warn("round not recorded in the ledger: the self-check leaves it out", "err", err)
+	}
 }
 
 // Close writes what the source has counted up to now and closes the head; Run has returned. The
@@ -386,5 +403,5 @@ func (a *Archive) Close() error {
 		err = errors.Join(err, fmt.Errorf("close history: %w", closeErr))
 	}
 	a.local.record(blocks)
-	return errors.Join(err, a.faults.close())
+	return errors.Join(err, a.faults.close(), a.ledger.close())
 }

@@ -55,6 +55,22 @@ func newHourglass(t *testing.T, change func(*ArchiveOptions)) *hourglass {
 	return h
 }
 
+func (h *hourglass) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// reopen opens the archive, which was closed, with the same options.
+func (h *hourglass) reopen() {
+	h.t.Helper()
+	h.model.restart()
+	var err error
+	h.archive, err = OpenArchive(h.archive.options)
+	h.must(err)
+}
+
 // round lets time go by and writes.
 func (h *hourglass) round(after time.Duration) {
 	h.t.Helper()
@@ -167,12 +183,7 @@ func TestClockBack(t *testing.T) {
 	if err := h.archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h.model.restart()
-	o := h.archive.options
-	var err error
-	if h.archive, err = OpenArchive(o); err != nil {
-		t.Fatal(err)
-	}
+	h.reopen()
 	if got := h.archive.Now().UnixMilli(); got != h.archive.writer.last {
 		t.Errorf("after a restart the time of queries is %v, want that of the newest samples, %v", got, h.archive.writer.last)
 	}
@@ -183,6 +194,7 @@ func TestClockBack(t *testing.T) {
 	}
 	h.now = h.now.Add(25 * time.Hour)
 	h.round(0)
+	h.checkSelf()
 	if h.archive.writer.last != h.now.UnixMilli() || h.archive.writer.counts.ahead.Load() != 0 {
 		t.Error("the clock has caught up, and time is another")
 	}

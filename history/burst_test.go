@@ -57,6 +57,7 @@ func TestBurst(t *testing.T) {
 		if got := d.value("sum(tare_queries_total)", time.Now()); got != 240+20_000 {
 			t.Errorf("the sum is %v, want %d", got, 240+20_000)
 		}
+		d.checkSelf()
 		if err := d.archive.Close(); err != nil {
 			t.Error(err)
 		}

@@ -64,6 +64,7 @@ type archiveCollector struct {
 	rounds, samples, failures, keys, roundSeconds, ahead *prometheus.Desc
 	headSeries, headChunks, diskBytes, blocks, oldest    *prometheus.Desc
 	lostSeconds, stopped                                 *prometheus.Desc
+	ledgerRounds, unexplainedSamples, unexplainedCalls   *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
 	rollups, rollupBytes, rollupFailures, rolledUntil    *prometheus.Desc
 }
@@ -73,28 +74,31 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 	return &archiveCollector{
 		archive: a,
 
-		rounds:         metricDesc("rounds_total", "Rounds in which the table was written to the head."),
-		samples:        metricDesc("samples_total", "Samples appended to the head."),
-		failures:       metricDesc("write_failures_total", "Keys and commits that could not be written; they are retried in the next round."),
-		keys:           metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
-		roundSeconds:   metricDesc("round_seconds", "How long the last round took, with its pauses between commits."),
-		ahead:          metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
-		lostSeconds:    metricDesc("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts."),
-		stopped:        metricDesc("stopped", "1 while nothing is written because of a failed write or a full disk."),
-		headSeries:     metricDesc("head_series", "Series in the head."),
-		headChunks:     metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
-		diskBytes:      metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
-		blocks:         metricDesc("local_blocks", "Blocks on local disk."),
-		oldest:         metricDesc("local_start_seconds", "Start of the range that is entirely on local disk, in seconds since 1970; 0 before the first sample."),
-		shipped:        metricDesc("blocks_shipped_total", "Blocks uploaded to the bucket and compared."),
-		shippedBytes:   metricDesc("shipped_bytes_total", "Bytes of blocks uploaded to the bucket."),
-		shipFailures:   metricDesc("ship_failures_total", "Failed block uploads; they are retried."),
-		unshipped:      metricDesc("unshipped_blocks", "Local blocks not uploaded yet."),
-		rollups:        metricDesc("rollups_made_total", "Hourly and daily rollups created."),
-		rollupBytes:    metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
-		rollupFailures: metricDesc("rollup_failures_total", "Failed attempts to create rollups; they are retried."),
-		rolledUntil:    metricDesc("rolled_up_until_seconds", "End of the range covered by rollups, in seconds since 1970; 0 before the first."),
-		lost:           metricDesc("lost_blocks_total", "Blocks deleted before they were uploaded, because local blocks reached their limit."),
+		rounds:             metricDesc("rounds_total", "Rounds in which the table was written to the head."),
+		samples:            metricDesc("samples_total", "Samples appended to the head."),
+		failures:           metricDesc("write_failures_total", "Keys and commits that could not be written; they are retried in the next round."),
+		keys:               metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
+		roundSeconds:       metricDesc("round_seconds", "How long the last round took, with its pauses between commits."),
+		ahead:              metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
+		lostSeconds:        metricDesc("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts."),
+		stopped:            metricDesc("stopped", "1 while nothing is written because of a failed write or a full disk."),
+		ledgerRounds:       metricDesc("ledger_rounds", "Rounds of the ledger that were compared with the series."),
+		unexplainedSamples: metricDesc("unexplained_samples", "Samples of the rounds in the ledger that the series lack or have in excess, as of the last self-check."),
+		unexplainedCalls:   metricDesc("unexplained_calls", "Calls by which the increases of tare_queries_total differ from the ledger, as of the last self-check."),
+		headSeries:         metricDesc("head_series", "Series in the head."),
+		headChunks:         metricDesc("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk."),
+		diskBytes:          metricDesc("local_block_bytes", "Bytes of blocks on local disk."),
+		blocks:             metricDesc("local_blocks", "Blocks on local disk."),
+		oldest:             metricDesc("local_start_seconds", "Start of the range that is entirely on local disk, in seconds since 1970; 0 before the first sample."),
+		shipped:            metricDesc("blocks_shipped_total", "Blocks uploaded to the bucket and compared."),
+		shippedBytes:       metricDesc("shipped_bytes_total", "Bytes of blocks uploaded to the bucket."),
+		shipFailures:       metricDesc("ship_failures_total", "Failed block uploads; they are retried."),
+		unshipped:          metricDesc("unshipped_blocks", "Local blocks not uploaded yet."),
+		rollups:            metricDesc("rollups_made_total", "Hourly and daily rollups created."),
+		rollupBytes:        metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
+		rollupFailures:     metricDesc("rollup_failures_total", "Failed attempts to create rollups; they are retried."),
+		rolledUntil:        metricDesc("rolled_up_until_seconds", "End of the range covered by rollups, in seconds since 1970; 0 before the first."),
+		lost:               metricDesc("lost_blocks_total", "Blocks deleted before they were uploaded, because local blocks reached their limit."),
 	}
 }
 
@@ -118,6 +122,15 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(ch, c.stopped, stopped)
 
+	var samples, calls uint64
+	for _, d := range c.archive.Unexplained() {
+		samples += d.Samples
+		calls += d.Calls
+	}
+	gauge(ch, c.ledgerRounds, float64(c.archive.ledger.compared()))
+	gauge(ch, c.unexplainedSamples, float64(samples))
+	gauge(ch, c.unexplainedCalls, float64(calls))
+
 	db, ship := c.archive.db.current(), c.archive.shipper
 	var bytes int64
 	unshipped := 0
@@ -132,7 +145,7 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, c.headChunks, float64(db.Head().Size()))
 	gauge(ch, c.diskBytes, float64(bytes))
 	gauge(ch, c.blocks, float64(len(blocks)))
-	start := localStart(db)
+	start := wholeStart(db)
 	if start == math.MaxInt64 {
 		start = 0
 	}

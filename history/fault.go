@@ -93,6 +93,8 @@ func (a *Archive) reopen() error {
 	}
 	a.damage.Store(nil) // of the database before
 	a.options.Source.Repeat()
+	a.ledger.recheck()
+	send(a.recheck)
 	return a.writer.restart(a.db.current())
 }
 

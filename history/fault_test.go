@@ -110,13 +110,6 @@ func (d *diskRig) turn(keys ...int) error {
 	return nil
 }
 
-func (d *diskRig) must(err error) {
-	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-}
-
 // kill continues with the files as they are, in a directory with space.
 func (d *diskRig) kill(from string) {
 	d.t.Helper()
@@ -139,6 +132,7 @@ func (d *diskRig) reopenIn(dir string) {
 // checkLedger compares every round of the ledger with PromQL.
 func (d *diskRig) checkLedger() {
 	d.t.Helper()
+	d.checkSelf()
 	d.moments = d.ledger // check reports times since the first
 	for _, m := range d.ledger {
 		d.check(m)

@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,8 +70,24 @@ func lastTime(db *tsdb.DB) int64 {
 	return last
 }
 
-// localStart is the time from which on the database has all that was ever written, in
-// milliseconds; math.MaxInt64 when it has nothing.
+// wholeStart returns the time from which on the database has everything without a gap: after a block that
+// was set aside, the bucket is read for what is older. math.MaxInt64 when the database has nothing.
+func wholeStart(db *tsdb.DB) int64 {
+	metas := slices.SortedFunc(slices.Values(db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
+	start := db.Head().MinTime()
+	for _, m := range metas {
+		if start != math.MaxInt64 && start-m.MaxTime > maxBlockGap.Milliseconds() {
+			break
+		}
+		start = min(start, m.MinTime)
+	}
+	return start
+}
+
+// maxBlockGap is more than what is between two blocks of a process that has run all the time.
+const maxBlockGap = 2 * maxInterval
+
+// localStart is the time from which on the database has samples, in milliseconds; math.MaxInt64 when it has nothing.
 func localStart(db *tsdb.DB) int64 {
 	start := db.Head().MinTime()
 	for _, m := range db.BlockMetas() {

@@ -13,7 +13,7 @@ import (
 
 // A queryable answers over the head, the local blocks and the bucket.
 //
-// Local data goes without a gap from its start to now, so of this instance's series the bucket is
+// Local data goes without a gap from wholeStart to now, so of this instance's series the bucket is
 // only asked for what is older. What other instances have shipped is asked for the whole time.
 // Where both have a sample, as around that start, it is answered once.
 type queryable struct {
@@ -40,7 +40,7 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	}
 	// The querier keeps the blocks that it has; one that goes from here on makes the start later,
 	// and what is answered twice is answered once.
-	start := localStart(q.db.current())
+	start := wholeStart(q.db.current())
 	bucket, err := q.bucket.Querier(mint, maxt)
 	if err != nil {
 		return nil, errors.Join(err, local.Close())

@@ -110,11 +110,29 @@ func (d *day) value(query string, at time.Time) float64 {
 	return v[0].F
 }
 
+// checkSelf has the archive compare its ledger with its samples.
+func (d *day) checkSelf() {
+	d.t.Helper()
+	if d.rig.gateway.Status().LastGood.IsZero() {
+		if err := d.rig.gateway.Sync(d.t.Context()); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if err := d.archive.checkLedger(d.t.Context()); err != nil {
+		d.t.Errorf("self-check: %v", err)
+	}
+	compared := d.archive.ledger.compared()
+	if found := d.archive.Unexplained(); len(found) > 0 || compared == 0 {
+		d.t.Errorf("%+v is unexplained after %d rounds", found, compared)
+	}
+}
+
 // note keeps what is counted now, and has a round write it.
 func (d *day) note() {
 	time.Sleep(2 * time.Minute)
 	d.moments = append(d.moments, moment{time.Now(), d.model.calls, d.model.errors, d.model.rows})
 	d.check(d.moments[len(d.moments)-1])
+	d.checkSelf()
 }
 
 func (d *day) check(m moment) {

@@ -55,6 +55,9 @@ func (w *writer) write(s *Sample) (bool, error) {
 	if s.Calls == e.calls && w.last-e.written < refreshAge.Milliseconds() {
 		return false, nil
 	}
+	if e.written == w.last { // calls since Collect, in the same millisecond: the next round visits them
+		return false, nil
+	}
 	w.batch = append(w.batch, e)
 	if err := w.append(e, s); err != nil {
 		e.written, e.calls = 0, 0
@@ -134,6 +137,10 @@ func (w *writer) endGone() {
 	w.orphans = nil
 }
 
+// maxZeroAge is how far a zero sample may be before its series' first one: the head takes samples up to half a
+// block older than its newest.
+const maxZeroAge = BlockRange / 4
+
 // startOf returns the time at which a series of e that is about to get its first sample was 0, in milliseconds;
 // 0 when it may have samples of an earlier process.
 func (w *writer) startOf(e *track, first time.Time) int64 {
@@ -142,7 +149,13 @@ func (w *writer) startOf(e *track, first time.Time) int64 {
 		// What it had before it made room is in Evicted from now on, and not before.
 		return w.last - 1
 	case e.born:
-		return min(first.UnixMilli()-1, w.last-1)
+		start := min(first.UnixMilli()-1, w.last-1)
+		if p, ok := w.previousCalls(e); ok && p.at >= start {
+			return start // an earlier process was killed after it had written samples: the head drops this one
+		}
+		// The head drops a zero sample that is too old for it, as First is when the clock was set back or
+		// samples were not written for long. Up to prev the series has no samples.
+		return min(max(start, w.prev, w.last-maxZeroAge.Milliseconds()), w.last-1)
 	case e.clean:
 		return e.visited
 	}
@@ -156,6 +169,9 @@ func (w *writer) append(e *track, s *Sample) error {
 	for i, n := range counters {
 		if err := w.counter(e, i, start, n); err != nil {
 			return err
+		}
+		if i == seriesQueries {
+			w.increased(e, start, n)
 		}
 	}
 	for class, n := range s.Errors {
@@ -174,6 +190,32 @@ func (w *writer) append(e *track, s *Sample) error {
 		in.written = w.last
 	}
 	return nil
+}
+
+// previousCalls returns the last sample of tare_queries_total that an earlier process has written.
+func (w *writer) previousCalls(e *track) (callsAt, bool) {
+	if len(w.previous) == 0 {
+		return callsAt{}, false
+	}
+	p, ok := w.previous[w.labels.series(e.kind, &e.key, seriesQueries).Hash()]
+	return p, ok
+}
+
+// increased adds what increase() returns for a sample of tare_queries_total that was just appended.
+func (w *writer) increased(e *track, start int64, n uint64) {
+	before, known := e.value, e.sampled || start > 0
+	if !e.sampled {
+		if p, ok := w.previousCalls(e); ok && p.at >= start { // else a zero sample is between them
+			before, known = p.calls, true
+		}
+	}
+	if n < before {
+		before = 0
+	}
+	if known {
+		w.pending.calls += n - before
+	}
+	e.sampled, e.value = true, n
 }
 
 func (w *writer) counter(e *track, series int, start int64, n uint64) error {
@@ -198,8 +240,7 @@ func (w *writer) sample(e *track, series int, start int64, v float64, h *histogr
 func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64, v float64, h *histogram.Histogram) (storage.SeriesRef, error) {
 	if ref != 0 {
 		if ref, err := w.app.Append(ref, labels.EmptyLabels(), start, w.last, v, h, nil, storage.AOptions{}); err == nil {
-			w.counts.samples.Add(1)
-			w.records.sample(labels.EmptyLabels(), h)
+			w.appended(labels.EmptyLabels(), v, h)
 			return ref, nil
 		}
 	}
@@ -209,10 +250,18 @@ func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64
 	}
 	ref, err := w.app.Append(0, l, start, w.last, v, h, nil, storage.AOptions{})
 	if err == nil {
-		w.counts.samples.Add(1)
-		w.records.sample(l, h)
+		w.appended(l, v, h)
 	}
 	return ref, err
+}
+
+// appended counts a sample.
+func (w *writer) appended(l labels.Labels, v float64, h *histogram.Histogram) {
+	w.counts.samples.Add(1)
+	w.records.sample(l, h)
+	if v != 0 || h != nil && h.Count != 0 {
+		w.pending.samples++
+	}
 }
 
 // tell notes the text of a track's digest.
@@ -252,7 +301,7 @@ const lookback = 5 * time.Minute
 // findOrphans notes the series that PromQL would still find. Those that the table no longer has
 // are ended by the first round: a process that was killed may have known of their end.
 func (w *writer) findOrphans() error {
-	w.orphans = make(map[uint64]labels.Labels)
+	w.orphans, w.previous = make(map[uint64]labels.Labels), make(map[uint64]callsAt)
 	q, err := w.db.Querier(w.last-lookback.Milliseconds(), w.last)
 	if err != nil {
 		return fmt.Errorf("look for series of an earlier run: %w", err)
@@ -262,9 +311,12 @@ func (w *writer) findOrphans() error {
 	var it chunkenc.Iterator
 	for set.Next() {
 		it = set.At().Iterator(it)
-		live := false
+		live, isCalls := false, set.At().Labels().Get(promlabel.MetricNameLabel) == nameQueries
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
-			live = !isStale(it, kind)
+			if live = !isStale(it, kind); live && isCalls {
+				t, v := it.At()
+				w.previous[set.At().Labels().Hash()] = callsAt{t, uint64(v)}
+			}
 		}
 		if err := it.Err(); err != nil {
 			return fmt.Errorf("look for series of an earlier run: %w", err)

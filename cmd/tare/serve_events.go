@@ -46,6 +46,14 @@ func (h *historyService) events() []web.Event {
 	}
 	st := h.table.Stats()
 	var all []web.Event
+	if h.archive != nil {
+		for _, d := range h.archive.Unexplained() {
+			all = append(all, web.Event{
+				Time: d.To, Name: "History differs from its ledger", Grave: true,
+				Text: fmt.Sprintf("Samples since %s: %d more or fewer than were written, and increases by %d calls.", d.From.Format("2006-01-02 15:04:05 UTC"), d.Samples, d.Calls),
+			})
+		}
+	}
 	if st.Evictions > 0 {
 		all = append(all, web.Event{
 			Time: st.LastEviction, Name: "Digests made room",

@@ -1,0 +1,295 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	promlabel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// A ledgerStage is where the samples of a file of the ledger are read from. Each file is compared once in each.
+type ledgerStage int
+
+const (
+	stageHead   ledgerStage = iota // some of them are in the head alone
+	stageBlock                     // all are in blocks
+	stageBucket                    // the bucket has these blocks
+)
+
+func (s ledgerStage) String() string { return [...]string{"head", "blocks", "bucket"}[s] }
+
+// Times of the check.
+const (
+	ledgerEvery = time.Hour
+
+	// ledgerUnsynced is when it is repeated while the blocks of the bucket are unknown.
+	ledgerUnsynced = 5 * time.Second
+
+	// ledgerAge is how long a file with differences is kept after its range, and counted in the metrics.
+	ledgerAge = 24 * time.Hour
+)
+
+// checkLedgers compares the ledger with the samples after the start, after the database was reopened, and hourly.
+func (a *Archive) checkLedgers(ctx context.Context) {
+	for {
+		next := ledgerEvery
+		switch err := a.checkLedger(ctx); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return
+		case a.options.Gateway.Status().LastGood.IsZero():
+			next = ledgerUnsynced
+		default:
+			a.log.Warn("history self-check failed; it is retried", "err", err)
+			next = shipEvery
+		}
+		if wait(ctx, a.recheck, next) != nil {
+			return
+		}
+	}
+}
+
+// checkLedger compares each file of the ledger that has changed its stage, or has lines that were not compared yet.
+func (a *Archive) checkLedger(ctx context.Context) error {
+	var errs []error
+	for _, start := range a.ledger.list() {
+		if err := a.checkLedgerFile(ctx, start); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Archive) checkLedgerFile(ctx context.Context, start int64) error {
+	settled := a.settled.Load()
+	lines, file, err := a.ledger.read(start)
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	first, last := lines[0].since, lines[len(lines)-1].last
+	stage, finished := a.stageOf(first, last, start+BlockRange.Milliseconds())
+	if file.checked > 0 && stage < file.from {
+		stage = file.from // a sync of the bucket has failed since
+	}
+	if stage != file.from {
+		file.checked = 0
+	}
+	if file.checked == 0 {
+		file.found = Difference{}
+	}
+	if stage == stageHead && settled > 0 { // lines of the round under way
+		for len(lines) > 0 && lines[len(lines)-1].last > settled {
+			lines = lines[:len(lines)-1]
+		}
+	}
+	if n := len(lines); file.checked < n {
+		ls := lines[file.checked:]
+		found, err := a.readLedger(ctx, stage, ls)
+		if err != nil {
+			return fmt.Errorf("compare rounds of %s with the %s: %w", time.UnixMilli(start).UTC().Format(time.RFC3339), stage, err)
+		}
+		if d := compareLedger(ls, found); d.Samples+d.Calls > 0 {
+			a.log.Error("history differs from its ledger", "read_from", stage.String(), "from", d.From, "to", d.To, "samples", d.Samples, "calls", d.Calls)
+			file.found.add(d)
+		}
+		file.checked, file.from = n, stage
+		a.ledger.update(start, file)
+	}
+	expired := a.Now().UnixMilli()-last > ledgerAge.Milliseconds()
+	if finished && stage == stageBucket && (file.found.From.IsZero() || expired) {
+		a.ledger.remove(start)
+	}
+	return nil
+}
+
+// stageOf returns where samples of a range are read from. finished is whether no line will be added to a file
+// that ends at end.
+func (a *Archive) stageOf(from, to, end int64) (stage ledgerStage, finished bool) {
+	db := a.db.current()
+	if head := db.Head(); head.MinTime() <= to {
+		return stageHead, false
+	}
+	finished = a.Now().UnixMilli() > end
+	for _, m := range db.BlockMetas() {
+		if m.MinTime <= to && m.MaxTime > from && !a.served(m.ULID) {
+			return stageBlock, finished
+		}
+	}
+	return stageBucket, finished
+}
+
+// A Difference is a range in which the series differ from the ledger.
+type Difference struct {
+	From, To time.Time
+	Samples  uint64
+	Calls    uint64 // by which increases of tare_queries_total differ
+}
+
+// compareLedger returns how much the series differ from the ledger.
+func compareLedger(lines, found []ledgerLine) (d Difference) {
+	for i := range lines {
+		l, f := &lines[i], &found[i]
+		samples, calls := apart(l.samples, f.samples), apart(l.calls, f.calls)
+		if samples+calls > 0 {
+			d.add(Difference{From: time.UnixMilli(l.began).UTC(), To: time.UnixMilli(l.last).UTC(), Samples: samples, Calls: calls})
+		}
+	}
+	return d
+}
+
+// add adds a later Difference.
+func (d *Difference) add(o Difference) {
+	if o.From.IsZero() {
+		return
+	}
+	if d.From.IsZero() {
+		d.From = o.From
+	}
+	d.To = o.To
+	d.Samples += o.Samples
+	d.Calls += o.Calls
+}
+
+func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
+// readLedger returns lines with the samples and calls that are found within the given ones.
+func (a *Archive) readLedger(ctx context.Context, stage ledgerStage, lines []ledgerLine) ([]ledgerLine, error) {
+	found := slices.Clone(lines)
+	for i := range found {
+		found[i].samples, found[i].calls = 0, 0
+	}
+	var source storage.Queryable = a.queryable
+	if stage == stageBucket {
+		source = a.queryable.bucket
+	}
+	// The series' samples before the first line may be as old as PromQL still finds.
+	mint, maxt := lines[0].since-lookback.Milliseconds(), lines[len(lines)-1].last
+	if mint < wholeStart(a.db.current()) && a.options.Gateway.Status().LastGood.IsZero() {
+		return nil, errNotSynced
+	}
+	for _, digests := range digestParts(stage) {
+		for _, name := range metricNames {
+			if err := a.readLedgerPart(ctx, source, mint, maxt, name, digests, found); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// digestParts are matchers of digests that together match all of them. What is read from the bucket in one
+// query is bounded by its budget.
+func digestParts(stage ledgerStage) []*labels.Matcher {
+	if stage != stageBucket {
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, labelDigest, ".*")}
+	}
+	parts := []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotRegexp, labelDigest, "[0-9a-f]{32}")}
+	for _, c := range "0123456789abcdef" {
+		parts = append(parts, labels.MustNewMatcher(labels.MatchRegexp, labelDigest, string(c)+"[0-9a-f]{31}"))
+	}
+	return parts
+}
+
+func (a *Archive) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, name string, digests *labels.Matcher, found []ledgerLine) error {
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, name), digests}
+	for _, own := range slices.Sorted(maps.Keys(a.options.Labels)) {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, own, a.options.Labels[own]))
+	}
+	q, err := source.Querier(mint, maxt)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }()
+	set := q.Select(ctx, false, nil, matchers...)
+	c := lineCounter{lines: found}
+	for set.Next() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := c.series(set.At(), name == nameQueries); err != nil {
+			return fmt.Errorf("read series %s: %w", set.At().Labels(), err)
+		}
+	}
+	if warnings := set.Warnings().AsErrors(); len(warnings) > 0 { // a part of the samples is missing
+		return errors.Join(warnings...)
+	}
+	return set.Err()
+}
+
+// A lineCounter adds samples to the lines within whose times they are.
+type lineCounter struct {
+	lines []ledgerLine
+	it    chunkenc.Iterator
+	h     histogram.Histogram
+	fh    histogram.FloatHistogram
+}
+
+func (c *lineCounter) series(s storage.Series, calls bool) error {
+	c.it = s.Iterator(c.it)
+	lines := c.lines
+	before := -1.0
+	for kind := c.it.Next(); kind != chunkenc.ValNone; kind = c.it.Next() {
+		t, v, stale := c.sample(kind)
+		if stale {
+			continue
+		}
+		for len(lines) > 0 && lines[0].last < t {
+			lines = lines[1:]
+		}
+		if len(lines) == 0 {
+			return nil
+		}
+		increase := 0.0
+		if before >= 0 {
+			increase = v - before
+		}
+		if increase < 0 {
+			increase = v // the counter was reset
+		}
+		before = v
+		if t < lines[0].began || v == 0 {
+			continue
+		}
+		lines[0].samples++
+		if calls {
+			lines[0].calls += uint64(increase)
+		}
+	}
+	return c.it.Err()
+}
+
+// sample returns the current sample's time, its value or number of observations, and whether it is stale.
+func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, stale bool) {
+	switch kind {
+	case chunkenc.ValHistogram:
+		t, h := c.it.AtHistogram(&c.h)
+		return t, float64(h.Count), value.IsStaleNaN(h.Sum)
+	case chunkenc.ValFloatHistogram:
+		t, h := c.it.AtFloatHistogram(&c.fh)
+		return t, h.Count, value.IsStaleNaN(h.Sum)
+	}
+	t, v = c.it.At()
+	return t, v, value.IsStaleNaN(v)
+}
+
+// Unexplained returns where the series differ from the ledger as of the last self-check, oldest first: nothing
+// unless samples were lost after they had been written.
+func (a *Archive) Unexplained() []Difference { return a.ledger.differences() }
+
+// forgetLedger removes the files whose rounds are in a block that is deleted before it was uploaded: that
+// loss is counted as such.
+func (a *Archive) forgetLedger(m tsdb.BlockMeta) {
+	for start := ledgerStart(m.MinTime); start < m.MaxTime; start += BlockRange.Milliseconds() {
+		a.ledger.remove(start)
+	}
+}
