@@ -158,7 +158,7 @@ func (l *login) outcome(err error) error {
 // challenge requests the client's answer to the challenge in the backend's greeting, by the
 // account's method. It returns askMethod when the method is not known.
 func (l *login) challenge(a *authentication) (method string, answer []byte, err error) {
-	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout))
+	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout/2)) // the rest is the client's
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
 		return askMethod, nil, nil // the greeting holds the challenge of these two methods only
 	}
@@ -188,6 +188,9 @@ const challengeLen = 20
 // answerSoon bounds the wait for an answer that a program gives.
 func (l *login) answerSoon(method string) {
 	t := time.Now().Add(answerTimeout)
+	if g := l.greeted; g != nil && g.answerLimit().Before(t) {
+		t = g.answerLimit()
+	}
 	if !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
 		return
 	}

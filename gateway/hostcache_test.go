@@ -298,3 +298,24 @@ func blockControl(t *testing.T, s *testmysql.Server) {
 		return err == nil && e.Decode(p) == nil && e.Number == mysqlwire.ErrnoHostBlocked
 	})
 }
+
+// TestSparesAge puts a connection back again and again: it is kept no longer than a new one, because
+// the server counts a login that takes too long from the greeting on.
+func TestSparesAge(t *testing.T) {
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
+	target := g.targets[SideBackend]
+	fresh, err := g.openGreeted(t.Context(), target)
+	must(t, err)
+	target.spares.put(fresh)
+	if target.spares.take() != fresh {
+		t.Fatal("a new connection is not kept")
+	}
+	if got, want := fresh.answerLimit(), fresh.born.Add(spareLife+answerTimeout); !got.Equal(want) {
+		t.Errorf("a client has to answer until %v, want %v", got, want)
+	}
+	fresh.born = fresh.born.Add(-spareLife) // its client took as long
+	target.spares.put(fresh)
+	if g := target.spares.take(); g != nil {
+		t.Errorf("a connection greeted at %v is kept", g.born)
+	}
+}

@@ -45,6 +45,7 @@ func newTarget(b Backend, side Side) *target {
 type greeted struct {
 	conn  *mysqlconn.Conn
 	hello mysqlwire.Handshake // owns its slices
+	born  time.Time           // the server waits for a login since then
 }
 
 // A refusedError is an ERR packet in place of a greeting.
@@ -74,11 +75,12 @@ func (s *Server) openGreeted(ctx context.Context, t *target) (*greeted, error) {
 }
 
 func (s *Server) dialGreeted(ctx context.Context, t *target) (*greeted, error) {
+	born := time.Now()
 	nc, err := s.dial(ctx, t.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	g := &greeted{conn: mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))}
+	g := &greeted{conn: mysqlconn.NewBuffer(nc, make([]byte, backendBuffer)), born: born}
 	if err = g.conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)); err == nil {
 		err = g.read()
 	}
@@ -198,7 +200,8 @@ func emptyAnswer(plugin string) []byte {
 }
 
 // spares are greeted connections whose client left before anything was sent. The next login
-// takes one; what nobody takes in time is dismissed before the server's own time-out.
+// takes one. A connection that is too old for another login is dismissed before the server's own
+// time-out, however often it was taken and put back.
 type spares struct {
 	mu     sync.Mutex
 	list   []*spare
@@ -212,19 +215,23 @@ type spare struct {
 
 const (
 	maxSpares = 64
-	spareLife = 3 * time.Second // servers wait 10 s for a login by default
+	spareLife = 3 * time.Second // since the connection was made: servers wait 10 s for a login by default
 )
+
+// answerLimit is when a client must have answered for which nothing was sent on g yet.
+func (g *greeted) answerLimit() time.Time { return g.born.Add(spareLife + answerTimeout) }
 
 // put keeps a greeted connection, or dismisses it.
 func (p *spares) put(g *greeted) {
+	rest := time.Until(g.born.Add(spareLife))
 	p.mu.Lock()
-	if p.closed || len(p.list) >= maxSpares {
+	if p.closed || len(p.list) >= maxSpares || rest <= 0 {
 		p.mu.Unlock()
 		_ = g.dismiss()
 		return
 	}
 	sp := &spare{greeted: g}
-	sp.timer = time.AfterFunc(spareLife, func() {
+	sp.timer = time.AfterFunc(rest, func() {
 		if p.remove(sp) {
 			_ = g.dismiss()
 		}
