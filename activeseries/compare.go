@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A Difference is a body on which the two decoders do not agree.
@@ -78,12 +80,16 @@ func (c *comparison) Reset(r io.Reader) {
 	go func() {
 		var v verdictOn
 		v.sum.hash.SetSeed(seed)
-		c.other.Reset(pr)
-		for v.err == nil {
-			list, n, err := c.other.Next()
-			v.sum.add(list, n)
-			v.err = err
-		}
+		v.err = panics.Guard(func() error {
+			c.other.Reset(pr)
+			for {
+				list, n, err := c.other.Next()
+				v.sum.add(list, n)
+				if err != nil {
+					return err
+				}
+			}
+		})
 		_, _ = io.Copy(io.Discard, pr) // what it has no use for, so that the first is not held up
 		c.yours <- v
 	}()

@@ -3,6 +3,8 @@ package activeseries
 import (
 	"errors"
 	"io"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A worker reads sources, one after the other, and writes what they hold.
@@ -32,12 +34,42 @@ func (b *Body) newWorker() *worker {
 	return w
 }
 
-// all reads sources until there are no more.
+// all reads sources until there are no more. A panic fails the response, not the process.
 func (w *worker) all() {
-	for w.step() {
+	err := panics.Guard(func() error {
+		for w.step() {
+		}
+		w.end()
+		return nil
+	})
+	if p := panics.Of(err); p != nil {
+		w.abandon(p)
 	}
-	w.end()
 }
+
+// abandon fails the response because of a panic. The decoder may be in any state: it is not used again.
+func (w *worker) abandon(p *panics.Error) {
+	err := &panicError{p}
+	w.b.fail(err)
+	if c, ok := w.decoder.(*comparison); ok && c.pipe != nil {
+		_ = c.pipe.CloseWithError(err) // ends its goroutine, whose verdict is not read
+	}
+	s := w.source
+	w.decoder, w.source, w.counter = nil, nil, nil
+	if s != nil {
+		_ = s.Body.Close()
+		s.done(w.items, 0, err)
+	}
+}
+
+// A panicError is a panic as clients see it. It unwraps to the panic, for the server's log.
+type panicError struct{ panic *panics.Error }
+
+// Error implements error.
+func (e *panicError) Error() string { return "internal error: see the server's log" }
+
+// Unwrap returns the panic.
+func (e *panicError) Unwrap() error { return e.panic }
 
 // step reads some items, or the end of a source. It reports whether there may be more.
 func (w *worker) step() bool {

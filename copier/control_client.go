@@ -65,7 +65,7 @@ func (c *Control) do(ctx context.Context, method, path string, body any) (*Statu
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://copy"+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+controlHost+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

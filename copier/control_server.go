@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/httpserver"
 )
 
 // ErrAborted ends a copy that was told to stop over its control socket.
@@ -32,7 +36,12 @@ type controlled struct {
 	change func(ThrottleChange) error
 	abort  func()
 	finish func() error
+
+	observe func(Event) // of each call that changes something
 }
+
+// controlHost is the Host header of clients: requests with another one are refused.
+const controlHost = "copy"
 
 // listenControl makes a unix socket that only this user can connect to. One that a killed copy
 // has left at its path is replaced.
@@ -82,7 +91,8 @@ func serveControl(path string, c controlled) (end func(), err error) {
 		return nil, err
 	}
 	const enough = 10 * time.Second
-	server := &http.Server{Handler: c.handler(), ReadTimeout: enough, WriteTimeout: enough, MaxHeaderBytes: 16 << 10}
+	server := httpserver.New(c.handler(), httpserver.Options{Hosts: []string{controlHost}, Log: slog.Default()})
+	server.ReadTimeout, server.WriteTimeout, server.MaxHeaderBytes = enough, enough, 16<<10
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // it ends by Shutdown
 	return func() {
@@ -106,8 +116,9 @@ func (c *controlled) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(c.status()) // who has gone needs no answer
 	}
+	change := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, c.recorded(h)) }
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
-	mux.HandleFunc("POST /v1/throttle", func(w http.ResponseWriter, r *http.Request) {
+	change("POST /v1/throttle", func(w http.ResponseWriter, r *http.Request) {
 		var change ThrottleChange
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 		d.DisallowUnknownFields()
@@ -117,14 +128,26 @@ func (c *controlled) handler() http.Handler {
 		}
 		answer(w, c.change(change))
 	})
-	mux.HandleFunc("POST /v1/resume", func(w http.ResponseWriter, _ *http.Request) {
+	change("POST /v1/resume", func(w http.ResponseWriter, _ *http.Request) {
 		all := 1.0
 		answer(w, c.change(ThrottleChange{Share: &all}))
 	})
-	mux.HandleFunc("POST /v1/abort", func(w http.ResponseWriter, _ *http.Request) {
+	change("POST /v1/abort", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, nil) // before the end takes the socket away
 		c.abort()
 	})
-	mux.HandleFunc("POST /v1/finish", func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) })
+	change("POST /v1/finish", func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) })
 	return mux
+}
+
+// recorded reports each call to the observer. Only the owner of the socket and root can connect.
+func (c *controlled) recorded(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := &access.StatusWriter{ResponseWriter: w}
+		defer func() {
+			c.observe(Event{Kind: EventControl, Text: fmt.Sprintf("%s %s by the owner of the control socket: status %d", r.Method, r.URL.Path, s.Status())})
+		}()
+		h(s, r)
+		s.Returned()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ type fakeControlled struct {
 func (f *fakeControlled) controlled() controlled {
 	return controlled{
 		status: func() Status { return Status{Version: StatusVersion, Phase: RunCopying, Throttle: f.p.status()} },
-		change: f.p.change,
+		change: f.p.change, observe: f.p.observe,
 		abort:  func() { f.told = append(f.told, "abort") },
 		finish: func() error { return errNotFollowing },
 	}
@@ -32,7 +33,12 @@ func TestControl(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, ControlName("db2:3306", []TableSpec{{Schema: "shop", Name: "orders"}}))
 	limits := newThrottle([]Limit{{Kind: LimitP99, Name: "p99", Unit: "ms", Bound: 20}}, time.Minute)
-	f := &fakeControlled{p: &pacer{core: limits, values: make([]reading, 1), observe: func(Event) {}}}
+	var calls []string
+	f := &fakeControlled{p: &pacer{core: limits, values: make([]reading, 1), observe: func(e Event) {
+		if e.Kind == EventControl {
+			calls = append(calls, e.Text)
+		}
+	}}}
 	stale, err := net.Listen("unix", path) // a copy that was killed leaves this behind
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +97,14 @@ func TestControl(t *testing.T) {
 		t.Errorf("abort: %v, told %v", err, f.told)
 	}
 	end()
+	const by = " by the owner of the control socket: status "
+	want := []string{
+		"POST /v1/throttle" + by + "200", "POST /v1/resume" + by + "200", "POST /v1/throttle" + by + "409", "POST /v1/throttle" + by + "409",
+		"POST /v1/throttle" + by + "409", "POST /v1/finish" + by + "409", "POST /v1/abort" + by + "200",
+	}
+	if !slices.Equal(calls, want) {
+		t.Errorf("recorded calls %q, want %q", calls, want)
+	}
 	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "no copy listens at") {
 		t.Errorf("after the end: %v", err)
 	}

@@ -223,6 +223,7 @@ const (
 	EventOutrun    EventKind = "outrun"     // the source writes faster than the target takes it; Text says how fast
 	EventThrottle  EventKind = "throttle"   // the copy is slowed down, stopped or let go again, to Share; Text says why
 	EventCutover   EventKind = "cutover"    // of bringing clients over; Text says what
+	EventControl   EventKind = "control"    // a call over the control socket that changes the run; Text says which, by whom and its status
 	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait says for what
 	EventWaited    EventKind = "waited"     // such a wait is over: Wait says how long it was
 	EventVerified  EventKind = "verified"   // a chunk is equal on both sides: its Rows

@@ -39,7 +39,7 @@ func (r *run) status() Status {
 // told are what a control socket may do to the run; end stops it with a cause.
 func (r *run) told(end func(error)) controlled {
 	return controlled{
-		status: r.status, change: r.pacer.change,
+		status: r.status, change: r.pacer.change, observe: r.o.Observe,
 		abort: func() { end(ErrAborted) },
 		finish: func() error {
 			r.mu.Lock()

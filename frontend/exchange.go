@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/internal/panics"
 )
 
 // An exchange is one request on its way: what is asked for, and what came of it so far.
@@ -34,7 +35,11 @@ func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
 	)
 	for i, p := range parts {
 		wait.Go(func() {
-			resp, err := x.ask(ctx, p)
+			var resp *http.Response
+			err := panics.Guard(func() (err error) {
+				resp, err = x.ask(ctx, p)
+				return err
+			})
 			if err != nil {
 				first.Do(func() {
 					fault = err

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/internal/panics"
 )
 
 // lateGrace is how much longer than the request itself the end of an answer may take, which tells that
@@ -123,8 +124,15 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := &heldWriter{w: w, code: http.StatusOK}
 	err := f.enter(ctx)
 	if err == nil {
-		err = x.serve(ctx, h, r, rec)
-		f.leave()
+		err = panics.Guard(func() error {
+			defer f.leave()
+			return x.serve(ctx, h, r, rec)
+		})
+	}
+	if p := panics.Of(err); p != nil {
+		rec.Status, rec.ErrorText = http.StatusInternalServerError, "internal error: see the server's log"
+		f.log(x, h, rec)
+		panic(p) // reported by the server, which aborts the response
 	}
 	aborted := err != nil && f.tell(ctx, h, x, rec, err)
 	f.log(x, h, rec)

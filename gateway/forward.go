@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -154,7 +155,10 @@ func (s *session) pipe() error {
 	s.phase.Store(phasePipe)
 	done := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(s.backend.NetConn(), buffered(s.client))
+		err := panics.Guard(func() error {
+			_, err := io.Copy(s.backend.NetConn(), buffered(s.client))
+			return err
+		})
 		if s.causes.Load()&causeBackendGone == 0 { // otherwise it ends by itself, behind what it sent before
 			_ = s.backend.SetDeadline(past)
 		}
@@ -162,7 +166,9 @@ func (s *session) pipe() error {
 	}()
 	_, err := io.Copy(s.client.NetConn(), buffered(s.backend))
 	_ = s.client.SetDeadline(past)
-	<-done
+	if p := panics.Of(<-done); p != nil {
+		panic(p) // in the session's own goroutine, which reports it
+	}
 	if s.causes.Load()&causeDrainLimit != 0 {
 		return errDrained
 	}

@@ -104,3 +104,93 @@ func TestOptionExtremes(t *testing.T) {
 		}
 	}
 }
+
+// panickingConn panics at a read once it is armed.
+type panickingConn struct {
+	net.Conn
+	armed *atomic.Bool
+}
+
+func (c panickingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.armed.Load() {
+		panic("a read failed")
+	}
+	return n, err
+}
+
+// TestPanicInAPipe: the goroutine that relays a client's bytes beside a binary log ends its session alone.
+func TestPanicInAPipe(t *testing.T) {
+	var armed atomic.Bool
+	dumping := make(chan struct{})
+	g := startGateway(t, startScript(t, func(n int, c *mysqlconn.Conn) {
+		if n > 0 {
+			scriptServe(c)
+			return
+		}
+		if !scriptLogin(c) {
+			return
+		}
+		scriptCommand(c)
+		armed.Store(true)
+		close(dumping)
+		_, _ = c.ReadMessage(1 << 20) // until the session ends
+	}), nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		if nc, err := l.Accept(); err == nil {
+			g.accept(panickingConn{nc, &armed})
+		}
+	}()
+	c := mustConnect(t, l.Addr().String())
+	testwait.Receive(t, "the connection to be accepted", accepted)
+	c.Seq = 0
+	if err := c.WriteMessage(mysqlwire.BinlogDump{Offset: 4, File: []byte("log.1")}.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Receive(t, "the binary log to be requested", dumping)
+	if _, err := c.NetConn().Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReadMessage(1 << 20); err == nil {
+		t.Error("the session continues after a panic")
+	}
+	testwait.Equal(t, "the panic to be counted", 1, g.metrics.panics.Load)
+	g.expectedPanics = 1
+	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+		t.Errorf("a new session: %v", err)
+	}
+}
+
+// TestPanicInAHold: commands do not wait for a hold whose goroutine panicked.
+func TestPanicInAHold(t *testing.T) {
+	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
+	g := startGateway(t, backend, func(o *Options) {
+		o.Standby = &Backend{Addr: "127.0.0.1:1"}
+		o.Password = func(string) (string, bool) { return "", true }
+		o.SaveRoute = func(string) error { return nil }
+	})
+	g.mu.Lock()
+	g.sessions[nil] = struct{}{} // looking at it panics
+	g.mu.Unlock()
+	_, _, err := g.Hold(t.Context(), MaxHold)
+	g.mu.Lock()
+	delete(g.sessions, nil)
+	g.mu.Unlock()
+	if err == nil {
+		t.Error("the hold continues after a panic")
+	}
+	g.expectedPanics = 1
+	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+		t.Errorf("a session after the hold: %v", err)
+	}
+	if gate := g.gate.Load(); gate&gateHeld != 0 {
+		t.Errorf("the gate is %b", gate)
+	}
+}

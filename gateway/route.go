@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // gateHeld is the bit of Server.gate that stops new commands; the bits above it name the side
@@ -140,9 +142,35 @@ func (s *Server) beginHold(token string, d time.Duration) (*hold, error) {
 	}
 	s.route.hold.Store(h)
 	s.perform(acts)
-	s.route.running.Go(func() { s.watchHold(h) })
+	s.route.running.Go(func() {
+		if p := panics.Of(panics.Guard(func() error { s.watchHold(h); return nil })); p != nil {
+			s.abandonHold(h, p)
+		}
+	})
 	return h, nil
 }
+
+// abandonHold lets clients continue after a panic: no goroutine is left that would end the hold in time.
+func (s *Server) abandonHold(h *hold, p *panics.Error) {
+	s.metrics.panics.Add(1)
+	s.opts.Diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+	err := panics.Guard(func() error {
+		s.event(func(r *routing) []act { return r.abandon(errHoldPanicked) })
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	s.route.mu.Lock() // the routing itself is broken
+	defer s.route.mu.Unlock()
+	select {
+	case <-h.done:
+	default:
+		s.open(h)
+	}
+}
+
+var errHoldPanicked = errors.New("internal error: see the gateway's log")
 
 // watchHold looks at the sessions until nothing is under way, and ends the hold in time.
 func (s *Server) watchHold(h *hold) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -204,8 +204,9 @@ func (s *Server) recovered(ses *session) {
 		return
 	}
 	s.metrics.panics.Add(1)
+	e := panics.Recovered(p)
 	s.opts.Diag.Error("panic in a session; its connections were closed",
-		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
 }
 
 // loggedIn is called by a session that is logged in.

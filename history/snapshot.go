@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A snapshot is what each Key had counted at one time, as PromQL finds it then.
@@ -104,7 +106,9 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []
 	spreads := &snapshot{byPrint: make(map[keyPrint]*rollupRow)}
 	var err, spreadErr error
 	var parts sync.WaitGroup
-	parts.Go(func() { spreadErr = spreads.durations(ctx, db, from, at, of) })
+	parts.Go(func() {
+		spreadErr = panics.Guard(func() error { return spreads.durations(ctx, db, from, at, of) })
+	})
 	err = s.counters(ctx, db, from, at, of)
 	parts.Wait()
 	if err := errors.Join(err, spreadErr); err != nil {

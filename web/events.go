@@ -3,11 +3,14 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // An Event is something to look at: it has happened, or it is so now.
@@ -32,31 +35,46 @@ const (
 	maxRises = 5
 )
 
-// lookForEvents asks those that may take a while to answer, meanwhile. There is one answer.
-func (s *Server) lookForEvents(ctx context.Context, v *view) <-chan []Event {
-	answer := make(chan []Event, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-		defer cancel()
-		var all [3][]Event
-		var asked sync.WaitGroup
-		if s.opts.Ready != nil {
-			asked.Go(func() {
-				if err := s.opts.Ready(ctx); err != nil {
-					all[0] = []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
-				}
+// lookForEvents queries the sources of events while the page is prepared. The function it returns waits for them; it
+// panics if one of them did, in the request's own goroutine.
+func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
+	var all [3][]Event
+	var failed [3]error
+	var queried sync.WaitGroup
+	query := func(i int, source func(context.Context) []Event) {
+		queried.Go(func() {
+			failed[i] = panics.Guard(func() error {
+				ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+				defer cancel()
+				all[i] = source(ctx)
+				return nil
 			})
+		})
+	}
+	if s.opts.Ready != nil {
+		query(0, s.readyEvents)
+	}
+	if s.opts.Copies != nil {
+		query(1, func(ctx context.Context) []Event { return copyEvents(s.copying.look(ctx, v.now, s.opts.Copies)) })
+	}
+	if s.opts.Events != nil {
+		query(2, func(context.Context) []Event { return s.serverEvents(v) })
+	}
+	return func() []Event {
+		queried.Wait()
+		if p := panics.Of(errors.Join(failed[:]...)); p != nil {
+			panic(p)
 		}
-		if s.opts.Copies != nil {
-			asked.Go(func() { all[1] = copyEvents(s.copying.look(ctx, v.now, s.opts.Copies)) })
-		}
-		if s.opts.Events != nil {
-			all[2] = s.serverEvents(v)
-		}
-		asked.Wait()
-		answer <- slices.Concat(all[:]...)
-	}()
-	return answer
+		return slices.Concat(all[:]...)
+	}
+}
+
+// readyEvents has an event while the server is not ready.
+func (s *Server) readyEvents(ctx context.Context) []Event {
+	if err := s.opts.Ready(ctx); err != nil {
+		return []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
+	}
+	return nil
 }
 
 // serverEvents are those of the time that is looked at, with links that the account may follow.

@@ -55,12 +55,12 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 		var err error
 		q := history.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
 		if top, err = s.statements(v).Top(ctx, q); err != nil {
-			<-happened
+			happened()
 			return nil, statementProblem(err)
 		}
 		s.overviewStatements(o, v, top)
 	}
-	o.Events = inOrder(append(o.Events, <-happened...))
+	o.Events = inOrder(append(o.Events, happened()...))
 	o.Figures = s.overviewFigures(v, top)
 	o.Weight = s.ownWeight()
 	return o, nil

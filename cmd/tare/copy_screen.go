@@ -65,7 +65,7 @@ func eventText(e copier.Event) string {
 		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
 	case copier.EventFollow:
 		return "the source's changes are applied from " + e.Text + " on"
-	case copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventWait, copier.EventWaited:
+	case copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventControl, copier.EventWait, copier.EventWaited:
 		return e.Text
 	case copier.EventThrottle:
 		return throttleText(e)
@@ -172,7 +172,7 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 			t.bar.SetTotal(-1, true)
 		case copier.EventLag:
 			follow.show(progress, lagText(e.Lag))
-		case copier.EventRetry, copier.EventSnapshot, copier.EventNotCopied, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventDiffers:
+		case copier.EventRetry, copier.EventSnapshot, copier.EventNotCopied, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventControl, copier.EventDiffers:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}

@@ -32,14 +32,14 @@ func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *h
 		account, valid := g.identify(r)
 		r = r.WithContext(context.WithValue(r.Context(), accountKey{}, account))
 		if n.changes {
-			recorder := &statusWriter{ResponseWriter: w}
+			recorder := &StatusWriter{ResponseWriter: w}
 			w = recorder
 			defer g.record(r, account, recorder)
 		}
 		if valid && account.May(n) {
 			h.ServeHTTP(w, r)
-			if recorder, ok := w.(*statusWriter); ok && recorder.status == 0 {
-				recorder.status = http.StatusOK // as net/http sends it after an empty response
+			if recorder, ok := w.(*StatusWriter); ok {
+				recorder.Returned()
 			}
 			return
 		}
@@ -53,12 +53,9 @@ func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *h
 }
 
 // record logs a call that changes something. A handler that panicked has status 500.
-func (g *Gate) record(r *http.Request, a Account, w *statusWriter) {
+func (g *Gate) record(r *http.Request, a Account, w *StatusWriter) {
 	level := slog.LevelInfo
-	status := w.status
-	if status == 0 {
-		status = http.StatusInternalServerError
-	}
+	status := w.Status()
 	if status >= 400 {
 		level = slog.LevelWarn
 	}
@@ -72,14 +69,29 @@ func (g *Gate) record(r *http.Request, a Account, w *statusWriter) {
 	g.log.LogAttrs(context.WithoutCancel(r.Context()), level, "operator call", fields...)
 }
 
-// A statusWriter records the status of a response.
-type statusWriter struct {
+// A StatusWriter records the status of a response.
+type StatusWriter struct {
 	http.ResponseWriter
 	status int // 0: none was sent
 }
 
+// Status returns the status that was sent, or 500 if the handler panicked before.
+func (w *StatusWriter) Status() int {
+	if w.status == 0 {
+		return http.StatusInternalServerError
+	}
+	return w.status
+}
+
+// Returned records that the handler has returned: an empty response has status 200.
+func (w *StatusWriter) Returned() {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+}
+
 // WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(code int) {
+func (w *StatusWriter) WriteHeader(code int) {
 	if w.status == 0 && code >= 200 {
 		w.status = code
 	}
@@ -87,7 +99,7 @@ func (w *statusWriter) WriteHeader(code int) {
 }
 
 // Write implements http.ResponseWriter.
-func (w *statusWriter) Write(b []byte) (int, error) {
+func (w *StatusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -95,4 +107,4 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 }
 
 // Unwrap serves http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *StatusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -55,6 +55,20 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Durations(t, "internal/archtest/testdata/durations.txt", string(text))
 		},
+		"servers": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			text, err := os.ReadFile("testdata/servers.txt")
+			if err != nil {
+				return nil, err
+			}
+			return archtest.Servers(t, "internal/archtest/testdata/servers.txt", string(text))
+		},
+		"goroutines": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			text, err := os.ReadFile("testdata/goroutines.txt")
+			if err != nil {
+				return nil, err
+			}
+			return archtest.Goroutines(t, "internal/archtest/testdata/goroutines.txt", string(text))
+		},
 		"prose":    archtest.Prose,
 		"messages": archtest.Messages,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {

@@ -88,6 +88,14 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 		found, err := archtest.Durations(tree, "durations.txt", string(text))
 		note("durations", found, err)
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, "servers.txt")); err == nil {
+		found, err := archtest.Servers(tree, "servers.txt", string(text))
+		note("servers", found, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "goroutines.txt")); err == nil {
+		found, err := archtest.Goroutines(tree, "goroutines.txt", string(text))
+		note("goroutines", found, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "escape.txt")); err == nil {
 		found, err := archtest.Escapes(tree, "escape.txt", string(text))
 		note("escapes", found, err)

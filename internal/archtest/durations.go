@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
 	"go/token"
 	"slices"
@@ -11,26 +10,16 @@ import (
 // Durations checks that no test compares the time that something took: on a busy machine everything
 // takes longer. The ledger lists functions in which such a comparison is one of data or bounds a wait,
 // one per line: file, function, reason. A file that uses testing/synctest has a clock of its own.
-func Durations(t *Tree, ledger, text string) ([]Finding, error) {
-	allowed := make(map[string]int) // "file function" to its line
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
-			continue
-		}
-		if len(words) < 3 {
-			return nil, fmt.Errorf("line %d of %s: want a file, a function and the reason", n, ledger)
-		}
-		allowed[words[0]+" "+words[1]] = n
+func Durations(t *Tree, name, text string) ([]Finding, error) {
+	l, err := readExceptions(name, text)
+	if err != nil {
+		return nil, err
 	}
 	files, err := t.testFiles()
 	if err != nil {
 		return nil, err
 	}
 	var findings []Finding
-	used := make(map[string]bool)
 	for _, f := range files {
 		if imports(f.File, "testing/synctest") {
 			continue
@@ -40,21 +29,15 @@ func Durations(t *Tree, ledger, text string) ([]Finding, error) {
 			if !ok || fn.Body == nil {
 				continue
 			}
-			key := f.name + " " + fn.Name.Name
 			for _, compared := range elapsed(fn.Body) {
-				used[key] = true
-				if allowed[key] == 0 {
+				if !l.allows(f.name, fn.Name.Name) {
 					findings = append(findings, f.finding(compared, "compares how long something took",
-						"wait for the event, use testing/synctest, or list the function in "+ledger+" with the reason"))
+						"wait for the event, use testing/synctest, or list the function in "+name+" with the reason"))
 				}
 			}
 		}
 	}
-	for key, line := range allowed {
-		if !used[key] {
-			findings = append(findings, Finding{fmt.Sprintf("%s:%d", ledger, line), "no duration is compared in " + key, "remove the line"})
-		}
-	}
+	findings = append(findings, l.stale()...)
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Where, b.Where) })
 	return findings, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/internal/weigh"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -241,7 +243,7 @@ func attachReaders(ctx context.Context, logger *querylog.Logger, format string, 
 	if err != nil {
 		return nil, fmt.Errorf("serve the log stream: %w", err)
 	}
-	srv := &http.Server{Handler: logger}
+	srv := httpserver.New(logger, httpserver.Options{Log: slog.New(slog.DiscardHandler)})
 	var all sync.WaitGroup
 	served := make(chan error, 1)
 	all.Go(func() { served <- srv.Serve(l) })

@@ -1,0 +1,149 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// serverPackage creates all HTTP servers.
+const serverPackage = "internal/httpserver"
+
+// Servers checks that HTTP servers are created by package httpserver alone, whose guard refuses requests of other
+// sites, and that routes are registered only where each declares the role that it requires. The ledger lists
+// functions with a mux of their own.
+func Servers(t *Tree, name, text string) ([]Finding, error) {
+	l, err := readExceptions(name, text)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := t.inspectFunctions(func(f function) (findings []Finding) {
+		if strings.HasPrefix(f.file, serverPackage+"/") {
+			return nil
+		}
+		for n := range ast.Preorder(f.node) {
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if isName(n.Type, "http", "Server") {
+					findings = append(findings, f.finding(n, "an http.Server without the guard against other sites", "call httpserver.New"))
+				}
+			case *ast.CallExpr:
+				s, ok := n.Fun.(*ast.SelectorExpr)
+				if !ok {
+					break
+				}
+				switch {
+				case isName(s, "http", "ListenAndServe"), isName(s, "http", "ListenAndServeTLS"), isName(s, "http", "Serve"), isName(s, "http", "ServeTLS"):
+					findings = append(findings, f.finding(n, "a server without the guard against other sites", "call httpserver.New"))
+				case isName(s, "http", "Handle"), isName(s, "http", "HandleFunc"), isName(s, "http", "NewServeMux"):
+					if !l.allows(f.file, f.name) {
+						findings = append(findings, f.finding(n, "routes that declare no role", "return a web.Route, or list the function in "+name+" with the reason"))
+					}
+				}
+			}
+		}
+		return findings
+	})
+	return append(findings, l.stale()...), err
+}
+
+// Goroutines checks that a panic in a goroutine fails the request or session that started it instead of the
+// process: its function calls package panics, or recovered. The ledger lists reviewed functions.
+func Goroutines(t *Tree, name, text string) ([]Finding, error) {
+	l, err := readExceptions(name, text)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := t.inspectFunctions(func(f function) (findings []Finding) {
+		for n := range ast.Preorder(f.node) {
+			var started ast.Node
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				started = n.Call.Fun
+			case *ast.CallExpr:
+				if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Go" && len(n.Args) == 1 {
+					started = n.Args[0]
+				}
+			}
+			if started == nil || recovers(started) || l.allows(f.file, f.name) {
+				continue
+			}
+			findings = append(findings, f.finding(n, "a goroutine whose panic ends the process",
+				"call panics.Guard in it, or list the function in "+name+" with the reason"))
+		}
+		return findings
+	})
+	return append(findings, l.stale()...), err
+}
+
+// recovers reports whether a function literal handles its panics.
+func recovers(n ast.Node) bool {
+	body, ok := n.(*ast.FuncLit)
+	if !ok {
+		return false
+	}
+	for n := range ast.Preorder(body) {
+		switch n := n.(type) {
+		case *ast.Ident: // also the name of a method
+			if n.Name == "recovered" {
+				return true
+			}
+		case *ast.SelectorExpr:
+			if isName(n, "panics", "Guard") || isName(n, "panics", "Recovered") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A function is a declaration of the tree's own code.
+type function struct {
+	file, name string
+	node       ast.Node
+	fset       *token.FileSet
+}
+
+func (f function) finding(n ast.Node, what, remedy string) Finding {
+	return Finding{fmt.Sprintf("%s:%d", f.file, f.fset.Position(n.Pos()).Line), what, remedy}
+}
+
+// inspectFunctions calls check for every declaration of code that is linked into programs: neither tests nor the
+// packages that only tests import.
+func (t *Tree) inspectFunctions(check func(function) []Finding) ([]Finding, error) {
+	table, err := t.read(floorsFile)
+	if err != nil {
+		return nil, err
+	}
+	rooms, err := readRooms(string(table))
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	for _, p := range t.Packages {
+		short, _ := t.short(p.ImportPath)
+		if r := roomOf(rooms, short); r != nil && r.floor == testFloor {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range file.Decls {
+				f := function{file: t.rel(filepath.Join(p.Dir, name)), name: "-", node: d, fset: fset}
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					f.name = fn.Name.Name
+				}
+				findings = append(findings, check(f)...)
+			}
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Where, b.Where) })
+	return findings, nil
+}
