@@ -112,13 +112,13 @@ func suitable(t *rowstream.Table) error {
 func (t *table) accept(there *rowstream.Table) error {
 	source := *t.source
 	if len(t.spec.Columns) > 0 { // compare what is copied
-		source.Columns, source.Key = t.target.columns, nil
+		source.Columns, source.Key, source.Generated = t.target.columns, nil, nil
 		wanted := make(map[string]bool)
 		for i := range source.Columns {
 			wanted[strings.ToLower(source.Columns[i].Name)] = true
 		}
 		narrowed := *there
-		narrowed.Columns, narrowed.Key = nil, nil
+		narrowed.Columns, narrowed.Key, narrowed.Generated = nil, nil, nil
 		for _, c := range there.Columns {
 			if wanted[strings.ToLower(c.Name)] {
 				narrowed.Columns = append(narrowed.Columns, c)

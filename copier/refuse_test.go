@@ -244,7 +244,7 @@ func TestPlanChangesNothing(t *testing.T) {
 		t.Error(diff)
 	}
 	planned[0].RowsEstimate, planned[0].BytesEstimate = 0, 0 // the server's guesses
-	want := []PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, Phase: "new"}}
+	want := []PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, ForeignKeys: []string{}, Phase: "new"}}
 	if diff := cmp.Diff(want, planned); diff != "" {
 		t.Error(diff)
 	}

@@ -51,6 +51,7 @@ func differencesBetween(here, there string, source, target *rowstream.Table) []s
 			all = append(all, fmt.Sprintf("column %s is missing %s", c.Name, here))
 		}
 	}
+	all = append(all, generatedDifferences(here, there, source, target)...)
 	if s, t := keyNames(source), keyNames(target); s != t {
 		all = append(all, fmt.Sprintf("the rows are ordered by the key (%s) %s and (%s) %s", s, here, t, there))
 	}

@@ -131,6 +131,11 @@ func (t *table) comparison(there *rowstream.Table) (*comparison, error) {
 	if err := t.comparable(); err != nil {
 		return nil, err
 	}
+	if len(t.spec.Columns) == 0 {
+		for i := range t.source.Generated {
+			c.addGenerated(t.source, &target, i)
+		}
+	}
 	own := len(there.Key) == len(t.source.Key) // the target's key has the same columns
 	for i, k := range t.source.Key {
 		n := -1

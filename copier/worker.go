@@ -3,6 +3,7 @@ package copier
 import (
 	"context"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/tick"
 )
@@ -105,6 +106,10 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 		return writeErr
 	}
 	w.tellRetries(t, c.Number)
+	w.writer.check = nil
+	if g := t.generatedComparison(); g != nil {
+		w.writer.check = func(ctx context.Context, to *mysqlconn.Client) error { return w.checkGenerated(ctx, g, c, to) }
+	}
 	rows, err := w.writer.copyChunk(ctx, &t.target, c, read)
 	if err != nil {
 		return err

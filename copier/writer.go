@@ -34,6 +34,8 @@ type writer struct {
 	waits    *waits        // of the run; may be nil
 	follows  bool          // rows may push out others, since changes that are applied later bring them back
 
+	check func(context.Context, *mysqlconn.Client) error // of what a chunk's transaction has written; nil: none
+
 	c      *mysqlconn.Client // nil until connected
 	insert bool              // INSERT, since the server takes no files of clients
 	limit  int               // bytes of an INSERT
@@ -219,6 +221,11 @@ func (w *writer) tryChunk(ctx context.Context, t *target, k rowstream.Chunk, rea
 	}
 	if err != nil {
 		return 0, err
+	}
+	if w.check != nil {
+		if err := w.check(ctx, w.c); err != nil {
+			return 0, err
+		}
 	}
 	if err := w.state.copied(ctx, w.c, t.spec, k, written); err != nil {
 		return 0, err

@@ -27,7 +27,7 @@ func (c Checksum) String() string { return fmt.Sprintf("%d rows, %016x", c.Rows,
 type SumOptions struct {
 	Where   string // SQL over the table's columns; empty: all rows
 	Plan    *Plan  // whose conditions must hold; its output does not matter; nil: all rows
-	Columns []int  // of the table, in the order in which they are summed up
+	Columns []int  // of the table, in the order in which they are summed up: those behind its Columns are of Generated
 }
 
 // A Summer is a Reader that has the server sum up rows, so that they do not travel.
@@ -162,7 +162,7 @@ func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
 func (t *Table) sumExpr(columns []int) string {
 	var nulls, parts []string
 	for _, i := range columns {
-		c := &t.Columns[i]
+		c := t.columnOf(i)
 		if c.Nullable {
 			nulls = append(nulls, "ISNULL("+Ident(c.Name)+")")
 		}

@@ -19,6 +19,11 @@ func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, eac
 	if o.Plan != nil {
 		ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
 	}
+	for _, i := range o.Columns {
+		if i >= len(t.Columns) {
+			return fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name)
+		}
+	}
 	s := newRowSummer(t, o.Columns)
 	_, err := r.Read(ctx, t, c, ro, func(b *Batch) error {
 		for at := 0; at < len(b.Bytes); {

@@ -16,6 +16,9 @@ type Column struct {
 	Nullable  bool
 	Unsigned  bool
 	Generated bool // computed by the server: neither read nor written
+
+	Expression string // of a generated column
+	Stored     bool   // likewise
 	Invisible bool
 	Auto      bool // AUTO_INCREMENT
 }

@@ -18,17 +18,34 @@ func tableMessage(t *Table) *rowpb.Table {
 		Schema: t.Schema, Name: t.Name, KeyName: t.KeyName, Create: t.Create, Engine: t.Engine,
 		Triggers: t.Triggers, References: t.References, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate,
 	}
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		m.Columns = append(m.Columns, &rowpb.Column{
-			Name: c.Name, Type: c.Type, FullType: c.FullType, Charset: c.Charset, Collation: c.Collation,
-			Nullable: c.Nullable, IsUnsigned: c.Unsigned, Invisible: c.Invisible, AutoIncrement: c.Auto,
-		})
-	}
+	m.Columns, m.Generated = columnMessages(t.Columns), columnMessages(t.Generated)
 	for _, k := range t.Key {
 		m.Key = append(m.Key, int32(k))
 	}
 	return m
+}
+
+func columnMessages(columns []Column) (all []*rowpb.Column) {
+	for i := range columns {
+		c := &columns[i]
+		all = append(all, &rowpb.Column{
+			Name: c.Name, Type: c.Type, FullType: c.FullType, Charset: c.Charset, Collation: c.Collation,
+			Nullable: c.Nullable, IsUnsigned: c.Unsigned, Invisible: c.Invisible, AutoIncrement: c.Auto,
+			Expression: c.Expression, Stored: c.Stored,
+		})
+	}
+	return all
+}
+
+func describedColumns(messages []*rowpb.Column, generated bool) (all []Column) {
+	for _, c := range messages {
+		all = append(all, Column{
+			Name: c.GetName(), Type: c.GetType(), FullType: c.GetFullType(), Charset: c.GetCharset(), Collation: c.GetCollation(),
+			Nullable: c.GetNullable(), Unsigned: c.GetIsUnsigned(), Invisible: c.GetInvisible(), Auto: c.GetAutoIncrement(),
+			Generated: generated, Expression: c.GetExpression(), Stored: c.GetStored(),
+		})
+	}
+	return all
 }
 
 // tableName is a table by its name alone.
@@ -40,12 +57,9 @@ func tableOf(m *rowpb.Table) (*Table, error) {
 		Schema: m.GetSchema(), Name: m.GetName(), KeyName: m.GetKeyName(), Create: m.GetCreate(), Engine: m.GetEngine(),
 		Triggers: m.GetTriggers(), References: m.GetReferences(), RowsEstimate: m.GetRowsEstimate(), BytesEstimate: m.GetBytesEstimate(),
 	}
-	for _, c := range m.GetColumns() {
-		t.Columns = append(t.Columns, Column{
-			Name: c.GetName(), Type: c.GetType(), FullType: c.GetFullType(), Charset: c.GetCharset(), Collation: c.GetCollation(),
-			Nullable: c.GetNullable(), Unsigned: c.GetIsUnsigned(), Invisible: c.GetInvisible(), Auto: c.GetAutoIncrement(),
-		})
-		if err := t.Columns[len(t.Columns)-1].known(); err != nil {
+	t.Columns, t.Generated = describedColumns(m.GetColumns(), false), describedColumns(m.GetGenerated(), true)
+	for i := range t.Columns {
+		if err := t.Columns[i].known(); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +74,7 @@ func tableOf(m *rowpb.Table) (*Table, error) {
 
 // sameShape reports whether rows of both are read alike.
 func (t *Table) sameShape(other *Table) bool {
-	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key)
+	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
 }
 
 func chunkMessage(c Chunk) *rowpb.Chunk {

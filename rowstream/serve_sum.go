@@ -115,8 +115,8 @@ func (s *Service) sumOf(m *rowpb.SumRequest) (r summing, err error) {
 	}
 	r.options.Where = m.GetWhere()
 	for _, n := range m.GetColumns() {
-		if n < 0 || int(n) >= len(r.table.Columns) {
-			return wrong(fmt.Errorf("column number %d is out of range: the table has %d columns, from 0", n, len(r.table.Columns)))
+		if n < 0 || int(n) >= len(r.table.Columns)+len(r.table.Generated) {
+			return wrong(fmt.Errorf("column number %d is out of range: the table has %d columns, from 0", n, len(r.table.Columns)+len(r.table.Generated)))
 		}
 		r.options.Columns = append(r.options.Columns, int(n))
 	}

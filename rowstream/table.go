@@ -15,6 +15,7 @@ import (
 type Table struct {
 	Schema, Name string
 	Columns      []Column // that are read: generated ones are not among them
+	Generated    []Column // that the server computes: their values can be summed up
 	Key          []int    // the columns of the key that orders the rows, as numbers in Columns
 	KeyName      string   // of its index, "PRIMARY" for the primary key
 	Create       string   // the text of SHOW CREATE TABLE
@@ -92,7 +93,7 @@ func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
 }
 
 func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
-	_, err := c.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, EXTRA"+
+	_, err := c.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, EXTRA, GENERATION_EXPRESSION"+
 		" FROM information_schema.COLUMNS WHERE "+t.where()+" ORDER BY ORDINAL_POSITION",
 		func(row mysqlwire.TextRow) error {
 			extra := strings.ToUpper(string(row[6]))
@@ -105,6 +106,8 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 				Auto:      strings.Contains(extra, "AUTO_INCREMENT"),
 			}
 			if col.Generated {
+				col.Expression, col.Stored = string(row[7]), !strings.Contains(extra, "VIRTUAL")
+				t.Generated = append(t.Generated, col)
 				return nil
 			}
 			t.Columns = append(t.Columns, col)
@@ -116,6 +119,14 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 		}
 	}
 	return err
+}
+
+// columnOf returns a column by its number: those behind Columns are of Generated.
+func (t *Table) columnOf(number int) *Column {
+	if number < len(t.Columns) {
+		return &t.Columns[number]
+	}
+	return &t.Generated[number-len(t.Columns)]
 }
 
 // isGenerated reports whether the EXTRA of a column says that the server computes it.

@@ -129,6 +129,8 @@ type Column struct {
 	IsUnsigned    bool                   `protobuf:"varint,7,opt,name=is_unsigned,json=isUnsigned,proto3" json:"is_unsigned,omitempty"`
 	Invisible     bool                   `protobuf:"varint,8,opt,name=invisible,proto3" json:"invisible,omitempty"`
 	AutoIncrement bool                   `protobuf:"varint,9,opt,name=auto_increment,json=autoIncrement,proto3" json:"auto_increment,omitempty"`
+	Expression    string                 `protobuf:"bytes,10,opt,name=expression,proto3" json:"expression,omitempty"` // of a generated column
+	Stored        bool                   `protobuf:"varint,11,opt,name=stored,proto3" json:"stored,omitempty"`        // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +228,20 @@ func (x *Column) GetAutoIncrement() bool {
 	return false
 }
 
+func (x *Column) GetExpression() string {
+	if x != nil {
+		return x.Expression
+	}
+	return ""
+}
+
+func (x *Column) GetStored() bool {
+	if x != nil {
+		return x.Stored
+	}
+	return false
+}
+
 // Table is a table's description at one moment. Generated columns are not among the columns.
 type Table struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -240,6 +256,7 @@ type Table struct {
 	References    []string               `protobuf:"bytes,9,rep,name=references,proto3" json:"references,omitempty"`
 	RowsEstimate  int64                  `protobuf:"varint,10,opt,name=rows_estimate,json=rowsEstimate,proto3" json:"rows_estimate,omitempty"`
 	BytesEstimate int64                  `protobuf:"varint,11,opt,name=bytes_estimate,json=bytesEstimate,proto3" json:"bytes_estimate,omitempty"`
+	Generated     []*Column              `protobuf:"bytes,12,rep,name=generated,proto3" json:"generated,omitempty"` // columns that the server computes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +366,13 @@ func (x *Table) GetBytesEstimate() int64 {
 		return x.BytesEstimate
 	}
 	return 0
+}
+
+func (x *Table) GetGenerated() []*Column {
+	if x != nil {
+		return x.Generated
+	}
+	return nil
 }
 
 type SnapshotRequest struct {
@@ -1019,7 +1043,7 @@ type SumRequest struct {
 	Chunk         *Chunk                 `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	Where         string                 `protobuf:"bytes,5,opt,name=where,proto3" json:"where,omitempty"`
 	Plan          *Plan                  `protobuf:"bytes,6,opt,name=plan,proto3" json:"plan,omitempty"`                                              // its conditions; absent: all rows
-	Columns       []int32                `protobuf:"varint,7,rep,packed,name=columns,proto3" json:"columns,omitempty"`                                // numbers in the table's columns, in the order in which they are summed up
+	Columns       []int32                `protobuf:"varint,7,rep,packed,name=columns,proto3" json:"columns,omitempty"`                                // numbers in the table's columns, and behind them in generated, in the order in which they are summed up
 	Compression   Compression            `protobuf:"varint,8,opt,name=compression,proto3,enum=tare.rows.v1.Compression" json:"compression,omitempty"` // of SumRows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2437,7 +2461,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x1arowstream/rowpb/rows.proto\x12\ftare.rows.v1\"=\n" +
 	"\x0fDescribeRequest\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\tR\x06schema\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x87\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xbf\x02\n" +
 	"\x06Column\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1b\n" +
@@ -2448,7 +2472,12 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\vis_unsigned\x18\a \x01(\bR\n" +
 	"isUnsigned\x12\x1c\n" +
 	"\tinvisible\x18\b \x01(\bR\tinvisible\x12%\n" +
-	"\x0eauto_increment\x18\t \x01(\bR\rautoIncrement\"\xc8\x02\n" +
+	"\x0eauto_increment\x18\t \x01(\bR\rautoIncrement\x12\x1e\n" +
+	"\n" +
+	"expression\x18\n" +
+	" \x01(\tR\n" +
+	"expression\x12\x16\n" +
+	"\x06stored\x18\v \x01(\bR\x06stored\"\xfc\x02\n" +
 	"\x05Table\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\tR\x06schema\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -2463,7 +2492,8 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"references\x12#\n" +
 	"\rrows_estimate\x18\n" +
 	" \x01(\x03R\frowsEstimate\x12%\n" +
-	"\x0ebytes_estimate\x18\v \x01(\x03R\rbytesEstimate\"X\n" +
+	"\x0ebytes_estimate\x18\v \x01(\x03R\rbytesEstimate\x122\n" +
+	"\tgenerated\x18\f \x03(\v2\x14.tare.rows.v1.ColumnR\tgenerated\"X\n" +
 	"\x0fSnapshotRequest\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12+\n" +
 	"\x06tables\x18\x02 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\"M\n" +
@@ -2696,63 +2726,64 @@ var file_rowstream_rowpb_rows_proto_goTypes = []any{
 }
 var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	2,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
-	3,  // 1: tare.rows.v1.SnapshotRequest.tables:type_name -> tare.rows.v1.Table
-	3,  // 2: tare.rows.v1.CutRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 3: tare.rows.v1.CutRequest.from:type_name -> tare.rows.v1.Chunk
-	6,  // 4: tare.rows.v1.CutReply.chunk:type_name -> tare.rows.v1.Chunk
-	3,  // 5: tare.rows.v1.ReadRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 6: tare.rows.v1.ReadRequest.chunk:type_name -> tare.rows.v1.Chunk
-	10, // 7: tare.rows.v1.ReadRequest.plan:type_name -> tare.rows.v1.Plan
-	0,  // 8: tare.rows.v1.ReadRequest.compression:type_name -> tare.rows.v1.Compression
-	11, // 9: tare.rows.v1.Plan.where:type_name -> tare.rows.v1.Condition
-	12, // 10: tare.rows.v1.Plan.output:type_name -> tare.rows.v1.Output
-	3,  // 11: tare.rows.v1.SumRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 12: tare.rows.v1.SumRequest.chunk:type_name -> tare.rows.v1.Chunk
-	10, // 13: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
-	0,  // 14: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
-	3,  // 15: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
-	3,  // 16: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
-	3,  // 17: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
-	28, // 18: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
-	30, // 19: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
-	0,  // 20: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
-	3,  // 21: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
-	10, // 22: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
-	31, // 23: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
-	25, // 24: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
-	32, // 25: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
-	25, // 26: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
-	1,  // 27: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
-	4,  // 28: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
-	7,  // 29: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
-	9,  // 30: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
-	14, // 31: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
-	14, // 32: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
-	16, // 33: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
-	18, // 34: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
-	20, // 35: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
-	22, // 36: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
-	24, // 37: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
-	26, // 38: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
-	29, // 39: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
-	3,  // 40: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	5,  // 41: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	8,  // 42: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	13, // 43: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	15, // 44: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
-	13, // 45: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
-	17, // 46: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
-	19, // 47: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
-	21, // 48: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
-	23, // 49: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
-	25, // 50: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
-	27, // 51: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
-	33, // 52: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
-	40, // [40:53] is the sub-list for method output_type
-	27, // [27:40] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	2,  // 1: tare.rows.v1.Table.generated:type_name -> tare.rows.v1.Column
+	3,  // 2: tare.rows.v1.SnapshotRequest.tables:type_name -> tare.rows.v1.Table
+	3,  // 3: tare.rows.v1.CutRequest.table:type_name -> tare.rows.v1.Table
+	6,  // 4: tare.rows.v1.CutRequest.from:type_name -> tare.rows.v1.Chunk
+	6,  // 5: tare.rows.v1.CutReply.chunk:type_name -> tare.rows.v1.Chunk
+	3,  // 6: tare.rows.v1.ReadRequest.table:type_name -> tare.rows.v1.Table
+	6,  // 7: tare.rows.v1.ReadRequest.chunk:type_name -> tare.rows.v1.Chunk
+	10, // 8: tare.rows.v1.ReadRequest.plan:type_name -> tare.rows.v1.Plan
+	0,  // 9: tare.rows.v1.ReadRequest.compression:type_name -> tare.rows.v1.Compression
+	11, // 10: tare.rows.v1.Plan.where:type_name -> tare.rows.v1.Condition
+	12, // 11: tare.rows.v1.Plan.output:type_name -> tare.rows.v1.Output
+	3,  // 12: tare.rows.v1.SumRequest.table:type_name -> tare.rows.v1.Table
+	6,  // 13: tare.rows.v1.SumRequest.chunk:type_name -> tare.rows.v1.Chunk
+	10, // 14: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
+	0,  // 15: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
+	3,  // 16: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
+	3,  // 17: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
+	3,  // 18: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
+	28, // 19: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
+	30, // 20: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
+	0,  // 21: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
+	3,  // 22: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
+	10, // 23: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
+	31, // 24: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
+	25, // 25: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
+	32, // 26: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
+	25, // 27: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
+	1,  // 28: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
+	4,  // 29: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
+	7,  // 30: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
+	9,  // 31: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
+	14, // 32: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
+	14, // 33: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
+	16, // 34: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
+	18, // 35: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
+	20, // 36: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
+	22, // 37: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
+	24, // 38: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
+	26, // 39: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
+	29, // 40: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	3,  // 41: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	5,  // 42: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	8,  // 43: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	13, // 44: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	15, // 45: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	13, // 46: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	17, // 47: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	19, // 48: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	21, // 49: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	23, // 50: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
+	25, // 51: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
+	27, // 52: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
+	33, // 53: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	41, // [41:54] is the sub-list for method output_type
+	28, // [28:41] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_rowstream_rowpb_rows_proto_init() }
