@@ -46,6 +46,8 @@ type ArchiveOptions struct {
 
 	RollupAge time.Duration // how long rollups of days are kept in Dir; default 400 days
 
+	Retention BucketRetention // of the bucket; default: everything is kept
+
 	Bucket  objstore.Bucket       // takes the blocks; required
 	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
 
@@ -93,6 +95,9 @@ func (o *ArchiveOptions) Validate() error {
 	if o.RollupAge == 0 {
 		o.RollupAge = DefaultRollupAge
 	}
+	if o.Retention.Delay == 0 {
+		o.Retention.Delay = DefaultRetentionDelay
+	}
 	if o.Elapsed == nil {
 		start := time.Now()
 		o.Elapsed = func() time.Duration { return time.Since(start) }
@@ -104,7 +109,8 @@ func (o *ArchiveOptions) Validate() error {
 	if o.Source == nil || o.Dir == "" || o.Bucket == nil || o.Gateway == nil || o.Log == nil {
 		errs = append(errs, errors.New("source, directory, bucket, gateway and log are required"))
 	}
-	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 || o.ReserveBytes < 0 {
+	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 || o.ReserveBytes < 0 ||
+		o.Retention.Age < 0 || o.Retention.Bytes < 0 || o.Retention.Delay < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
 	if o.RollupAge < MinRollupAge {
@@ -148,6 +154,7 @@ type Archive struct {
 	writer  *writer
 	shipper *shipper
 	rollups *rollupStore
+	retain  *bucketRetainer
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
 	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: what was called before is in samples; 0 before the first round
@@ -202,6 +209,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.State, o.Now, o.Log); err != nil {
 		return nil, err
 	}
+	a.retain = newBucketRetainer(a)
 	a.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled}
 	if err := a.makeSpace(); err != nil {
 		return nil, err
@@ -311,6 +319,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	others.Go(func() { a.rollAll(ctx) })
 	others.Go(func() { a.maintain(ctx) })
 	others.Go(func() { a.checkLedgers(ctx) })
+	others.Go(func() { a.retain.run(ctx) })
 	every := time.NewTicker(a.options.Interval)
 	defer every.Stop()
 	for {

@@ -66,6 +66,8 @@ type archiveCollector struct {
 	lostSeconds, stopped                                 *prometheus.Desc
 	ledgerRounds, unexplainedSamples, unexplainedCalls   *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
+	marked, deleted, deletedRollups, retainFailures      *prometheus.Desc
+	pending, refused                                     *prometheus.Desc
 	rollups, rollupBytes, rollupFailures, rolledUntil    *prometheus.Desc
 }
 
@@ -94,6 +96,12 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		shippedBytes:       metricDesc("shipped_bytes_total", "Bytes of blocks uploaded to the bucket."),
 		shipFailures:       metricDesc("ship_failures_total", "Failed block uploads; they are retried."),
 		unshipped:          metricDesc("unshipped_blocks", "Local blocks not uploaded yet."),
+		marked:             metricDesc("retention_marked_blocks_total", "Blocks in the bucket that were marked for deletion."),
+		deleted:            metricDesc("retention_deleted_blocks_total", "Blocks deleted from the bucket."),
+		deletedRollups:     metricDesc("retention_deleted_rollups_total", "Rollups deleted from the bucket."),
+		retainFailures:     metricDesc("retention_failures_total", "Failed or refused runs of the bucket's retention; they are retried."),
+		pending:            metricDesc("retention_pending_blocks", "Blocks in the bucket that wait for their deletion; in a dry run, those that would be deleted."),
+		refused:            metricDesc("retention_refused", "1 while nothing is deleted because a compactor owns the bucket."),
 		rollups:            metricDesc("rollups_made_total", "Hourly and daily rollups created."),
 		rollupBytes:        metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
 		rollupFailures:     metricDesc("rollup_failures_total", "Failed attempts to create rollups; they are retried."),
@@ -158,6 +166,18 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, c.shippedBytes, counts.bytes)
 	counter(ch, c.shipFailures, counts.failures)
 	counter(ch, c.lost, c.archive.lost.Load())
+
+	retain := &c.archive.retain.counts
+	counter(ch, c.marked, retain.marked.Load())
+	counter(ch, c.deleted, retain.deleted.Load())
+	counter(ch, c.deletedRollups, retain.rollups.Load())
+	counter(ch, c.retainFailures, retain.failures.Load())
+	gauge(ch, c.pending, float64(retain.pending.Load()))
+	refused := 0.0
+	if retain.refused.Load() {
+		refused = 1
+	}
+	gauge(ch, c.refused, refused)
 
 	up := c.archive.rollups
 	counter(ch, c.rollups, uint64(up.made.Load()))

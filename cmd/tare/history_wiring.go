@@ -108,9 +108,12 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	if err != nil {
 		return err
 	}
+	retention := h.cfg.Retention
+	retention.Bytes = int64(h.cfg.RetentionBytes)
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: data.state,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
+		Retention: retention,
 		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
 	})
 	if err != nil {

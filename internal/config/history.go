@@ -24,6 +24,9 @@ type History struct {
 	LocalBytes Bytes
 	RollupAge  time.Duration
 
+	Retention      history.BucketRetention // without Bytes
+	RetentionBytes Bytes
+
 	QueryBytes   Bytes
 	ProcessBytes Bytes
 }
@@ -45,7 +48,11 @@ func (c *History) declare(s *Set) {
 	}, parseLabels, formatLabels)
 	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
 	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size limit of blocks in --data-dir; beyond it the oldest is deleted, even if it was not uploaded")
-	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days); the bucket keeps all")
+	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
+	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age, daily rollups not before --history-rollup-age; 0: never; not on a bucket with a compactor")
+	s.Bytes(&c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks from the bucket beyond this size; 0: never")
+	s.Duration(&c.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
+	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue")
 }
@@ -68,6 +75,15 @@ func (c *History) validate() (errs []error) {
 	}
 	if c.RollupAge < history.MinRollupAge {
 		errs = append(errs, fmt.Errorf("--history-rollup-age: want at least %s, as long as hours are kept", formatDuration(history.MinRollupAge)))
+	}
+	if age := max(history.MinRollupAge, c.LocalAge); c.Retention.Age != 0 && c.Retention.Age < age {
+		errs = append(errs, fmt.Errorf("--history-retention: want 0 or at least %s", formatDuration(age)))
+	}
+	if c.Retention.Delay < history.MinRetentionDelay {
+		errs = append(errs, fmt.Errorf("--history-retention-delay: want at least %s, so that readers have forgotten a block before it is deleted", formatDuration(history.MinRetentionDelay)))
+	}
+	if c.Retention.DryRun && c.Retention.Age == 0 && c.RetentionBytes == 0 {
+		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
 	}
 	if c.ProcessBytes < c.QueryBytes {
 		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))

@@ -1,0 +1,338 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/filesystem"
+)
+
+// A retainRig is an archive with a bucket of blocks that a test has put there.
+type retainRig struct {
+	*hourglass
+	bucket objstore.Bucket
+	next   int
+}
+
+func newRetainRig(t *testing.T, bucket objstore.Bucket, limits BucketRetention) *retainRig {
+	t.Helper()
+	h := newHourglass(t, func(o *ArchiveOptions) { o.Bucket, o.Retention = bucket, limits })
+	h.archive.rollups.mu.Lock()
+	h.archive.rollups.done = h.now // all hours have rollups
+	h.archive.rollups.mu.Unlock()
+	h.archive.shipper.pause = 0
+	return &retainRig{hourglass: h, bucket: bucket}
+}
+
+func (r *retainRig) put(name, text string) {
+	r.t.Helper()
+	r.must(r.bucket.Upload(r.t.Context(), name, strings.NewReader(text)))
+}
+
+// block puts a block that ended that long ago.
+func (r *retainRig) block(age time.Duration, change func(meta map[string]any)) ulid.ULID {
+	r.t.Helper()
+	r.next++
+	var id ulid.ULID
+	r.must(id.SetTime(uint64(r.next)))
+	end := r.now.Add(-age).UnixMilli()
+	meta := map[string]any{
+		"version": 1, "ulid": id, "minTime": end - BlockRange.Milliseconds(), "maxTime": end, "compaction": map[string]any{"level": 1},
+		"thanos": map[string]any{
+			"version": 1, "source": metaSource, "labels": r.archive.options.Labels,
+			"files": []blockFile{{Name: "index", Bytes: 400}, {Name: "chunks/000001", Bytes: 600}, {Name: "meta.json"}},
+		},
+	}
+	if change != nil {
+		change(meta)
+	}
+	text, err := json.Marshal(meta)
+	r.must(err)
+	r.put(path.Join(id.String(), "chunks/000001"), "chunks")
+	r.put(path.Join(id.String(), "index"), "index")
+	r.put(path.Join(id.String(), "meta.json"), string(text))
+	return id
+}
+
+// objects returns the names of all objects.
+func (r *retainRig) objects() map[string]bool {
+	r.t.Helper()
+	names := make(map[string]bool)
+	r.must(r.bucket.Iter(r.t.Context(), "", func(name string) error {
+		names[name] = true
+		return nil
+	}, objstore.WithRecursiveIter()))
+	return names
+}
+
+func (r *retainRig) has(id ulid.ULID) (block, mark bool) {
+	names := r.objects()
+	return names[path.Join(id.String(), "meta.json")], names[path.Join(id.String(), markName)]
+}
+
+// later lets time go by.
+func (r *retainRig) later(d time.Duration) { r.now, r.elapsed = r.now.Add(d), r.elapsed+d }
+
+func foreign(key string, value any) func(map[string]any) {
+	return func(meta map[string]any) { meta["thanos"].(map[string]any)[key] = value }
+}
+
+func retainBuckets(t *testing.T) map[string]objstore.Bucket {
+	dir, err := filesystem.NewBucket(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]objstore.Bucket{"memory": objstore.NewInMemBucket(), "file": dir}
+}
+
+// TestBucketRetention deletes blocks and rollups by age: they are marked first, and deleted after the delay. What has
+// other labels, another source or is too young stays, byte by byte.
+func TestBucketRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, bucket := range retainBuckets(t) {
+		t.Run(name, func(t *testing.T) {
+			r := newRetainRig(t, bucket, BucketRetention{Age: 30 * day, Delay: 48 * time.Hour})
+			old, older, young := r.block(31*day, nil), r.block(50*day, nil), r.block(29*day, nil)
+			r.block(0, nil)
+			stays := []ulid.ULID{
+				r.block(60*day, foreign("labels", map[string]string{"instance": "gw-2", "cluster": "eu"})),
+				r.block(60*day, foreign("labels", map[string]string{"instance": "gw-1"})),
+				r.block(60*day, foreign("source", "sidecar")),
+				young,
+			}
+			rollup := func(end time.Time, labels map[string]string) string {
+				n := rollupName{end.Truncate(rollupHour).Unix(), rollupHour}
+				object := path.Join(rollupPrefix, labelsHash(labels), ulid.ULID{1}.String(), n.String())
+				r.put(object, "rollup")
+				return object
+			}
+			oldRollup := rollup(r.now.Add(-40*day), r.archive.options.Labels)
+			keptRollups := []string{
+				rollup(r.now.Add(-31*day), r.archive.options.Labels), rollup(r.now.Add(-40*day), map[string]string{"instance": "gw-2"}),
+			}
+			before := r.objects()
+			r.must(r.archive.retain.once(t.Context()))
+			for _, id := range []ulid.ULID{old, older} {
+				if block, mark := r.has(id); !block || !mark {
+					t.Errorf("block %s: there %v, marked %v; want both", id, block, mark)
+				}
+			}
+			var mark map[string]any
+			text, err := r.archive.retain.read(t.Context(), path.Join(old.String(), markName))
+			r.must(err)
+			r.must(json.Unmarshal(text, &mark))
+			if mark["id"] != old.String() || mark["version"] != 1.0 || mark["deletion_time"] != float64(r.now.Unix()) {
+				t.Errorf("the mark is %s", text)
+			}
+			r.later(47 * time.Hour)
+			r.must(r.archive.retain.once(t.Context()))
+			if block, _ := r.has(old); !block {
+				t.Error("deleted before the delay")
+			}
+			r.later(2 * time.Hour)
+			r.must(r.archive.retain.once(t.Context()))
+			after := r.objects()
+			for object := range before {
+				gone := strings.HasPrefix(object, old.String()) || strings.HasPrefix(object, older.String()) || object == oldRollup
+				if after[object] == gone {
+					t.Errorf("%s: there %v, want %v", object, after[object], !gone)
+				}
+			}
+			for object := range after {
+				if !before[object] {
+					t.Errorf("%s is left", object)
+				}
+			}
+			for _, id := range stays {
+				if block, mark := r.has(id); !block || mark {
+					t.Errorf("block %s: there %v, marked %v; want it untouched", id, block, mark)
+				}
+			}
+			for _, object := range keptRollups {
+				if !after[object] {
+					t.Errorf("%s is deleted", object)
+				}
+			}
+			if n := r.archive.retain.counts.deleted.Load(); n != 2 {
+				t.Errorf("%d blocks deleted, want 2", n)
+			}
+		})
+	}
+}
+
+// TestBucketRetentionBytes deletes the oldest blocks beyond a size, removes marks when the limit is raised, and
+// leaves blocks that another process has marked.
+func TestBucketRetentionBytes(t *testing.T) {
+	r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: 2500, Delay: 48 * time.Hour})
+	ids := []ulid.ULID{r.block(90*time.Hour, nil), r.block(80*time.Hour, nil), r.block(70*time.Hour, nil), r.block(0, nil)}
+	foreign := fmt.Sprintf(`{"id":%q,"version":1,"deletion_time":1,"details":"by hand"}`, ids[0])
+	r.put(path.Join(ids[0].String(), markName), foreign)
+	r.must(r.archive.retain.once(t.Context()))
+	var marks []bool
+	for _, id := range ids {
+		_, mark := r.has(id)
+		marks = append(marks, mark)
+	}
+	if !slices.Equal(marks, []bool{true, true, false, false}) {
+		t.Fatalf("marked: %v, want the two oldest", marks)
+	}
+	r.archive.retain.limits.Bytes = 10_000
+	r.later(100 * time.Hour)
+	r.must(r.archive.retain.once(t.Context()))
+	if block, mark := r.has(ids[1]); !block || mark {
+		t.Errorf("with a higher limit: there %v, marked %v; want the mark removed", block, mark)
+	}
+	text, err := r.archive.retain.read(t.Context(), path.Join(ids[0].String(), markName))
+	if err != nil || string(text) != foreign {
+		t.Errorf("the mark of another process is %s (%v)", text, err)
+	}
+}
+
+// TestBucketRetentionRefused changes nothing in a bucket with a compactor, nor in a dry run, nor when the clock jumps.
+func TestBucketRetentionRefused(t *testing.T) {
+	limits := BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour}
+	for _, c := range []struct {
+		name    string
+		change  func(meta map[string]any) // of another block
+		limits  func(*BucketRetention)
+		later   time.Duration
+		refused bool
+	}{
+		{"a compacted block", func(m map[string]any) { m["compaction"] = map[string]any{"level": 2} }, nil, 0, true},
+		{"a compactor's block", foreign("source", "compactor"), nil, 0, true},
+		{"a repaired block of others", func(m map[string]any) {
+			foreign("source", "compactor.repair")(m)
+			foreign("labels", map[string]string{"x": "y"})(m)
+		}, nil, 0, true},
+		{"a downsampled block", foreign("downsample", map[string]any{"resolution": 300_000}), nil, 0, true},
+		{"a dry run", nil, func(b *BucketRetention) { b.DryRun = true }, 0, false},
+		{"a clock ahead", nil, func(b *BucketRetention) { b.Age = 12 * 24 * time.Hour }, 10 * 365 * 24 * time.Hour, false},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			l := limits
+			if c.limits != nil {
+				c.limits(&l)
+			}
+			r := newRetainRig(t, objstore.NewInMemBucket(), l)
+			r.block(11*24*time.Hour, nil)
+			r.block(0, nil)
+			if c.change != nil {
+				r.block(time.Hour, c.change)
+			}
+			before := r.objects()
+			r.later(c.later)
+			err := r.archive.retain.once(t.Context())
+			if errors.Is(err, errCompactor) != c.refused || err != nil && !c.refused || r.archive.retain.counts.refused.Load() != c.refused {
+				t.Errorf("the run returns %v", err)
+			}
+			if l.DryRun && r.archive.retain.counts.pending.Load() != 1 {
+				t.Errorf("a dry run finds %d blocks, want 1", r.archive.retain.counts.pending.Load())
+			}
+			if after := r.objects(); !maps.Equal(before, after) {
+				t.Errorf("the bucket has %v, want %v", after, before)
+			}
+		})
+	}
+}
+
+// A dyingBucket fails every call after so many deletions.
+type dyingBucket struct {
+	objstore.Bucket
+	left int
+}
+
+func (b *dyingBucket) Delete(ctx context.Context, name string) error {
+	if b.left--; b.left < 0 {
+		return errFlaky
+	}
+	return b.Bucket.Delete(ctx, name)
+}
+
+// TestBucketRetentionKilled stops a deletion after each object: what is left is no block, and the next run deletes it.
+func TestBucketRetentionKilled(t *testing.T) {
+	for left := range 4 {
+		t.Run(fmt.Sprint(left), func(t *testing.T) {
+			bucket := &dyingBucket{Bucket: objstore.NewInMemBucket(), left: left}
+			r := newRetainRig(t, bucket, BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour})
+			id := r.block(300*time.Hour, nil)
+			r.block(0, nil)
+			r.must(r.archive.retain.once(t.Context()))
+			r.later(49 * time.Hour)
+			if err := r.archive.retain.once(t.Context()); !errors.Is(err, errFlaky) {
+				t.Fatalf("the run returns %v", err)
+			}
+			if block, mark := r.has(id); block != (left == 0) || !mark {
+				t.Errorf("after %d deletions: meta.json %v, mark %v", left, block, mark)
+			}
+			bucket.left = 100
+			r.archive.retain = newBucketRetainer(r.archive) // another process
+			r.must(r.archive.retain.once(t.Context()))
+			for object := range r.objects() {
+				if strings.HasPrefix(object, id.String()) {
+					t.Errorf("%s is left", object)
+				}
+			}
+		})
+	}
+}
+
+// TestBucketRetentionReaders has queries read a bucket while blocks are marked and deleted: each returns all samples that
+// it returned before, until the gateway has forgotten the block.
+func TestBucketRetentionReaders(t *testing.T) {
+	h := newHourglass(t, func(o *ArchiveOptions) {
+		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
+		o.Retention = BucketRetention{Age: 4 * time.Hour, Delay: 2 * time.Hour}
+	})
+	for range 15 * 60 {
+		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
+		h.round(time.Minute)
+	}
+	h.archive.rollups.mu.Lock()
+	h.archive.rollups.done = h.now
+	h.archive.rollups.mu.Unlock()
+	h.must(h.archive.maintainOnce(t.Context()))
+	h.must(h.archive.shipper.ship(t.Context(), h.archive.db.current().BlockMetas()))
+	h.must(h.rig.gateway.Sync(t.Context()))
+	h.archive.settled.Store(h.archive.writer.last)
+	h.must(h.archive.maintainOnce(t.Context())) // deletes local blocks
+	start := wholeStart(h.archive.db.current())
+	blocks := len(h.rig.gateway.Blocks())
+	if blocks < 5 || start < h.now.Add(-6*time.Hour).UnixMilli() {
+		t.Fatalf("%d blocks in the bucket, local ones since %v", blocks, time.UnixMilli(start))
+	}
+	count := `count_over_time(tare_queries_total[15h])`
+	want := h.value(count, h.now)
+	h.must(h.archive.retain.once(t.Context()))
+	if got := h.value(count, h.now); got != want || want < 15*60 {
+		t.Errorf("with marks %v samples, want %v", got, want)
+	}
+	at := h.now
+	h.now = h.now.Add(3 * time.Hour)
+	h.must(h.archive.retain.once(t.Context()))
+	if n := h.archive.retain.counts.deleted.Load(); n < 3 {
+		t.Fatalf("%d blocks deleted", n)
+	}
+	// The gateway has not synced: it still lists the blocks. A query is whole, or fails, or carries a warning.
+	q, err := h.engine.NewInstantQuery(t.Context(), h.archive.Queryable(), nil, count, at)
+	h.must(err)
+	defer q.Close()
+	res := q.Exec(t.Context())
+	if v, err := res.Vector(); err == nil && len(res.Warnings) == 0 && (len(v) != 1 || v[0].F != want) {
+		t.Errorf("a query over deleted blocks returns %v without a warning, want %v", v, want)
+	}
+	h.must(h.rig.gateway.Sync(t.Context()))
+	if got := h.value(count, at); got == 0 || got >= want {
+		t.Errorf("after the deletion %v samples, want some of %v", got, want)
+	}
+}
+
