@@ -66,7 +66,7 @@ fuzz: ## run each fuzz target for FUZZTIME (30s) on PACKAGES
 fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on each server
 	e2e/run -run '^TestFuzzLog$$' -v -timeout 3h -fuzzlog.duration=$(FUZZLOGTIME)
 
-fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server; TARE_TIDB: host:port of a TiDB
+fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
 	e2e/run -run '^TestRuleFuzz$$' -v -timeout 3h -fuzzrules.duration=$(FUZZRULESTIME)
 
 e2e: ## run the binary under real clients, drivers and sysbench

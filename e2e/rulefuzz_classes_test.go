@@ -8,7 +8,8 @@ type fuzzClass struct {
 	name     string
 	user     string   // app when empty
 	charset  uint8    // of the login; utf8mb4 when 0
-	settings []string // one of them is sent first
+	schema   string   // of the login; rulefuzz when empty
+	settings []string // one of them is sent first, see ruleFuzz.set
 	delivery delivery
 	forms    []string
 	effect   bool // it evades when it changes data, not when it reads the blocked table
@@ -17,14 +18,17 @@ type fuzzClass struct {
 type delivery uint8
 
 const (
-	asText      delivery = iota
-	asPrepared           // COM_STMT_PREPARE and COM_STMT_EXECUTE
-	asSQLText            // PREPARE s FROM '…', EXECUTE s
-	asCommand            // the form is a command's bytes
-	afterReload          // prepared, and executed after the schema and the rules have changed
+	asText        delivery = iota
+	asPrepared             // COM_STMT_PREPARE and COM_STMT_EXECUTE
+	withParameter          // the same, with an integer
+	asSQLText              // PREPARE s FROM '…', EXECUTE s
+	asCommand              // the form is a command's bytes
+	afterReload            // prepared, and executed after the schema and the rules have changed
+	aroundReload           // the part after ;; once the rules have changed
 )
 
-// In the forms _ is white space, $T the blocked table, Q one of the quotes, N a run of digits.
+// In the forms _ is white space, $T the table secret, which is blocked in every schema, $V the table vault,
+// blocked in the schema rulefuzz, $L the table that a reload blocks, $R a number, N a run of digits.
 var fuzzClasses = []fuzzClass{
 	{name: "user in quotes reads", user: "'app'", forms: []string{"SELECT_a_FROM_$T"}},
 	{name: "user in quotes writes", user: "'app'", forms: []string{"INSERT_INTO_plain_VALUES_(7)"}, effect: true},
@@ -84,6 +88,32 @@ var fuzzClasses = []fuzzClass{
 	{name: "plain read", forms: []string{"SELECT_a_FROM_$T", "TABLE_$T", "(SELECT_a_FROM_$T)", "WITH_x_AS_(SELECT_a_FROM_$T)_SELECT_*_FROM_x", "DO_(SELECT_MAX(a)_FROM_$T)",
 		"SELECT_*_FROM_plain_JOIN_$T_ON_plain.a_<_$T.a", "EXPLAIN_ANALYZE_SELECT_a_FROM_$T", "ANALYZE_SELECT_a_FROM_$T", "SET_@x_=_(SELECT_MAX(a)_FROM_$T)", "HANDLER_$T_OPEN"}},
 	{name: "plain write", effect: true, forms: []string{"INSERT_INTO_plain_VALUES_(7)", "UPDATE_plain_SET_a_=_a_+_1", "REPLACE_plain_VALUES_(8)", "TRUNCATE_plain", "CREATE_TABLE_n_(a_INT)"}},
+	{name: "binary with a parameter", delivery: withParameter, forms: []string{"SELECT_a_FROM_$T_WHERE_a_>_?", "SELECT_?_FROM_$T", "SELECT_1_FROM_plain_WHERE_a_<_?_UNION_SELECT_a_FROM_$T", "DO_(SELECT_MAX(a)_+_?_FROM_$T)"}},
+	{name: "binary write with a parameter", delivery: withParameter, effect: true, forms: []string{"INSERT_INTO_plain_VALUES_(?)", "UPDATE_plain_SET_a_=_a_+_?_+_1", "SELECT_f()_+_?", "DO_f()_+_?", "DELETE_FROM_plain_LIMIT_?"}},
+	{name: "schema by USE", schema: "rulefuzz2", forms: []string{"SELECT_a_FROM_vault"},
+		settings: []string{"USE_rulefuzz", "! SET_STATEMENT_max_statement_time=10_FOR_USE_rulefuzz", "binary USE rulefuzz", "! BEGIN_NOT_ATOMIC_USE_rulefuzz;_END", "SELECT_1;_USE_rulefuzz", "! USE_rulefuzz;_SELECT_*_FROM_no_such_table"}},
+	{name: "schema of a routine", schema: "rulefuzz2", forms: []string{
+		"CREATE_PROCEDURE_rulefuzz.pn()_SELECT_*_FROM_vault;_CALL_rulefuzz.pn();_DROP_PROCEDURE_rulefuzz.pn",
+		"CREATE_FUNCTION_rulefuzz.fn()_RETURNS_INT_READS_SQL_DATA_RETURN_(SELECT_MAX(a)_FROM_vault);_SELECT_rulefuzz.fn();_DROP_FUNCTION_rulefuzz.fn"}},
+	{name: "schema of EXPLAIN", schema: "rulefuzz2", forms: []string{"EXPLAIN_ANALYZE_FORMAT=TREE_FOR_SCHEMA_rulefuzz_SELECT_a_FROM_vault"}},
+	{name: "foreign key", forms: []string{"CREATE_TABLE_n_(a_INT_REFERENCES_vault(a))", "CREATE_TABLE_n_(a_INT,_FOREIGN_KEY_(a)_REFERENCES_$V(a))"}},
+	{name: "foreign key in another schema", schema: "rulefuzz2", forms: []string{"CREATE_TABLE_rulefuzz.n_(a_INT,_FOREIGN_KEY_(a)_REFERENCES_vault(a))"}},
+	{name: "procedure that runs its argument", forms: []string{"CALL_sys.execute_prepared_stmt('SELECT a FROM rulefuzz.secret')"}},
+	{name: "procedure of the default schema", schema: "sys", forms: []string{"CALL_execute_prepared_stmt('SELECT a FROM rulefuzz.secret')"}},
+	{name: "file of a table", forms: []string{"SELECT_LOAD_FILE(CONCAT(@@datadir,_'rulefuzz/secret.MYD'))", "SELECT_`load_file`(CONCAT(@@datadir,_'rulefuzz/secret.MYD'))"}},
+	{name: "statistics", forms: []string{"SELECT_*_FROM_mysql.column_stats", "SELECT_*_FROM_information_schema.column_statistics", "SHOW_STATS_TOPN", "SHOW_STATS_BUCKETS"}},
+	{name: "prepared in SQL before a reload", delivery: aroundReload, forms: []string{"PREPARE_s_FROM_'SELECT a FROM $L';;EXECUTE_s", "HANDLER_later_OPEN_AS_h;;HANDLER_h_READ_FIRST"}},
+	{name: "setting in part of a failed SET", forms: []string{"SELECT_a_FROM_\"secret\""}, settings: []string{"! SET sql_mode = 'ANSI_QUOTES', no_such_variable = 1", "! SET sql_mode = 'ANSI_QUOTES', @x = (SELECT 1 UNION SELECT 2)"}},
+	{name: "setting by the binary protocol", forms: []string{"SELECT_a_FROM_\"secret\""}, settings: []string{"binary SET sql_mode = 'ANSI_QUOTES'", "binary SET sql_mode = CONCAT('ANSI', '_QUOTES')"}},
+	{name: "variable of the server", effect: true, forms: []string{"SET_tidb_slow_log_threshold_=_$R", "SET_@@tidb_slow_log_threshold_=_$R", "SET_SESSION_tidb_slow_log_threshold_=_$R"}},
+	{name: "name hidden by an expression's", forms: []string{"SELECT_a_FROM_$T_WHERE_a_>_(WITH_secret_AS_(SELECT_1_AS_a)_SELECT_a_FROM_secret)", "(WITH_secret_AS_(SELECT_1_AS_a)_SELECT_a_FROM_secret)_UNION_SELECT_a_FROM_secret",
+		"WITH_secret_AS_(SELECT_a_FROM_secret)_SELECT_a_FROM_secret", "WITH_secret_AS_(SELECT_1_AS_a)_SELECT_a_FROM_rulefuzz.secret"}},
+	{name: "block of statements", forms: []string{"BEGIN_NOT_ATOMIC_SELECT_a_FROM_$T;_END", "IF_1_THEN_SELECT_a_FROM_$T;_END_IF", "FOR_r_IN_(SELECT_a_FROM_$T)_DO_SELECT_r.a;_END_FOR"}},
+	{name: "clause of a change", forms: []string{"INSERT_INTO_rulefuzz2.vault_SELECT_a_FROM_$T_LIMIT_0", "DELETE_FROM_plain_WHERE_a_=_(SELECT_-MAX(a)_FROM_$T)", "UPDATE_plain,_(SELECT_a_FROM_$T)_x_SET_plain.a_=_plain.a",
+		"INSERT_INTO_plain_VALUES_(3)_RETURNING_(SELECT_MAX(a)_FROM_$T)", "CREATE_TABLE_n_AS_SELECT_a_FROM_$T", "CREATE_TABLE_n_AS_TABLE_$T", "LOCK_TABLES_$T_READ", "CHECKSUM_TABLE_$T", "TRACE_SELECT_a_FROM_$T",
+		"SELECT_*_FROM_JSON_TABLE((SELECT_JSON_ARRAYAGG(a)_FROM_$T),_'$[*]'_COLUMNS(x_INT_PATH_'$'))_t", "PURGE_BINARY_LOGS_BEFORE_(SELECT_MAX(a)_FROM_$T)", "ANALYZE_TABLE_plain,_$T"}},
+	{name: "run to be explained", effect: true, forms: []string{"EXPLAIN_ANALYZE_DELETE_FROM_plain_LIMIT_1", "ANALYZE_UPDATE_plain_SET_a_=_a_+_1", "EXPLAIN_ANALYZE_INSERT_INTO_plain_VALUES_(4)", "ANALYZE_FORMAT=JSON_DELETE_FROM_plain_LIMIT_1", "EXPLAIN_SELECT_*_FROM_plain_WHERE_a_=_f()", "TRACE_DELETE_FROM_plain_LIMIT_1"}},
+	{name: "procedure", effect: true, forms: []string{"CALL_pw()", "CALL_rulefuzz.pw", "BEGIN_NOT_ATOMIC_CALL_pw();_END"}},
 }
 
 // fuzzHarmless are statements that the rules let pass.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	le "encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,7 +35,7 @@ var (
 // The rules are those of two gateways: what one refuses for its effects must not hide that the
 // other lets it read.
 var fuzzRules = map[bool]string{
-	false: "serve:\n  rules:\n    - {name: secret, action: block, tables: [\"*.secret\"], users: [app, \u00e4pp]}\n",
+	false: "serve:\n  rules:\n    - {name: secret, action: block, tables: [\"*.secret\", \"rulefuzz.vault\"], users: [app, \u00e4pp]}\n",
 	true:  "serve:\n  rules:\n    - {name: frozen, action: read-only, users: [app, \u00e4pp]}\n",
 }
 
@@ -44,8 +46,10 @@ const fuzzLater = "    - {name: later, action: block, tables: [\"rulefuzz.later\
 type ruleFuzz struct {
 	t        *testing.T
 	direct   *sql.DB
+	classes  []fuzzClass
 	gateways map[bool]*tare // by fuzzClass.effect
 	config   string         // of the gateway that blocks tables
+	accesses string         // query for the number of accesses to the table secret and one other
 	schema   string
 	reloads  int
 	rand     *rand.Rand
@@ -57,58 +61,79 @@ type ruleFuzz struct {
 
 // TestRuleFuzz sends generated statements under rules that forbid a table, and all changes. The
 // server's counters decide whether a forbidden table was read or anything was changed.
-// TARE_TIDB names a TiDB server (host:port, root without a password), which is tried too.
+// The TiDB is the one that `make tidb` builds, or TARE_TIDB (host:port, root without a password).
 func TestRuleFuzz(t *testing.T) {
 	if *fuzzRulesTare != "" {
 		own := binary
 		binary = *fuzzRulesTare
 		defer func() { binary = own }()
 	}
-	for _, name := range []string{"MariaDB", "MySQL"} {
+	for _, name := range fuzzServers {
 		t.Run(name, func(t *testing.T) {
-			opts := []testmysql.Option{testmysql.WithPerformanceSchema()}
-			if name == "MySQL" {
-				if why := os.Getenv("TARE_NO_MYSQL"); why != "" {
-					t.Skip(why)
-				}
-				opts = append(opts, testmysql.WithMySQL())
+			f := newRuleFuzz(t, fuzzServer(t, name))
+			for end := time.Now().Add(*fuzzRulesTime); time.Now().Before(end); {
+				f.session()
 			}
-			server, err := testmysql.New(opts...)
-			must(t, err)
-			t.Cleanup(func() { must(t, server.Close()) })
-			must(t, server.Exec("SET NAMES utf8mb4", "CREATE USER '\u00e4pp'@'%' IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON *.* TO '\u00e4pp'@'%'",
-				"GRANT RELOAD, SUPER, PROCESS ON *.* TO 'app'@'%'", "SET GLOBAL log_bin_trust_function_creators = 1"))
-			fuzzRulesOn(t, server.Addr)
+			f.report()
 		})
 	}
-	t.Run("TiDB", func(t *testing.T) {
-		addr := os.Getenv("TARE_TIDB")
-		if addr == "" {
-			t.Skip("untested: TARE_TIDB names no TiDB server")
-		}
-		root, err := sql.Open("mysql", "root@tcp("+addr+")/")
-		must(t, err)
-		defer root.Close()
-		for _, stmt := range []string{
-			"CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY '" + testmysql.Password + "'", "GRANT ALL ON *.* TO 'app'@'%'",
-		} {
-			if _, err := root.Exec(stmt); err != nil {
-				t.Fatalf("%s: %v", stmt, err)
-			}
-		}
-		fuzzRulesOn(t, addr)
-	})
 }
 
-func fuzzRulesOn(t *testing.T, addr string) {
-	f := &ruleFuzz{t: t, schema: "rulefuzz", rand: testseed.Rand(t), found: map[string]string{}, gateways: map[bool]*tare{}}
+var fuzzServers = [...]string{"MariaDB", "MySQL", "TiDB"}
+
+// fuzzServer starts a server with the accounts of the fuzzer.
+func fuzzServer(t *testing.T, name string) (addr string) {
+	t.Helper()
+	if name == "TiDB" {
+		return fuzzTiDB(t)
+	}
+	opts := []testmysql.Option{testmysql.WithPerformanceSchema()}
+	if name == "MySQL" {
+		if why := os.Getenv("TARE_NO_MYSQL"); why != "" {
+			t.Skip(why)
+		}
+		opts = append(opts, testmysql.WithMySQL())
+	}
+	server, err := testmysql.New(opts...)
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	must(t, server.Exec("SET NAMES utf8mb4", "CREATE USER '\u00e4pp'@'%' IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON *.* TO '\u00e4pp'@'%'",
+		"GRANT RELOAD, SUPER, PROCESS, FILE ON *.* TO 'app'@'%'", "SET GLOBAL log_bin_trust_function_creators = 1"))
+	return server.Addr
+}
+
+func fuzzTiDB(t *testing.T) (addr string) {
+	t.Helper()
+	if addr = os.Getenv("TARE_TIDB"); addr == "" {
+		return startTiDB(t)
+	}
+	root, err := sql.Open("mysql", "root@tcp("+addr+")/")
+	must(t, err)
+	defer root.Close()
+	for _, stmt := range []string{
+		"CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY '" + testmysql.Password + "'", "GRANT ALL ON *.* TO 'app'@'%'",
+	} {
+		if _, err := root.Exec(stmt); err != nil {
+			t.Fatalf("%s: %v", stmt, err)
+		}
+	}
+	return addr
+}
+
+// newRuleFuzz creates the tables and starts the gateways.
+func newRuleFuzz(t *testing.T, addr string) *ruleFuzz {
+	f := &ruleFuzz{t: t, classes: fuzzClasses, schema: "rulefuzz", rand: testseed.Rand(t), found: map[string]string{}, gateways: map[bool]*tare{}}
 	f.direct = open(t, addr, "")
 	f.direct.SetMaxOpenConns(1)
 	write := "MODIFIES SQL DATA BEGIN INSERT INTO rulefuzz.plain VALUES (6); RETURN 1; END"
 	for _, stmt := range []string{
+		"SET default_storage_engine = InnoDB",
 		"DROP DATABASE IF EXISTS rulefuzz", "DROP DATABASE IF EXISTS rulefuzz2", "CREATE DATABASE rulefuzz", "CREATE DATABASE rulefuzz2", "USE rulefuzz",
 		"CREATE TABLE secret (a INT) ENGINE=MyISAM", "INSERT INTO secret VALUES (424242), (434343)", "CREATE TABLE plain (a INT) ENGINE=MyISAM", "INSERT INTO plain VALUES (1), (2)",
 		"CREATE TABLE later (a INT)", "INSERT INTO later VALUES (1)",
+		"CREATE TABLE vault (a INT PRIMARY KEY)", "INSERT INTO vault VALUES (424242), (434343)", "CREATE TABLE rulefuzz2.vault (a INT PRIMARY KEY)",
+		"ANALYZE TABLE secret PERSISTENT FOR ALL", "ANALYZE TABLE secret UPDATE HISTOGRAM ON a", "ANALYZE TABLE secret",
+		"CREATE PROCEDURE pw() INSERT INTO rulefuzz.plain VALUES (8)",
 		"CREATE FUNCTION f() RETURNS INT " + write, "CREATE FUNCTION nvl(a INT, b INT) RETURNS INT " + write, "CREATE FUNCTION nvl2(a INT, b INT, c INT) RETURNS INT " + write,
 		"CREATE FUNCTION `count`(a INT) RETURNS INT " + write, "CREATE SEQUENCE s NOCACHE",
 		"CREATE FUNCTION bin_to_uuid(a INT) RETURNS INT " + write, "CREATE FUNCTION uuid_to_bin(a INT) RETURNS INT " + write, "CREATE FUNCTION json_detailed(a INT) RETURNS INT " + write,
@@ -116,6 +141,14 @@ func fuzzRulesOn(t *testing.T, addr string) {
 		"CREATE FUNCTION add_months(a INT, b INT) RETURNS INT " + write, "CREATE FUNCTION to_char(a INT, b INT) RETURNS INT " + write,
 	} {
 		_, _ = f.direct.Exec(stmt) // not each server has all
+	}
+	f.accesses = "SELECT SUM(count_star) FROM performance_schema.table_io_waits_summary_by_table WHERE object_schema = 'rulefuzz' AND object_name IN ('secret', '%s')"
+	if _, err := f.direct.Exec("SET GLOBAL tidb_stmt_summary_refresh_interval = 86400"); err == nil {
+		f.accesses = "SELECT SUM(exec_count) FROM information_schema.statements_summary WHERE table_names LIKE '%%rulefuzz.secret%%' OR table_names LIKE '%%rulefuzz.%s%%'"
+	}
+	before := f.state(&fuzzClass{})
+	if _, err := f.direct.Exec("SELECT a FROM rulefuzz.secret"); err != nil || f.state(&fuzzClass{}) == before {
+		t.Fatalf("a read of the blocked table is not seen: %v, %s", err, before)
 	}
 	for effect, rules := range fuzzRules {
 		config := filepath.Join(t.TempDir(), "rules.yaml")
@@ -125,9 +158,12 @@ func fuzzRulesOn(t *testing.T, addr string) {
 			f.config = config
 		}
 	}
-	for end := time.Now().Add(*fuzzRulesTime); time.Now().Before(end); {
-		f.session()
-	}
+	return f
+}
+
+// report fails the test for what was found, and when too few statements ran.
+func (f *ruleFuzz) report() {
+	t := f.t
 	names := make([]string, 0, len(f.found))
 	for name, how := range f.found {
 		names = append(names, name)
@@ -135,7 +171,7 @@ func fuzzRulesOn(t *testing.T, addr string) {
 	}
 	slices.Sort(names)
 	t.Logf("%d ran, %d refused by rules, %d refused by the server; %d of %d classes evaded: %s",
-		f.ran, f.refused, f.invalid, len(names), len(fuzzClasses), strings.Join(names, "; "))
+		f.ran, f.refused, f.invalid, len(names), len(f.classes), strings.Join(names, "; "))
 	if f.ran < (f.ran+f.refused+f.invalid)/2 {
 		t.Errorf("only %d statements ran", f.ran)
 	}
@@ -145,7 +181,7 @@ func fuzzRulesOn(t *testing.T, addr string) {
 func (f *ruleFuzz) session() {
 	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
 	defer cancel()
-	class := &fuzzClasses[f.rand.IntN(len(fuzzClasses))]
+	class := &f.classes[f.rand.IntN(len(f.classes))]
 	user := class.user
 	if user == "" {
 		user = testmysql.AppUser
@@ -156,22 +192,22 @@ func (f *ruleFuzz) session() {
 	} else if class.delivery != asText {
 		setting = ""
 	}
+	schema := class.schema
+	if schema == "" {
+		schema = f.schema
+	}
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
-		Addr: f.gateways[class.effect].addr, User: user, Password: testmysql.Password, Database: f.schema, Charset: class.charset,
+		Addr: f.gateways[class.effect].addr, User: user, Password: testmysql.Password, Database: schema, Charset: class.charset,
 		TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
 	})
 	if err != nil {
 		return // some servers know no such user
 	}
 	defer c.Close()
-	if setting != "" {
-		if _, err := c.Exec(ctx, setting); err != nil {
-			f.count(err)
-			return
-		}
-		f.ran++
+	if setting != "" && !f.set(ctx, c, setting) {
+		return
 	}
-	for range 2 {
+	for range 3 {
 		_, err := c.Exec(ctx, f.spell(pick(f.rand, fuzzHarmless)))
 		f.count(err)
 	}
@@ -191,8 +227,28 @@ func (f *ruleFuzz) session() {
 		f.found[class.name] = fmt.Sprintf("%q after %q as %s: %s became %s", stmt, setting, user, before, after)
 	}
 	if after != before {
-		_, _ = f.direct.Exec("DROP TABLE IF EXISTS rulefuzz.n")
+		_, _ = f.direct.Exec("DROP TABLE IF EXISTS rulefuzz.n, rulefuzz2.n")
 	}
+}
+
+// set sends a setting, spelled like a form where it has no spaces, and reports whether the session
+// continues: what follows "! " may fail, and what follows "binary " is prepared by the protocol.
+func (f *ruleFuzz) set(ctx context.Context, c *mysqlconn.Client, setting string) bool {
+	if text, ok := strings.CutPrefix(setting, "binary "); ok {
+		p, err := c.Prepare(ctx, []byte(text))
+		if err == nil {
+			err = f.command(c, executeOf(p, nil))
+		}
+		f.count(err)
+		return true
+	}
+	text, mayFail := strings.CutPrefix(setting, "! ")
+	if !strings.Contains(text, " ") {
+		text = f.spell(text)
+	}
+	_, err := c.Exec(ctx, text)
+	f.count(err)
+	return err == nil || mayFail
 }
 
 func pick(r *rand.Rand, of []string) string { return of[r.IntN(len(of))] }
@@ -218,8 +274,23 @@ func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzCla
 			_, err = c.Query(ctx, "EXECUTE s", f.look)
 		}
 		return err
+	case aroundReload:
+		first, second, _ := strings.Cut(stmt, ";;")
+		if _, err := c.Exec(ctx, first); err != nil {
+			return err
+		}
+		f.reload(fuzzRules[false] + fuzzLater)
+		defer f.reload(fuzzRules[false])
+		_, err := c.Query(ctx, second, f.look)
+		return err
 	case asCommand:
 		return f.command(c, []byte(stmt))
+	case withParameter:
+		p, err := c.Prepare(ctx, []byte(stmt))
+		if err == nil {
+			err = f.command(c, executeOf(p, []int32{int32(f.rand.IntN(3))}))
+		}
+		return err
 	case asPrepared, afterReload:
 		p, err := c.Prepare(ctx, []byte(stmt))
 		if err == nil && class.delivery == afterReload {
@@ -229,8 +300,7 @@ func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzCla
 			}
 		}
 		if err == nil {
-			id := p.StatementID
-			err = f.command(c, []byte{byte(mysqlwire.ComStmtExecute), byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24), 0, 1, 0, 0, 0})
+			err = f.command(c, executeOf(p, nil))
 		}
 		return err
 	}
@@ -238,10 +308,29 @@ func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzCla
 	return err
 }
 
+// executeOf returns the command that executes a statement with integers for its parameters.
+func executeOf(p mysqlwire.PrepareOK, params []int32) []byte {
+	b := le.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComStmtExecute)}, p.StatementID)
+	b = append(b, 0, 1, 0, 0, 0)
+	if len(params) == 0 {
+		return b
+	}
+	b = append(b, make([]byte, (len(params)+7)/8)...)
+	b = append(b, 1)
+	for range params {
+		b = append(b, 3, 0) // an INT
+	}
+	for _, v := range params {
+		b = le.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
 // look sees whether a row has a value of the blocked table: for servers that do not count accesses.
 func (f *ruleFuzz) look(row mysqlwire.TextRow) error {
 	for _, v := range row {
-		f.seen = f.seen || bytes.Contains(v, []byte("424242")) || bytes.Contains(v, []byte("434343"))
+		f.seen = f.seen || bytes.Contains(v, []byte("424242")) || bytes.Contains(v, []byte("434343")) ||
+			bytes.Contains(v, []byte{0x32, 0x79, 0x06, 0}) // in the table's file
 	}
 	return nil
 }
@@ -275,7 +364,8 @@ func (f *ruleFuzz) reload(rules string) {
 
 // spell writes the form with white space, quotes and a long number.
 func (f *ruleFuzz) spell(form string) string {
-	for _, name := range []string{"secret", "later"} {
+	form = strings.ReplaceAll(form, "$R", strconv.Itoa(100+f.rand.IntN(900)))
+	for _, name := range []string{"secret", "later", "vault"} {
 		mark := "$" + strings.ToUpper(name[:1])
 		if name == "secret" {
 			mark = "$T"
@@ -312,15 +402,20 @@ func lower(c byte) bool { return 'a' <= c && c <= 'z' }
 // state is what the server knows of the tables: rows read of those that are blocked, or what
 // statements have changed.
 func (f *ruleFuzz) state(class *fuzzClass) string {
-	var reads, merged, rows, sum, tables, next sql.NullInt64
+	var reads, merged, rows, sum, tables, next, keys, threshold sql.NullInt64
 	if !class.effect {
-		scan(f.t, f.direct, "SELECT SUM(count_star) FROM performance_schema.table_io_waits_summary_by_table WHERE object_schema = 'rulefuzz' AND (object_name = 'secret' OR object_name = '"+
-			map[bool]string{true: "later", false: "secret"}[class.delivery == afterReload]+"')", &reads)
-		scan(f.t, f.direct, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'rulefuzz' AND engine = 'MRG_MYISAM'", &merged)
-		return fmt.Sprintf("blocked tables accessed %d times, %d MERGE tables", reads.Int64, merged.Int64)
+		also := "vault"
+		if class.delivery == afterReload || class.delivery == aroundReload {
+			also = "later"
+		}
+		scan(f.t, f.direct, fmt.Sprintf(f.accesses, also), &reads)
+		scan(f.t, f.direct, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema LIKE 'rulefuzz%' AND engine = 'MRG_MYISAM'", &merged)
+		scan(f.t, f.direct, "SELECT COUNT(*) FROM information_schema.referential_constraints WHERE unique_constraint_schema = 'rulefuzz' AND referenced_table_name = 'vault'", &keys)
+		return fmt.Sprintf("blocked tables accessed %d times, %d MERGE tables, %d foreign keys", reads.Int64, merged.Int64, keys.Int64)
 	}
 	scan(f.t, f.direct, "SELECT COUNT(*), SUM(a) FROM rulefuzz.plain", &rows, &sum)
 	scan(f.t, f.direct, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'rulefuzz'", &tables)
 	_ = f.direct.QueryRow("SELECT next_not_cached_value FROM rulefuzz.s").Scan(&next) // MariaDB alone has sequences
-	return fmt.Sprintf("plain %d rows of %d, %d tables, sequence at %d", rows.Int64, sum.Int64, tables.Int64, next.Int64)
+	_ = f.direct.QueryRow("SELECT @@tidb_slow_log_threshold").Scan(&threshold)        // a value per server, which TiDB alone has
+	return fmt.Sprintf("plain %d rows of %d, %d tables, sequence at %d, threshold %d", rows.Int64, sum.Int64, tables.Int64, next.Int64, threshold.Int64)
 }
