@@ -29,6 +29,7 @@ func startTiDB(t *testing.T) (addr string) {
 	}
 	addr, status := free(), free()
 	cmd := exec.CommandContext(t.Context(), program, "-store", "unistore", "-path", t.TempDir(), "-host", "127.0.0.1", "-P", port(t, addr), "-status", port(t, status), "-log-file", filepath.Join(t.TempDir(), "log"))
+	cmd.Dir = t.TempDir() // of its log of slow statements
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() }) // its context is cancelled before
 	setup := "create user app@'%' identified by '" + testmysql.Password + "'; grant all on *.* to app@'%'; create user sha@'%' identified with caching_sha2_password by '" + testmysql.Password + "'"
