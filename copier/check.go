@@ -20,7 +20,7 @@ func (r *run) check(ctx context.Context) error {
 		if err := r.swapped(ctx, t); err != nil {
 			return err
 		}
-		if err := t.recall(ctx, r.to, r.o, r.state, r.from.Addr()); err != nil {
+		if err := t.recall(ctx, r.to, r.o, r.state); err != nil {
 			return err
 		}
 		if err := t.mayWrite(ctx, r); err != nil {
@@ -100,13 +100,7 @@ func (r *run) swapped(ctx context.Context, t *table) error {
 	if found, err := t.hasRows(ctx, r.to); err != nil || !found || origin != t.spec.target() {
 		return err
 	}
-	same := addr == r.o.To.Addr
-	if !same {
-		if same, err = isServer(ctx, r.to, r.o.To, addr); err != nil {
-			same = false // the recorded server is unreachable, the target is not
-		}
-	}
-	if !same {
+	if !r.swappedFrom(ctx, addr) {
 		return nil
 	}
 	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are --from and --to swapped? "+

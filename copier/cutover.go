@@ -74,8 +74,12 @@ func (r *run) prepareCutover(ctx context.Context) error {
 
 // openCutover loads the state of the cutover, and refuses what it does not allow.
 func (r *run) openCutover(ctx context.Context) error {
-	state := &cutState{r.state.followed(r.from.Addr(), r.o.Tables)}
-	noted, others, err := state.load(ctx, r.to)
+	state := &cutState{r.state.followed(r.source, r.o.Tables)}
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return err
+	}
+	noted, others, err := state.load(ctx, r.to, sources)
 	if err != nil {
 		return err
 	}
@@ -531,5 +535,7 @@ func (c *cutover) openBack(ctx context.Context, specs []TableSpec) (*backSide, e
 		_ = conn.Close()
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
-	return &backSide{c: conn, state: s.followed(c.r.o.To.Addr, specs)}, nil
+	back := s.followed(c.r.o.To.Addr, specs)
+	back.id = back.formerID(c.r.o.To.Addr) // the id of the tables alone is that of a copy to the source
+	return &backSide{c: conn, state: back}, nil
 }

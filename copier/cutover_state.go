@@ -33,7 +33,7 @@ func (s state) createCutover(ctx context.Context, c *mysqlconn.Client) error {
 	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.cutovers()+` (
   id              varbinary(64) NOT NULL COMMENT 'as in copy_follow',
   version         int NOT NULL COMMENT 'form of this row',
-  source          blob NOT NULL COMMENT 'address of the server that clients come from',
+  source          blob NOT NULL COMMENT 'identity of the server that clients come from',
   targets         longblob NOT NULL COMMENT 'target tables, a line each',
   phase           varbinary(16) NOT NULL COMMENT 'cutting, cut, reversing or done',
   source_position longblob NOT NULL COMMENT 'of its binary log: all before it was in the target at the switch',
@@ -46,14 +46,18 @@ func (s state) createCutover(ctx context.Context, c *mysqlconn.Client) error {
 
 // load reads what is noted, of this copy and of others that have a target table in common with it.
 // It waits for a transaction that is still being committed or rolled back.
-func (s *cutState) load(ctx context.Context, c *mysqlconn.Client) (own cutNoted, others []string, err error) {
+func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own cutNoted, others []string, err error) {
 	mine := strings.Split(s.targets, "\n")
+	var former []string // ids, in older forms
+	for _, source := range sources {
+		former = append(former, s.formerID(source))
+	}
 	_, err = c.Query(ctx, "SELECT id, version, targets, phase, target_position, TIMESTAMPDIFF(MICROSECOND, switched, UTC_TIMESTAMP(6)) FROM "+
 		s.cutovers()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		if version, err := strconv.Atoi(string(row[1])); err != nil || version > StateVersion {
 			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one supports %d): use that version", row[1], StateVersion))
 		}
-		if string(row[0]) != s.id {
+		if string(row[0]) != s.id && !slices.Contains(former, string(row[0])) {
 			for target := range strings.SplitSeq(string(row[2]), "\n") {
 				if slices.Contains(mine, target) {
 					others = append(others, target)

@@ -145,7 +145,11 @@ func uniqueKeys(create string) []uniqueKey {
 // state of any copy that has followed it, and after the snapshot that its rows were first read
 // by. A table of which nothing is copied gets none.
 func (r *run) startTables(ctx context.Context) error {
-	followed, err := r.state.followedTables(ctx, r.to, r.from.Addr())
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return err
+	}
+	followed, err := r.state.followedTables(ctx, r.to, sources)
 	if err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 	if err := r.state.createFollow(ctx, r.to); err != nil {
 		return err
 	}
-	r.follow = r.state.followed(r.from.Addr(), r.o.Tables)
+	r.follow = r.state.followed(r.source, r.o.Tables)
 	if r.o.Restart {
 		if err := r.follow.forget(ctx, r.to); err != nil {
 			return err
@@ -219,7 +223,7 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 
 // checkFollow sets where following starts, and refuses what cannot be followed from there. It changes nothing.
 func (r *run) checkFollow(ctx context.Context) (err error) {
-	r.follow = r.state.followed(r.from.Addr(), r.o.Tables)
+	r.follow = r.state.followed(r.source, r.o.Tables)
 	if _, err = r.follow.position(ctx, r.to); err != nil { // waits for a transaction that is being committed
 		return err
 	}

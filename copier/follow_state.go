@@ -20,8 +20,8 @@ import (
 // some after it. Changes are applied again from there, which leaves the same rows.
 type followState struct {
 	state
-	id      string // of the source and the target tables together
-	source  string
+	id      string // of the target tables
+	source  string // identity of the server that is followed
 	targets string // their names, a line each
 }
 
@@ -30,9 +30,9 @@ func (s state) follows() string { return rowstream.Ident(s.schema) + ".copy_foll
 // createFollow makes the table if it is missing.
 func (s state) createFollow(ctx context.Context, c *mysqlconn.Client) error {
 	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.follows()+` (
-  id       varbinary(64) NOT NULL COMMENT 'of source and target tables',
+  id       varbinary(64) NOT NULL COMMENT 'of the target tables',
   version  int NOT NULL COMMENT 'form of this row',
-  source   blob NOT NULL COMMENT 'address of the server that is followed',
+  source   blob NOT NULL COMMENT 'identity of the server that is followed',
   targets  longblob NOT NULL COMMENT 'target tables, a line each',
   position longblob NOT NULL COMMENT 'of its binary log: all before it is in the target',
   noted    datetime(6) NOT NULL,
@@ -48,10 +48,17 @@ func (s state) followed(source string, tables []TableSpec) *followState {
 	}
 	slices.Sort(names)
 	f := &followState{state: s, source: source, targets: strings.Join(names, "\n")}
-	sum := sha256.Sum256([]byte(source + "\n" + f.targets))
-	f.id = hex.EncodeToString(sum[:16])
+	f.id = idOf(f.targets)
 	return f
 }
+
+func idOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// formerID is the id of following the tables from a source, as it was until form 4 of the state.
+func (f *followState) formerID(source string) string { return idOf(source + "\n" + f.targets) }
 
 func (f *followState) where() string { return " WHERE id = " + literal(f.id) }
 
@@ -78,10 +85,10 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 }
 
 // followedTables are the positions before which all changes of a target table are in it, by the
-// name of the table: of all sets of tables that were followed from the source together.
-func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, source string) (map[string]rowstream.Position, error) {
+// name of the table: of all sets of tables that were followed from the source together, which may be recorded in several ways.
+func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string]rowstream.Position, error) {
 	all := make(map[string]rowstream.Position)
-	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.follows()+" WHERE source = "+literal(source), func(row mysqlwire.TextRow) error {
+	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.follows()+" WHERE source IN "+among(sources), func(row mysqlwire.TextRow) error {
 		p, err := rowstream.ParsePosition(string(row[1]))
 		if err != nil {
 			return err

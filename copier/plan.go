@@ -26,7 +26,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	}
 	r := &run{o: &o, state: state{schema: o.StateSchema}}
 	defer r.close()
-	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.checkCutover, r.check, r.planFollow, r.checkSource} {
+	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.acceptSource, r.checkCutover, r.check, r.planFollow, r.checkSource} {
 		if err := check(ctx); err != nil {
 			return nil, err
 		}

@@ -213,7 +213,7 @@ func (t *table) hasRows(ctx context.Context, c *mysqlconn.Client) (found bool, e
 
 // recall reads the state of earlier runs, and refuses to resume what differs from this one. With --restart there is
 // nothing to resume.
-func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s state, from string) (err error) {
+func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s state) (err error) {
 	if o.Restart {
 		return nil
 	}
@@ -229,8 +229,6 @@ func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s s
 		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use --restart", t.spec.target())
 	case t.state.spec != t.spec.text():
 		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", t.spec.target(), t.state.spec, t.spec.text())
-	case t.state.source != from:
-		return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s; repeat its command to resume it, or use --restart", t.spec.target(), t.state.source, from)
 	}
 	return nil
 }

@@ -199,7 +199,11 @@ func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Posi
 	if err != nil {
 		return copied, err
 	}
-	followed, err := r.state.followedTables(ctx, r.to, r.from.Addr())
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return copied, err
+	}
+	followed, err := r.state.followedTables(ctx, r.to, sources)
 	if absent(err) {
 		err = nil
 	}

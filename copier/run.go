@@ -164,6 +164,7 @@ type run struct {
 	tables []*table
 
 	from     rowstream.Server
+	source   string            // what the state has as the source: its identity
 	to       *mysqlconn.Client // holds the locks on the target tables
 	snapshot rowstream.View
 
@@ -226,6 +227,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.state.create(ctx, r.to); err != nil {
 		return err
 	}
+	if err := r.acceptSource(ctx); err != nil {
+		return err
+	}
+	if err := r.adoptSource(ctx); err != nil {
+		return err
+	}
 	if err := r.prepareCutover(ctx); err != nil || r.cut.past() {
 		return err
 	}
@@ -259,7 +266,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range r.tables {
-		if err := t.begin(ctx, r.to, r.state, r.from.Addr(), position); err != nil {
+		if err := t.begin(ctx, r.to, r.state, r.source, position); err != nil {
 			return err
 		}
 	}
@@ -309,6 +316,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	}
 	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
 		return errors.New("the source serves rows and no changes: --follow needs --from mysql://… or tare://…")
+	}
+	if err := r.findSource(ctx); err != nil {
+		return err
 	}
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)

@@ -14,7 +14,7 @@ import (
 
 // StateVersion is the form of the state's tables. A newer Tare reads older forms: in form 1
 // positions have no GTID, and there is no copy_follow; in form 2 there is no copy_epoch;
-// in form 3 there is no copy_foreign_key.
+// in form 3 there is no copy_foreign_key, and sources are addresses.
 const StateVersion = 4
 
 // A state is what the target knows of a copy, in tables of a schema of their own:
@@ -60,7 +60,7 @@ func (s state) create(ctx context.Context, c *mysqlconn.Client) error {
   target_schema varbinary(256) NOT NULL,
   target_table  varbinary(256) NOT NULL,
   version       int NOT NULL COMMENT 'form of this row and of its chunks',
-  source        blob NOT NULL COMMENT 'address of the server that the rows come from',
+  source        blob NOT NULL COMMENT 'identity of the server that the rows come from',
   spec          blob NOT NULL COMMENT 'which rows and columns they are',
   phase         varbinary(16) NOT NULL COMMENT 'copying, indexing, finished or emptying',
   position      longblob NOT NULL COMMENT 'of the binary log when the first chunk was read',

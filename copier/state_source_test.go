@@ -1,0 +1,93 @@
+package copier
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestSourceIdentity resumes copies whose source has another address, whose state has an older form, and whose source is
+// another server by its identity.
+func TestSourceIdentity(t *testing.T) {
+	p := newPair(t, "ident")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (1, 1)")
+	identity, err := rowstream.ServerIdentity(t.Context(), p.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := func(host string) Options {
+		cfg := root(p.from)
+		cfg.Addr = strings.Replace(cfg.Addr, "127.0.0.1", host, 1)
+		o := p.options("a")
+		o.From, o.Follow, o.UntilCaughtUp = FromServer(cfg), true, true
+		return o
+	}
+	follow := func(host string, inserts int64) {
+		t.Helper()
+		report, err := Run(t.Context(), options(host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Follow.Inserts != inserts {
+			t.Errorf("%d inserts were applied, want %d", report.Follow.Inserts, inserts)
+		}
+		p.same(t, "a")
+	}
+	recorded := func() {
+		t.Helper()
+		want := []string{`["` + identity + `" "1"]`}
+		for _, table := range []string{"copy_table", "copy_follow"} {
+			if diff := cmp.Diff(want, read(t, p.target, "SELECT source, COUNT(*) FROM _tare."+table+" GROUP BY 1")); diff != "" {
+				t.Errorf("%s: %s", table, diff)
+			}
+		}
+	}
+	follow("127.0.0.1", 0)
+	recorded()
+	sqlExec(t, p.source, "INSERT INTO a VALUES (2, 2)")
+	follow("localhost", 1)
+
+	// As an older version has left it.
+	o := options("localhost")
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	f := state{}.followed("", o.Tables)
+	addr := root(p.from).Addr
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 3, source = '"+addr+"'", "UPDATE _tare.copy_follow SET version = 3, source = '"+addr+"', id = '"+f.formerID(addr)+"'",
+		"DROP TABLE _tare.copy_foreign_key")
+	if _, err := Run(t.Context(), options("localhost")); err == nil || !strings.Contains(err.Error(), "its rows came from "+addr+", not from "+identity) {
+		t.Errorf("the form of an older version, under another address: %v", err)
+	}
+	if _, err := Plan(t.Context(), options("127.0.0.1")); err != nil {
+		t.Errorf("the plan: %v", err)
+	}
+	sqlExec(t, p.source, "INSERT INTO a VALUES (3, 3)")
+	follow("127.0.0.1", 1)
+	recorded()
+
+	// Another server, under the same address.
+	for _, form := range []string{"UPDATE _tare.copy_table SET source = 'mysql 00000000-0000-0000-0000-000000000001'", "UPDATE _tare.copy_table SET source = 'other:3306'"} {
+		sqlExec(t, p.target, form)
+		o = options("127.0.0.1")
+		o.Follow, o.UntilCaughtUp = false, false
+		_, err := Run(t.Context(), o)
+		if err == nil || !strings.Contains(err.Error(), "not from "+identity+" at "+addr) {
+			t.Fatalf("another server: %v", err)
+		}
+		_, out, _ := strings.Cut(err.Error(), "another identity or address, ")
+		sqlExec(t, p.target, strings.TrimSuffix(out, " in the target"))
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Errorf("after %s: %v", out, err)
+		}
+	}
+
+	// A failover: the log has the last heartbeat.
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'mysql 00000000-0000-0000-0000-000000000001'", "UPDATE _tare.copy_follow SET source = 'mysql 00000000-0000-0000-0000-000000000001'")
+	sqlExec(t, p.source, "INSERT INTO a VALUES (4, 4)")
+	follow("127.0.0.1", 1)
+	recorded()
+}
