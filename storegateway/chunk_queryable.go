@@ -3,7 +3,6 @@ package storegateway
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -72,7 +71,7 @@ func (s *chunkSeries) Labels() labels.Labels { return s.labels }
 
 // Iterator implements storage.ChunkSeries.
 func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
-	if s.overlaps() {
+	if (*oneSeries)(s).overlaps() {
 		return storage.NewSeriesToChunkEncoder((*oneSeries)(s)).Iterator(it)
 	}
 	list, ok := it.(*chunkList)
@@ -86,21 +85,6 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 		}
 	}
 	return list
-}
-
-// overlaps reports whether a block has chunks that begin before those of the blocks before it end.
-func (s *chunkSeries) overlaps() bool {
-	last := int64(math.MinInt64)
-	for n, p := range s.places {
-		cs := p.held.batch.Chunks(p.i)
-		if n > 0 && len(cs) > 0 && cs[0].MinTime <= last {
-			return true
-		}
-		for _, c := range cs {
-			last = max(last, c.MaxTime)
-		}
-	}
-	return false
 }
 
 // copyChunks appends copies of the chunks that a block has of the series.

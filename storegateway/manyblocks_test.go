@@ -2,61 +2,99 @@ package storegateway
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"iter"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 )
 
-// TestManySmallBlocks selects the same few series ten times in many small blocks, as a query of as many selectors
-// does, and reads all samples of each. What the query holds grows with its data.
+var manyBlocks = flag.Int("many-blocks", 100, "blocks of TestManySmallBlocks")
+
+// sameSeries are series that each block has, with samples of its own time.
+func sameSeries(block, series, samples int) iter.Seq[testblock.Series] {
+	return func(yield func(testblock.Series) bool) {
+		for n := range series {
+			s := testblock.Series{Labels: labels.FromStrings("foo", "bar", "i", fmt.Sprintf("%02d%s", n, testblock.LongSuffix))}
+			for i := range samples {
+				s.Samples = append(s.Samples, testblock.Sample{T: int64(block*samples+i) * 60_000, V: float64(i * n)})
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// TestManySmallBlocks has ten selects of twenty series in many small blocks, as a query of as many selectors does, and
+// reads all samples of each. What the query reserves at its peak grows with blocks and selects by at most 2,900 bytes,
+// so that 1,000 blocks and ten selectors fit into 32 MiB; if the selects are alike, by a tenth of it.
 func TestManySmallBlocks(t *testing.T) {
-	const blocks, series, selectors = 24, 20, 10
-	dir := t.TempDir()
-	for i := range blocks {
-		shape := testblock.Shape{Count: series, Samples: 120, Interval: 60e9, Block: i, Seed: int64(i)}
-		if _, err := shape.Write(dir, testblock.Options{}); err != nil {
-			t.Fatal(err)
+	const series, samplesEach, selects = 20, 20, 10
+	blocks := *manyBlocks
+	dir := sharedBlocks(t, fmt.Sprintf("many-%d", blocks), func(dir string) error {
+		for i := range blocks {
+			if _, err := testblock.Write(dir, sameSeries(i, series, samplesEach), testblock.Options{External: map[string]string{}}); err != nil {
+				return err
+			}
 		}
-	}
-	g := newStore(t, dir, func(o *Options) {
-		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 6 << 20, PerQuery: 6 << 20})
+		return nil
 	})
-	query, err := g.Query(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer query.Close()
-	ctx := WithQuery(t.Context(), query)
-	querier, err := g.Queryable(func(context.Context) (string, error) { return "", nil }).Querier(0, 1<<60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer querier.Close()
-	for range selectors {
-		set := querier.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchRegexp, "foo", ".+"))
-		n := 0
-		for set.Next() {
-			it := set.At().Iterator(nil)
-			for it.Next() != 0 {
-				n++
+	for name, hints := range map[string]func(i int) *storage.SelectHints{
+		"alike":     func(int) *storage.SelectHints { return nil },
+		"different": func(i int) *storage.SelectHints { return &storage.SelectHints{Start: int64(i), End: 1 << 60} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := int64(2900) * int64(blocks) * selects
+			if name == "alike" {
+				most /= selects
 			}
-			if it.Err() != nil {
-				t.Fatal(it.Err())
+			most += 3 << 20 // a group of blocks that is being read, and the chunks of one
+			g := newStore(t, dir, func(o *Options) {
+				o.Gate = slab.NewGate(slab.GateOptions{Bytes: most, PerQuery: most})
+			})
+			query, err := g.Query(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if set.Err() != nil || n == 0 {
-			t.Fatalf("%d samples, %v", n, set.Err())
-		}
-	}
-	held := query.Quota().Used() - query.Quota().UsedFor(slab.Chunks)
-	if perBlock := held / (blocks * selectors); perBlock > 20<<10 {
-		t.Errorf("%d bytes are held for each block and selector besides chunks", perBlock)
-	}
-	t.Logf("%d bytes are held, %d of them in chunks", query.Quota().Used(), query.Quota().UsedFor(slab.Chunks))
-	if n := g.entries.Stats(); n.OutBytes > held {
-		t.Errorf("%d bytes of entries are lent, %d charged", n.OutBytes, held)
+			defer query.Close()
+			ctx := WithQuery(t.Context(), query)
+			querier, err := g.Queryable(func(context.Context) (string, error) { return "", nil }).Querier(0, 1<<60)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer querier.Close()
+			var sets []storage.SeriesSet
+			for i := range selects {
+				sets = append(sets, querier.Select(ctx, true, hints(i), labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")))
+			}
+			held := query.Quota().Used()
+			for _, set := range sets {
+				n, samples := 0, 0
+				for set.Next() {
+					n++
+					it := set.At().Iterator(nil)
+					for it.Next() != chunkenc.ValNone {
+						samples++
+					}
+					if it.Err() != nil {
+						t.Fatal(it.Err())
+					}
+				}
+				if set.Err() != nil || n != series || samples < series*(samplesEach*blocks-1) || samples > series*samplesEach*blocks {
+					t.Fatalf("%d series, %d samples, %v", n, samples, set.Err())
+				}
+			}
+			t.Logf("%d bytes are held before chunks are read, at most %d, of %d", held, query.Quota().Peak(), most)
+			if s := g.entries.Stats(); s.OutBytes > held {
+				t.Errorf("%d bytes of entries are lent, %d charged", s.OutBytes, held)
+			}
+		})
 	}
 }

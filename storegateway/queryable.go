@@ -3,14 +3,12 @@ package storegateway
 import (
 	"context"
 	"sync"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -22,7 +20,8 @@ import (
 // The selects of a querier share one query: that of their context if WithQuery put one there, else
 // one that the first of them waits for. A select keeps labels, which are copies, and references
 // to chunks. Chunks are loaded in windows as series are iterated, in the order of labels best of all; a
-// window is dropped once the iteration is past it, and loaded again for who comes back. So
+// window is dropped once the iteration is past it, and loaded again for who comes back. Selects of a querier
+// that read the same are read once. So
 // an iterator is valid until the querier's Close, and the iterators of a querier are for one
 // goroutine. Histograms that iterators return are copies.
 func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storage.Queryable {
@@ -48,6 +47,8 @@ type sourceOfSeries struct {
 	query    *Query // once there was a need for it
 	own      bool   // the querier is to close it
 	selected []*selected
+	filled   map[string]*selected // by what they read: selects that read the same are one
+	like     *selected            // the last of them
 }
 
 // admitted returns the query to be a part of, and waits for one if need be.
@@ -108,7 +109,7 @@ func (s *sourceOfSeries) Close() error {
 	for _, l := range s.selected {
 		l.close()
 	}
-	s.selected = nil
+	s.selected, s.filled, s.like = nil, nil, nil
 	if s.own && s.query != nil {
 		s.query.Close()
 	}
@@ -134,115 +135,32 @@ func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints,
 		r.SkipChunks = !chunks && hints.Func == labelsOnly
 		trim = !hints.DisableTrimming
 	}
+	key := keyOf(&r, trim)
+	s.mu.Lock()
+	same, like := s.filled[key], s.like
+	s.mu.Unlock()
+	if same != nil {
+		return same, nil
+	}
 	set, err := q.newSet(ctx, r, true)
 	if err != nil {
 		return nil, err
 	}
-	l := &selected{set: set, trim: trim, windows: newWindows(set.ctx, q, false)}
+	l := &selected{set: set, trim: trim, windows: newWindows(set.ctx, q, false), like: like}
 	s.mu.Lock()
 	s.selected = append(s.selected, l)
 	s.mu.Unlock()
 	if err := l.fill(); err != nil {
-		return nil, err // Close releases what was read
+		set.fail(err)
+		return nil, set.err // Close releases what was read
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filled == nil {
+		s.filled = make(map[string]*selected)
+	}
+	s.filled[key], s.like = l, l
 	return l, nil
-}
-
-// selected are the series of one select, their chunks not loaded.
-type selected struct {
-	set      *SeriesSet
-	trim     bool // samples outside of the time range are not answered
-	windows  *windows
-	series   []oneSeries
-	places   []place
-	reserved int64
-}
-
-// A oneSeries is a series in some blocks.
-type oneSeries struct {
-	of     *selected
-	labels labels.Labels
-	places []place // in the order of the blocks' times
-}
-
-// A place is where a series is in a batch, which it holds.
-type place struct {
-	held *heldBatch
-	i    int
-}
-
-// placeSlab is how many places are allocated at once.
-const placeSlab = 1024
-
-// fill reads the series.
-func (l *selected) fill() error {
-	b := labels.NewScratchBuilder(16)
-	for l.set.Next() {
-		b.Reset()
-		bytes := int64(unsafe.Sizeof(oneSeries{}))
-		for _, label := range l.set.At().Labels {
-			b.Add(label.Name, label.Value)
-			bytes += int64(len(label.Name) + len(label.Value) + 2)
-		}
-		if err := l.reserve(bytes); err != nil {
-			return err
-		}
-		places, err := l.placesInFront()
-		if err != nil {
-			return err
-		}
-		l.series = append(l.series, oneSeries{of: l, labels: b.Labels(), places: places})
-	}
-	if err := l.set.Err(); err != nil {
-		return err
-	}
-	return l.set.planLazily(l.windows)
-}
-
-// placesInFront holds the batches that the series in front is in.
-func (l *selected) placesInFront() ([]place, error) {
-	if l.set.request.SkipChunks {
-		return nil, nil
-	}
-	n := 0
-	for range l.set.entries {
-		n++
-	}
-	if len(l.places) < n {
-		size := max(n, placeSlab)
-		if err := l.reserve(int64(size) * int64(unsafe.Sizeof(place{}))); err != nil {
-			return nil, err
-		}
-		l.places = make([]place, size)
-	}
-	run := l.places[:0:n]
-	l.places = l.places[n:]
-	for e := range l.set.entries {
-		e.held.hold()
-		run = append(run, place{e.held, e.i})
-	}
-	return run, nil
-}
-
-func (l *selected) reserve(n int64) error {
-	if err := l.set.query.quota.Reserve(slab.Series, n); err != nil {
-		return err
-	}
-	l.reserved += n
-	return nil
-}
-
-func (l *selected) close() {
-	l.set.cancel()
-	l.windows.close(l.set.streams)
-	for i := range l.series {
-		for _, p := range l.series[i].places {
-			p.held.letGo()
-		}
-		l.series[i].places = nil
-	}
-	l.set.query.quota.Return(slab.Series, l.reserved)
-	l.set.Close()
 }
 
 // A querier is one of samples.
@@ -284,29 +202,36 @@ func (s *oneSeries) Labels() labels.Labels { return s.labels }
 // Iterator implements storage.Series. An iterator of ours is used again; with it, a series costs no
 // allocation.
 func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
-	if len(s.places) == 0 { // labels only
-		return chunkenc.NewNopIterator()
-	}
-	many, ok := it.(*blocksIterator)
-	if one, isOne := it.(*sampleIterator); isOne {
+	one, _ := it.(*sampleIterator)
+	walk, _ := it.(*walkIterator)
+	many, _ := it.(*blocksIterator)
+	switch {
+	case one != nil:
 		one.leave()
-		if len(s.places) == 1 {
-			one.reset(s, s.places[0])
-			return one
-		}
+	case walk != nil:
+		walk.it.leave()
+	case many != nil:
+		many.leave()
 	}
-	if len(s.places) == 1 {
-		one := &sampleIterator{}
-		if ok {
-			many.leave()
+	switch {
+	case len(s.places) == 0: // labels only
+		return chunkenc.NewNopIterator()
+	case len(s.places) == 1:
+		if one == nil {
+			one = &sampleIterator{}
 		}
 		one.reset(s, s.places[0])
 		return one
+	case !s.overlaps():
+		if walk == nil {
+			walk = &walkIterator{}
+		}
+		walk.reset(s)
+		return walk
 	}
-	if !ok {
+	if many == nil {
 		many = &blocksIterator{}
 	}
-	many.leave()
 	many.reset(s)
 	return many
 }

@@ -57,12 +57,14 @@ type SeriesSet struct {
 	refsOnly bool // chunks are not loaded by the set but by whoever walks it
 
 	streams []*stream
-	merge   tournament
-	group   []*stream // that have the series in front; out of the merge until it is done with
+	active  []*stream  // of them, those that are merged: all, but of a select that reads them in groups
+	merge   tournament // by their numbers in active
+	group   []*stream  // that have the series in front; out of the merge until it is done with
 	sorted  *sortedSeries
 
 	series    Series
 	chunks    []ChunkView
+	charged   int64 // bytes reserved for streams
 	chunkRoom int64 // bytes reserved for chunks
 	rewritten int64 // bytes reserved for chunks that are encoded again without deleted samples
 	missing   Missing
@@ -125,6 +127,9 @@ func (set *SeriesSet) open() error {
 	if err := q.gateway.check(set.missing); err != nil {
 		return err
 	}
+	if err := set.charge(int64(len(handles)) * streamBytes); err != nil {
+		return err
+	}
 	if err := q.gateway.loadHeaders(set.ctx, handles); err != nil {
 		return err
 	}
@@ -133,10 +138,19 @@ func (set *SeriesSet) open() error {
 	} else if sort {
 		set.sorted = &sortedSeries{set: set}
 	}
-	set.opening = !set.lazily() && !r.SkipChunks
-	err := forEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.start() })
+	if set.refsOnly && set.sorted == nil {
+		return nil // fill enters them
+	}
+	return set.enter(set.streams)
+}
+
+// enter opens some of the streams and has their first series in front.
+func (set *SeriesSet) enter(streams []*stream) error {
+	set.active, set.group = streams, nil
+	set.opening = !set.lazily() && !set.request.SkipChunks
+	err := forEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
 	switch {
-	case err != nil || len(set.streams) == 0:
+	case err != nil || len(streams) == 0:
 		return err
 	case set.sorted != nil:
 		return set.sorted.fill()
@@ -147,10 +161,22 @@ func (set *SeriesSet) open() error {
 			return err
 		}
 	}
-	set.merge.reset(len(set.streams), func(a, b int) bool {
-		x, y := set.streams[a], set.streams[b]
+	set.merge.reset(len(streams), func(a, b int) bool {
+		x, y := streams[a], streams[b]
 		return x.plays() && (!y.plays() || compareLabels(x.now.labels, y.now.labels) < 0)
 	})
+	return nil
+}
+
+// streamBytes is what a block takes of the heap while it is read, beside what its reader charges.
+const streamBytes = tsblock.ReaderBytes + int64(unsafe.Sizeof(stream{})+unsafe.Sizeof(blockHandle{}))
+
+// charge reserves n bytes until the set is closed.
+func (set *SeriesSet) charge(n int64) error {
+	if err := set.query.quota.Reserve(slab.Series, n); err != nil {
+		return err
+	}
+	set.charged += n
 	return nil
 }
 
@@ -185,6 +211,9 @@ func (set *SeriesSet) shuffled() (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if len(set.streams) > groupBlocks {
+			s.reader.Rest() // until its group is read
+		}
 		if s.relabel.shuffles(names) {
 			return true, nil
 		}
@@ -213,6 +242,26 @@ func (set *SeriesSet) Next() bool {
 	return ok
 }
 
+// step is Next without counting, for a select that counts its series when it has merged them.
+func (set *SeriesSet) step() bool {
+	if set.err != nil || set.closed {
+		return false
+	}
+	ok, err := set.next()
+	if err != nil {
+		set.fail(err)
+		return false
+	}
+	return ok
+}
+
+// counted counts the series of a select up to now against the limit.
+func (set *SeriesSet) counted(n int) error {
+	more := n - int(set.count)
+	set.count = uint64(n)
+	return set.query.countSeries(max(more, 0))
+}
+
 func (set *SeriesSet) next() (bool, error) {
 	if set.sorted != nil {
 		if ok, err := set.sorted.advance(); !ok || err != nil {
@@ -220,14 +269,14 @@ func (set *SeriesSet) next() (bool, error) {
 		}
 		return true, set.assemble()
 	}
-	if len(set.streams) == 1 {
-		s := set.streams[0]
+	if len(set.active) == 1 {
+		s := set.active[0]
 		if len(set.group) > 0 {
 			if err := s.advance(); err != nil {
 				return false, err
 			}
 		}
-		set.group = set.streams
+		set.group = set.active
 		if s.now.held == nil {
 			return false, nil
 		}
@@ -247,17 +296,17 @@ func (set *SeriesSet) nextGroup() (bool, error) {
 			return false, err
 		}
 		s.out = false
-		set.merge.update(s.number)
+		set.merge.update(s.number - set.active[0].number)
 	}
 	set.group = set.group[:0]
-	for len(set.group) < len(set.streams) {
-		s := set.streams[set.merge.winner()]
+	for len(set.group) < len(set.active) {
+		s := set.active[set.merge.winner()]
 		if s.out || s.now.held == nil || len(set.group) > 0 && compareLabels(s.now.labels, set.group[0].now.labels) != 0 {
 			break
 		}
 		set.group = append(set.group, s)
 		s.out = true
-		set.merge.update(s.number)
+		set.merge.update(s.number - set.active[0].number)
 	}
 	return len(set.group) > 0, nil
 }
@@ -405,6 +454,6 @@ func (set *SeriesSet) Close() {
 		blocks[i] = s.close()
 	}
 	set.chunks = nil
-	set.query.quota.Return(slab.Series, set.chunkRoom+set.rewritten)
+	set.query.quota.Return(slab.Series, set.chunkRoom+set.rewritten+set.charged)
 	set.query.end(set, set.count, set.countOf, blocks...)
 }

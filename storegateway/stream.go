@@ -2,10 +2,12 @@ package storegateway
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -55,7 +57,9 @@ type stream struct {
 	first []*heldBatch // read while the set was opened, their chunks not loaded yet
 	once  int64        // bytes of the largest planned load
 	all   int64        // and of all of them
-	done  bool         // there are no more batches
+
+	charged int64 // bytes reserved for batches that are kept
+	done    bool  // there are no more batches
 
 	loading  *heldBatch // of windows: what is loaded ahead while busy
 	aheadErr chan error
@@ -163,7 +167,7 @@ func (s *stream) nextBatch() error {
 	}
 	if errors.Is(l.err, tsblock.ErrNoMoreSeries) {
 		s.done = true
-		s.reader.Rest() // only chunks are read from here on
+		s.reader.Rest()
 		return nil
 	}
 	if l.err != nil {
@@ -172,6 +176,10 @@ func (s *stream) nextBatch() error {
 	s.batches++
 	s.planned += l.batch.PlannedBytes()
 	next := &heldBatch{batch: l.batch, stream: s}
+	if s.series.Ended() {
+		s.done, s.series = true, nil
+		s.reader.Rest() // only chunks are read from here on
+	}
 	if s.last != nil && s.set.lazily() {
 		s.last.next = next
 	}
@@ -185,9 +193,21 @@ func (s *stream) nextBatch() error {
 		if s.set.request.SkipChunks {
 			return nil
 		}
-		return s.plan(next)
+		return errors.Join(s.chargeBatch(), s.plan(next))
 	}
-	s.readAhead()
+	if !s.done {
+		s.readAhead()
+	}
+	return nil
+}
+
+// chargeBatch reserves what a batch that is kept takes beside what it charges.
+func (s *stream) chargeBatch() error {
+	const n = tsblock.BatchBytes + int64(unsafe.Sizeof(heldBatch{}))
+	if err := s.set.query.quota.Reserve(slab.Series, n); err != nil {
+		return err
+	}
+	s.charged += n
 	return nil
 }
 
@@ -251,6 +271,7 @@ func (s *stream) close() BlockStats {
 		ID: s.handle.id(), MinTime: mint, MaxTime: maxt,
 		Batches: s.batches, PlannedBytes: s.planned, Read: s.reader.Stats(),
 	}
+	s.set.query.quota.Return(slab.Series, s.charged)
 	s.reader.Close()
 	s.handle.release()
 	return stats

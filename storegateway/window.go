@@ -18,6 +18,7 @@ type heldBatch struct {
 	stream  *stream
 	next    *heldBatch // the one after it in its block, as far as it has been read
 	holders atomic.Int32
+	viewers atomic.Int32 // holders that need labels
 
 	// Of windows, under its mu:
 	loaded bool
@@ -28,9 +29,24 @@ type heldBatch struct {
 	loads atomic.Uint32
 }
 
-func (h *heldBatch) hold() { h.holders.Add(1) }
+// hold holds the batch with its labels.
+func (h *heldBatch) hold() {
+	h.viewers.Add(1)
+	h.holders.Add(1)
+}
 
+// holdChunks holds the chunks of the batch, and their references.
+func (h *heldBatch) holdChunks() { h.holders.Add(1) }
+
+// letGo ends a hold. With the last one of the labels, the batch keeps only what its chunks need.
 func (h *heldBatch) letGo() {
+	if h.viewers.Add(-1) == 0 && h.holders.Load() > 1 {
+		_ = h.batch.Compact() // without room for both forms it stays as it is
+	}
+	h.letGoChunks()
+}
+
+func (h *heldBatch) letGoChunks() {
 	switch n := h.holders.Add(-1); {
 	case n == 0:
 		h.batch.Release()

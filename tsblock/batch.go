@@ -2,6 +2,7 @@ package tsblock
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/taredb/tare/slab"
 )
@@ -67,19 +68,76 @@ type Batch struct {
 	text        textArena
 
 	data batchData // load.go: the bytes of the chunks
+
+	compact compactBatch // in place of series, once Compact was called
+}
+
+// A compactBatch is what of a batch is needed to load chunks.
+type compactBatch struct {
+	refs   []uint32 // of series
+	ends   []uint32 // where the chunks of each end
+	chunks []Chunk
 }
 
 // Len returns the number of series.
-func (b *Batch) Len() int { return len(b.series) }
+func (b *Batch) Len() int { return max(len(b.series), len(b.compact.refs)) }
 
-// Labels returns the labels of series i, sorted by name.
+// Labels returns the labels of series i, sorted by name. After Compact there are none.
 func (b *Batch) Labels(i int) []Label { return b.series[i].labels }
 
 // SeriesRef returns the number by which the block's index knows series i.
-func (b *Batch) SeriesRef(i int) uint32 { return b.series[i].ref }
+func (b *Batch) SeriesRef(i int) uint32 {
+	if b.compact.refs != nil {
+		return b.compact.refs[i]
+	}
+	return b.series[i].ref
+}
 
 // Chunks returns the chunks of series i that have a part in the time range, in the index's order.
-func (b *Batch) Chunks(i int) []Chunk { return b.series[i].chunks }
+func (b *Batch) Chunks(i int) []Chunk {
+	if b.compact.refs != nil {
+		return b.compact.chunks[b.compact.begin(i):b.compact.ends[i]]
+	}
+	return b.series[i].chunks
+}
+
+// begin is where the chunks of series i begin.
+func (c *compactBatch) begin(i int) uint32 {
+	if i == 0 {
+		return 0
+	}
+	return c.ends[i-1]
+}
+
+// Compact gives back what of the batch is not needed to load chunks: labels are no longer valid, nor are views of
+// references, which take 24 bytes each and 8 bytes per series from now on. It fails, and changes nothing, if
+// the query may not hold both forms for a moment.
+func (b *Batch) Compact() error {
+	if b.released {
+		panic("BUG: a released batch is compacted")
+	}
+	if b.compact.refs != nil || len(b.series) == 0 {
+		return nil
+	}
+	bytes := int64(len(b.series))*8 + int64(b.chunkCount)*int64(unsafe.Sizeof(Chunk{}))
+	if err := b.account.reserve(slab.Series, bytes); err != nil {
+		return err
+	}
+	numbers := make([]uint32, 2*len(b.series))
+	c := compactBatch{refs: numbers[:len(b.series)], ends: numbers[len(b.series):], chunks: make([]Chunk, 0, b.chunkCount)}
+	for i := range b.series {
+		c.refs[i] = b.series[i].ref
+		c.chunks = append(c.chunks, b.series[i].chunks...)
+		c.ends[i] = uint32(len(c.chunks))
+	}
+	b.seriesArena.Release()
+	b.labelArena.Release()
+	b.chunkArena.Release()
+	b.text.release()
+	b.account.giveBack(slab.Series, b.account.held[slotOf(slab.Series)]-bytes)
+	b.series, b.compact = nil, c
+	return nil
+}
 
 // ChunkCount returns the number of chunks of all series.
 func (b *Batch) ChunkCount() int { return b.chunkCount }
@@ -91,7 +149,12 @@ func (b *Batch) PlannedBytes() int64 { return b.planned }
 func (b *Batch) Block() *Block { return b.block }
 
 // chunkNumber returns the place of chunk j of series i among all chunks of the batch.
-func (b *Batch) chunkNumber(i, j int) int { return int(b.series[i].first) + j }
+func (b *Batch) chunkNumber(i, j int) int {
+	if b.compact.refs != nil {
+		return int(b.compact.begin(i)) + j
+	}
+	return int(b.series[i].first) + j
+}
 
 // newBatch returns an empty batch.
 func newBatch(block *Block, quota *slab.Quota) *Batch {
@@ -121,6 +184,6 @@ func (b *Batch) Release() {
 	b.chunkArena.Release()
 	b.text.release()
 	b.account.close()
-	b.series, b.chunkCount = nil, 0
+	b.series, b.compact, b.chunkCount = nil, compactBatch{}, 0
 	b.block.letGo()
 }

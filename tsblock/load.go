@@ -156,8 +156,8 @@ func (r *Reader) LoadBytes(b *Batch) (int64, error) {
 // take fills the references of a batch's chunks.
 func (l *chunkLoad) take(b *Batch) {
 	k := 0
-	for i := range b.series {
-		for _, c := range b.series[i].chunks {
+	for i := range b.Len() {
+		for _, c := range b.Chunks(i) {
 			l.refs[k] = c.Ref
 			k++
 		}

@@ -2,6 +2,7 @@ package tsblock
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/taredb/tare/slab"
 )
@@ -19,6 +20,13 @@ type Reader struct {
 	slabs   []slab.Slab
 	stats   Stats
 }
+
+// ReaderBytes is what a reader takes of the heap with one Postings and one SeriesReader, and BatchBytes what a Batch
+// does, beside what they charge.
+const (
+	ReaderBytes = int64(unsafe.Sizeof(Reader{}) + unsafe.Sizeof(SeriesReader{}) + unsafe.Sizeof(Postings{}))
+	BatchBytes  = int64(unsafe.Sizeof(Batch{}))
+)
 
 // Reader returns a reader that is charged to q; without a quota nothing bounds it. The caller closes it.
 // It costs two allocations and reads nothing.

@@ -99,6 +99,9 @@ func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
 	return b, err
 }
 
+// Ended reports whether the last batch has been read, if that is known already.
+func (s *SeriesReader) Ended() bool { return s.ended && s.next == len(s.reader.scratch.window) }
+
 func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
 	if _, err := s.reader.begin(ctx); err != nil {
 		return nil, err
