@@ -1,0 +1,118 @@
+package storegateway
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/internal/testpromql"
+	"github.com/taredb/tare/internal/testseed"
+)
+
+var randomExprs = flag.Int("random-exprs", 150, "expressions of TestRandomPromQL")
+
+// TestRandomPromQL evaluates random expressions over the gateway and over Prometheus' own reader of the same
+// blocks: values, order of series, warnings and errors are equal.
+func TestRandomPromQL(t *testing.T) {
+	seed := testseed.New(t)
+	w := newTwin(t, seed, nil, selectOptions{})
+	theirs := storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
+		var qs []storage.Querier
+		for _, b := range w.blocks {
+			if !b.OverlapsClosedInterval(mint, maxt) {
+				continue
+			}
+			q, err := tsdb.NewBlockQuerier(b, mint, maxt)
+			if err != nil {
+				return nil, err
+			}
+			qs = append(qs, q)
+		}
+		return storage.NewMergeQuerier(qs, nil, storage.ChainedSeriesMerge), nil
+	})
+	engine := promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, NoStepSubqueryIntervalFn: func(int64) int64 { return 60_000 },
+		Parser: parser.NewParser(parser.Options{ExperimentalDurationExpr: true}),
+	})
+	t.Cleanup(func() { _ = engine.Close() })
+	r := rand.New(rand.NewPCG(seed, 2))
+	g := testpromql.New(r, w.allLabels(t), w.start, w.end)
+	failed, empty, unstable := 0, 0, 0
+	for range *randomExprs {
+		expr, start := g.Expr(), g.Time()
+		step := time.Duration(1+r.IntN(300)) * time.Second
+		points := r.IntN(20)
+		run := func(q storage.Queryable) (string, bool) {
+			var query promql.Query
+			var err error
+			if points == 0 {
+				query, err = engine.NewInstantQuery(t.Context(), q, nil, expr, time.UnixMilli(start))
+			} else {
+				query, err = engine.NewRangeQuery(t.Context(), q, nil, expr, time.UnixMilli(start), time.UnixMilli(start).Add(time.Duration(points)*step), step)
+			}
+			if err != nil {
+				return err.Error(), true
+			}
+			defer query.Close()
+			res := query.Exec(t.Context())
+			if res.Err != nil {
+				return res.Err.Error(), true
+			}
+			var warnings []string
+			for text := range res.Warnings {
+				warnings = append(warnings, text)
+			}
+			slices.Sort(warnings)
+			return fmt.Sprintf("%s\n%s", res.Value, strings.Join(warnings, "\n")), false
+		}
+		want, wrong := run(theirs)
+		if got, _ := run(w.gateway.Queryable(noTenant)); got != want {
+			// The engine takes the series of a match group, and adds floats, in the order of a map: such an
+			// expression differs from itself.
+			differs := false
+			for i := 0; i < 20 && !differs; i++ {
+				again, _ := run(theirs)
+				differs = again != want
+			}
+			if differs {
+				unstable++
+				continue
+			}
+			t.Fatalf("%s\nat %d, %d steps of %v:\n%s", expr, start, points, step, cmp.Diff(want, got))
+		}
+		if wrong {
+			failed++
+		}
+		if strings.TrimSpace(want) == "" {
+			empty++
+		}
+	}
+	t.Logf("%d expressions, %d errors, %d empty results, %d unstable ones", *randomExprs, failed, empty, unstable)
+	if *randomExprs >= 100 && failed+empty > *randomExprs*3/4 {
+		t.Errorf("%d of %d expressions have no result", failed+empty, *randomExprs)
+	}
+}
+
+// allLabels returns the labels of all series.
+func (w *twin) allLabels(t *testing.T) (all []labels.Labels) {
+	t.Helper()
+	set := w.querier(t, w.start, w.end).Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+"))
+	for set.Next() {
+		all = append(all, set.At().Labels())
+	}
+	if err := set.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
