@@ -3,6 +3,8 @@ package copier
 import (
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/rowstream"
 )
 
 // TestJobs reads a target's copies as an account that may only read: none, one that is finished, and one
@@ -35,7 +37,11 @@ func TestJobs(t *testing.T) {
 		t.Fatalf("%d copies: %+v", len(jobs), jobs)
 	}
 	j := jobs[0]
-	if j.Target != "shop.goods" || j.Source != p.from.Addr || j.Spec != "table shop.goods" || j.Phase != "finished" ||
+	identity, err := rowstream.ServerIdentity(t.Context(), p.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Target != "shop.goods" || j.Source != identity || j.Spec != "table shop.goods" || j.Phase != "finished" ||
 		j.Rows != 500 || j.Chunks == 0 || j.Copied != j.Chunks || !j.AllCut || j.Indexes != 1 || j.Version != StateVersion {
 		t.Errorf("the copy: %+v", j)
 	}

@@ -173,7 +173,12 @@ func (t *table) strip(ctx context.Context, c *mysqlconn.Client) error {
 	if len(t.state.indexes) == 0 || len(t.later) == 0 || t.state.phase != copying {
 		return nil
 	}
-	if _, err := c.Exec(ctx, dropIndexes(t.spec.targetSQL(), t.later)); err != nil {
+	have := secondaryIndexes(t.there)
+	there := slices.DeleteFunc(slices.Clone(t.later), func(x index) bool { return !slices.Contains(have, x) }) // an earlier run may have dropped some
+	if len(there) == 0 {
+		return nil
+	}
+	if _, err := c.Exec(ctx, dropIndexes(t.spec.targetSQL(), there)); err != nil {
 		return fmt.Errorf("drop the secondary indexes of %s, to be built again after the rows: %w; --keep-indexes leaves them alone", t.spec.target(), err)
 	}
 	return nil
