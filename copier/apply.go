@@ -2,6 +2,7 @@ package copier
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -279,6 +280,9 @@ func (a *applier) spell(b *rowstream.ChangeBatch) error {
 // appendRow appends a row to the open REPLACE, or to a new one.
 func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
 	first := a.begin(s, t, replaceRows)
+	if a.wide {
+		s.text = slices.Grow(s.text, rowstream.LiteralSize(row))
+	}
 	s.text = a.tables[t].sql.AppendRow(s.text, row, first)
 	s.grown()
 }

@@ -262,10 +262,14 @@ func (w *writer) loadRows(ctx context.Context, t *target, read rows) (written in
 			}
 			loading, sent = true, 0
 		}
+		sent += int64(b.Rows)
+		if len(b.Bytes) > wideBatch {
+			w.text, err = rowstream.StreamLoad(w.text[:0], b, func(part []byte) error { return w.c.WriteLoad(ctx, part) })
+			return err
+		}
 		if w.text, err = rowstream.AppendLoad(w.text[:0], b); err != nil {
 			return err
 		}
-		sent += int64(b.Rows)
 		err = w.c.WriteLoad(ctx, w.text)
 		w.shrink()
 		return err
@@ -289,7 +293,11 @@ func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written 
 	head += t.spec.targetSQL() + " " + list + " VALUES "
 	err = read(func(b *rowstream.Batch) error {
 		for at := 0; at < len(b.Bytes); {
-			sql, next, n, err := rowstream.AppendInsert(w.text[:0], head, b, at, min(insertBytes, w.limit/4), wraps)
+			limit := min(insertBytes, w.limit/4)
+			if b.Rows == 1 && len(b.Bytes) > limit { // a row of its own
+				w.text, limit = rowstream.GrowInsert(w.text[:0], head, b), w.limit
+			}
+			sql, next, n, err := rowstream.AppendInsert(w.text[:0], head, b, at, limit, wraps)
 			if err == nil && n == 0 { // a row of its own
 				sql, next, n, err = rowstream.AppendInsert(w.text[:0], head, b, at, w.limit, wraps)
 			}
@@ -300,7 +308,7 @@ func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written 
 				return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", errRows, w.limit+1024)
 			}
 			w.text = sql
-			res, err := w.c.Exec(ctx, string(sql))
+			res, err := w.c.ExecBytes(ctx, sql)
 			if err != nil {
 				return err
 			}
@@ -318,6 +326,9 @@ func (w *writer) insertRows(ctx context.Context, t *target, read rows) (written 
 	}, func() error { return nil })
 	return written, err
 }
+
+// wideBatch is how many bytes a batch has at least that is written in pieces: one row out of the connection's buffer.
+const wideBatch = 4 << 20
 
 // textKeep is how much room for text is kept from one batch to the next.
 const textKeep = 4 * rowstream.DefaultBatchBytes

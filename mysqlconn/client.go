@@ -51,9 +51,14 @@ func (c *Client) Exec(ctx context.Context, sql string) (Result, error) { return 
 // statementKeep is how much room for statements ExecBytes keeps.
 const statementKeep = 2 << 20
 
-// ExecBytes is Exec for a statement in the caller's own buffer, which it neither keeps nor
-// copies more than once, into room that is used again.
+// ExecBytes is Exec for a statement in the caller's own buffer, which it does not keep. A short one is copied once, into room
+// that is used again; one of more than statementKeep is not copied.
 func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
+	if len(sql) > statementKeep {
+		var room [8]byte
+		head := mysqlwire.AppendQuery(room[:0], nil, c.Capabilities)
+		return c.commandBy(ctx, "execute", func() error { return c.writeParts(head, sql) }, nil)
+	}
 	c.statement = mysqlwire.AppendQuery(c.statement[:0], sql, c.Capabilities)
 	result, err := c.command(ctx, "execute", c.statement, nil)
 	if cap(c.statement) > statementKeep {
@@ -82,6 +87,11 @@ func (c *Client) Close() error {
 
 // command sends a command and reads all results of its response.
 func (c *Client) command(ctx context.Context, what string, payload []byte, row func(mysqlwire.TextRow) error) (Result, error) {
+	return c.commandBy(ctx, what, func() error { return c.WriteMessage(payload) }, row)
+}
+
+// commandBy is command for one that write writes.
+func (c *Client) commandBy(ctx context.Context, what string, write func() error, row func(mysqlwire.TextRow) error) (Result, error) {
 	if c.broken {
 		return Result{}, ErrBroken
 	}
@@ -89,7 +99,7 @@ func (c *Client) command(ctx context.Context, what string, payload []byte, row f
 	var rowErr error
 	err := c.during(ctx, func() (err error) {
 		c.Seq = 0
-		if err := c.WriteMessage(payload); err != nil {
+		if err := write(); err != nil {
 			return err
 		}
 		rowErr, err = c.readResults(&result, row)
@@ -201,9 +211,12 @@ func (c *Client) decodeEOF(payload []byte) (warnings uint32, err error) {
 }
 
 // read reads the next message of a response, past progress reports.
-func (c *Client) read() ([]byte, error) {
+func (c *Client) read() ([]byte, error) { return c.readSized(nil) }
+
+// readSized is read with an estimate of a long message's length.
+func (c *Client) readSized(estimate func([]byte) int) ([]byte, error) {
 	for {
-		payload, err := c.ReadMessage(c.maxPacket)
+		payload, err := c.readMessage(c.maxPacket, estimate)
 		switch {
 		case err != nil:
 			return nil, err

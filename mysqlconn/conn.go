@@ -193,7 +193,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 // The payload is a view of the buffer, valid until the next read; the buffer grows up to
 // limit bytes as needed and is not given back (for logins and control statements, not for
 // results).
-func (c *Conn) ReadMessage(limit int) ([]byte, error) {
+func (c *Conn) ReadMessage(limit int) ([]byte, error) { return c.readMessage(limit, nil) }
+
+// readMessage is ReadMessage with a function that estimates a message's length by its first packet, so that the buffer grows once;
+// nil: it is doubled.
+func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, error) {
 	if err := c.Need(mysqlwire.HeaderLen); err != nil {
 		return nil, err
 	}
@@ -218,6 +222,13 @@ func (c *Conn) ReadMessage(limit int) ([]byte, error) {
 			b := c.buf[c.r:c.w]
 			copy(b[at:], b[at+mysqlwire.HeaderLen:])
 			c.w -= mysqlwire.HeaderLen
+		}
+		if have == 0 && h.Len == mysqlwire.MaxPayload && estimate != nil {
+			start := c.r + mysqlwire.HeaderLen
+			size := 2*mysqlwire.HeaderLen + min(estimate(c.buf[start:start+h.Len]), limit)
+			if size > len(c.buf) {
+				c.SwapBuffer(make([]byte, size))
+			}
 		}
 		have += h.Len
 		if h.Len < mysqlwire.MaxPayload {
@@ -288,6 +299,28 @@ func (c *Conn) Flush() error {
 	}
 	c.out = c.out[:0]
 	return err
+}
+
+// writeParts writes a message of two parts, the first of them short, without copying the second.
+func (c *Conn) writeParts(head, body []byte) error {
+	for size := len(head) + len(body); ; {
+		n := min(size, mysqlwire.MaxPayload)
+		c.out = append(mysqlwire.Header{Len: n, Seq: c.Seq}.AppendTo(c.out), head...)
+		c.Seq++
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		if part := n - len(head); part > 0 {
+			if _, err := c.Write(body[:part]); err != nil {
+				return err
+			}
+			body = body[part:]
+		}
+		head, size = nil, size-n
+		if n < mysqlwire.MaxPayload {
+			return nil
+		}
+	}
 }
 
 // WriteMessage appends payload and flushes.

@@ -2,6 +2,7 @@ package mysqlconn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	}
 	var payload []byte
 	if err := e.during(ctx, eventStall, func() (err error) {
-		payload, err = e.c.read()
+		payload, err = e.c.readSized(eventSize)
 		return err
 	}); err != nil {
 		return nil, e.fail(err)
@@ -116,6 +117,26 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	}
 	return payload, nil
 }
+
+// eventSize returns how long an event is by its header, after the byte before it.
+func eventSize(first []byte) int {
+	const sizeAt = 1 + 9
+	return min(1+int(binary.LittleEndian.Uint32(first[sizeAt:])), 64*len(first))
+}
+
+// ReleaseWide gives back the buffer that a wide event took, if all in it was read, and reports whether there was one. The event that
+// Next has returned last is not valid any more.
+func (e *Events) ReleaseWide() bool {
+	if e.c.Size() <= wideKeep || len(e.c.Buffered()) > streamBuffer {
+		return false
+	}
+	e.c.SwapBuffer(make([]byte, streamBuffer))
+	e.narrow = 0
+	return true
+}
+
+// wideKeep is how large a buffer ReleaseWide leaves alone.
+const wideKeep = 8 << 20
 
 // fail ends the events: what was read of the present one is lost.
 func (e *Events) fail(err error) error {

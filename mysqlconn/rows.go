@@ -130,7 +130,7 @@ func (c *Conn) buffered() []byte {
 func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	if payload == nil {
 		r.narrowed()
-		if payload, err = r.c.read(); err != nil {
+		if payload, err = r.c.readSized(rowSize); err != nil {
 			return nil, r.fail(err)
 		}
 		if len(payload) > streamBuffer {
@@ -157,6 +157,30 @@ func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	r.err = io.EOF
 	return nil, io.EOF
 }
+
+// rowSize returns about how long a row is by its first packet: up to the end of the value that the packet ends in. A value is as
+// long as its length says; what the packet has of it is at least a 64th of what is reserved.
+func rowSize(first []byte) int {
+	for at := 0; at < len(first); {
+		n, k := mysqlwire.LenencInt(first[at:])
+		switch {
+		case first[at] == 0xFB: // NULL
+			at++
+			continue
+		case k == 0:
+			return len(first)
+		case n > uint64(64*len(first)):
+			return 64 * len(first)
+		}
+		if at += k + int(n); at > len(first) {
+			return at + wideRest
+		}
+	}
+	return len(first)
+}
+
+// wideRest is room for what comes after a wide value of a row or an event.
+const wideRest = 64 << 10
 
 // narrowed gives back a buffer that a wide row took, once rows have been narrow for long.
 func (r *Rows) narrowed() {

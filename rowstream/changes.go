@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -259,6 +260,9 @@ func (c *changes) fill(ctx context.Context) error {
 	for {
 		wait, tells := 3*c.o.Heartbeat, c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0)
 		if c.r.size() >= c.o.BatchBytes {
+			if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
+				runtime.GC() // the event is as large as the statement that is allocated next
+			}
 			return nil
 		}
 		if tells && (c.events == nil || !c.events.Buffered()) {

@@ -19,8 +19,8 @@ type Column struct {
 
 	Expression string // of a generated column
 	Stored     bool   // likewise
-	Invisible bool
-	Auto      bool // AUTO_INCREMENT
+	Invisible  bool
+	Auto       bool // AUTO_INCREMENT
 }
 
 // A kind is how values of a type are read, written and compared so that none of their bits

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -38,6 +39,44 @@ func AppendLoad(dst []byte, b *Batch) ([]byte, error) {
 		dst[len(dst)-1] = '\n'
 	}
 	return dst, nil
+}
+
+// StreamLoad is AppendLoad for a batch of wide rows: it hands the text to write in pieces of about the room that dst has, and
+// returns that room.
+func StreamLoad(dst []byte, b *Batch, write func([]byte) error) ([]byte, error) {
+	const piece = 64 << 10
+	flush := func(least int) (err error) {
+		if len(dst) >= least {
+			err, dst = write(dst), dst[:0]
+		}
+		return err
+	}
+	at := 0
+	for range b.Rows {
+		for i := range b.Columns {
+			v, n := mysqlwire.TextValue(b.Bytes[at:])
+			if n == 0 {
+				return dst[:0], &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+			}
+			at += n
+			if v == nil {
+				dst = append(dst, `\N`...)
+			}
+			for len(v) > 0 {
+				k := min(len(v), piece)
+				dst, v = appendLoadValue(dst, v[:k]), v[k:]
+				if err := flush(piece); err != nil {
+					return dst, err
+				}
+			}
+			if end := byte('\t'); i < b.Columns-1 {
+				dst = append(dst, end)
+			} else {
+				dst = append(dst, '\n')
+			}
+		}
+	}
+	return dst, flush(1)
 }
 
 // appendLoadValue appends a value with tab, newline and backslash escaped.
@@ -167,4 +206,30 @@ func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
 		dst = AppendQuoted(dst, v)
 	}
 	return append(dst, w.After...)
+}
+
+// GrowInsert gives dst room for a statement of AppendInsert over all of b, so that it grows once: a value is written in as many
+// bytes as it has, or in hexadecimal digits.
+func GrowInsert(dst []byte, head string, b *Batch) []byte {
+	size := len(head)
+	var row mysqlwire.TextRow
+	for at := 0; at < len(b.Bytes); {
+		var err error
+		if at, err = b.Row(at, &row); err != nil {
+			break // AppendInsert says so
+		}
+		size += LiteralSize(row)
+	}
+	return slices.Grow(dst, size)
+}
+
+// LiteralSize returns how many bytes the values of a row take in a statement, at most.
+func LiteralSize(row mysqlwire.TextRow) int {
+	size := 64 * len(row)
+	for _, v := range row {
+		if size += len(v); !plainLiteral(v) {
+			size += len(v)
+		}
+	}
+	return size
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -457,6 +458,9 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		rows.rows, err = r.inflate.inflate(rows.rows)
 	}
 	r.open, r.ours = true, true
+	if t := &r.out().Tables[m.table]; len(rows.rows) > wideRow && f.filter == nil {
+		t.Bytes = slices.Grow(t.Bytes, len(rows.rows)+len(rows.rows)/16)
+	}
 	for err == nil && len(rows.rows) > 0 {
 		err = r.change(&rows, m, f)
 	}

@@ -133,6 +133,18 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 				return rows, err
 			}
 		}
+		if filter == nil && len(payload) > wideRow {
+			if r.batch.Rows > 0 {
+				if err := hand(); err != nil {
+					return rows, err
+				}
+			}
+			wide := Batch{Columns: stream.Columns, Rows: 1, Bytes: payload} // valid until the next row, as all batches are
+			if err := each(&wide); err != nil {
+				return rows, err
+			}
+			continue
+		}
 		if filter == nil {
 			r.batch.AppendPayload(payload)
 		} else if err := r.filtered(payload, stream.Columns, filter); err != nil {
@@ -149,6 +161,9 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 	}
 	return rows, hand()
 }
+
+// wideRow is how many bytes a row has at least that is handed on out of the connection's buffer.
+const wideRow = 8 << 20
 
 // roomKept is how much room is kept from one batch to the next: that of a batch and one row of its
 // size.
