@@ -73,7 +73,11 @@ func (w *writer) applyStatement(ctx context.Context, t *target, s *script, st *s
 	if st.kind == replaceRows && res.AffectedRows < uint64(st.rows) {
 		return fmt.Errorf("%w: %d were written to %s, it counted %d", errRows, st.rows, t.spec.target(), res.AffectedRows)
 	}
-	return w.expected(ctx, t, res.Warnings)
+	class := rowsWritten
+	if st.kind == deleteRows {
+		class = keysDeleted
+	}
+	return w.expected(ctx, t, class, res.Warnings)
 }
 
 // readCommitted makes transactions lock the rows that they change and no gaps between them,

@@ -1,0 +1,57 @@
+package copier
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A warning may mean that a row was changed as it was written. So only known ones pass, by their number and the class of the
+// statement; any other one ends the copy.
+
+// A statementClass is what a statement that changes a target table does.
+type statementClass uint8
+
+const (
+	rowsWritten statementClass = 1 << iota // LOAD DATA, INSERT, REPLACE
+	keysDeleted                            // DELETE by key
+)
+
+// An allowedWarning is a warning that leaves rows as they were sent.
+type allowedWarning struct {
+	number  string
+	classes statementClass
+	of      func(c *rowstream.Column, text string) bool // whether the text is about a column of which the warning is expected
+}
+
+var allowedWarnings = [...]allowedWarning{
+	// WARN_DATA_TRUNCATED: an ENUM got the number 0. The source has it too, where a value that is no member was stored.
+	{"1265", rowsWritten, func(c *rowstream.Column, text string) bool {
+		return c.Type == "enum" && strings.Contains(text, "column '"+c.Name+"' at row ")
+	}},
+	// ER_WARN_DEPRECATED_SYNTAX, MySQL: the character set of a column, which literals of its keys name.
+	{"1287", rowsWritten | keysDeleted, func(c *rowstream.Column, text string) bool {
+		return c.Charset != "" && strings.HasPrefix(text, "'"+c.Charset+"' is deprecated")
+	}},
+	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, of a column of the character set that it calls utf8.
+	{"3719", rowsWritten | keysDeleted, func(c *rowstream.Column, text string) bool {
+		return c.Charset == "utf8" && strings.HasPrefix(text, "'utf8' is currently an alias")
+	}},
+}
+
+// harmlessWarning reports whether a row of SHOW WARNINGS is expected of a statement of the class that changes the table.
+func (t *target) harmlessWarning(class statementClass, row mysqlwire.TextRow) bool {
+	if len(row) != 3 {
+		return false
+	}
+	for i := range allowedWarnings {
+		a := &allowedWarnings[i]
+		if a.number == string(row[1]) && a.classes&class != 0 &&
+			slices.ContainsFunc(t.columns, func(c rowstream.Column) bool { return a.of(&c, string(row[2])) }) {
+			return true
+		}
+	}
+	return false
+}
