@@ -11,11 +11,6 @@ import (
 // and read by the transport.
 const frameBytes = 256 << 10
 
-// streamFrames is how many frames the answer to one request holds at most: gRPC takes a message
-// when at most 64 KiB of the one before wait to be sent, so there is the rest of one, one that
-// waits, and the one that is being written.
-const streamFrames = 3
-
 // maxIdleFrames is how many frames wait for the next request.
 const maxIdleFrames = 16
 
@@ -27,6 +22,7 @@ type frame struct {
 	root    mem.Buffer
 	answers []answer // the messages: gRPC reads them until they are sent
 	home    *framePool
+	sent    chan<- struct{} // gets a value when the last reference has ended; nil: nobody waits
 }
 
 // An answer is one message of a stream, already encoded.
@@ -47,8 +43,13 @@ func (f *frame) Get(int) *[]byte { panic("BUG: storegateway: a frame lends one b
 // Put is called by gRPC when the last reference has ended.
 func (f *frame) Put(*[]byte) {
 	f.root = nil
+	sent := f.sent
+	f.sent = nil
 	if f.home != nil {
 		f.home.put(f)
+	}
+	if sent != nil {
+		sent <- struct{}{} // it has room for the one frame of its stream
 	}
 }
 

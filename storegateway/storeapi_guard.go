@@ -44,6 +44,33 @@ func (a *StoreAPI) guard(stream grpc.ServerStream) *guardedStream {
 	return g
 }
 
+// wait blocks until done has a value or the stream's context ends, at most for the time of a write.
+func wait(stream grpc.ServerStream, done <-chan struct{}) error {
+	g, ok := stream.(*guardedStream)
+	if ok && g.timer != nil {
+		g.timer.Reset(g.api.options.WriteTimeout)
+		defer g.timer.Stop()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-stream.Context().Done():
+	}
+	if ok {
+		return g.slow(context.Cause(stream.Context()))
+	}
+	return context.Cause(stream.Context())
+}
+
+// slow returns the error of a call that was cancelled because its client takes no data, and err of others.
+func (g *guardedStream) slow(err error) error {
+	if err == nil || !errors.Is(context.Cause(g.Context()), errSlowClient) {
+		return err
+	}
+	g.api.cut.Add(1)
+	return status.Error(codes.Aborted, fmt.Sprintf("%v for %s", errSlowClient, g.api.options.WriteTimeout))
+}
+
 // SendMsg implements grpc.ServerStream.
 func (g *guardedStream) SendMsg(m any) error {
 	if g.timer == nil {
@@ -52,9 +79,5 @@ func (g *guardedStream) SendMsg(m any) error {
 	g.timer.Reset(g.api.options.WriteTimeout)
 	err := g.ServerStream.SendMsg(m)
 	g.timer.Stop()
-	if err != nil && errors.Is(context.Cause(g.Context()), errSlowClient) {
-		g.api.cut.Add(1)
-		return status.Error(codes.Aborted, fmt.Sprintf("%v for %s", errSlowClient, g.api.options.WriteTimeout))
-	}
-	return err
+	return g.slow(err)
 }

@@ -105,7 +105,10 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 	if err := w.flush(); err != nil {
 		return err
 	}
-	set.Close()
+	set.Close() // its batches are not needed while the rest is sent
+	if err := w.drain(); err != nil {
+		return err
+	}
 	if r.GetHints() == nil {
 		return nil // queriers count the message of hints against their limit
 	}

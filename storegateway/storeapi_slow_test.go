@@ -56,7 +56,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 	}
 	n := g.gate.Stats()
-	// A batch of 1 MiB in use, one ahead, each with what it read beside chunks; three frames.
+	// A batch of 1 MiB in use, one ahead, each with what it read beside chunks; one frame.
 	const most = 5 << 20
 	if n.Running != slow || n.Held > slow*most || n.Held == 0 || answer < most {
 		t.Errorf("%d slow readers of %d bytes each hold %d bytes", n.Running, answer, n.Held)

@@ -27,9 +27,19 @@ type tape struct {
 	behind   int // messages that wait
 	messages [][]byte
 	fail     error
+
+	writer *seriesWriter // nil: frames are not looked at
+	out    []*frame      // of the messages that wait
+	most   int           // frames that were out at once
 }
 
-func (t *tape) Context() context.Context { return context.Background() }
+// Context is called by a writer that waits until its frame is sent: then it is.
+func (t *tape) Context() context.Context {
+	for len(t.waiting) > 0 {
+		t.take()
+	}
+	return context.Background()
+}
 
 func (t *tape) SendMsg(m any) error {
 	if t.fail != nil {
@@ -40,6 +50,14 @@ func (t *tape) SendMsg(m any) error {
 		return err
 	}
 	t.waiting = append(t.waiting, data)
+	if t.writer != nil {
+		t.out = append(t.out, t.writer.f)
+		different := make(map[*frame]bool)
+		for _, f := range t.out {
+			different[f] = true
+		}
+		t.most = max(t.most, len(different))
+	}
 	if len(t.waiting) > t.behind {
 		t.take()
 	}
@@ -50,6 +68,9 @@ func (t *tape) take() {
 	t.messages = append(t.messages, t.waiting[0].Materialize())
 	t.waiting[0].Free()
 	t.waiting = t.waiting[1:]
+	if t.writer != nil {
+		t.out = t.out[1:]
+	}
 }
 
 // responses returns all messages, decoded by the generated code.
@@ -188,6 +209,7 @@ func TestSeriesWriter(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					stream.writer = w
 					for _, s := range made {
 						if err := w.write(s.labels, s.chunks); err != nil {
 							t.Fatal(err)
@@ -195,6 +217,12 @@ func TestSeriesWriter(t *testing.T) {
 					}
 					if err := w.flush(); err != nil {
 						t.Fatal(err)
+					}
+					if err := w.drain(); err != nil {
+						t.Fatal(err)
+					}
+					if len(stream.waiting) > 0 || stream.most > 1 {
+						t.Errorf("%d messages wait after drain, %d frames were out at once", len(stream.waiting), stream.most)
 					}
 					w.close()
 					quota.Close()
@@ -231,7 +259,7 @@ func TestSeriesWriterStops(t *testing.T) {
 	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1); err != nil {
 		t.Fatal(err)
 	}
-	big := []ChunkView{{Encoding: 1, Data: make([]byte, 500_000)}}
+	big := []ChunkView{{Encoding: 1, Data: make([]byte, 2_000_000)}}
 	if err := w.write([]tsblock.Label{{Name: "a", Value: "b"}}, big); !errors.Is(err, slab.ErrOverQuota) {
 		t.Errorf("got %v, want the limit's error", err)
 	}

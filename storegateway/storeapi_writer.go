@@ -27,7 +27,8 @@ type seriesWriter struct {
 	start   int // where the message's series begin in the frame
 	entries int // series in it
 
-	reserved int64 // bytes for frames
+	reserved int64         // bytes for the frame
+	sent     chan struct{} // has a value when no frame is out; a stream has one at most
 
 	// What has been sent, or is about to be.
 	series, chunks, bytes, messages uint64
@@ -39,13 +40,14 @@ const batchPrefix = 1 + 5
 // frameRest is how many bytes have to be left in a frame for another message to begin there.
 const frameRest = 4 << 10
 
-// newSeriesWriter reserves what the frames of a stream take. It is closed by close.
+// newSeriesWriter reserves what the frame of a stream takes. It is closed by close.
 func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int) (*seriesWriter, error) {
-	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch}
-	if err := quota.Reserve(slab.Answers, streamFrames*frameBytes); err != nil {
+	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, sent: make(chan struct{}, 1)}
+	if err := quota.Reserve(slab.Answers, frameBytes); err != nil {
 		return nil, err
 	}
-	w.reserved = streamFrames * frameBytes
+	w.reserved = frameBytes
+	w.sent <- struct{}{}
 	return w, nil
 }
 
@@ -110,20 +112,39 @@ func (w *seriesWriter) fit(head int, chunks []ChunkView) (part, size int, err er
 
 // begin takes a frame with room for a message with one series of that size.
 func (w *seriesWriter) begin(size int) error {
-	if w.f != nil {
-		w.f.release()
-		w.f = nil
+	if err := w.drain(); err != nil {
+		return err
 	}
+	<-w.sent // drain has put it there
 	need := batchPrefix + fieldLen(size)
-	if more := streamFrames*int64(need) - w.reserved; more > 0 {
+	if more := int64(need) - w.reserved; more > 0 {
 		if err := w.quota.Reserve(slab.Answers, more); err != nil {
 			return err
 		}
 		w.reserved += more
 	}
 	w.f = w.frames.get(need)
+	w.f.sent = w.sent
 	w.w = wire{buf: w.f.buf}
 	w.open()
+	return nil
+}
+
+// drain blocks until the transport has taken the frame that is out, if there is one: gRPC takes a message when at most
+// 64 KiB of the one before wait, and holds all of both.
+func (w *seriesWriter) drain() error {
+	if w.f != nil {
+		w.f.release()
+		w.f = nil
+	}
+	select {
+	case <-w.sent:
+	default:
+		if err := wait(w.stream, w.sent); err != nil {
+			return err
+		}
+	}
+	w.sent <- struct{}{}
 	return nil
 }
 
