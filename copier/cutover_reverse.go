@@ -101,10 +101,7 @@ func (c *cutover) reverse(ctx context.Context) error {
 	}()
 	left := max(0, c.o.Window-c.since)
 	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
-	c.r.enter(RunReversing)
-	c.r.mu.Lock()
-	c.r.finish, c.r.following = f.Finish, f.status
-	c.r.mu.Unlock()
+	c.r.watch(f, RunReversing)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
