@@ -168,6 +168,7 @@ func TestBadRequests(t *testing.T) {
 		{"selector=up&limit=1&limit=2", "want one limit, not 2"},
 		{"selector=up&count_by=", "count_by: want a label"},
 		{"selector=up&count_by=%ff", "want UTF-8"},
+		{"selector=up&count_by=__count__", "__count__ is the name of the counts: want another label"},
 		{"selector=%zz", "read the form: "},
 	} {
 		r := l.ask(http.MethodGet, "/api/v1/cardinality/active_series?"+c.query, nil)
@@ -353,6 +354,18 @@ func TestCountBy(t *testing.T) {
 		r := l.get("&count_by=job")
 		if r.code != http.StatusOK || r.body != c.want || r.header.Get(countHeader) != "job" {
 			t.Errorf("%s: got %d %s, want %s", name, r.code, r.body, c.want)
+		}
+	}
+	// A label of that name is a count only behind the header, and only of the label that was requested.
+	named := `{"data":[{"job":"a","__count__":"10"},{"job":"a","__count__":"x"}]}`
+	other := func(w http.ResponseWriter, r *http.Request, shard string) {
+		w.Header().Set(countHeader, "instance")
+		says(named)(w, r, shard)
+	}
+	for _, answer := range []shardAnswer{says(named), other} {
+		l := newFleet(t, true, nil, answer)
+		if r := l.get("&count_by=job"); r.body != `{"data":[{"job":"a","__count__":"8"}]}` {
+			t.Errorf("counts without their header: %s", r.body)
 		}
 	}
 	l := newFleet(t, false, nil, says(`{"data":[{"job":"a"},{"job":"a"},{"job":"b"}]}`))

@@ -94,7 +94,7 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	var err error
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
-	h.gateway, err = storegateway.New(storegateway.Options{
+	o := storegateway.Options{
 		Bucket:      h.bucket,
 		LocalBucket: h.cfg.Bucket.Local(),
 		Layout:      storegateway.LayoutThanos,
@@ -104,7 +104,9 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 		Gate:        slab.NewGate(slab.GateOptions{Bytes: int64(h.cfg.ProcessBytes), PerQuery: int64(h.cfg.QueryBytes)}),
 		Log:         h.log,
 		Registerer:  h.registry,
-	})
+	}
+	h.cfg.Calls.Apply(&o)
+	h.gateway, err = storegateway.New(o)
 	if err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: data.state,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		Retention: retention,
-		Bucket: h.bucket, Gateway: h.gateway, Log: h.log,
+		Bucket:    h.bucket, Gateway: h.gateway, Log: h.log,
 	})
 	if err != nil {
 		return err

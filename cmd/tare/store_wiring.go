@@ -149,7 +149,7 @@ func (s *storeService) build() (err error) {
 		Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
 		Limits: s.limiter.Limits,
 	})
-	s.gateway, err = storegateway.New(storegateway.Options{
+	o := storegateway.Options{
 		Bucket:        s.bucket,
 		LocalBucket:   s.cfg.Bucket.Local(),
 		Layout:        s.cfg.Layout,
@@ -165,15 +165,13 @@ func (s *storeService) build() (err error) {
 		SyncInterval:  s.cfg.SyncInterval,
 		DeletionDelay: s.cfg.DeletionDelay,
 		Partial:       s.cfg.Partial,
-		CallTimeout:   s.cfg.BucketTimeout,
-		CallTries:     s.cfg.BucketTries,
-		CallHedge:     s.cfg.BucketHedge,
-		QueueTimeout:  s.cfg.QueueTimeout,
 		EagerHeaders:  s.cfg.EagerHeaders,
 		HeaderIdle:    s.cfg.HeaderIdle,
 		Log:           s.log,
 		Registerer:    s.metrics,
-	})
+	}
+	s.cfg.Calls.Apply(&o)
+	s.gateway, err = storegateway.New(o)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type History struct {
 
 	QueryBytes   Bytes
 	ProcessBytes Bytes
+	Calls        BucketCalls // of queries that read the bucket
 }
 
 // Enabled says whether a history is kept in a bucket. Without one, digests are counted in memory.
@@ -55,6 +56,7 @@ func (c *History) declare(s *Set) {
 	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue")
+	c.Calls.declare(s, "history-queue-timeout")
 }
 
 func (c *History) validate() (errs []error) {
@@ -84,6 +86,9 @@ func (c *History) validate() (errs []error) {
 	}
 	if c.Retention.DryRun && c.Retention.Age == 0 && c.RetentionBytes == 0 {
 		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
+	}
+	if err := c.Calls.validate("history-queue-timeout"); err != nil {
+		errs = append(errs, err)
 	}
 	if c.ProcessBytes < c.QueryBytes {
 		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))

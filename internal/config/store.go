@@ -41,11 +41,8 @@ type Store struct {
 	Partial       storegateway.Partial
 	Features      promapi.Features
 
-	BucketTimeout time.Duration
-	BucketTries   int
-	BucketHedge   time.Duration
-	QueueTimeout  time.Duration
-	WriteTimeout  time.Duration
+	Calls        BucketCalls
+	WriteTimeout time.Duration
 
 	EagerHeaders bool
 	HeaderIdle   time.Duration
@@ -95,11 +92,8 @@ func NewStore() *Store {
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
-	s.Duration(&c.QueueTimeout, "queue-timeout", "1m", "how long a query waits for memory before it fails with 503")
+	c.Calls.declare(s, "queue-timeout")
 	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data of its response for this long")
-	s.Duration(&c.BucketTimeout, "bucket-timeout", "30s", "time limit of one call of the bucket")
-	s.Int(&c.BucketTries, "bucket-tries", "3", 1, "calls of the bucket before a failure counts")
-	s.Duration(&c.BucketHedge, "bucket-hedge", "0", "repeat a read of a block beside the first after this long; 0: never")
 	declare(s, &c.Features, Option{
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
@@ -177,8 +171,9 @@ func (c *Store) Validate() error {
 	if c.QueryTimeout == 0 {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
 	}
-	if c.QueueTimeout == 0 || c.BucketTimeout == 0 || c.WriteTimeout == 0 {
-		errs = append(errs, errors.New("--queue-timeout, --bucket-timeout and --write-timeout: want more than 0"))
+	errs = append(errs, c.Calls.validate("queue-timeout"))
+	if c.WriteTimeout == 0 {
+		errs = append(errs, errors.New("--write-timeout: want more than 0"))
 	}
 	if c.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
