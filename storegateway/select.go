@@ -147,7 +147,8 @@ func (set *SeriesSet) open() error {
 // enter opens some of the streams and has their first series in front.
 func (set *SeriesSet) enter(streams []*stream) error {
 	set.active, set.group = streams, nil
-	set.opening = !set.lazily() && !set.request.SkipChunks
+	// The first batch of a single block needs no plan: its load reserves everything before it fetches.
+	set.opening = len(streams) > 1 && !set.lazily() && !set.request.SkipChunks
 	err := forEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
 	switch {
 	case err != nil || len(streams) == 0:
