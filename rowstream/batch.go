@@ -15,11 +15,13 @@ type Batch struct {
 	Columns int // values a row has
 	Rows    int
 	Bytes   []byte
+
+	last int // offset of the last row
 }
 
 // Reset empties the batch for rows of the given number of columns.
 func (b *Batch) Reset(columns int) {
-	b.Columns, b.Rows, b.Bytes = columns, 0, b.Bytes[:0]
+	b.Columns, b.Rows, b.Bytes, b.last = columns, 0, b.Bytes[:0], 0
 }
 
 // Shrink gives the room of an empty batch back when it is larger than limit bytes: one wide
@@ -32,14 +34,23 @@ func (b *Batch) Shrink(limit int) {
 
 // AppendPayload appends a row as it came. It does not allocate when the batch has room.
 func (b *Batch) AppendPayload(payload []byte) {
+	b.last = len(b.Bytes)
 	b.Bytes = append(b.Bytes, payload...)
 	b.Rows++
 }
 
 // AppendRow appends a row of views. It does not allocate when the batch has room.
 func (b *Batch) AppendRow(row mysqlwire.TextRow) {
+	b.last = len(b.Bytes)
 	b.Bytes = row.AppendTo(b.Bytes)
 	b.Rows++
+}
+
+// lastRow reads the last row of a batch that has one into row, as Row does. A batch that came from elsewhere must have been
+// checked.
+func (b *Batch) lastRow(row *mysqlwire.TextRow) error {
+	_, err := b.Row(b.last, row)
+	return err
 }
 
 // Row reads the row at offset at into row, whose room is reused, and answers where the next
@@ -66,6 +77,7 @@ func (b *Batch) Check() error {
 	}
 	at := 0
 	for range b.Rows {
+		b.last = at
 		for i := range b.Columns {
 			_, n := mysqlwire.TextValue(b.Bytes[at:])
 			if n == 0 {

@@ -10,6 +10,8 @@
 //   - A Server is where tables are read: Direct, or Remote, which asks a Service elsewhere.
 //   - A View is a Server's tables as of one moment; a Reader of it reads one chunk at a time.
 //     A Remote's view lives as long as the call that asked for it.
+//   - A short view is a view of one table that ends at an age limit, no matter what reads it. A ShortReader reads through
+//     one after another. It is not known of which moment each of them is, but that each is later than all views before it.
 //   - Changes are what happened to tables after a Position of the binary log, handed out in
 //     ChangeBatches by a Follower: Direct, or Remote.
 //   - A shard is a share of a table by the CRC-32 of one column, which SQL can compute too.

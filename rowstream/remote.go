@@ -117,9 +117,17 @@ func (r *Remote) Describe(ctx context.Context, schema, name string) (*Table, err
 
 // Snapshot implements Server. The view ends with the connection.
 func (r *Remote) Snapshot(ctx context.Context, workers int, tables []*Table) (View, error) {
+	v, err := r.snapshot(ctx, &rowpb.SnapshotRequest{Workers: int32(workers)}, tables)
+	if err != nil {
+		return nil, err // a nil *remoteView would be a View that is not nil
+	}
+	return v, nil
+}
+
+// snapshot takes a view of tables.
+func (r *Remote) snapshot(ctx context.Context, m *rowpb.SnapshotRequest, tables []*Table) (*remoteView, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
-	m := &rowpb.SnapshotRequest{Workers: int32(workers)}
 	for _, t := range tables {
 		m.Tables = append(m.Tables, tableMessage(t))
 	}
@@ -135,7 +143,7 @@ func (r *Remote) Snapshot(ctx context.Context, workers int, tables []*Table) (Vi
 		end()
 		return nil, errorOf(ctx, r.Addr(), err)
 	}
-	return &remoteView{r: r, life: life, end: end, stream: stream, id: reply.GetId(), how: reply.GetHow(), position: reply.GetPosition()}, nil
+	return &remoteView{r: r, life: life, end: end, stream: stream, id: reply.GetId(), how: reply.GetHow(), position: reply.GetPosition(), identity: reply.GetIdentity(), limit: reply.GetLimitMs()}, nil
 }
 
 // Close closes the connection, and so ends all views.

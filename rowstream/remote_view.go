@@ -18,12 +18,17 @@ type remoteView struct {
 
 	id            uint64
 	how, position string
+	identity      string // of the server
+	limit         int64  // milliseconds after which the service ends the view; 0: it does not
 }
 
 var _ View = (*remoteView)(nil)
 
 func (v *remoteView) How() string      { return v.how }
 func (v *remoteView) Position() string { return v.position }
+
+// Identity identifies the server that the service reads.
+func (v *remoteView) Identity() string { return v.identity }
 
 // Reader implements View.
 func (v *remoteView) Reader(worker int) Reader { return &remoteReader{v: v, worker: int32(worker)} }

@@ -75,6 +75,7 @@ type Service struct {
 	mu        sync.Mutex
 	snapshots map[uint64]*served
 	open      int           // snapshots, with those that are being taken
+	short     int           // short views, likewise
 	follows   int           // streams of changes
 	draining  chan struct{} // closed when no more are taken; nil before; guarded by mu
 	idle      chan struct{} // closed when draining and the last is gone
@@ -141,7 +142,7 @@ func (s *Service) Drain(ctx context.Context) (left int) {
 	if s.draining == nil {
 		s.draining = make(chan struct{})
 		close(s.draining)
-		if s.open == 0 {
+		if s.open+s.short == 0 {
 			close(s.idle)
 		}
 	}
@@ -152,19 +153,25 @@ func (s *Service) Drain(ctx context.Context) (left int) {
 	case <-ctx.Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.open
+		return s.open + s.short
 	}
 }
 
 var errDraining = refuse(codes.Unavailable, "the server is shutting down")
 
-// admit counts a snapshot before it is taken.
-func (s *Service) admit() error {
+// admit counts a snapshot, or a short view, before it is taken. Short views are of one connection each, so that there may be as
+// many of them as all snapshots may have workers.
+func (s *Service) admit(short bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining != nil:
 		return errDraining
+	case short && s.short >= s.o.MaxSnapshots*s.o.MaxWorkers:
+		return refuse(codes.ResourceExhausted, "%d short views are open, which is the limit (--max-snapshots times --max-workers)", s.short)
+	case short:
+		s.short++
+		return nil
 	case s.open >= s.o.MaxSnapshots:
 		return refuse(codes.ResourceExhausted, "%d snapshots are open, which is the limit (--max-snapshots)", s.open)
 	}
@@ -172,11 +179,15 @@ func (s *Service) admit() error {
 	return nil
 }
 
-func (s *Service) leave() {
+func (s *Service) leave(short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open--
-	if s.open == 0 && s.draining != nil {
+	if short {
+		s.short--
+	} else {
+		s.open--
+	}
+	if s.open+s.short == 0 && s.draining != nil {
 		close(s.idle)
 	}
 }
@@ -259,7 +270,7 @@ type ServiceStats struct {
 // Stats is what the service has done and does.
 func (s *Service) Stats() ServiceStats {
 	s.mu.Lock()
-	open := s.open
+	open := s.open + s.short
 	s.mu.Unlock()
 	c := &s.stats
 	return ServiceStats{

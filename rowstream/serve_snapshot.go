@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -104,15 +105,19 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 	if workers < 1 || workers > s.o.MaxWorkers {
 		return refuse(codes.InvalidArgument, "a snapshot of %d workers: the server allows 1 to %d (--max-workers)", workers, s.o.MaxWorkers)
 	}
-	if err := s.admit(); err != nil {
+	limit := time.Duration(m.GetLimitMs()) * time.Millisecond
+	if limit < 0 || limit > 0 && (workers != 1 || len(m.GetTables()) != 1) {
+		return refuse(codes.InvalidArgument, "a short view is of one table for one worker")
+	}
+	if err := s.admit(limit > 0); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.leave(limit > 0)
 	tables, err := s.checkTables(ctx, m.GetTables())
 	if err != nil {
 		return err
 	}
-	view, err := s.o.Server.Snapshot(ctx, workers, tables)
+	view, err := s.takeView(ctx, workers, tables, limit, m.GetIdentity())
 	if err != nil {
 		return err
 	}
@@ -123,11 +128,33 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 		cancel()
 		err = errors.Join(err, v.close())
 	}()
-	if err := stream.Send(&rowpb.SnapshotReply{Id: id, How: view.How(), Position: view.Position()}); err != nil {
+	if err := stream.Send(&rowpb.SnapshotReply{Id: id, How: view.How(), Position: view.Position(), Identity: Identity(view), LimitMs: m.GetLimitMs()}); err != nil {
 		return err
 	}
-	<-ctx.Done() // the client has what it wanted, or is gone
-	return nil
+	if limit == 0 {
+		<-ctx.Done() // the client has what it wanted, or is gone
+		return nil
+	}
+	expired := time.NewTimer(limit) // the view's own clock began before
+	defer expired.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-expired.C:
+		return ErrViewExpired
+	}
+}
+
+// takeView takes a snapshot, or, with a limit, a short view.
+func (s *Service) takeView(ctx context.Context, workers int, tables []*Table, limit time.Duration, identity string) (View, error) {
+	if limit == 0 {
+		return s.o.Server.Snapshot(ctx, workers, tables)
+	}
+	server, ok := s.o.Server.(ShortViewer)
+	if !ok {
+		return nil, refuse(codes.Unimplemented, "the server takes no short views")
+	}
+	return server.ShortView(ctx, identity, tables[0], limit)
 }
 
 var errNoTables = refuse(codes.InvalidArgument, "no tables are named")
@@ -145,7 +172,7 @@ func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*
 			return nil, err
 		}
 		if !t.sameShape(told) {
-			return nil, refuse(codes.FailedPrecondition, "table %s has been altered since it was described", t.FullName())
+			return nil, fmt.Errorf("table %s: %w", t.FullName(), ErrAltered)
 		}
 		t.RowsEstimate, t.BytesEstimate = max(0, told.RowsEstimate), max(0, told.BytesEstimate)
 		tables[i] = t

@@ -26,18 +26,20 @@ const (
 	lockTries = 10
 )
 
-// Errors of servers that say what a user may not do.
+// Errors of servers: what a user may not do, a lock, and a table that is younger than the view.
 const (
 	errAccessDenied    = 1044
 	errTableDenied     = 1142
 	errSpecificDenied  = 1227
 	errLockWaitTimeout = 1205
+	errTableDefChanged = 1412
 )
 
 // A Snapshot is several connections to one server whose transactions see the same state.
 type Snapshot struct {
 	how      string
 	position string
+	identity string // of the server
 	clients  []*mysqlconn.Client
 	unseen   error // why it cannot be seen whether all changes are logged; nil: they are, or there is no log
 
@@ -53,6 +55,9 @@ func (s *Snapshot) How() string { return s.how }
 // Position is where the binary log stood, for ParsePosition. It is empty when the server keeps
 // no log or does not say.
 func (s *Snapshot) Position() string { return s.position }
+
+// Identity identifies the server.
+func (s *Snapshot) Identity() string { return s.identity }
 
 // OpenSnapshot opens n connections whose transactions see the same state of the tables. On
 // the source nothing is changed. Of the ways to do so, the first that the server allows:
@@ -94,7 +99,10 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 	if err != nil {
 		return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
 	}
-	s.position, err = withGTID(ctx, s.clients[0], s.position)
+	if s.position, err = withGTID(ctx, s.clients[0], s.position); err != nil {
+		return nil, err
+	}
+	s.identity, err = readIdentity(ctx, s.clients[0])
 	return s, err
 }
 

@@ -51,6 +51,8 @@ func statusOf(err error) error {
 		return detailed(codes.Unknown, err, &rowpb.ServerError{Number: uint32(server.Number), State: server.State, Message: server.Message})
 	case errors.Is(err, ErrNoTable):
 		return status.Error(codes.NotFound, err.Error())
+	case errors.Is(err, ErrAltered):
+		return status.Error(codes.Aborted, err.Error())
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
@@ -102,6 +104,8 @@ func errorOf(ctx context.Context, addr string, err error) error {
 	switch s.Code() {
 	case codes.NotFound:
 		e.cause = ErrNoTable
+	case codes.Aborted:
+		e.cause = ErrAltered
 	case codes.Unauthenticated:
 		e.text = "the server wants another token: " + e.text
 	case codes.Unimplemented:

@@ -376,9 +376,12 @@ func (x *Table) GetGenerated() []*Column {
 }
 
 type SnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Workers       int32                  `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`
-	Tables        []*Table               `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"` // as they were described; the server looks whether they still are
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Workers int32                  `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`
+	Tables  []*Table               `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"` // as they were described; the server looks whether they still are
+	// A short view: of one table for one worker, which ends after so many milliseconds. 0: a snapshot as it is described above.
+	LimitMs       int64  `protobuf:"varint,3,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
+	Identity      string `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"` // with limit_ms: of an earlier view; another server than that one's is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,11 +430,27 @@ func (x *SnapshotRequest) GetTables() []*Table {
 	return nil
 }
 
+func (x *SnapshotRequest) GetLimitMs() int64 {
+	if x != nil {
+		return x.LimitMs
+	}
+	return 0
+}
+
+func (x *SnapshotRequest) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 type SnapshotReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	How           string                 `protobuf:"bytes,2,opt,name=how,proto3" json:"how,omitempty"`
 	Position      string                 `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
+	Identity      string                 `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`               // identifies the server that the view is of
+	LimitMs       int64                  `protobuf:"varint,5,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"` // of the request: the view ends by itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,6 +504,20 @@ func (x *SnapshotReply) GetPosition() string {
 		return x.Position
 	}
 	return ""
+}
+
+func (x *SnapshotReply) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *SnapshotReply) GetLimitMs() int64 {
+	if x != nil {
+		return x.LimitMs
+	}
+	return 0
 }
 
 // Chunk is a range of a table's rows: after one key, up to and with another. Keys are
@@ -2493,14 +2526,18 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\rrows_estimate\x18\n" +
 	" \x01(\x03R\frowsEstimate\x12%\n" +
 	"\x0ebytes_estimate\x18\v \x01(\x03R\rbytesEstimate\x122\n" +
-	"\tgenerated\x18\f \x03(\v2\x14.tare.rows.v1.ColumnR\tgenerated\"X\n" +
+	"\tgenerated\x18\f \x03(\v2\x14.tare.rows.v1.ColumnR\tgenerated\"\x8f\x01\n" +
 	"\x0fSnapshotRequest\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12+\n" +
-	"\x06tables\x18\x02 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\"M\n" +
+	"\x06tables\x18\x02 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\x12\x19\n" +
+	"\blimit_ms\x18\x03 \x01(\x03R\alimitMs\x12\x1a\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\"\x84\x01\n" +
 	"\rSnapshotReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
 	"\x03how\x18\x02 \x01(\tR\x03how\x12\x1a\n" +
-	"\bposition\x18\x03 \x01(\tR\bposition\"f\n" +
+	"\bposition\x18\x03 \x01(\tR\bposition\x12\x1a\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\x12\x19\n" +
+	"\blimit_ms\x18\x05 \x01(\x03R\alimitMs\"f\n" +
 	"\x05Chunk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x19\n" +
 	"\x05after\x18\x02 \x01(\fH\x00R\x05after\x88\x01\x01\x12\x17\n" +

@@ -1,0 +1,178 @@
+package rowstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// ShortOptions say how a ShortReader reads.
+type ShortOptions struct {
+	Server   ShortViewer
+	Identity string // of the view whose position is known
+
+	// MaxAge is how old a view gets at most. It is given up at a tenth less, and exchanged between chunks at half of it.
+	MaxAge time.Duration
+
+	// Patience is how long views may come to nothing, since a lock keeps them from the table, or the next row takes longer
+	// than a view lives. At least two views are tried.
+	Patience time.Duration
+
+	// Waiting is called before a view is taken, and the function that it returns afterwards; nil: neither.
+	Waiting func() (end func())
+}
+
+// A ShortReader is a Reader that reads through short views, one after another, each of the one table that is read. Parts of
+// a chunk may come from several of them: each row is as of a view of its own time. It is for one goroutine.
+type ShortReader struct {
+	o       ShortOptions
+	view    View // nil: none
+	reader  Reader
+	table   *Table
+	renewal time.Time // when the view is exchanged, if nothing is being read
+	last    lastKey
+}
+
+var _ Reader = (*ShortReader)(nil)
+
+// NewShortReader returns a reader without a view.
+func NewShortReader(o ShortOptions) *ShortReader { return &ShortReader{o: o} }
+
+// Close ends the current view.
+func (s *ShortReader) Close() error {
+	if s.view == nil {
+		return nil
+	}
+	view := s.view
+	s.view, s.reader, s.table = nil, nil, nil
+	return view.Close()
+}
+
+// take makes sure that there is a view of the table that is young enough to begin something in it.
+func (s *ShortReader) take(ctx context.Context, t *Table) error {
+	if s.view != nil && s.table == t && time.Now().Before(s.renewal) {
+		return nil
+	}
+	_ = s.Close() // its transaction reads only
+	if s.o.Waiting != nil {
+		defer s.o.Waiting()()
+	}
+	begun := time.Now()
+	view, err := s.o.Server.ShortView(ctx, s.o.Identity, t, s.o.MaxAge-s.o.MaxAge/10)
+	if err != nil {
+		return err
+	}
+	s.view, s.reader, s.table, s.renewal = view, view.Reader(0), t, begun.Add(s.o.MaxAge/2)
+	return nil
+}
+
+// through does something through a view, and again through the next one when that has expired. do reports whether it came
+// further.
+func (s *ShortReader) through(ctx context.Context, t *Table, do func(Reader) (further bool, err error)) error {
+	patience := max(s.o.Patience, 2*s.o.MaxAge)
+	for since := time.Now(); ; {
+		further := false
+		err := s.take(ctx, t)
+		if err == nil {
+			further, err = do(s.reader)
+		}
+		if err == nil || ctx.Err() != nil || !mayRenew(err) {
+			return err
+		}
+		_ = s.Close()
+		if further {
+			since = time.Now()
+		} else if time.Since(since) > patience {
+			return fmt.Errorf("%w; tried for %v in views of at most %v: a lock keeps readers from %s, or its rows take longer to read",
+				err, time.Since(since).Round(time.Millisecond), s.o.MaxAge, t.FullName())
+		}
+	}
+}
+
+// Cut implements Reader.
+func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (c Chunk, err error) {
+	err = s.through(ctx, t, func(r Reader) (further bool, err error) {
+		c, err = r.Cut(ctx, t, bytes, from)
+		return false, err
+	})
+	return c, err
+}
+
+// Read implements Reader. When a view expires, reading continues in the next one after the last row that was handed on.
+// Rows that the plan held back may be counted by both.
+func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+	if err := s.last.begin(t, o.Plan); err != nil {
+		return 0, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
+	}
+	var failed error // of each
+	err = s.through(ctx, t, func(r Reader) (further bool, err error) {
+		n, err := r.Read(ctx, t, c, o, func(b *Batch) error {
+			if err := s.last.take(b); err != nil {
+				return err
+			}
+			if failed = each(b); failed != nil {
+				return failed
+			}
+			further = true
+			return nil
+		})
+		rows += n
+		if failed == nil && further {
+			c.After, err = s.last.after(err)
+		}
+		return further && failed == nil, err
+	})
+	if failed != nil { // it is no matter of the view
+		return rows, failed
+	}
+	return rows, err
+}
+
+// A lastKey keeps the key of the last row of a batch, in room that it uses again.
+type lastKey struct {
+	t    *Table
+	at   []int // of the key's columns in the batch's rows
+	row  mysqlwire.TextRow
+	keys mysqlwire.TextRow
+}
+
+// begin prepares for rows of a plan.
+func (l *lastKey) begin(t *Table, p *Plan) (err error) {
+	l.t = t
+	l.at, err = keyColumns(t, p)
+	return err
+}
+
+// take keeps the key of the last row of a batch.
+func (l *lastKey) take(b *Batch) error {
+	if err := b.lastRow(&l.row); err != nil {
+		return err
+	}
+	for len(l.keys) < len(l.at) {
+		l.keys = append(l.keys, nil)
+	}
+	l.keys = l.keys[:len(l.at)]
+	for i, n := range l.at {
+		v := l.row[n]
+		if v == nil {
+			return fmt.Errorf("table %s: %w", l.t.FullName(), errNullKey)
+		}
+		if l.t.Columns[l.t.Key[i]].kind() == kindBit {
+			l.keys[i] = appendBits(l.keys[i][:0], v)
+		} else {
+			l.keys[i] = append(l.keys[i][:0], v...)
+		}
+	}
+	return nil
+}
+
+// after returns the key as a chunk's start, with the error of the reading; it is needed only when that failed.
+func (l *lastKey) after(err error) (mysqlwire.TextRow, error) {
+	key, cloneErr := cloneKey(l.keys)
+	if cloneErr != nil {
+		return nil, cloneErr
+	}
+	return key, err
+}

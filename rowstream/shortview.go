@@ -1,0 +1,290 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// ErrViewExpired says that a short view has ended at its age limit, before a call or within it. The rows handed on are
+// those of the view; the rest can be read through another one.
+var ErrViewExpired = errors.New("the view has reached its age limit")
+
+// ErrAltered says that a table is no longer as it was described.
+var ErrAltered = errors.New("it has been altered since it was described")
+
+// A ShortViewer is a Server with views that end independently of their reader, so that its undo log and metadata locks
+// are not kept for longer.
+type ShortViewer interface {
+	Server
+
+	// ShortView takes a view of one table for one reader, without a lock on the server: it sees all that any earlier view
+	// has seen. It has no Position. After limit it ends, no matter what reads it, with ErrViewExpired. Where the table is not
+	// as t describes it, the error is ErrAltered; it cannot be altered until the view ends. identity is the Identity of
+	// an earlier view: another server than that one's is refused. Empty: any server will do.
+	ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (View, error)
+}
+
+// Identity identifies the server that a view is of; it is empty when the server does not identify itself.
+func Identity(v View) string {
+	if i, ok := v.(interface{ Identity() string }); ok {
+		return i.Identity()
+	}
+	return ""
+}
+
+// readIdentity is ServerIdentity; empty where the server has none.
+func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
+	identity, err := ServerIdentity(ctx, c)
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		return "", nil
+	}
+	return identity, err
+}
+
+// checkIdentity refuses a server that is not the one of an earlier view, whose state may be older than that view's.
+func checkIdentity(ctx context.Context, c *mysqlconn.Client, want string) error {
+	if want == "" {
+		return nil
+	}
+	got, err := readIdentity(ctx, c)
+	if err == nil && got != want {
+		err = fmt.Errorf("the address leads to another server now (%s) than before (%s)", got, want)
+	}
+	return err
+}
+
+// An expiry ends a view when it is too old.
+type expiry struct {
+	life  context.Context // done when the view has expired or was closed
+	end   context.CancelCauseFunc
+	at    time.Time // when it expires
+	timer *time.Timer
+	over  chan struct{} // closed when what the timer started is done
+}
+
+// newExpiry starts the clock of a view. When it runs out, calls during it end, and then cut ends the view itself.
+func newExpiry(ctx context.Context, limit time.Duration, cut func()) *expiry {
+	e := &expiry{at: time.Now().Add(limit), over: make(chan struct{})}
+	e.life, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.timer = time.AfterFunc(limit, func() {
+		defer close(e.over)
+		e.end(ErrViewExpired)
+		cut()
+	})
+	return e
+}
+
+// stop stops the clock, and waits until what it started is done.
+func (e *expiry) stop() {
+	if !e.timer.Stop() {
+		<-e.over
+	}
+	e.end(context.Canceled)
+}
+
+// during is a context for a call that ends with the view too.
+func (e *expiry) during(call context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(call)
+	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// explain is the error of a call, as ErrViewExpired when the view has ended meanwhile. The other side of a wire may end it while
+// the timer here is late.
+func (e *expiry) explain(err error) error {
+	expired := errors.Is(context.Cause(e.life), ErrViewExpired) || !time.Now().Before(e.at)
+	if err == nil || errors.Is(err, ErrViewExpired) || !expired {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrViewExpired, err)
+}
+
+// A boundReader is a reader whose calls end with its view.
+type boundReader struct {
+	e      *expiry
+	broken *atomic.Bool // a call was left before its end
+	r      interface {
+		Reader
+		Summer
+	}
+}
+
+// call does something with the reader.
+func (b *boundReader) call(ctx context.Context, do func(context.Context) error) error {
+	within, cancel := b.e.during(ctx)
+	defer cancel()
+	err := do(within)
+	if within.Err() != nil {
+		b.broken.Store(true)
+	}
+	return b.e.explain(err)
+}
+
+// Cut implements Reader.
+func (b *boundReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (c Chunk, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		c, err = b.r.Cut(ctx, t, bytes, from)
+		return err
+	})
+	return c, err
+}
+
+// Read implements Reader.
+func (b *boundReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		rows, err = b.r.Read(ctx, t, c, o, each)
+		return err
+	})
+	return rows, err
+}
+
+// SumChunk implements Summer.
+func (b *boundReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (sum Checksum, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		sum, err = b.r.SumChunk(ctx, t, c, o)
+		return err
+	})
+	return sum, err
+}
+
+// SumRows implements Summer.
+func (b *boundReader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
+	return b.call(ctx, func(ctx context.Context) error { return b.r.SumRows(ctx, t, c, o, each) })
+}
+
+// A shortView is a view of one connection that ends when it is too old.
+type shortView struct {
+	*Snapshot
+	*expiry
+	cfg    mysqlconn.Config
+	id     string // of the connection
+	broken atomic.Bool
+}
+
+var _ ShortViewer = (*Direct)(nil)
+
+// ShortView implements ShortViewer.
+func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (_ View, err error) {
+	c, err := Connect(ctx, d.cfg)
+	if err != nil {
+		return nil, fmt.Errorf("take a view of %s: %w", t.FullName(), err)
+	}
+	v := &shortView{Snapshot: &Snapshot{how: "a transaction of its own", identity: identity, clients: []*mysqlconn.Client{c}, chunkers: make(map[*Table]*Chunker)}, cfg: d.cfg}
+	v.expiry = newExpiry(ctx, limit, v.cut)
+	within, cancel := v.during(ctx)
+	defer cancel()
+	if err := d.openShort(within, v, t); err != nil {
+		v.broken.Store(within.Err() != nil)
+		return nil, errors.Join(fmt.Errorf("take a view of %s: %w", t.FullName(), v.explain(err)), v.Close())
+	}
+	return v, nil
+}
+
+// openShort starts the view's transaction, locks the table's definition in it, and then checks the definition.
+func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
+	c := v.clients[0]
+	if err := checkIdentity(ctx, c, v.identity); err != nil {
+		return err
+	}
+	if _, err := c.Query(ctx, "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
+		v.id = string(row[0])
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, sql := range []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+		"SELECT 1 FROM " + t.SQLName() + " LIMIT 0", // the metadata lock lasts as long as the transaction
+	} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	now, err := d.Describe(ctx, t.Schema, t.Name) // over another connection: descriptions are read as they are now
+	if err == nil && !now.sameShape(t) {
+		err = ErrAltered
+	}
+	return err
+}
+
+// Reader is the view's only reader.
+func (v *shortView) Reader(worker int) Reader {
+	return &boundReader{e: v.expiry, broken: &v.broken, r: &reader{s: v.Snapshot, worker: worker}}
+}
+
+// killTimeout bounds the statement that ends a view's connection.
+const killTimeout = 5 * time.Second
+
+// cut ends the view's transaction, even within a statement: a server notices a closed socket only when it writes to it.
+func (v *shortView) cut() {
+	_ = v.clients[0].Conn.Close() // the view is lost in any case
+	if v.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), killTimeout)
+	defer cancel()
+	c, err := mysqlconn.Dial(ctx, v.cfg)
+	if err != nil {
+		return // the server is unreachable
+	}
+	_, _ = c.Exec(ctx, "KILL "+v.id) // the connection may have ended already
+	_ = c.Close()
+}
+
+// Close ends the view.
+func (v *shortView) Close() error {
+	v.stop()
+	if errors.Is(context.Cause(v.life), ErrViewExpired) {
+		return nil // the socket is closed
+	}
+	if v.broken.Load() {
+		v.cut()
+		return nil
+	}
+	return v.Snapshot.Close()
+}
+
+// isRedefined reports whether a server refuses to read a table in a view that is older than the table's definition.
+func isRedefined(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == errTableDefChanged
+}
+
+// mayRenew reports whether a read that failed can be continued in another view.
+func mayRenew(err error) bool { return errors.Is(err, ErrViewExpired) || isRedefined(err) }
+
+// keyColumns returns where the key of a table is in the rows that a plan puts out.
+func keyColumns(t *Table, p *Plan) ([]int, error) {
+	if p == nil || p.Output == nil {
+		return t.Key, nil
+	}
+	var missing []string
+	at := make([]int, len(t.Key))
+	for i, k := range t.Key {
+		at[i] = -1
+		for j, o := range p.Output {
+			if o.Column == k && o.From == ColumnValue {
+				at[i] = j
+			}
+		}
+		if at[i] < 0 {
+			missing = append(missing, t.Columns[k].Name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("the rows lack columns of the key, after which reading continues in another view: %s", strings.Join(missing, ", "))
+	}
+	return at, nil
+}
