@@ -111,10 +111,13 @@ func (r *run) swapped(ctx context.Context, t *table) error {
 func (r *run) checkSource(ctx context.Context) (err error) {
 	workers := r.o.Workers
 	if r.o.Follow {
-		workers = max(workers, 2) // one alone would need no lock, without which MySQL does not report its position
+		workers = 2 // for its position alone; one would need no lock, without which MySQL does not report it
 	}
 	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
 		return err
+	}
+	if r.o.Follow && rowstream.Identity(r.snapshot) == "" {
+		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
 	for _, t := range r.tables {
 		if t.spec.Where == "" || t.past() {

@@ -6,7 +6,8 @@
 //   - A chunk is a range of a table's key; it is written in one transaction.
 //   - The state is what the target knows of a copy: which chunks were cut and which are
 //     copied. A chunk is noted in the transaction that writes its rows.
-//   - A worker has one connection of the source's snapshot and one to the target.
+//   - A worker has one connection of the source's snapshot and one to the target. Where changes are followed, it reads through
+//     views of its own instead, which are later than the snapshot and live for Options.MaxViewAge at most.
 //   - A lease is a run's exclusive right to write to its target tables: named locks that one session
 //     holds, and an epoch, a random token that every transaction checks before it commits.
 //   - The machine is the pure core: it decides which worker does what next.
@@ -34,8 +35,8 @@
 // # Why following leaves the source's rows
 //
 // A table's changes are applied after its last chunk and its indexes, in the log's order, from a
-// position P at or before each snapshot that a chunk of it was read from. When the target has
-// reached Q, behind all of those snapshots, then for each key:
+// position P at or before each snapshot or view that a row of it was read from. When the target has
+// reached Q, behind all of those, then for each key:
 //
 //   - Some change between P and Q has the key in an image. The last of them put the source's row
 //     there (REPLACE with its after image) or removed it (DELETE by its before image's key). No
@@ -50,6 +51,31 @@
 // unique keys and triggers are refused, and changes are applied with foreign_key_checks = 0. What the source's
 // foreign keys do to rows must be in its log (foreignkeys.go). A row of one chunk may push out a row of another that was read from an older snapshot: that
 // row has changed since, and its change is yet to be applied.
+//
+// # Why views can be short
+//
+// The reasoning above is about each key alone: it does not need rows of one run, of one chunk or of one statement to be of the
+// same moment. So a run that follows takes one snapshot for its position P, closes it, and reads each piece of a chunk through
+// whatever view its worker has then. The source keeps undo log and metadata locks no longer than a view lives. The invariants:
+//
+//   - Each view is at or after P. Views are of the server that the snapshot was of (rowstream.Identity), and what is committed
+//     there once is seen by all later views. Their positions need not be known, no lock is taken for them, and no
+//     watermark is written: P is the only position.
+//   - Every change behind P is applied, in the log's order, whatever the view of its row has seen.
+//   - Rows of a table have one form. A view holds the table's metadata lock before the definition is compared with the described
+//     one, so that no row is read in another form. An ALTER between two views is in the log behind P: reading the
+//     log stops there.
+//   - An XA transaction that is prepared while a view is taken was prepared behind P, so that its rows are in the log to be read.
+//   - A chunk and its record in the state are one transaction, through however many views the chunk was read.
+//   - Before Q the target is no state of the source: caught up means behind all views, as it is measured after the last of them.
+//
+// DBLog skips the changes that a chunk's view has seen, which is right where chunks are written between the changes. Here chunks
+// come first, and skipping would lose rows. Chunk 1 is read at 10, and has a; chunk 2 is read at 20, and has b with u = 5:
+//
+//	11: a gets u = 5    12: a gets u = 6    13: b is inserted with u = 5
+//
+// Applying 11 replaces b, by its unique value. Only applying 13, which the view of chunk 2 has seen, brings b back.
+// views_model_test.go plays this, and other departures from the above, each of which loses rows.
 //
 // # Assumptions
 //
@@ -84,6 +110,8 @@
 //	rows are decoded by their own definition    copy_definition, schemaStopped; each table's changes start at
 //	                                            its own position
 //	a snapshot has no prepared transaction      it waits until XA RECOVER is empty
+//	a view is not older than the snapshot       rowstream.Identity is compared when a view is taken
+//	rows of a chunk have the described form     the definition is compared under the metadata lock of each view
 //
 // Not checked: a source that has lost commits which were in its log (innodb_flush_log_at_trx_commit and sync_binlog other than 1,
 // after a crash of its host) differs from that log; --verify finds it. Named locks are of one server: the same target must not

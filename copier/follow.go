@@ -103,12 +103,9 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 		f.options.Tables = append(f.options.Tables, t.source)
 		f.options.Plans = append(f.options.Plans, t.events)
 		var defined rowstream.Position
-		var layout []int
+		var layout []int // as described before this run's snapshot: a change since then is in the log
 		if t.redefined != nil {
-			defined = t.redefined.upto
-		}
-		if t.past() {
-			layout = t.redefined.layout
+			defined, layout = t.redefined.upto, t.redefined.layout
 		}
 		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
 		f.options.Starts = append(f.options.Starts, t.start)

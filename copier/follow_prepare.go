@@ -241,7 +241,6 @@ func (t *table) past() bool { return t.redefined != nil && t.redefined.past }
 
 // followChanges follows the source once all rows are copied.
 func (r *run) followChanges(ctx context.Context) error {
-	_ = r.snapshot.Close() // its transactions read only, and hold up the source's cleaning
 	var err error
 	if r.goOn, err = r.oldest(); err != nil {
 		return err
@@ -255,9 +254,8 @@ func (r *run) followChanges(ctx context.Context) error {
 	defer f.pace.close()
 	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
 	r.mu.Lock()
-	r.follower = f
+	r.follower, r.finish, r.following = f, f.Finish, f.status
 	r.mu.Unlock()
-	r.watch(f, RunFollowing)
 	if r.o.Cutover != nil && r.cut == nil {
 		var telling sync.WaitGroup
 		defer telling.Wait()

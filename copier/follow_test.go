@@ -210,6 +210,9 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 	o := p.options()
 	o.Tables, o.Workers, o.ChunkBytes = spec.specs(p), 1+rnd.IntN(3), 1<<10
 	o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
+	if rnd.IntN(2) == 0 {
+		o.MaxViewAge, o.MayGoOn = minViewAge, pauses(rnd.Uint64())
+	}
 	var playing sync.WaitGroup
 	var playErr error
 	var mu sync.Mutex
@@ -254,6 +257,22 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 		return nil
 	}
 	return err
+}
+
+// pauses returns a MayGoOn that pauses a copy at random, for longer than a view of minViewAge lives.
+func pauses(seed uint64) func() bool {
+	var mu sync.Mutex
+	var until time.Time
+	rnd := newRand(seed)
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if rnd.IntN(20) == 0 && now.After(until) {
+			until = now.Add(3 * minViewAge / 2)
+		}
+		return now.After(until)
+	}
 }
 
 // killCopy kills the connections of copies to a server, which run in no schema.

@@ -23,6 +23,12 @@ const (
 	// DefaultPatience is how long a target that went away is waited for.
 	DefaultPatience = time.Minute
 
+	// DefaultMaxViewAge is how old a view of a source that is followed gets: short for those who wait for its metadata
+	// locks, and long enough that taking views does not show.
+	DefaultMaxViewAge = time.Minute
+
+	minViewAge = 100 * time.Millisecond
+
 	// DefaultStateSchema is where the target keeps what was copied.
 	DefaultStateSchema = "_tare"
 )
@@ -53,6 +59,10 @@ type Options struct {
 	// finish, or, with UntilCaughtUp, until the target has once had all that the source has.
 	Follow        bool
 	UntilCaughtUp bool
+
+	// MaxViewAge bounds how long a view of the source lives while Follow is set: rows are read through many of them, and
+	// made consistent by the changes that are applied. 0: DefaultMaxViewAge. Without Follow there is one view, of any age.
+	MaxViewAge time.Duration
 
 	// IgnoreStatements has the digests of statements in the source's binary log that change no
 	// copied table: following continues after them.
@@ -105,6 +115,10 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d workers: use 1 to 256", o.Workers)
 	case o.UntilCaughtUp && !o.Follow:
 		return errors.New("until the target has caught up has no meaning when changes are not followed")
+	case o.MaxViewAge != 0 && !o.Follow:
+		return errors.New("views of a limited age need changes to be followed, which make their rows consistent")
+	case o.MaxViewAge != 0 && o.MaxViewAge < minViewAge:
+		return fmt.Errorf("views of at most %v: use %v or more", o.MaxViewAge, minViewAge)
 	case o.Cutover != nil && (!o.Follow || o.UntilCaughtUp):
 		return errors.New("a cutover needs changes to be followed until clients are at the target")
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
@@ -128,6 +142,9 @@ func (o *Options) Validate() error {
 		if err := o.Cutover.Validate(); err != nil {
 			return err
 		}
+	}
+	if o.Follow {
+		setDefault(&o.MaxViewAge, DefaultMaxViewAge)
 	}
 	setDefault(&o.To.Patience, o.Patience)
 	return o.To.Validate()

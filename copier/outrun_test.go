@@ -16,7 +16,7 @@ import (
 // A countedSource is a source that tells how many bytes of changes it has handed out.
 type countedSource struct {
 	rowstream.SchemaFollower
-	rowstream.Server
+	rowstream.ShortViewer
 	handed *atomic.Int64
 }
 
@@ -53,7 +53,7 @@ func TestFollowBounded(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return countedSource{s.(rowstream.SchemaFollower), s, &handed}, nil
+		return countedSource{s.(rowstream.SchemaFollower), s.(rowstream.ShortViewer), &handed}, nil
 	}
 	caughtUp := make(chan struct{})
 	lags := make(chan int64, 1)

@@ -66,14 +66,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
-	defer control.close()
 	pacer, losses := newPacer(&o), 0
 	var lost time.Time // when the lease was lost the last time
 	for {
-		report, err := runOnce(ctx, &o, pacer, control)
+		report, err := runOnce(ctx, &o, pacer)
 		if errors.Is(err, errLeaseLost) {
 			lost = time.Now()
 			losses++
@@ -83,10 +79,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		o.Observe(Event{Kind: EventRetry, Text: err.Error() + "; resuming from the state in the target"})
 		if !sleep(ctx, routePause) {
-			var told endError
-			if errors.As(context.Cause(ctx), &told) {
-				return nil, told.error
-			}
 			return nil, context.Cause(ctx)
 		}
 		next := newPacer(&o)
@@ -96,14 +88,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
-func runOnce(ctx context.Context, o *Options, pacer *pacer, control *control) (*Report, error) {
-	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, control: control, waits: &waits{observe: o.Observe}}
+func runOnce(ctx context.Context, o *Options, pacer *pacer) (*Report, error) {
+	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, waits: &waits{observe: o.Observe}}
 	o.waits, pacer.waits = r.waits, r.waits
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	report, err := r.run(ctx, end)
-	control.detach()
 	var told endError
 	if err != nil && errors.As(context.Cause(ctx), &told) {
 		err = told.error // not what it looked like to who was interrupted by it
@@ -120,8 +111,12 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.control.attach(r); err != nil {
-		return nil, err
+	if r.o.Control != "" {
+		endControl, err := serveControl(r.o.Control, r.told(fail))
+		if err != nil {
+			return nil, err
+		}
+		defer endControl()
 	}
 	defer r.pacer.start(ctx, fail)()
 	defer func() { r.endHeart(ctx) }()
@@ -140,6 +135,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	if r.o.Follow {
+		r.enter(RunFollowing)
 		if err := r.followChanges(ctx); err != nil {
 			return nil, r.schemaStopped(ctx, err)
 		}
@@ -174,7 +170,6 @@ type run struct {
 
 	started time.Time
 	pacer   *pacer
-	control *control
 	waits   *waits
 
 	verified []*VerifyReport // by table, once they are compared
@@ -265,11 +260,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.checkSource(ctx); err != nil {
 		return err
 	}
-	r.o.Observe(Event{Kind: EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())})
 	position, err := r.marked(r.snapshot.Position())
 	if err != nil {
 		return err
 	}
+	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
+	if r.o.Follow {
+		_ = r.snapshot.Close() // its position is known, and its transactions read only
+		text += fmt.Sprintf("; rows are read in views of at most %v", r.o.MaxViewAge)
+	}
+	r.o.Observe(Event{Kind: EventSnapshot, Text: text})
 	for _, t := range r.tables {
 		if err := t.begin(ctx, r.to, r.state, r.source, position); err != nil {
 			return err
@@ -321,6 +321,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	}
 	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
 		return errors.New("the source serves rows and no changes: --follow needs --from mysql://… or tare://…")
+	}
+	if _, ok := r.from.(rowstream.ShortViewer); r.o.Follow && !ok {
+		return errors.New("the source takes no views of a limited age, which --follow requires")
 	}
 	if err := r.findSource(ctx); err != nil {
 		return err

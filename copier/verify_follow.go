@@ -131,10 +131,11 @@ func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) e
 	c := v.comparisons[k.table]
 	var steady []RowMismatch // that have differed in the same way in all of the looks of late
 	for look, same := 1, 0; ; look++ {
-		found, counts, source, target, err := v.look(ctx, w, c, k)
+		l, err := v.look(ctx, w, c, k)
 		if err != nil {
 			return err
 		}
+		found := l.found
 		if look > 1 {
 			found.Rows = inBoth(steady, found.Rows)
 		}
@@ -142,11 +143,11 @@ func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) e
 			same = 0
 		}
 		steady = found.Rows
-		if counts.Mismatches() == 0 || same >= sameLooks || look == mostLooks {
+		if l.counts.Mismatches() == 0 || same >= sameLooks || look == mostLooks {
 			if same < sameLooks {
 				found.Rows = nil
 			}
-			v.settled(k, c, found, source, target, counts)
+			v.settled(k, c, found, l.source, l.target, &l.counts)
 			return nil
 		}
 		v.mu.Lock()
@@ -172,46 +173,54 @@ func inBoth(before, now []RowMismatch) []RowMismatch {
 
 func (m *RowMismatch) name() string { return string(m.Kind) + "\x00" + strings.Join(m.Key, "\x00") }
 
+// A comparedChunk is how a chunk compares in one view of the source.
+type comparedChunk struct {
+	found          *ChunkMismatch
+	counts         VerifyReport
+	source, target rowstream.Checksum
+}
+
 // look compares a chunk in a view of the source with the target, once that has reached the view.
-func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k verifyChunk) (_ *ChunkMismatch, _ *VerifyReport, source, target rowstream.Checksum, err error) {
-	fail := func(err error) (*ChunkMismatch, *VerifyReport, rowstream.Checksum, rowstream.Checksum, error) { //nolint:unparam // what look answers
-		return nil, nil, source, target, err
-	}
+func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k verifyChunk) (l *comparedChunk, err error) {
 	defer w.pace.end()
 	if err := w.pace.begin(ctx); err != nil {
-		return fail(err)
+		return nil, err
 	}
-	view, err := v.run.from.Snapshot(ctx, 1, []*rowstream.Table{c.t.source})
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { err = errors.Join(err, view.Close()) }()
+	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
+		l, err = v.compareIn(ctx, w, c, k, view)
+		return err
+	})
+	return l, err
+}
+
+// compareIn is look with a view.
+func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison, k verifyChunk, view rowstream.View) (*comparedChunk, error) {
 	p, err := v.f.source.NowPosition(ctx) // all that the view sees is before it
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	w.pace.end()
 	if err := v.f.catchUp(ctx, p); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if err := w.pace.begin(ctx); err != nil {
-		return fail(err)
+		return nil, err
 	}
+	l := &comparedChunk{}
 	w.reader = view.Reader(0)
-	if source, target, err = w.sums(ctx, c, k.chunk); err != nil {
-		return fail(err)
+	if l.source, l.target, err = w.sums(ctx, c, k.chunk); err != nil {
+		return nil, err
 	}
-	found := &ChunkMismatch{
+	l.found = &ChunkMismatch{
 		Chunk: k.chunk.Number, After: keyText(k.chunk.After), Upto: keyText(k.chunk.Upto), Position: p.String(),
-		Source: sumReport(source), Target: sumReport(target), Rows: []RowMismatch{},
+		Source: sumReport(l.source), Target: sumReport(l.target), Rows: []RowMismatch{},
 	}
-	var counts VerifyReport
-	if source != target {
-		if err := w.narrow(ctx, c, k.chunk, found, &counts); err != nil {
-			return fail(err)
+	if l.source != l.target {
+		if err := w.narrow(ctx, c, k.chunk, l.found, &l.counts); err != nil {
+			return nil, err
 		}
 	}
-	return found, &counts, source, target, nil
+	return l, nil
 }
 
 // settled notes what is known of a chunk: rows that differ for sure, and whether others were

@@ -14,6 +14,7 @@ import (
 type worker struct {
 	run      *run
 	reader   rowstream.Reader
+	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
 	writer   *writer
 	throttle *tick.Throttle
 	pace     *pace
@@ -21,14 +22,24 @@ type worker struct {
 
 func newWorker(r *run, number int) *worker {
 	pace := r.pacer.join()
-	return &worker{
-		run: r, reader: r.snapshot.Reader(number), throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
+	w := &worker{
+		run: r, throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
 		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.waits},
 	}
+	if r.o.Follow {
+		w.short = r.shortReader()
+		w.reader = w.short
+	} else {
+		w.reader = r.snapshot.Reader(number)
+	}
+	return w
 }
 
 func (w *worker) close() {
 	w.writer.close()
+	if w.short != nil {
+		_ = w.short.Close() // its transaction reads only
+	}
 	w.throttle.Close()
 }
 
@@ -72,7 +83,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 	t := w.run.tables[number]
 	c, err := w.reader.Cut(ctx, t.source, w.run.o.ChunkBytes, w.run.nextChunk(number))
 	if err != nil {
-		return err
+		return t.readError(err)
 	}
 	w.tellRetries(t, c.Number)
 	if err := w.writer.again(ctx, func() error { return w.run.state.cut(ctx, w.writer.c, t.spec, c) }); err != nil {
@@ -101,7 +112,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 			})
 		})
 		if err != nil {
-			return sourceError{err}
+			return sourceError{t.readError(err)}
 		}
 		return writeErr
 	}

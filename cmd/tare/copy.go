@@ -30,7 +30,8 @@ func newCopyCommand() *cobra.Command {
 		Short: "Copy tables from one MySQL-compatible server to another",
 		Long: `Copy tables from one MySQL-compatible server to another.
 
-The rows of a run come from one consistent snapshot of the source. Progress is recorded in the
+The rows of a run come from one consistent snapshot of the source; with --follow from many short ones, which the changes
+that are applied make consistent. Progress is recorded in the
 target, in the transactions that write the rows: no matter what is killed, or when, the same
 command resumes, and no row is lost or duplicated. Changes made during the run are copied only
 with --follow, which applies them from the source's binary log until tare copy ctl finish. See docs/tasks/move-a-table.md.
@@ -144,6 +145,9 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
 	o.Heartbeat = copier.HeartbeatOptions{Off: c.Heartbeat == config.HeartbeatOff, OnReplica: c.OnReplica}
+	if c.Follow {
+		o.MaxViewAge = c.MaxViewAge
+	}
 	if c.Cutover.On {
 		cutover := c.Cutover.Options(c.Throttle.Gateway)
 		cutover.Back = source

@@ -95,7 +95,12 @@ func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) 
 
 // build makes the parts; nothing listens yet.
 func (s *rowstreamService) build(ctx context.Context) (err error) {
-	if err := s.check(); err != nil {
+	if s.cfg.Log.File != "" {
+		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
+			return err
+		}
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return err
 	}
 	authorities, err := loadAuthorities("--from-ca", s.cfg.FromCA)
@@ -106,22 +111,6 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var options []grpc.ServerOption
-	if s.cfg.TLSCert != "" {
-		c, err := loadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
-		if err != nil {
-			return err
-		}
-		options = append(options, grpc.Creds(credentials.NewTLS(c)))
-	}
-	if s.cfg.Log.File != "" {
-		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
-			return err
-		}
-	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
-		return err
-	}
 	if s.source, err = rowstream.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
@@ -129,6 +118,14 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
 	}); err != nil {
 		return err
+	}
+	var options []grpc.ServerOption
+	if s.cfg.TLSCert != "" {
+		c, err := loadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
+		if err != nil {
+			return err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	reporter := panics.NewReporter(s.log)
 	s.grpc = s.rows.NewServer(append(options, reporter.ServerOptions()...)...)
@@ -238,15 +235,6 @@ func (s *rowstreamService) close(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, s.data.close())
-}
-
-// check reports wrong options. It opens no file for writing.
-func (s *rowstreamService) check() error {
-	errs := []error{checkQueryLog(s.cfg.Log, s.log)}
-	if s.cfg.HTTP != "" {
-		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
-	}
-	return errors.Join(errs...)
 }
 
 // openSubDir opens --data-dir, or a directory of the server's own beside the gateway's.

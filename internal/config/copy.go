@@ -34,6 +34,7 @@ type Copy struct {
 	Ignore      []sqldigest.Digest // of statements in the log
 	Heartbeat   FollowHeartbeat
 	OnReplica   bool // heartbeats may be written to a replica's primary
+	MaxViewAge  time.Duration
 	Cutover     CopyCutover
 
 	Verify bool
@@ -77,6 +78,7 @@ func NewCopy() *Copy {
 	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+rowstream.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
 		HeartbeatOn, HeartbeatOff)
 	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
+	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "with --follow, how long a transaction that reads rows of the source lives, and so how long an ALTER TABLE there waits for it; without --follow all rows are read in one")
 	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the source's binary log that changes no copied table, and at which --follow stopped; may be given for each statement")
 	c.Cutover.declare(s)
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
@@ -189,6 +191,9 @@ func (c *Copy) validateFollow() (errs []error) {
 	}
 	if c.OnReplica && (!c.Follow || c.Heartbeat == HeartbeatOff) {
 		errs = append(errs, errors.New("--heartbeat-on-replica has no effect without --follow, or with --heartbeat=off"))
+	}
+	if c.MaxViewAge != copier.DefaultMaxViewAge && !c.Follow {
+		errs = append(errs, errors.New("--max-view-age has no effect without --follow: all rows are read in one view"))
 	}
 	if len(c.Ignore) > 0 && !c.Follow {
 		errs = append(errs, errors.New("--ignore-statement has no effect without --follow"))

@@ -86,13 +86,12 @@ func Start(t TB, opts ...Option) *Server {
 
 // New starts a server for a program that is no test; the caller closes it.
 func New(opts ...Option) (*Server, error) {
-	s := &Server{}
+	s := &Server{product: mariaDB()}
 	for _, o := range opts {
 		o(&s.set)
 	}
-	s.product = mariaDB(s.set.dir)
 	if s.set.mysql {
-		s.product = mySQL(s.set.dir)
+		s.product = mySQL()
 	}
 	var err error
 	if s.program, err = s.product.find(); err != nil {

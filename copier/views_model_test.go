@@ -1,0 +1,239 @@
+package copier
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testseed"
+)
+
+// This is a model of why rows that are read through many short views, each of another moment, come out as the source's once all
+// changes since the first snapshot are applied: two columns, a key and a second one whose values are unique too. What is played at random:
+//
+//   - The source's transactions insert, delete and update rows, exchange unique values and change keys, at any moment.
+//   - Chunks are copied in any order, each in pieces that are read through views of any moment after the snapshot.
+//   - The run is killed within a chunk, which is then copied again by the next run, or while following, which then starts at
+//     the recorded position, at or before the last applied transaction.
+//
+// Once all before the last view is applied, and all that was applied before a kill, the target must be the source at that
+// position, and stay so.
+
+// A viewMutant leaves a part of the reasoning out, or changes it.
+type viewMutant string
+
+const (
+	noViewMutant viewMutant = ""
+	fromLater    viewMutant = "following starts one transaction after the snapshot"
+	fromLastView viewMutant = "following starts at the last view"
+	staleView    viewMutant = "a view is older than the snapshot"
+	keyAsOne     viewMutant = "a change of a key leaves the old one"
+	exactAtOnce  viewMutant = "the target counts as the source before the last view is reached"
+	noteAhead    viewMutant = "a position is recorded that is not applied"
+
+	// The rule of DBLog, which applies changes between chunks. Here they are applied after all chunks: a change of one row
+	// that is applied may push out another, whose later change is skipped since its chunk's view has seen it.
+	skipSeen viewMutant = "changes that the view of their row's chunk has seen are skipped"
+)
+
+const (
+	viewKeys   = 6
+	viewValues = 5
+)
+
+// A viewEvent is a change of one row: its key before and after; -1: it was not, or is not there.
+type viewEvent struct{ before, after, value int }
+
+// A viewModel is one history.
+type viewModel struct {
+	rnd    *rand.Rand
+	mutant viewMutant
+
+	log    [][]viewEvent // transactions
+	states []map[int]int // the source before each of them, and after the last: key to value
+	now    int           // transactions that have happened
+
+	target   map[int]int
+	seen     [viewKeys]int // position of the view that a key was read in last, by the target's state
+	start    int           // position of the snapshot
+	lastView int
+	trace    []string
+}
+
+func (m *viewModel) say(format string, a ...any) {
+	m.trace = append(m.trace, fmt.Sprintf(format, a...))
+}
+
+// write is what the source does, by its rules: both columns are unique.
+func (m *viewModel) write(rows map[int]int) (txn []viewEvent) {
+	for range 1 + m.rnd.IntN(3) {
+		k, v := m.rnd.IntN(viewKeys), m.rnd.IntN(viewValues)
+		_, has := rows[k]
+		taken := slices.Contains(slices.Collect(maps.Values(rows)), v)
+		switch n := m.rnd.IntN(4); {
+		case !has && !taken:
+			txn = append(txn, viewEvent{-1, k, v})
+			rows[k] = v
+		case has && n == 0:
+			txn = append(txn, viewEvent{k, -1, 0})
+			delete(rows, k)
+		case has && n == 1: // another key, and another value where that is free
+			if to := m.rnd.IntN(viewKeys); !hasKey(rows, to) {
+				if taken {
+					v = rows[k]
+				}
+				txn = append(txn, viewEvent{k, to, v})
+				delete(rows, k)
+				rows[to] = v
+			}
+		case has && !taken:
+			txn = append(txn, viewEvent{k, k, v})
+			rows[k] = v
+		}
+	}
+	return txn
+}
+
+func hasKey(rows map[int]int, k int) bool { _, ok := rows[k]; return ok }
+
+// replace is REPLACE: rows with the key or with the value go.
+func replace(rows map[int]int, k, v int) {
+	maps.DeleteFunc(rows, func(key, value int) bool { return key == k || value == v })
+	rows[k] = v
+}
+
+// apply applies an event to the target.
+func (m *viewModel) apply(at int, e viewEvent) {
+	if e.before >= 0 && e.before != e.after && (m.mutant != keyAsOne || e.after < 0) && !m.skips(at, e.before) {
+		delete(m.target, e.before)
+	}
+	if e.after >= 0 && !m.skips(at, e.after) {
+		replace(m.target, e.after, e.value)
+	}
+}
+
+func (m *viewModel) skips(at, key int) bool { return m.mutant == skipSeen && at < m.seen[key] }
+
+// copy copies all chunks, by runs that are killed.
+func (m *viewModel) copy() {
+	chunks := m.rnd.Perm(viewKeys / 2) // of two keys each
+	for len(chunks) > 0 {
+		before, seen := maps.Clone(m.target), m.seen
+		first := 2 * chunks[0]
+		view := -1
+		for k := first; k < first+2; k++ { // in two pieces, maybe
+			if view < 0 || m.rnd.IntN(2) == 0 {
+				m.now = min(len(m.log), m.now+m.rnd.IntN(4))
+				view = m.now
+				if m.mutant == staleView && m.rnd.IntN(4) == 0 {
+					view = max(0, m.start-1)
+				}
+				m.lastView = max(m.lastView, view)
+			}
+			m.seen[k] = view
+			v, ok := m.states[view][k]
+			m.say("key %d is read in a view at %d: %d, %v", k, view, v, ok)
+			if !ok {
+				continue
+			}
+			replace(m.target, k, v)
+		}
+		if m.rnd.IntN(4) == 0 {
+			m.target, m.seen = before, seen
+			m.say("the run is killed before it has committed these")
+			continue
+		}
+		chunks = chunks[1:]
+	}
+}
+
+var errViewLoss = errors.New("the target is not the source")
+
+// follow applies the log from the snapshot on, with kills.
+func (m *viewModel) follow() error {
+	at, reached := m.start, m.lastView
+	switch m.mutant {
+	case fromLater:
+		at++
+	case fromLastView:
+		at = m.lastView
+	case exactAtOnce:
+		reached = 0
+	}
+	noted := at
+	for kills := 3; at < len(m.log); {
+		if m.mutant == noteAhead {
+			noted = at + 1
+		}
+		for _, e := range m.log[at] {
+			if m.mutant == noteAhead && kills > 0 && m.rnd.IntN(8) == 0 {
+				break
+			}
+			m.apply(at, e)
+		}
+		at++
+		reached = max(reached, at)
+		m.say("transaction %d is applied: %v: the target is %v", at-1, m.log[at-1], m.target)
+		if m.mutant != noteAhead && m.rnd.IntN(2) == 0 {
+			noted = at
+		}
+		if kills > 0 && m.rnd.IntN(8) == 0 {
+			kills--
+			at = noted
+			m.say("the run is killed; the next one starts at %d", at)
+			continue
+		}
+		if at >= reached && !maps.Equal(m.target, m.states[at]) {
+			return fmt.Errorf("%w at %d: it has %v, the target %v", errViewLoss, at, m.states[at], m.target)
+		}
+	}
+	if !maps.Equal(m.target, m.states[len(m.log)]) {
+		return fmt.Errorf("%w at its end: it has %v, the target %v", errViewLoss, m.states[len(m.log)], m.target)
+	}
+	return nil
+}
+
+func playViews(seed uint64, mutant viewMutant) (*viewModel, error) {
+	m := &viewModel{rnd: newRand(seed), mutant: mutant, target: make(map[int]int)}
+	rows := make(map[int]int)
+	m.states = append(m.states, maps.Clone(rows))
+	for range 24 {
+		m.log = append(m.log, m.write(rows))
+		m.states = append(m.states, maps.Clone(rows))
+	}
+	m.start = 6
+	m.now, m.lastView = m.start, m.start
+	m.copy()
+	return m, m.follow()
+}
+
+// TestViewModel plays random histories: each ends with the source's rows.
+func TestViewModel(t *testing.T) {
+	first := testseed.New(t)
+	for i := range 4 * uint64(*modelRounds) {
+		if m, err := playViews(first+i, noViewMutant); err != nil {
+			t.Fatalf("history %d: %v\n%s", first+i, err, strings.Join(m.trace, "\n"))
+		}
+	}
+}
+
+// TestViewModelMutants shows that the model finds a loss wherever the reasoning is changed.
+func TestViewModelMutants(t *testing.T) {
+	first := testseed.New(t)
+	for _, mutant := range []viewMutant{fromLater, fromLastView, staleView, keyAsOne, exactAtOnce, noteAhead, skipSeen} {
+		t.Run(string(mutant), func(t *testing.T) {
+			for i := range 20 * uint64(*modelRounds) {
+				m, err := playViews(first+i, mutant)
+				if errors.Is(err, errViewLoss) {
+					t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(m.trace, "\n"))
+					return
+				}
+			}
+			t.Error("no history lost a row")
+		})
+	}
+}
