@@ -102,6 +102,9 @@ func (a *Arena[T]) grow(n int) []T {
 		return p.items[:n:n]
 	}
 	if a.current.piece != nil {
+		if a.full == nil {
+			a.full = make([]loan[T], 0, 4)
+		}
 		a.full = append(a.full, a.current)
 	}
 	a.current, a.used = l, n

@@ -17,6 +17,7 @@ const (
 type textArena struct {
 	pool  *slab.Pool
 	slabs []slab.Slab
+	few   [2]slab.Slab
 	room  []byte // what is left of the last slab
 }
 
@@ -38,6 +39,9 @@ func (t *textArena) add(s []byte, a *account) (string, error) {
 			return "", err
 		}
 		next := t.pool.Bytes(size)
+		if t.slabs == nil {
+			t.slabs = t.few[:0]
+		}
 		t.slabs = append(t.slabs, next)
 		t.room = next.Bytes()
 	}
