@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -106,38 +109,52 @@ func serveControl(path string, c controlled) (end func(), err error) {
 	}, nil
 }
 
+// ControlEndpoints returns the methods and paths of a control socket, sorted.
+func ControlEndpoints() []string { return slices.Sorted(maps.Keys((&controlled{}).endpoints())) }
+
+// handler serves the endpoints. Calls other than GET are recorded.
 func (c *controlled) handler() http.Handler {
 	mux := http.NewServeMux()
+	for pattern, h := range c.endpoints() {
+		if !strings.HasPrefix(pattern, "GET ") {
+			h = c.recorded(h)
+		}
+		mux.HandleFunc(pattern, h)
+	}
+	return mux
+}
+
+func (c *controlled) endpoints() map[string]http.HandlerFunc {
 	answer := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(c.status()) // who has gone needs no answer
+		_ = json.NewEncoder(w).Encode(c.status()) // a disconnected client needs none
 	}
-	change := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, c.recorded(h)) }
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
-	change("POST /v1/throttle", func(w http.ResponseWriter, r *http.Request) {
-		var change ThrottleChange
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&change); err != nil {
-			http.Error(w, "the change is not understood: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		answer(w, c.change(change))
-	})
-	change("POST /v1/resume", func(w http.ResponseWriter, _ *http.Request) {
-		all := 1.0
-		answer(w, c.change(ThrottleChange{Share: &all}))
-	})
-	change("POST /v1/abort", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, nil) // before the end takes the socket away
-		c.abort()
-	})
-	change("POST /v1/finish", func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) })
-	return mux
+	return map[string]http.HandlerFunc{
+		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) },
+		"POST /v1/throttle": func(w http.ResponseWriter, r *http.Request) {
+			var change ThrottleChange
+			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&change); err != nil {
+				http.Error(w, "the change is not understood: "+err.Error(), http.StatusBadRequest)
+				return
+			}
+			answer(w, c.change(change))
+		},
+		"POST /v1/resume": func(w http.ResponseWriter, _ *http.Request) {
+			all := 1.0
+			answer(w, c.change(ThrottleChange{Share: &all}))
+		},
+		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, nil) // before the end takes the socket away
+			c.abort()
+		},
+		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) },
+	}
 }
 
 // recorded reports each call to the observer. Only the owner of the socket and root can connect.

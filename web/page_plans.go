@@ -88,6 +88,10 @@ func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
 		r.Share = float64(p.Bytes) / float64(all)
 	}
 	var tables []string
+	if !v.texts {
+		r.Plan.Tables = nil // they are read from the text
+		return r
+	}
 	for _, t := range p.Tables {
 		name := t.Schema
 		if t.Name != "" {

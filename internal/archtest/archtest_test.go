@@ -69,6 +69,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Goroutines(t, "internal/archtest/testdata/goroutines.txt", string(text))
 		},
+		"security": archtest.Security,
 		"prose":    archtest.Prose,
 		"messages": archtest.Messages,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
@@ -77,6 +78,9 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"links": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.NotLinked(t, "github.com/dolthub/go-mysql-server", "cmd/tare-demo",
 				"keep the engine in internal/embedded and start cmd/tare-demo: linking it costs every start 0.4 s and 74 MB")
+		},
+		"testlinks": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			return archtest.NotLinked(t, "github.com/pb33f", "", "import the validator of OpenAPI in tests alone")
 		},
 		"escapes": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			text, err := os.ReadFile("testdata/escape.txt")

@@ -88,6 +88,10 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 		found, err := archtest.Durations(tree, "durations.txt", string(text))
 		note("durations", found, err)
 	}
+	if _, err := os.Stat(filepath.Join(dir, "SECURITY.md")); err == nil {
+		found, err := archtest.Security(tree)
+		note("security", found, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "servers.txt")); err == nil {
 		found, err := archtest.Servers(tree, "servers.txt", string(text))
 		note("servers", found, err)

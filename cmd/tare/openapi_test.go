@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/web"
+)
+
+const openAPIFile = "../../docs/reference/openapi.yaml"
+
+// An apiFile is the part of docs/reference/openapi.yaml that the tests and the page use.
+type apiFile struct {
+	Paths map[string]map[string]apiOperation `yaml:"paths"`
+}
+
+type apiOperation struct {
+	Summary    string         `yaml:"summary"`
+	ServedBy   []string       `yaml:"x-served-by"`
+	Role       string         `yaml:"x-role"`
+	Texts      string         `yaml:"x-texts"`
+	Changes    bool           `yaml:"x-changes"`
+	Parameters []apiParameter `yaml:"parameters"`
+	Body       map[string]any `yaml:"requestBody"`
+}
+
+type apiParameter struct {
+	Name        string `yaml:"name"`
+	In          string `yaml:"in"`
+	Required    bool   `yaml:"required"`
+	Description string `yaml:"description"`
+	Example     string `yaml:"example"`
+}
+
+func readAPI(t *testing.T) apiFile {
+	t.Helper()
+	text, err := os.ReadFile(openAPIFile)
+	must(t, err)
+	var f apiFile
+	must(t, yaml.Unmarshal(text, &f))
+	return f
+}
+
+// line is what has to be equal between the program and the file.
+func (o apiOperation) line(method, path string) string {
+	return fmt.Sprintf("%s %s role=%s texts-required=%t changes=%t", strings.ToUpper(method), path, o.Role, o.Texts == "required", o.Changes)
+}
+
+// operations are the lines of one subcommand, sorted.
+func (f apiFile) operations(command string) []string {
+	var lines []string
+	for path, methods := range f.Paths {
+		for method, o := range methods {
+			if slices.Contains(o.ServedBy, command) {
+				lines = append(lines, o.line(method, path))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// TestOpenAPIHasEveryRoute: docs/reference/openapi.yaml has exactly the endpoints that the subcommands register, with
+// the role, the texts and the changes that each declares.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	f := readAPI(t)
+	for path, methods := range f.Paths {
+		for method, o := range methods {
+			if !slices.Contains([]string{"required", "withheld", "none"}, o.Texts) || o.Summary == "" || len(o.ServedBy) == 0 {
+				t.Errorf("%s %s lacks x-texts, a summary or x-served-by", method, path)
+			}
+		}
+	}
+	for command, endpoints := range registered(t) {
+		var got []string
+		for _, e := range endpoints {
+			got = append(got, fmt.Sprintf("%s %s role=%s texts-required=%t changes=%t", e.Method, e.Path, e.Need.Role(), e.Need.Texts(), e.Need.Changes()))
+		}
+		slices.Sort(got)
+		compareLines(t, command, f.operations(command), got)
+	}
+	var got []string
+	for _, e := range copier.ControlEndpoints() {
+		got = append(got, fmt.Sprintf("%s role=owner texts-required=false changes=%t", e, !strings.HasPrefix(e, "GET ")))
+	}
+	slices.Sort(got)
+	compareLines(t, "copy", f.operations("copy"), got)
+}
+
+func compareLines(t *testing.T, command string, want, got []string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("tare %s: the file has %q, which is not registered so", command, line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("tare %s: %q is registered and not in the file", command, line)
+		}
+	}
+}
+
+// registered builds each server with everything that adds routes and returns their endpoints.
+func registered(t *testing.T) map[string][]web.Endpoint {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	bucket := filepath.Join(dir, "bucket")
+	must(t, os.Mkdir(bucket, 0o700))
+	load := func(c config.Command, flags map[string]string) {
+		t.Helper()
+		_, err := c.Load(config.Input{Flags: flags})
+		must(t, err)
+	}
+	all := make(map[string][]web.Endpoint)
+
+	o := config.NewServe()
+	accounts := filepath.Join(dir, "accounts")
+	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
+	load(o, map[string]string{
+		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "copies": "mysql://tare:secret@127.0.0.1:1",
+		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts,
+	})
+	serve := &service{cfg: *o, log: log}
+	must(t, serve.build())
+	defer func() { must(t, serve.close(context.Background())) }()
+	all["serve"] = serve.web.Endpoints()
+
+	so := config.NewStore()
+	load(so, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
+	store := &storeService{cfg: *so, log: log}
+	must(t, store.build())
+	defer func() { must(t, store.close(context.Background())) }()
+	all["store"] = store.web.Endpoints()
+
+	fo := config.NewFrontend()
+	load(fo, map[string]string{"downstream": "http://127.0.0.1:1"})
+	front := &frontendService{cfg: fo, log: log}
+	must(t, front.build())
+	defer func() { must(t, front.close(context.Background())) }()
+	all["frontend"] = front.web.Endpoints()
+
+	server := testmysql.Start(t)
+	ro := config.NewRowstream()
+	load(ro, map[string]string{"from": "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + server.Addr})
+	rows := &rowstreamService{cfg: ro, log: log}
+	must(t, rows.build(t.Context()))
+	defer func() { must(t, rows.close(context.Background())) }()
+	all["rowstream"] = rows.web.Endpoints()
+	return all
+}
+
+// requests builds a request for each operation of a subcommand, from the examples of its parameters. Those that
+// run for long or change something are left to the caller.
+func (f apiFile) requests(t *testing.T, command, base string) []*http.Request {
+	t.Helper()
+	var all []*http.Request
+	for path, methods := range f.Paths {
+		for method, o := range methods {
+			if !slices.Contains(o.ServedBy, command) || o.Changes || strings.HasSuffix(path, "/profile") || strings.HasSuffix(path, "/trace") || path == "/api/v1/read" {
+				continue
+			}
+			all = append(all, apiRequest(t, method, base, path, o, f.Paths[path]["get"].Parameters))
+		}
+	}
+	return all
+}
+
+func apiRequest(t *testing.T, method, base, path string, o apiOperation, ofGet []apiParameter) *http.Request {
+	t.Helper()
+	values := url.Values{}
+	if path == "/debug/querylog" {
+		values.Set("for", "0s")
+	}
+	parameters := o.Parameters
+	if o.Body != nil {
+		parameters = ofGet // a form has the same
+	}
+	for _, p := range parameters {
+		switch {
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(p.Example))
+		case p.Required:
+			values.Set(p.Name, p.Example)
+		}
+	}
+	var body io.Reader
+	if o.Body != nil {
+		body = strings.NewReader(values.Encode())
+		values = nil
+	}
+	req, err := http.NewRequestWithContext(t.Context(), strings.ToUpper(method), base+path, body)
+	must(t, err)
+	req.URL.RawQuery = values.Encode()
+	if o.Body != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return req
+}
