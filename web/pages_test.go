@@ -71,6 +71,9 @@ func (f *fakeStatements) Statement(_ context.Context, q history.StatementQuery) 
 	st.Totals = history.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
 	st.Parts = []history.StatementPart{{Key: history.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
 	st.Slow = []history.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
+	if q.Points == 0 {
+		return st, nil
+	}
 	s := &st.Series
 	s.Step, s.End = q.To.Sub(q.From)/time.Duration(q.Points), q.To
 	st.Heat.Bounds = []time.Duration{time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}
@@ -96,7 +99,7 @@ func pageOptions() (Options, *fakeStatements) {
 	return o, f
 }
 
-const someDigest = "00010203040506070809aabbccddeeff"
+const someDigest = "02010203040506070809aabbccddeeff"
 
 func browse(t *testing.T, h http.Handler, path, user string) (int, string) {
 	t.Helper()

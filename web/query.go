@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"html/template"
 	"math"
 	"strings"
@@ -19,6 +20,8 @@ type queryView struct {
 	Plain   string // what is copied
 	TextCut bool
 	Notes   []string
+
+	Successors []successor // of an older digest
 
 	Totals  history.Totals
 	Mean    time.Duration
@@ -54,6 +57,9 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		return nil, badRequest(err, "Open a statement from the table of queries.")
 	}
 	st, err := s.statements(v).Statement(ctx, q)
+	if errors.Is(err, history.ErrNoStatement) && older(q.Digest) {
+		return nil, olderDigest()
+	}
 	if err != nil {
 		return nil, statementProblem(err)
 	}
@@ -65,6 +71,14 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	d.Name = statementName(st.Text, st.TextCut, st.Digest)
 	if st.Text != "" {
 		d.Plain, d.Text = st.Text, highlight(st.Text)
+	}
+	if older(q.Digest) {
+		if d.Successors, err = s.successors(ctx, v, q.Digest); err != nil {
+			return nil, statementProblem(err)
+		}
+		if len(d.Successors) == 0 {
+			d.Notes = append(d.Notes, "This digest is of an older version; no statement of the last 7 days has its text.")
+		}
 	}
 	length, _ := covered(v, st.From, st.To)
 	d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
