@@ -335,4 +335,3 @@ func TestBucketRetentionReaders(t *testing.T) {
 		t.Errorf("after the deletion %v samples, want some of %v", got, want)
 	}
 }
-

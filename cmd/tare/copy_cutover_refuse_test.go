@@ -95,12 +95,12 @@ func TestCutoverWaits(t *testing.T) {
 	var steps strings.Builder
 	var mu sync.Mutex
 	byHand.Observe = func(e copier.Event) {
-		mu.Lock()
-		defer mu.Unlock()
 		if e.Kind != copier.EventCutover {
 			return
 		}
+		mu.Lock()
 		steps.WriteString(e.Text)
+		mu.Unlock() // a finish is an event of its own
 		control := copier.NewControl(d.control)
 		defer control.Close()
 		if _, err := control.Finish(t.Context()); err != nil {
