@@ -67,7 +67,7 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 	e2e/run -run '^TestFuzzLog$$' -v -timeout 3h -fuzzlog.duration=$(FUZZLOGTIME)
 
 fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
-	e2e/run -run '^TestRuleFuzz$$' -v -timeout 3h -fuzzrules.duration=$(FUZZRULESTIME)
+	e2e/run -run '^TestRuleFuzz(Mutants)?$$' -v -timeout 4h -fuzzrules.duration=$(FUZZRULESTIME) -fuzzrules.mutants=-1
 
 e2e: ## run the binary under real clients, drivers and sysbench
 	e2e/run

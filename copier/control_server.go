@@ -27,6 +27,7 @@ var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command re
 // Errors of a finish for which there is nothing to finish.
 var (
 	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
+	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 

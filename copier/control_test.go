@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -237,3 +238,57 @@ func TestSilentSource(t *testing.T) {
 		t.Errorf("%v rows were written", got)
 	}
 }
+
+// TestControlBetweenRuns: a lost lease ends a run and not the control socket, and a finish that was taken holds for
+// the run that comes next.
+func TestControlBetweenRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	aborted := false
+	c := &control{path: path, abort: func() { aborted = true }}
+	defer c.close()
+	if c.finishes(RunReversing) {
+		t.Error("a finish is known before it was requested")
+	}
+	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}}
+	start := func() (*run, *follower) {
+		r := &run{o: options, control: c, pacer: newPacer(options), waits: &waits{}, from: sourceAt{addr: "source:3306"}}
+		if err := c.attach(r); err != nil {
+			t.Fatal(err)
+		}
+		f := &follower{o: options, moved: make(chan struct{})}
+		r.watch(f, RunReversing)
+		return r, f
+	}
+	_, f := start()
+	if err := c.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if !f.finish {
+		t.Error("the follower was not told to finish")
+	}
+	c.detach()
+	if s := c.status(); s.Phase != RunPreparing || s.From != "source:3306" {
+		t.Errorf("between two runs the status is %+v", s)
+	}
+	if err := c.finish(); !errors.Is(err, errBetweenRuns) {
+		t.Errorf("finish between two runs: %v", err)
+	}
+	if err := c.change(ThrottleChange{}); !errors.Is(err, errBetweenRuns) {
+		t.Errorf("throttle between two runs: %v", err)
+	}
+	if _, f := start(); !f.finish {
+		t.Error("the next run's follower does not finish")
+	}
+	c.abort()
+	if !aborted {
+		t.Error("abort did not arrive")
+	}
+}
+
+// sourceAt is a source that has nothing but an address.
+type sourceAt struct {
+	rowstream.Server
+	addr string
+}
+
+func (s sourceAt) Addr() string { return s.addr }

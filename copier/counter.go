@@ -40,7 +40,7 @@ func (r *run) raiseCounters(ctx context.Context, limit time.Duration, do func(fu
 		if !t.counts {
 			continue
 		}
-		source, err := r.sourceCounter(ctx, t.spec)
+		source, err := counterOf(ctx, r.from, t.spec)
 		if err == nil && source > 1 {
 			err = do(func(c *mysqlconn.Client) error { return t.raiseCounter(ctx, c, r.state.lease, source, limit) })
 		}
@@ -63,16 +63,16 @@ func (r *run) endCounters(ctx context.Context) error {
 	})
 }
 
-// sourceCounter is the counter of a table of the source.
-func (r *run) sourceCounter(ctx context.Context, spec *TableSpec) (n uint64, err error) {
-	if s, ok := r.from.(querier); ok { // one statement, since clients may be paused
+// counterOf returns the counter of a table of a source.
+func counterOf(ctx context.Context, from rowstream.Server, spec *TableSpec) (n uint64, err error) {
+	if s, ok := from.(querier); ok { // one statement, since clients may be paused
 		err := s.Query(ctx, "SHOW CREATE TABLE "+rowstream.Ident(spec.Schema)+"."+rowstream.Ident(spec.Name), func(row mysqlwire.TextRow) error {
 			n = rowstream.AutoIncrement(string(row[1]))
 			return nil
 		})
 		return n, err
 	}
-	source, err := r.from.Describe(ctx, spec.Schema, spec.Name)
+	source, err := from.Describe(ctx, spec.Schema, spec.Name)
 	if err != nil {
 		return 0, err
 	}

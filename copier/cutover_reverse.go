@@ -50,6 +50,9 @@ func (c *cutover) describeReversed(ctx context.Context) error {
 		}
 		tables = append(tables, t)
 	}
+	if err := c.mayKeepState(ctx, to); err != nil {
+		return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: --reverse-window 0", err)
+	}
 	if err := onlyAmong(ctx, to, tables); err != nil {
 		return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: --reverse-window 0", err)
 	}
@@ -65,11 +68,46 @@ func (c *cutover) describeBack(ctx context.Context, to *mysqlconn.Client, o *Opt
 	if t.create != "" {
 		return nil, fmt.Errorf("the source has no table %s any more", spec.target())
 	}
-	// It deletes nothing, and is refused where the account may not write.
-	if _, err := to.Exec(ctx, "DELETE FROM "+spec.targetSQL()+" WHERE FALSE"); err != nil {
+	if err := mayReplace(ctx, to, spec.targetSQL(), t.target.columns); err != nil {
 		return nil, fmt.Errorf("write to %s: %w", spec.target(), err)
 	}
 	return t, nil
+}
+
+// mayReplace executes statements that change no row, and are refused where the account may not write to a table as changes are
+// applied.
+func mayReplace(ctx context.Context, c *mysqlconn.Client, table string, columns []rowstream.Column) error {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].Name
+	}
+	list := rowstream.Idents(names)
+	for _, sql := range []string{"DELETE FROM " + table + " WHERE FALSE", "REPLACE INTO " + table + " (" + list + ") SELECT " + list + " FROM " + table + " WHERE FALSE"} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayKeepState creates the state's tables in the source, and fails where the account may not write to them.
+func (c *cutover) mayKeepState(ctx context.Context, to *mysqlconn.Client) error {
+	s := state{schema: c.r.o.StateSchema}
+	if err := s.createEpochs(ctx, to); err != nil {
+		return err
+	}
+	if err := s.createFollow(ctx, to); err != nil {
+		return err
+	}
+	if _, err := to.Exec(ctx, "UPDATE "+s.epochs()+" SET epoch = epoch WHERE FALSE"); err != nil {
+		return fmt.Errorf("write to %s: %w", s.epochs(), err)
+	}
+	for table, column := range map[string]string{s.epochs(): "epoch", s.follows(): "id"} {
+		if err := mayReplace(ctx, to, table, []rowstream.Column{{Name: column}}); err != nil {
+			return fmt.Errorf("write to %s: %w", table, err)
+		}
+	}
+	return nil
 }
 
 // reverse has the target's changes go back to the source until the window is over.
@@ -101,10 +139,7 @@ func (c *cutover) reverse(ctx context.Context) error {
 	}()
 	left := max(0, c.o.Window-c.since)
 	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
-	c.r.enter(RunReversing)
-	c.r.mu.Lock()
-	c.r.finish, c.r.following = f.Finish, f.status
-	c.r.mu.Unlock()
+	c.r.watch(f, RunReversing)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
@@ -116,7 +151,36 @@ func (c *cutover) reverse(ctx context.Context) error {
 	cancel(nil)
 	watching.Wait()
 	c.report.Reverse = f.report()
+	if err == nil || errors.Is(err, errSwitchedBack) {
+		err = errors.Join(err, c.raiseBack(ctx, there))
+	}
 	return err
+}
+
+// errTableDenied is the server's error for a statement that an account may not execute on a table.
+const errTableDenied = 1142
+
+// raiseBack raises the source's counters to those of the target: ids that were given out there are not given out again.
+func (c *cutover) raiseBack(ctx context.Context, there *backSide) error {
+	for _, t := range c.reversed {
+		if !t.counts {
+			continue
+		}
+		counter, err := counterOf(ctx, c.back, t.spec)
+		if err == nil && counter > 1 {
+			err = t.raiseCounter(ctx, there.c, there.state.lease, counter, c.r.o.Patience)
+		}
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) && refused.Number == errTableDenied {
+			c.tell("the account may not alter %s in the source, which may give out ids of rows that came from the target: ALTER TABLE %s AUTO_INCREMENT = %d",
+				t.spec.target(), t.spec.targetSQL(), counter)
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("set AUTO_INCREMENT of %s in the source, after changes were written back: %w", t.spec.target(), err)
+		}
+	}
+	return nil
 }
 
 // beginBack connects to the source for writing, and finds out where the reverse stream begins.

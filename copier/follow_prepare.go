@@ -254,8 +254,9 @@ func (r *run) followChanges(ctx context.Context) error {
 	defer f.pace.close()
 	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
 	r.mu.Lock()
-	r.follower, r.finish, r.following = f, f.Finish, f.status
+	r.follower = f
 	r.mu.Unlock()
+	r.watch(f, RunFollowing)
 	if r.o.Cutover != nil && r.cut == nil {
 		var telling sync.WaitGroup
 		defer telling.Wait()

@@ -66,10 +66,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
+	defer control.close()
 	pacer, losses := newPacer(&o), 0
 	var lost time.Time // when the lease was lost the last time
 	for {
-		report, err := runOnce(ctx, &o, pacer)
+		report, err := runOnce(ctx, &o, pacer, control)
 		if errors.Is(err, errLeaseLost) {
 			lost = time.Now()
 			losses++
@@ -79,6 +83,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		o.Observe(Event{Kind: EventRetry, Text: err.Error() + "; resuming from the state in the target"})
 		if !sleep(ctx, routePause) {
+			var told endError
+			if errors.As(context.Cause(ctx), &told) {
+				return nil, told.error
+			}
 			return nil, context.Cause(ctx)
 		}
 		next := newPacer(&o)
@@ -88,13 +96,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
-func runOnce(ctx context.Context, o *Options, pacer *pacer) (*Report, error) {
-	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, waits: &waits{observe: o.Observe}}
+func runOnce(ctx context.Context, o *Options, pacer *pacer, control *control) (*Report, error) {
+	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, control: control, waits: &waits{observe: o.Observe}}
 	o.waits, pacer.waits = r.waits, r.waits
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	report, err := r.run(ctx, end)
+	control.detach()
 	var told endError
 	if err != nil && errors.As(context.Cause(ctx), &told) {
 		err = told.error // not what it looked like to who was interrupted by it
@@ -111,12 +120,8 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
-	if r.o.Control != "" {
-		endControl, err := serveControl(r.o.Control, r.told(fail))
-		if err != nil {
-			return nil, err
-		}
-		defer endControl()
+	if err := r.control.attach(r); err != nil {
+		return nil, err
 	}
 	defer r.pacer.start(ctx, fail)()
 	defer func() { r.endHeart(ctx) }()
@@ -135,7 +140,6 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	if r.o.Follow {
-		r.enter(RunFollowing)
 		if err := r.followChanges(ctx); err != nil {
 			return nil, r.schemaStopped(ctx, err)
 		}
@@ -170,6 +174,7 @@ type run struct {
 
 	started time.Time
 	pacer   *pacer
+	control *control
 	waits   *waits
 
 	verified []*VerifyReport // by table, once they are compared

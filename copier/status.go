@@ -1,6 +1,9 @@
 package copier
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 // enter notes what the run is at.
 func (r *run) enter(p RunPhase) {
@@ -36,24 +39,114 @@ func (r *run) status() Status {
 	return s
 }
 
-// told are what a control socket may do to the run; end stops it with a cause.
-func (r *run) told(end func(error)) controlled {
-	return controlled{
-		status: r.status, change: r.pacer.change, observe: r.o.Observe,
-		abort: func() { end(ErrAborted) },
-		finish: func() error {
-			r.mu.Lock()
-			finish := r.finish
-			r.mu.Unlock()
-			switch {
-			case finish != nil:
-			case r.o.Follow:
-				return errNotYet
-			default:
-				return errNotFollowing
-			}
-			finish()
-			return nil
-		},
+// A control is the control socket of a copy. It outlives the runs that a lost lease ends: commands that
+// arrive between two runs are for the next one.
+type control struct {
+	path  string // "": there is none
+	abort func() // ends the copy
+
+	mu        sync.Mutex
+	run       *run     // nil between two runs
+	last      Status   // of the run before
+	finishing RunPhase // that a finish is to end, in whatever run; empty: none was requested
+	end       func()   // of the socket; nil before the first run
+}
+
+// attach directs commands to a run. The first run opens the socket.
+func (c *control) attach(r *run) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.run = r
+	if c.path == "" || c.end != nil {
+		return nil
+	}
+	end, err := serveControl(c.path, controlled{status: c.status, change: c.change, abort: c.abort, finish: c.finish, observe: r.o.Observe})
+	c.end = end
+	return err
+}
+
+// detach ends the commands to the run, before it is closed.
+func (c *control) detach() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.run == nil {
+		return
+	}
+	c.last = c.run.status()
+	c.last.Phase = RunPreparing
+	c.run = nil
+}
+
+func (c *control) close() {
+	c.mu.Lock()
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+func (c *control) status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.run == nil {
+		return c.last
+	}
+	return c.run.status()
+}
+
+func (c *control) change(change ThrottleChange) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.run == nil {
+		return errBetweenRuns
+	}
+	return c.run.pacer.change(change)
+}
+
+func (c *control) finish() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.run == nil {
+		return errBetweenRuns
+	}
+	phase, err := c.run.requestFinish()
+	if err == nil {
+		c.finishing = phase
+	}
+	return err
+}
+
+// finishes reports whether a finish was requested for a phase.
+func (c *control) finishes(phase RunPhase) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.finishing == phase
+}
+
+// requestFinish ends following once the target has what the source has. It returns the phase that it ends.
+func (r *run) requestFinish() (RunPhase, error) {
+	r.mu.Lock()
+	finish, phase := r.finish, r.phase
+	r.mu.Unlock()
+	switch {
+	case finish != nil:
+	case r.o.Follow:
+		return "", errNotYet
+	default:
+		return "", errNotFollowing
+	}
+	finish()
+	return phase, nil
+}
+
+// watch makes a follower the one that commands and Status are about. A finish that was requested of a follower
+// before it in the same phase, which lost its servers, is for this one.
+func (r *run) watch(f *follower, phase RunPhase) {
+	r.mu.Lock()
+	r.finish, r.following, r.phase = f.Finish, f.status, phase
+	r.mu.Unlock()
+	if r.control.finishes(phase) {
+		f.Finish()
 	}
 }

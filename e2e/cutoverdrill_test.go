@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // A moment of a cutover is told by what the copy asks of the gateway.
@@ -66,6 +68,14 @@ type drill struct {
 	once     sync.Once
 	struck   chan struct{} // closed when the victim is dead
 	revived  bool
+	events   string // the file of the running copy's events
+}
+
+// lastEvents returns the last events of the running copy.
+func (d *drill) lastEvents() string {
+	text, err := os.ReadFile(d.events)
+	must(d.T, err)
+	return string(text[max(len(text)-4000, 0):])
 }
 
 // TestCutoverDrills switches clients from one server to another, and kills the copy, the gateway, the source and the
@@ -124,12 +134,16 @@ func (d *drill) run() {
 		"--tables=drl.acked,drl.counter", "--follow", "--cutover", "--gateway", front.URL, "--cutover-hold", "5s", "--json", "--patience", "30s",
 		"--control-socket", socket,
 	}
+	d.events = filepath.Join(d.TempDir(), "events.json")
 	d.copyUntilBack(args)
 	j.awaitAcked(200) // at the target, while changes go back
 	j.stop()
-	mustRun(d.T, "", binary, "copy", "ctl", "finish", "--socket", socket)
 	c := d.copy.Load()
-	<-c.exited
+	testwait.UntilState(d.T, "finish to be taken", func() (string, bool) { // the copy may be connecting again
+		out, err := exec.Command(binary, "copy", "ctl", "finish", "--socket", socket).CombinedOutput()
+		return fmt.Sprintf("%v: %s\nthe copy's last events:\n%s\nand messages:\n%s", err, out, d.lastEvents(), c.text()), err == nil
+	})
+	testwait.Receive(d.T, "the end of the copy", c.exited)
 	if code := c.cmd.ProcessState.ExitCode(); code != 0 {
 		d.Errorf("the copy ended with code %d: %s", code, lastLine(c.text()))
 	}
@@ -141,7 +155,9 @@ func (d *drill) run() {
 func (d *drill) copyUntilBack(args []string) {
 	limit := time.After(2 * time.Minute)
 	for {
-		c, events := startCopy(d.T, args)
+		file, err := os.Create(d.events)
+		must(d.T, err)
+		c, events := startCopyTo(d.T, args, file)
 		d.copy.Store(c)
 		if d.await(events, limit) {
 			return

@@ -16,7 +16,7 @@
 //	mariadb, mariadb-dump     │              ┌──────> mariadbd with TLS
 //	sysbench                  ├──> tare serve┘            │
 //	PyMySQL, connector-python │        │                  │
-//	mysql2                    ┘     its log            directly: what to compare with
+//	mysql2, Connector/J       ┘     its log            directly: what to compare with
 //
 //	go-sql-driver's own tests, sysbench, mysql, mariadb, raw packets ──> tare serve ──> mysqld
 //	MySQL, MariaDB ──> tare copy, tare rowstream ──> MySQL, MariaDB

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -18,9 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -72,11 +76,11 @@ func writePast(t *testing.T, data string) *past {
 	})
 	must(t, err)
 	archive, err := history.OpenArchive(history.ArchiveOptions{
-		Source: table, Dir: filepath.Join(dir, "series"), Labels: pastLabels, Bucket: bucket, Gateway: gateway, Now: now, Log: slog.New(slog.DiscardHandler),
+		Source: table, Dir: filepath.Join(dir, "series"), Labels: pastLabels, Bucket: unreachable{bucket}, Gateway: gateway, Now: now, Log: slog.New(slog.DiscardHandler),
 	})
 	must(t, err)
 	once, cancel := context.WithCancel(context.Background())
-	cancel() // Run writes a round, and neither ships nor waits
+	cancel() // Run writes a round, and neither ships, compacts nor waits
 	p := &past{}
 	calls := uint64(0)
 	for minute := range pastHours*60 - 1 {
@@ -95,11 +99,23 @@ func writePast(t *testing.T, data string) *past {
 		must(t, archive.Run(once))
 		p.ends, p.counts = append(p.ends, now()), append(p.counts, calls)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- archive.Run(ctx) }() // until it has compacted
 	eventually(t, "blocks", func() bool { return len(blocksIn(t, filepath.Join(dir, "series"))) >= pastBlocks })
+	cancel()
+	must(t, testwait.Receive(t, "the end of Run", ended))
 	must(t, archive.Close())
 	must(t, gateway.Close())
 	must(t, table.Close())
 	return p
+}
+
+// unreachable is a bucket that takes nothing.
+type unreachable struct{ objstore.Bucket }
+
+func (unreachable) Upload(context.Context, string, io.Reader, ...objstore.ObjectUploadOption) error {
+	return errors.New("connection refused")
 }
 
 // blocksIn are the directories of the blocks in a directory.

@@ -250,7 +250,7 @@ func TestTimeInURL(t *testing.T) {
 	tb.expect("answers 400")
 	tb.expect("status of 400")
 	tb.visit(t, "/queries?from=yesterday")
-	tb.until(t, "told", `document.querySelector("main").innerText.includes("no time")`)
+	tb.until(t, "told", `document.querySelector("main").innerText.includes("alformed time")`)
 	tb.accessible(t, b, "a time that is none")
 }
 

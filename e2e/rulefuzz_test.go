@@ -42,6 +42,9 @@ var fuzzRules = map[bool]string{
 // fuzzLater blocks one more table, which is what a reload changes.
 const fuzzLater = "    - {name: later, action: block, tables: [\"rulefuzz.later\"]}\n"
 
+// fuzzNone are rules that refuse nothing.
+const fuzzNone = "serve:\n  rules:\n    - {name: none, action: block, tables: [\"none.none\"], users: [none]}\n"
+
 // A ruleFuzz drives two gateways and has their server report what happened.
 type ruleFuzz struct {
 	t        *testing.T
@@ -276,11 +279,12 @@ func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzCla
 		return err
 	case aroundReload:
 		first, second, _ := strings.Cut(stmt, ";;")
+		f.reload(fuzzNone)
+		defer f.reload(fuzzRules[false])
 		if _, err := c.Exec(ctx, first); err != nil {
 			return err
 		}
 		f.reload(fuzzRules[false] + fuzzLater)
-		defer f.reload(fuzzRules[false])
 		_, err := c.Query(ctx, second, f.look)
 		return err
 	case asCommand:

@@ -136,6 +136,9 @@ func (l *login) logInBackend() error {
 	if len(out.AuthResponse) > 255 && !out.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: an authentication response of more than 255 bytes, which Tare's backend does not take"})
 	}
+	if l.greeted != nil && hasLeft(l.client.Socket()) {
+		return errClientLeft // before the account is named
+	}
 	l.greeted = nil
 	l.buf = out.AppendTo(l.buf[:0])
 	if err := l.backend.WriteMessage(l.buf); err != nil {

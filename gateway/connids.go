@@ -10,23 +10,24 @@ import (
 )
 
 // connIDs are the numbers in the gateway's greetings: a client is greeted before it has a
-// connection at the backend, whose number it therefore does not learn. They lie in the upper
-// half of the range, which servers count up to only after two billion connections. Clients use
-// them for KILL, where they are replaced.
+// connection at the backend, whose number it therefore does not learn. They lie in a
+// quarter of the range that servers count up to only after a billion connections, and are positive
+// for clients that keep them in 32 bits with a sign, such as MariaDB Connector/J. Clients use them
+// for KILL, where they are replaced.
 type connIDs struct {
 	mu   sync.Mutex
 	last uint32
 	of   map[uint32]*session
 }
 
-const firstConnID = 1 << 31
+const firstConnID = 1 << 30
 
 func (c *connIDs) next() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
 		c.last++
-		id := c.last | firstConnID
+		id := c.last&(firstConnID-1) | firstConnID
 		if _, used := c.of[id]; !used {
 			return id
 		}
@@ -51,7 +52,7 @@ func (c *connIDs) remove(id uint32) {
 // backendID returns the backend's number of the connection that was greeted with id, on the
 // server of session s.
 func (c *connIDs) backendID(id uint64, s *session) (uint32, bool) {
-	if id < firstConnID || id > 1<<32-1 {
+	if id < firstConnID || id >= 2*firstConnID {
 		return 0, false
 	}
 	c.mu.Lock()

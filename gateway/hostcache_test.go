@@ -280,22 +280,30 @@ func TestAbandonedLogins(t *testing.T) {
 }
 
 // blockControl proves that the server counts: it blocks an address after 101 abandoned
-// connections.
+// connections. It returns when the server has counted all of them.
 func blockControl(t *testing.T, s *testmysql.Server) {
 	t.Helper()
-	for range 101 {
-		nc, err := from2(t.Context(), "tcp", s.Addr)
-		must(t, err)
-		_, _ = mysqlconn.New(nc).ReadMessage(1 << 16)
-		nc.Close()
-	}
-	testwait.Until(t, "the server to block 127.0.0.2", func() bool {
+	greeted := 0
+	leave := func() (blocked bool) {
 		nc, err := from2(t.Context(), "tcp", s.Addr)
 		must(t, err)
 		defer nc.Close()
 		p, err := mysqlconn.New(nc).ReadMessage(1 << 16)
+		must(t, err)
 		var e mysqlwire.Err
-		return err == nil && e.Decode(p) == nil && e.Number == mysqlwire.ErrnoHostBlocked
+		if e.Decode(p) != nil {
+			greeted++
+			return false
+		}
+		return e.Number == mysqlwire.ErrnoHostBlocked
+	}
+	for range 101 {
+		leave()
+	}
+	testwait.Until(t, "the server to block 127.0.0.2", leave)
+	testwait.Until(t, "the server to count all of them", func() bool {
+		n, ok := hostErrors(t, s)
+		return ok && n == greeted
 	})
 }
 

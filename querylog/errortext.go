@@ -31,7 +31,8 @@ func errorTemplates(number uint16) string {
 	case 1054:
 		return "Unknown column '%i' in '%c'"
 	case 1060:
-		return "Duplicate column name '%i'"
+		return "Duplicate column name '%v'" // a literal names its column in a derived table
+
 	case 1061:
 		return "Duplicate key name '%i'"
 	case 1062:

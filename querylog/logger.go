@@ -123,23 +123,11 @@ func (l *Logger) open(o *Options) error {
 	if log == nil {
 		log = slog.Default()
 	}
-	if o.SeqFile != "" {
-		var err error
-		if l.seqFile, err = openSeqFile(o.SeqFile, l.boot); err != nil {
-			return err
-		}
-		l.seq = l.seqFile.seq()
-	}
 	for i := range o.Sinks {
 		so := &o.Sinks[i]
 		out, err := so.open(log)
 		if err != nil {
-			for _, s := range l.sinks {
-				_, _ = s.out.close() // nothing was written
-			}
-			if l.seqFile != nil {
-				_ = l.seqFile.close()
-			}
+			l.closeSinks()
 			return fmt.Errorf("log sink %s: %w", so.name(), err)
 		}
 		s := &sink{
@@ -157,11 +145,26 @@ func (l *Logger) open(o *Options) error {
 		ln := l.lane(o, so.Format, so.Redaction)
 		ln.sinks = append(ln.sinks, s)
 	}
+	if o.SeqFile != "" { // after the sinks: a path that cannot be opened leaves no file here
+		var err error
+		if l.seqFile, err = openSeqFile(o.SeqFile, l.boot); err != nil {
+			l.closeSinks()
+			return err
+		}
+		l.seq = l.seqFile.seq()
+	}
 	if size := or(o.RingBytes, DefaultRingBytes); size > 0 {
 		l.ring = newRing(size, l.boot)
 		l.lane(o, JSON, o.RingRedaction).ring = l.ring
 	}
 	return nil
+}
+
+// closeSinks closes the sinks' outputs before anything was written to them.
+func (l *Logger) closeSinks() {
+	for _, s := range l.sinks {
+		_, _ = s.out.close()
+	}
 }
 
 // lane is the lane for a format and redaction, made when it is new.

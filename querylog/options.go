@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -124,7 +125,25 @@ func (s *SinkOptions) validate() error {
 	case (s.Path == "" || s.Path == "-") && s.Rotation != Rotation{}:
 		return errors.New("only a file can be rotated")
 	}
-	return s.Rotation.validate()
+	return errors.Join(s.Rotation.validate(), s.checkDirectory())
+}
+
+// checkDirectory reports whether the file's directory is one.
+func (s *SinkOptions) checkDirectory() error {
+	if s.Path == "" || s.Path == "-" {
+		return nil
+	}
+	dir := filepath.Dir(s.Path)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open %s: directory %s does not exist: create it, or choose another path", s.Path, dir)
+	case err != nil:
+		return fmt.Errorf("open %s: %w", s.Path, err)
+	case !info.IsDir():
+		return fmt.Errorf("open %s: %s is not a directory", s.Path, dir)
+	}
+	return nil
 }
 
 func (s *SinkOptions) name() string {

@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		{file(SinkOptions{Path: "a", Rotation: Rotation{Keep: 3}}), "neither a size nor an age"},
 		{file(SinkOptions{Path: "a", Rotation: Rotation{Bytes: 1, Compression: 9}}), "compression 9"},
 		{Options{Sinks: []SinkOptions{{Path: "a"}, {Path: "a"}}}, "already"},
-		{file(SinkOptions{Path: filepath.Join(t.TempDir(), "none", "query.log")}), "no such file"},
+		{file(SinkOptions{Path: filepath.Join(t.TempDir(), "none", "query.log")}), "does not exist: create it"},
 	} {
 		l, err := New(c.o)
 		if err == nil {

@@ -1,6 +1,9 @@
 package querylog
 
 import (
+	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -52,5 +55,44 @@ func TestEveryTemplateMatchesItself(t *testing.T) {
 	}
 	if n < 50 {
 		t.Errorf("there are %d templates", n)
+	}
+}
+
+// TestServersMessages fills the holes of the messages that MariaDB's perror prints, of every number: no
+// value is shown, and of a message with a template the words are.
+func TestServersMessages(t *testing.T) {
+	perror, err := exec.LookPath("perror")
+	if err != nil {
+		t.Skip("untested: there is no perror to print a server's messages")
+	}
+	var numbers []string
+	for n := 1000; n < 4400; n++ {
+		numbers = append(numbers, strconv.Itoa(n))
+	}
+	out, _ := exec.CommandContext(t.Context(), perror, numbers...).Output() // it fails for numbers that are none
+	format := regexp.MustCompile(`(?m)^MariaDB error code (\d+) \([A-Z0-9_]+\): (.*)$`)
+	hole := regexp.MustCompile("%(-?[0-9]*)(\\.[0-9]+)?(\\.\\*)?(l*[diuxc]|[csMT])[TQ]?|%`?(-?\\.[0-9]+)?`?s")
+	messages, shown := 0, 0
+	for _, m := range format.FindAllStringSubmatch(string(out), -1) {
+		number, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages++
+		const value = "S3CRET;'zz' 7373" // no name
+		text := hole.ReplaceAllString(m[2], value)
+		got := string(appendRedactedError(nil, uint16(number), []byte(text)))
+		if strings.Contains(got, "S3CRET") || strings.Contains(got, "7373") {
+			t.Errorf("%d: %q shows %q", number, text, got)
+		}
+		if errorTemplates(uint16(number)) == "" && got != "?" {
+			t.Errorf("%d has no template and shows %q", number, got)
+		}
+		if got != "?" {
+			shown++
+		}
+	}
+	if messages < 800 || shown < 25 {
+		t.Errorf("perror printed %d messages, of which %d have a template", messages, shown)
 	}
 }

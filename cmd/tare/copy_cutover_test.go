@@ -303,6 +303,11 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	}
 	d.more(t, 50)
 	stop()
+	must(t, d.servers[1].Exec("INSERT INTO shop.ids (n) VALUES (1)"))
+	if got := d.value(t, 1, "SELECT MAX(id) FROM shop.ids"); got != 1000001 {
+		t.Errorf("the first id after the cutover is %d, want 1000001: the source has given out the one before", got)
+	}
+	must(t, d.servers[1].Exec("START TRANSACTION", "INSERT INTO shop.ids VALUES (2000000, 0)", "ROLLBACK"))
 	control := copier.NewControl(d.control)
 	defer control.Close()
 	status, err := control.Finish(t.Context())
@@ -312,9 +317,11 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	}
 	r := testwait.Receive(t, "the copy to finish", done)
 	must(t, r.err)
-	must(t, d.servers[1].Exec("INSERT INTO shop.ids (n) VALUES (1)"))
-	if got := d.value(t, 1, "SELECT MAX(id) FROM shop.ids"); got != 1000001 {
-		t.Errorf("the first id after the cutover is %d, want 1000001: the source has given out the one before", got)
+	for server, name := range []string{"source", "target"} {
+		must(t, d.servers[server].Exec("INSERT INTO shop.ids (n) VALUES (1)"))
+		if got := d.value(t, server, "SELECT MAX(id) FROM shop.ids"); got != 2000001 {
+			t.Errorf("the first id after the reverse stream is %d in the %s, want 2000001: the target has given out the one before", got, name)
+		}
 	}
 	if c := r.report.Cutover; c == nil || c.Phase != "done" || c.Reverse == nil || c.Reverse.Inserts < 200 {
 		t.Errorf("report: %+v", c)

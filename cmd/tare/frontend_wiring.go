@@ -80,12 +80,7 @@ func runFrontend(ctx context.Context, cfg *config.Frontend, log *slog.Logger) (e
 
 // build makes the parts; nothing listens yet.
 func (s *frontendService) build() (err error) {
-	if s.cfg.Log.File != "" {
-		if s.data, err = openFrontendDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
-			return err
-		}
-	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	o := frontend.Options{
@@ -94,7 +89,6 @@ func (s *frontendService) build() (err error) {
 		ResponseBytes: int64(s.cfg.ResponseBytes), MergeBytes: int64(s.cfg.MergeBytes),
 		Timeout:  s.cfg.Timeout,
 		Encoding: encodingOf(s.cfg.DownstreamEncoding),
-		Log:      s.queries,
 		Diag:     s.log,
 	}
 	if o.Decoding, err = decodingOf(s.cfg); err != nil {
@@ -109,6 +103,15 @@ func (s *frontendService) build() (err error) {
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		o.Transport = t
 	}
+	if s.cfg.Log.File != "" {
+		if s.data, err = openFrontendDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
+			return err
+		}
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+		return err
+	}
+	o.Log = s.queries
 	if s.frontend, err = frontend.New(o); err != nil {
 		return err
 	}
@@ -146,6 +149,11 @@ func (s *frontendService) build() (err error) {
 	)
 	s.metrics.MustRegister(s.ledger)
 	return nil
+}
+
+// check reports wrong options. It opens no file for writing.
+func (s *frontendService) check() error {
+	return errors.Join(checkQueryLog(s.cfg.Log, s.log), web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
 }
 
 // openFrontendDir opens --data-dir, or a directory of the frontend's own beside the gateway's.

@@ -26,13 +26,19 @@ func seqFile(data *dataDir) string {
 	return path
 }
 
+// checkQueryLog reports wrong --log-… options, before newQueryLog opens files.
+func checkQueryLog(c config.QueryLog, log *slog.Logger) error {
+	o := queryLogOptions(c, log)
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("query log: %w", err)
+	}
+	return nil
+}
+
 // newQueryLog makes the query log that the --log-… options ask for. Without --log-file the
 // ring in memory is all there is.
 func newQueryLog(c config.QueryLog, data *dataDir, log *slog.Logger) (*querylog.Logger, error) {
 	o := queryLogOptions(c, log)
-	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("query log: %w", err)
-	}
 	o.SeqFile = seqFile(data)
 	l, err := querylog.New(o)
 	if err != nil {

@@ -95,12 +95,7 @@ func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) 
 
 // build makes the parts; nothing listens yet.
 func (s *rowstreamService) build(ctx context.Context) (err error) {
-	if s.cfg.Log.File != "" {
-		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
-			return err
-		}
-	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	authorities, err := loadAuthorities("--from-ca", s.cfg.FromCA)
@@ -111,14 +106,6 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.source, err = rowstream.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
-		return fmt.Errorf("connect to --from: %w", err)
-	}
-	if s.rows, err = rowstream.NewService(rowstream.ServiceOptions{
-		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
-	}); err != nil {
-		return err
-	}
 	var options []grpc.ServerOption
 	if s.cfg.TLSCert != "" {
 		c, err := loadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
@@ -126,6 +113,22 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 			return err
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
+	}
+	if s.cfg.Log.File != "" {
+		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
+			return err
+		}
+	}
+	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+		return err
+	}
+	if s.source, err = rowstream.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
+		return fmt.Errorf("connect to --from: %w", err)
+	}
+	if s.rows, err = rowstream.NewService(rowstream.ServiceOptions{
+		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
+	}); err != nil {
+		return err
 	}
 	reporter := panics.NewReporter(s.log)
 	s.grpc = s.rows.NewServer(append(options, reporter.ServerOptions()...)...)
@@ -235,6 +238,15 @@ func (s *rowstreamService) close(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, s.data.close())
+}
+
+// check reports wrong options. It opens no file for writing.
+func (s *rowstreamService) check() error {
+	errs := []error{checkQueryLog(s.cfg.Log, s.log)}
+	if s.cfg.HTTP != "" {
+		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
+	}
+	return errors.Join(errs...)
 }
 
 // openSubDir opens --data-dir, or a directory of the server's own beside the gateway's.

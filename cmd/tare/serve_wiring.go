@@ -169,11 +169,15 @@ func (s *service) check() error {
 		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
 		o.Control = &gateway.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal()}
 	}
+	if s.cfg.Standby != "" {
+		if _, err := config.LoadAccounts(s.cfg.StandbyAccounts); err != nil {
+			return fmt.Errorf("--standby-%w", err)
+		}
+	}
 	checked := *o
 	checked.Log = new(querylog.Logger) // which open creates
-	queries := queryLogOptions(s.cfg.Log, s.log)
 	table := (&historyService{cfg: s.cfg.History, log: s.log}).tableOptions(s.cfg.Log.Redact)
-	errs := []error{checked.Validate(), queries.Validate()}
+	errs := []error{checked.Validate(), checkQueryLog(s.cfg.Log, s.log)}
 	if s.cfg.CountsDigests() {
 		errs = append(errs, table.Validate())
 	}
@@ -182,6 +186,19 @@ func (s *service) check() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// openBucket opens the history's bucket, before any other file: its URL may name a place that there
+// cannot be.
+func (s *service) openBucket() (err error) {
+	if !s.cfg.History.Enabled() {
+		return nil
+	}
+	if err := s.cfg.History.Bucket.Create(); err != nil {
+		return err
+	}
+	s.bucket, err = s.cfg.History.Bucket.Open()
+	return err
 }
 
 // openData opens the data directory where an option needs one, and checks the options against what it
@@ -215,23 +232,20 @@ func (s *service) openHistory() (routes []web.Route, err error) {
 
 // open creates the parts. Damaged files of earlier processes are set aside.
 func (s *service) open() error {
-	err := s.openData()
+	err := s.openBucket()
+	if err == nil {
+		err = s.openData()
+	}
 	if err == nil && s.cfg.History.Enabled() {
 		series := s.data.file(filepath.Join("history", "series"))
 		if s.labels, err = historyLabels(s.cfg.History.Labels, series, s.cfg.Listen); err == nil {
 			err = history.CheckLabels(series, s.labels)
 		}
-		if err == nil {
-			err = s.cfg.History.Bucket.Create()
-		}
-		if err == nil {
-			s.bucket, err = s.cfg.History.Bucket.Open()
-		}
+	}
+	if err == nil {
+		s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log)
 	}
 	if err != nil {
-		return errors.Join(err, s.data.close())
-	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		if s.bucket != nil {
 			err = errors.Join(err, s.bucket.Close())
 		}

@@ -119,13 +119,16 @@ func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err erro
 
 // build makes the parts; nothing listens yet.
 func (s *storeService) build() (err error) {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.bucket, err = s.cfg.Bucket.Open(); err != nil {
+		return err
+	}
 	if s.data, err = openStoreDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
 		return err
 	}
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
-		return err
-	}
-	if s.bucket, err = s.cfg.Bucket.Open(); err != nil {
 		return err
 	}
 	s.limitMemory()
@@ -181,6 +184,20 @@ func (s *storeService) build() (err error) {
 		return s.buildHTTP()
 	}
 	return nil
+}
+
+// check reports wrong options. It opens no file for writing.
+func (s *storeService) check() error {
+	_, err := config.LoadTenantLimits(s.cfg.TenantLimits)
+	errs := []error{err, checkQueryLog(s.cfg.Log, s.log)}
+	if s.cfg.HTTP != "" {
+		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
+	}
+	if s.cfg.GRPC != "" && s.cfg.GRPCCert != "" {
+		_, err := loadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // openStoreDir opens --data-dir, or the default. Unlike a gateway's it must be had: index headers

@@ -11,6 +11,7 @@ type settings struct {
 	tls     bool
 	binlog  bool
 	mysql   bool
+	dir     string // of the programs
 
 	hostCache bool
 }
@@ -18,6 +19,12 @@ type settings struct {
 // WithMySQL starts MySQL instead of MariaDB.
 func WithMySQL() Option {
 	return func(s *settings) { s.mysql = true }
+}
+
+// WithPrograms starts the server of a directory that MariaDB or MySQL was unpacked or installed to,
+// instead of the one in PATH.
+func WithPrograms(dir string) Option {
+	return func(s *settings) { s.dir = dir }
 }
 
 // WithArgs passes further arguments to the server; they come last and so override the

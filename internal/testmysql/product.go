@@ -26,22 +26,27 @@ type product struct {
 	binlog []string // what WithBinlog has to ask for besides
 }
 
-func mariaDB() *product {
-	return &product{
-		find:       func() (string, error) { return findProgram("mariadbd", "mysqld") },
+// mariaDB is the server in a directory of programs, or in PATH when it is "".
+func mariaDB(dir string) *product {
+	p := &product{
+		find:       func() (string, error) { return findProgram(dir, "mariadbd", "mysqld") },
 		owner:      serverOwner,
-		initialise: initialiseMariaDB,
+		initialise: func(program string, o owner, work string) error { return initialiseMariaDB(dir, program, o, work) },
 		key:        templateSQL + logFileSize,
 		common:     []string{"--innodb-flush-method=nosync", "--debug-no-sync", logFileSize, "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M"},
 		binlog:     []string{"--binlog-format=ROW"},
 	}
+	if dir != "" {
+		p.common = append(p.common, "--basedir="+dir)
+	}
+	return p
 }
 
 // mySQL is started as whoever we are, also as root: it comes out of a directory of ours, and
 // there may be no other user who can read that.
-func mySQL() *product {
+func mySQL(dir string) *product {
 	return &product{
-		find:       findMySQL,
+		find:       func() (string, error) { return findMySQL(dir) },
 		owner:      func() (owner, error) { return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil },
 		initialise: initialiseMySQL,
 		key:        mysqlTemplateSQL + redoLogCapacity,
@@ -65,8 +70,12 @@ CREATE DATABASE ` + DefaultSchema + ` CHARACTER SET utf8mb4;
 var ErrNoMySQL = errors.New("no mysqld of MySQL (rather than MariaDB) found in PATH: .ci/mysql DIR unpacks one, whose DIR/bin belongs into PATH then")
 
 // findMySQL returns the path of a mysqld that is MySQL's; MariaDB's goes by that name, too.
-func findMySQL() (string, error) {
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin") {
+func findMySQL(in string) (string, error) {
+	dirs := programDirs(in)
+	if in == "" {
+		dirs = append(filepath.SplitList(os.Getenv("PATH")), dirs...)
+	}
+	for _, dir := range dirs {
 		path, err := exec.LookPath(filepath.Join(dir, "mysqld"))
 		if err != nil || !filepath.IsAbs(path) {
 			continue

@@ -86,12 +86,13 @@ func Start(t TB, opts ...Option) *Server {
 
 // New starts a server for a program that is no test; the caller closes it.
 func New(opts ...Option) (*Server, error) {
-	s := &Server{product: mariaDB()}
+	s := &Server{}
 	for _, o := range opts {
 		o(&s.set)
 	}
+	s.product = mariaDB(s.set.dir)
 	if s.set.mysql {
-		s.product = mySQL()
+		s.product = mySQL(s.set.dir)
 	}
 	var err error
 	if s.program, err = s.product.find(); err != nil {

@@ -37,18 +37,32 @@ const missing = `no %s found in PATH, /usr/sbin, /usr/local/sbin, /usr/libexec o
 	Alpine:          apk add mariadb
 	macOS:           brew install mariadb`
 
-// findProgram returns the path of one of MariaDB's programs. Servers are often kept out of
-// an ordinary user's PATH.
-func findProgram(names ...string) (string, error) {
+// programDirs are the directories where a server's programs are looked for, below one or, when it
+// is "", besides PATH: servers are often kept out of an ordinary user's.
+func programDirs(in string) (dirs []string) {
+	if in == "" {
+		return []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin"}
+	}
+	for _, sub := range []string{"bin", "sbin", "libexec", "scripts"} {
+		dirs = append(dirs, filepath.Join(in, sub))
+	}
+	return dirs
+}
+
+// findProgram returns the path of one of MariaDB's programs.
+func findProgram(in string, names ...string) (string, error) {
 	for _, name := range names {
-		if p, err := exec.LookPath(name); err == nil {
+		if p, err := exec.LookPath(name); err == nil && in == "" {
 			return p, nil
 		}
-		for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin"} {
+		for _, dir := range programDirs(in) {
 			if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 				return p, nil
 			}
 		}
+	}
+	if in != "" {
+		return "", fmt.Errorf("no %s in %s", names[0], in)
 	}
 	return "", fmt.Errorf(missing, names[0])
 }
@@ -111,8 +125,8 @@ func makeTemplate(p *product, program string, o owner, dir string) (err error) {
 	return os.Rename(partial, dir)
 }
 
-func initialiseMariaDB(mariadbd string, o owner, work string) error {
-	install, err := findProgram("mariadb-install-db", "mysql_install_db")
+func initialiseMariaDB(dir, mariadbd string, o owner, work string) error {
+	install, err := findProgram(dir, "mariadb-install-db", "mysql_install_db")
 	if err != nil {
 		return err
 	}
@@ -120,6 +134,9 @@ func initialiseMariaDB(mariadbd string, o owner, work string) error {
 	args := []string{
 		"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", logFileSize,
+	}
+	if dir != "" {
+		args = append(args, "--basedir="+dir)
 	}
 	if o.switches {
 		args = append(args, "--user="+o.name)
@@ -129,6 +146,9 @@ func initialiseMariaDB(mariadbd string, o owner, work string) error {
 	}
 
 	args = []string{"--no-defaults", "--bootstrap", "--datadir=" + data, "--skip-networking", logFileSize}
+	if dir != "" {
+		args = append(args, "--basedir="+dir)
+	}
 	if o.switches {
 		args = append(args, "--user="+o.name)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestMissingServerSaysWhatToInstall(t *testing.T) {
-	_, err := findProgram("no-such-mariadbd")
+	_, err := findProgram("", "no-such-mariadbd")
 	if err == nil {
 		t.Fatal("found a program that does not exist")
 	}

@@ -13,7 +13,13 @@ type Request struct {
 	Form url.Values
 }
 
-func (r Request) String() string { return r.Path + "?" + r.Form.Encode() }
+// String returns the request's path and parameters as in a URL.
+func (r Request) String() string {
+	if len(r.Form) == 0 {
+		return r.Path
+	}
+	return r.Path + "?" + r.Form.Encode()
+}
 
 func stamp(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
 
