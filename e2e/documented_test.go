@@ -68,6 +68,8 @@ func unrunnable(c doccommands.Command) string {
 		{`^docs/reference/bench\.md$`, ``, "a measurement, with values of the reader's"},
 		{`^deploy/compose/`, ``, "needs docker"},
 		{``, `^docker `, "needs docker"},
+		{`^docs/reference/clients\.md$`, `^go test `, "takes minutes; make e2e runs it"},
+		{``, `--web-config-file tls\.yaml`, "needs a certificate and accounts of the reader's; cmd/tare's TestNoTextsAnywhere has them"},
 		{``, `^git clone `, "clones the public repository; the test copies the tree"},
 		{``, `^systemctl `, "needs systemd as init; cmd/tare's TestUnitUser starts the unit's command"},
 		{``, `^tare store --bucket s3://metrics --shard`, "needs Amazon's S3"},
