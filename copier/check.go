@@ -110,7 +110,7 @@ func (r *run) swapped(ctx context.Context, t *table) error {
 // checkSource takes the source's snapshot and has the source parse the conditions.
 func (r *run) checkSource(ctx context.Context) (err error) {
 	workers := r.o.Workers
-	if r.o.Follow {
+	if r.shortViews() {
 		workers = 2 // for its position alone; one would need no lock, without which MySQL does not report it
 	}
 	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {

@@ -241,6 +241,7 @@ func (t *table) past() bool { return t.redefined != nil && t.redefined.past }
 
 // followChanges follows the source once all rows are copied.
 func (r *run) followChanges(ctx context.Context) error {
+	_ = r.snapshot.Close() // of one view, whose transactions read only and hold up the source's cleaning
 	var err error
 	if r.goOn, err = r.oldest(); err != nil {
 		return err

@@ -270,9 +270,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
-	if r.o.Follow {
+	switch {
+	case r.shortViews():
 		_ = r.snapshot.Close() // its position is known, and its transactions read only
 		text += fmt.Sprintf("; rows are read in views of at most %v", r.o.MaxViewAge)
+	case r.o.Follow:
+		text += "; rows are read in one view, because stored generated columns are compared in it"
 	}
 	r.o.Observe(Event{Kind: EventSnapshot, Text: text})
 	for _, t := range r.tables {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/taredb/tare/rowstream"
 )
@@ -11,6 +12,17 @@ import (
 // While changes are followed, the snapshot is needed for its position alone: rows are read through views that live for
 // Options.MaxViewAge at most, each of one worker and one table. Nothing is known of a view but that it is later than the
 // snapshot, and nothing else is needed: doc.go has the reasons.
+
+// shortViews reports whether rows are read through short views: while changes are followed, unless there are stored
+// generated columns, which are compared in the view that their chunk was read from.
+func (r *run) shortViews() bool {
+	return r.o.Follow && !slices.ContainsFunc(r.tables, (*table).storesGenerated)
+}
+
+// storesGenerated reports whether the source has stored generated columns that are compared.
+func (t *table) storesGenerated() bool {
+	return len(t.spec.Columns) == 0 && slices.ContainsFunc(t.source.Generated, func(g rowstream.Column) bool { return g.Stored })
+}
 
 // shortReader is the reader of a worker.
 func (r *run) shortReader() *rowstream.ShortReader {

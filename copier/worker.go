@@ -26,7 +26,7 @@ func newWorker(r *run, number int) *worker {
 		run: r, throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
 		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.waits},
 	}
-	if r.o.Follow {
+	if r.shortViews() {
 		w.short = r.shortReader()
 		w.reader = w.short
 	} else {
