@@ -21,10 +21,12 @@ FUZZRULESTIME ?= 10m
 BENCHTIME ?= 1s
 PACKAGES ?= ./...
 
+MARIADB := $(CURDIR)/.tools/mariadb-11.8
+
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e tidb screenshots bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,14 +71,28 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
 	e2e/run -run '^TestRuleFuzz(Mutants)?$$' -v -timeout 4h -fuzzrules.duration=$(FUZZRULESTIME) -fuzzrules.mutants=-1
 
-e2e: ## run the binary under real clients, drivers and sysbench
+e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	e2e/run
+	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream ./copier
 	go test -count=1 -timeout 15m -run '^TestDelayedStatement$$' ./copier -delayed.rounds 20
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
+	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./storegateway -s3-fault-requests 100
+	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./storegateway -churn-series 20000 -churn-generations 6
+	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
+
+# What depends on the server: the protocol, the lexer, settings, warnings, types.
+e2e-mariadb: mariadb ## run the gateway's and the copier's tests, the Go driver's and the rule fuzzer on MariaDB 11.8
+	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway
+	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
+	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^(TestGoSQLDriver|TestRuleFuzz)$$/^(MariaDB)?$$'
+
+mariadb: ## unpack MariaDB 11.8 into .tools/mariadb-11.8, for the tests that use several servers
+	.ci/unpack mariadb $(MARIADB) || [ $$? = 3 ]
 
 tidb: ## build TiDB's server into .tools/tidb, for the tests that use one
 	.ci/tidb .tools/tidb

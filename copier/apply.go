@@ -29,10 +29,11 @@ import (
 // An update that leaves the key's bytes alone is a REPLACE; any other is a DELETE of the old
 // key and a REPLACE: the server, not Tare, knows that 'a' and 'A' may be one key.
 //
-// Tables are independent, since those with foreign keys or triggers are refused: the
+// Tables are independent: the target's foreign keys do nothing in the sessions that write, triggers are refused, and what the
+// source's keys did comes as changes of the table of the key (rowstream.Cascaded), which depend on no other table. So the
 // statements of a transaction may be sorted by table. Within a table the order stays, but for
-// a table with no unique key besides its own and with a key whose equality is that of its
-// bytes (RowSQL.ExactKey). There
+// a table with no unique key besides its own, with a key whose equality is that of its
+// bytes (RowSQL.ExactKey), and with no foreign key whose changes are derived. There
 // each key is on its own: the last image of a key in a batch stands for all before it, and
 // keys may be spread over writers.
 type applier struct {
@@ -52,8 +53,9 @@ type applier struct {
 
 // An applyTable is how a table's changes become statements.
 type applyTable struct {
-	sql   *rowstream.RowSQL
-	loose bool // the last image of a key counts, and keys may be spread
+	sql      *rowstream.RowSQL
+	loose    bool                // the last image of a key counts, and keys may be spread
+	cascades []*rowstream.RowSQL // actions of its foreign keys, by the number of the Cascade; nil where they are not derived
 }
 
 // A keyEntry is what has become of a key within a batch.
@@ -77,6 +79,7 @@ type statement struct {
 	from, to int
 	rows     int
 	kind     stmtKind
+	cascade  uint8 // of cascadeRows: number of the Cascade
 }
 
 // A stmtKind is what a statement does.
@@ -85,6 +88,7 @@ type stmtKind uint8
 const (
 	replaceRows stmtKind = iota
 	deleteRows
+	cascadeRows // the action of a foreign key
 )
 
 const (
@@ -157,7 +161,9 @@ func (a *applier) plan(b *rowstream.ChangeBatch) error {
 				return err
 			}
 		}
-		if a.tables[c.Table].loose {
+		if c.Kind == rowstream.Cascaded {
+			a.cascade(c)
+		} else if a.tables[c.Table].loose {
 			a.note(c)
 		} else {
 			a.strict(c)
@@ -192,6 +198,16 @@ func (a *applier) strict(c *rowstream.Change) {
 	if c.After >= 0 {
 		a.appendRow(s, t, a.after)
 	}
+}
+
+// cascade appends what a foreign key has done to rows of its table, in its order among the changes of that table. It does not depend
+// on rows of the table that the key refers to.
+func (a *applier) cascade(c *rowstream.Change) {
+	t := int(c.Table)
+	s := a.script(t%a.writers, t)
+	first := a.begin(s, t, cascadeRows, c.Cascade)
+	s.text = a.tables[t].cascades[c.Cascade].AppendKey(s.text, a.before, first)
+	s.grown()
 }
 
 // sameKey reports whether both images have the same key, byte for byte.
@@ -279,7 +295,7 @@ func (a *applier) spell(b *rowstream.ChangeBatch) error {
 
 // appendRow appends a row to the open REPLACE, or to a new one.
 func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
-	first := a.begin(s, t, replaceRows)
+	first := a.begin(s, t, replaceRows, 0)
 	if a.wide {
 		s.text = slices.Grow(s.text, rowstream.LiteralSize(row))
 	}
@@ -289,26 +305,29 @@ func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
 
 // appendKey appends a row's key to the open DELETE, or to a new one.
 func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
-	first := a.begin(s, t, deleteRows)
+	first := a.begin(s, t, deleteRows, 0)
 	s.text = a.tables[t].sql.AppendKey(s.text, row, first)
 	s.grown()
 }
 
 // begin opens a statement unless the open one is of the kind and has room.
-func (a *applier) begin(s *script, t int, kind stmtKind) (first bool) {
+func (a *applier) begin(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
 	if s.open {
 		last := &s.statements[len(s.statements)-1]
-		if last.kind == kind && last.to-last.from < applyBytes && !(kind == replaceRows && a.wide) && (kind == replaceRows || last.rows < applyKeys) {
+		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.wide) && (kind == replaceRows || last.rows < applyKeys) {
 			return false
 		}
 		a.end(s, t)
 	}
-	s.statements = append(s.statements, statement{from: len(s.text), kind: kind})
+	s.statements = append(s.statements, statement{from: len(s.text), kind: kind, cascade: cascade})
 	s.open = true
-	if kind == deleteRows {
-		s.text = a.tables[t].sql.AppendDeleteHead(s.text)
-	} else {
+	switch kind {
+	case replaceRows:
 		s.text = a.tables[t].sql.AppendReplaceHead(s.text)
+	case deleteRows:
+		s.text = a.tables[t].sql.AppendDeleteHead(s.text)
+	case cascadeRows:
+		s.text = a.tables[t].cascades[cascade].AppendDeleteHead(s.text)
 	}
 	return true
 }
@@ -319,8 +338,11 @@ func (a *applier) end(s *script, t int) {
 		return
 	}
 	last := &s.statements[len(s.statements)-1]
-	if last.kind == deleteRows {
+	switch last.kind {
+	case deleteRows:
 		s.text = a.tables[t].sql.AppendDeleteTail(s.text)
+	case cascadeRows:
+		s.text = a.tables[t].cascades[last.cascade].AppendDeleteTail(s.text)
 	}
 	last.to = len(s.text)
 	s.open = false

@@ -2,6 +2,7 @@ package copier
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +96,7 @@ func TestApply(t *testing.T) {
 				if err != nil {
 					return err.Error()
 				}
-				tables = append(tables, applyTable{sql: sql, loose: sql.ExactKey() && unique == ""})
+				tables = append(tables, applyTable{sql: sql, loose: sql.ExactKey() && unique == "", cascades: cascadesOf(t, name, cols, unique)})
 				names, columns = append(names, name), append(columns, len(cols))
 			}
 			a = newApplier(tables, writers)
@@ -112,6 +113,11 @@ func TestApply(t *testing.T) {
 				for i := range names {
 					if names[i] == name {
 						b.add(i, image(before), image(after))
+						if text, ok := strings.CutPrefix(strings.TrimSpace(after), "cascade "); ok {
+							c := &b.Changes[len(b.Changes)-1]
+							b.Tables[i].Bytes, b.Tables[i].Rows = b.Tables[i].Bytes[:c.After], b.Tables[i].Rows-1
+							c.Kind, c.After, c.Cascade = rowstream.Cascaded, -1, text[0]-'0'
+						}
 					}
 				}
 			}
@@ -122,6 +128,28 @@ func TestApply(t *testing.T) {
 		}
 		return "unknown command " + d.Cmd
 	})
+}
+
+// cascadesOf returns what foreign keys do, of a list such as "unique p; cascade p, set null q".
+func cascadesOf(t *testing.T, name string, cols []rowstream.Column, list string) (all []*rowstream.RowSQL) {
+	_, list, _ = strings.Cut(list, "cascades ")
+	table := &rowstream.Table{Schema: "a", Name: name, Columns: cols, Create: "CREATE TABLE x (\n  `at` timestamp ON UPDATE current_timestamp(),\n)"}
+	for text := range strings.SplitSeq(list, ", ") {
+		if list == "" {
+			break
+		}
+		action, column, _ := strings.Cut(text, " of ")
+		n := slices.IndexFunc(cols, func(c rowstream.Column) bool { return c.Name == column })
+		table.Cascades = append(table.Cascades, rowstream.Cascade{Key: rowstream.ForeignKey{Columns: []string{column}, OnDelete: action}, Columns: []int{n}})
+	}
+	for i := range table.Cascades {
+		sql, err := rowstream.NewCascadeSQL(name, table, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, sql)
+	}
+	return all
 }
 
 // transcript is what each writer does.
@@ -163,9 +191,15 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 			b.add(0, row, nil)
 		}
 	}
+	cascades := cascadesOf(t, "t", columns, "cascades CASCADE of k, SET NULL of id")
+	for i := range 4 {
+		b.add(0, image("NULL 7 NULL NULL"), nil)
+		c := &b.Changes[len(b.Changes)-1]
+		c.Kind, c.Cascade = rowstream.Cascaded, uint8(i%2)
+	}
 	for _, loose := range []bool{false, true} {
-		a := newApplier([]applyTable{{sql: sql, loose: loose}}, 2)
-		cases = append(cases, alloctest.Case{Name: fmt.Sprintf("30 changes as statements, loose %v", loose), Op: func() error {
+		a := newApplier([]applyTable{{sql: sql, loose: loose, cascades: cascades}}, 2)
+		cases = append(cases, alloctest.Case{Name: fmt.Sprintf("34 changes as statements, loose %v", loose), Op: func() error {
 			if err := a.plan(&b.ChangeBatch); err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func (w *writer) applyStatement(ctx context.Context, t *target, s *script, st *s
 		return fmt.Errorf("%w: %d were written to %s, it counted %d", errRows, st.rows, t.spec.target(), res.AffectedRows)
 	}
 	class := rowsWritten
-	if st.kind == deleteRows {
+	if st.kind != replaceRows {
 		class = keysDeleted
 	}
 	return w.expected(ctx, t, class, res.Warnings)

@@ -119,6 +119,9 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 	if r.o.Follow && rowstream.Identity(r.snapshot) == "" {
 		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
+	if err := r.sameCascades(ctx); err != nil {
+		return err
+	}
 	for _, t := range r.tables {
 		if t.spec.Where == "" || t.past() {
 			continue

@@ -50,7 +50,7 @@ func (c *Control) Resume(ctx context.Context) (*Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/resume", nil)
 }
 
-// Abort ends the copy now. The same command goes on with it later.
+// Abort ends the copy now. The same command resumes it later.
 func (c *Control) Abort(ctx context.Context) (*Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/abort", nil)
 }

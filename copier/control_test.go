@@ -230,7 +230,7 @@ func TestSilentSource(t *testing.T) {
 	p := newPair(t, "silent")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
 	o := p.options("a")
-	o.Throttle = ThrottleOptions{MaxP99: time.Millisecond, Gateway: "http://127.0.0.1:1", Patience: time.Millisecond}
+	o.Throttle = ThrottleOptions{MaxP99: time.Millisecond, Gateway: Gateway{URL: "http://127.0.0.1:1"}, Patience: time.Millisecond}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the p99 of live traffic is not known for 1ms") {
 		t.Fatal(err)
 	}

@@ -97,7 +97,14 @@ func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := rowstream.NewService(rowstream.ServiceOptions{Server: direct})
+	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
+	return FromRemote(rowstream.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
+}
+
+// serveRows serves a server's rows as long as the test runs, and returns the address.
+func serveRows(t *testing.T, server rowstream.Server) string {
+	t.Helper()
+	service, err := rowstream.NewService(rowstream.ServiceOptions{Server: server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,19 +112,18 @@ func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := service.NewServer()
+	g := service.NewServer()
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := server.Serve(l); err != nil {
+		if err := g.Serve(l); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() {
-		server.Stop()
+		g.Stop()
 		testwait.Group(t, "Serve to return", &serving)
-		_ = direct.Close() // its connection may have been killed
 	})
-	return FromRemote(rowstream.RemoteOptions{Addr: l.Addr().String(), Compression: c})
+	return l.Addr().String()
 }
 
 // same fails unless a table has the same definition and rows on both sides.

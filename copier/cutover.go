@@ -83,7 +83,7 @@ func (r *run) openCutover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	byGateway := r.o.Cutover != nil && r.o.Cutover.Gateway != ""
+	byGateway := r.o.Cutover != nil && r.o.Cutover.Gateway.URL != ""
 	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", state.cutovers())
 	switch {
 	case len(others) > 0 && (r.o.Follow || r.o.Restart):
@@ -95,7 +95,7 @@ func (r *run) openCutover(ctx context.Context) error {
 		return nil
 	}
 	c := &cutover{
-		r: r, o: r.o.Cutover, state: state, gateway: newGatewayRoute(r.o.Cutover.Gateway), target: noted.target, since: noted.since,
+		r: r, o: r.o.Cutover, state: state, gateway: &gatewayRoute{r.o.Cutover.Gateway.client()}, target: noted.target, since: noted.since,
 		m: newCutMachine(noted.phase, r.o.Cutover.Tries, r.o.Cutover.Window > 0),
 		notes: &writer{
 			cfg: r.o.To, state: r.state, patience: r.o.Patience,
@@ -120,6 +120,9 @@ func (c *cutover) begin(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	if c.m.step == cutWait && c.m.err == nil {
+		return c.gateway.mayChange(ctx)
 	}
 	return c.m.err
 }

@@ -1,34 +1,56 @@
 package copier
 
 import (
-	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/httpclient"
 	"github.com/taredb/tare/rowstream"
 )
 
 // gatewayTimeout bounds a request to a gateway, besides the time that a hold may take.
 const gatewayTimeout = 5 * time.Second
 
-// A gatewayRoute speaks to the API of a gateway that says where its clients go.
-type gatewayRoute struct {
-	url    string // of the API; it may hold a password
-	client *http.Client
+// A Gateway is the HTTP API of a tare serve, and the account for it.
+type Gateway struct {
+	URL     string         // http://host:port or https://host:port, with user:password@ if it requires an account
+	Token   string         // of an account, instead of user:password@
+	RootCAs *x509.CertPool // authorities of its certificate; nil for the system's
 }
 
-func newGatewayRoute(gateway string) *gatewayRoute {
-	return &gatewayRoute{url: strings.TrimRight(gateway, "/") + "/api/v1/route", client: &http.Client{Transport: &http.Transport{}}}
+func (g *Gateway) options() httpclient.Options {
+	return httpclient.Options{URL: g.URL, Token: g.Token, RootCAs: g.RootCAs, Credentials: "--gateway-token-file, or --gateway https://user:password@host:port"}
 }
 
-func (g *gatewayRoute) close() { g.client.CloseIdleConnections() }
+// Validate reports what is wrong with g. No gateway, an empty URL, is valid.
+func (g *Gateway) Validate() error {
+	if g.URL == "" {
+		return nil
+	}
+	if _, err := httpclient.New(g.options()); err != nil {
+		return fmt.Errorf("--gateway: %w", err)
+	}
+	return nil
+}
+
+// client is for a gateway that was validated. It does not connect.
+func (g *Gateway) client() *httpclient.Client {
+	c, err := httpclient.New(g.options())
+	if err != nil {
+		panic("BUG: a gateway that was validated: " + err.Error())
+	}
+	return c
+}
+
+// A gatewayRoute calls the API of a gateway that switches clients between two servers.
+type gatewayRoute struct{ client *httpclient.Client }
+
+func (g *gatewayRoute) close() { g.client.Close() }
 
 // A routeAnswer is what GET answers, as far as it is needed.
 type routeAnswer struct {
@@ -48,8 +70,10 @@ type pinnedAnswer struct {
 	Reason     string `json:"reason"`
 }
 
-// A refusedError is a gateway's word, as opposed to its silence.
+// A refusedError is a gateway's refusal, as opposed to a request without a response.
 type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
 
 // route asks where clients are.
 func (g *gatewayRoute) route(ctx context.Context) (a routeAnswer, err error) {
@@ -87,56 +111,43 @@ func (g *gatewayRoute) release(ctx context.Context, token string) error {
 	return g.ask(ctx, gatewayTimeout, http.MethodPost, "/release", map[string]string{"token": token}, &a)
 }
 
-// ask sends a request and reads its answer. Its errors show no password.
-func (g *gatewayRoute) ask(ctx context.Context, limit time.Duration, method, path string, request any, answer any) (err error) {
+// mayChange reports an account that may read the route but not switch clients: before rows are copied, not at the
+// first pause. It releases a pause that does not exist, which the gateway refuses after it has checked the account.
+func (g *gatewayRoute) mayChange(ctx context.Context) error {
+	err := g.release(ctx, "")
+	if e, ok := errors.AsType[*httpclient.StatusError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized) {
+		return fmt.Errorf("--cutover requires an account of --gateway that may switch clients: %w", err)
+	}
+	return nil // a gateway that does not respond now may do so at the switch
+}
+
+// ask sends a request and decodes the response. Its errors show no credentials.
+func (g *gatewayRoute) ask(ctx context.Context, limit time.Duration, method, path string, request any, response any) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	body, err := json.Marshal(request)
-	if err != nil {
-		return err
-	}
-	if request == nil {
-		body = nil
-	}
-	req, err := http.NewRequestWithContext(ctx, method, g.url+path, bytes.NewReader(body))
-	if err != nil {
-		return errors.New("the gateway's address is no URL") // which may hold a password
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := g.client.Do(req)
-	var at *url.Error
-	if errors.As(err, &at) {
-		return fmt.Errorf("ask %s: %w", req.URL.Redacted(), at.Err)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	const most = 1 << 20
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err != nil {
-		return fmt.Errorf("read the response of %s: %w", req.URL.Redacted(), err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(text, answer); err != nil {
-			return fmt.Errorf("%s does not return JSON: is it a tare serve?", req.URL.Redacted())
+	var body []byte
+	if request != nil {
+		if body, err = json.Marshal(request); err != nil {
+			return err
 		}
-		return nil
 	}
-	var refused struct {
-		Error string `json:"error"`
-	}
+	const most = 1 << 20
+	text, err := g.client.Do(ctx, method, "/api/v1/route"+path, body, most)
+	e, refused := errors.AsType[*httpclient.StatusError](err)
 	switch {
-	case json.Unmarshal(text, &refused) == nil && refused.Error != "":
-		err = fmt.Errorf("the gateway says: %s", refused.Error)
-	case resp.StatusCode == http.StatusUnauthorized:
-		err = fmt.Errorf("%s requires an account: --gateway http://user:password@host:port", req.URL.Redacted())
-	case resp.StatusCode == http.StatusNotFound:
-		err = fmt.Errorf("%s is not there: start tare serve with --standby and --standby-accounts", req.URL.Redacted())
-	default:
-		err = fmt.Errorf("%s returned %s", req.URL.Redacted(), resp.Status)
+	case refused && e.Code == http.StatusNotFound:
+		return refusedError{fmt.Errorf("%s has no %s (404): start tare serve with --standby and --standby-accounts", e.Host, e.Path)}
+	case refused && e.Code == http.StatusConflict && e.Text != "":
+		return refusedError{fmt.Errorf("the gateway refuses: %s", e.Text)}
+	case refused:
+		return refusedError{err}
+	case err != nil:
+		return err
 	}
-	return refusedError{err}
+	if err := json.Unmarshal(text, response); err != nil {
+		return fmt.Errorf("%s does not return JSON: is it a tare serve?", g.client.Host())
+	}
+	return nil
 }
 
 // routeNames are a gateway's names of the two sides of a copy, and what it calls the target.

@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,7 +20,7 @@ func TestGatewayRoute(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
-	g := newGatewayRoute(strings.Replace(server.URL, "http://", "http://me:hunter2@", 1) + "/")
+	g := &gatewayRoute{(&Gateway{URL: strings.Replace(server.URL, "http://", "http://me:hunter2@", 1) + "/"}).client()}
 	defer g.close()
 	body = `{"held": true, "token": "abc"}`
 	if token, err := g.hold(t.Context(), time.Second); err != nil || token != "abc" || got != "POST /api/v1/route/hold me:hunter2 application/json" {
@@ -29,8 +30,8 @@ func TestGatewayRoute(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		{http.StatusConflict, `{"error": "sessions are pinned", "pinned": []}`, "the gateway says: sessions are pinned"},
-		{http.StatusUnauthorized, "no", "--gateway http://user:password@host:port"},
+		{http.StatusConflict, `{"error": "sessions are pinned", "pinned": []}`, "the gateway refuses: sessions are pinned"},
+		{http.StatusUnauthorized, "no", "use --gateway-token-file, or --gateway https://user:password@host:port"},
 		{http.StatusNotFound, "404 page not found", "start tare serve with --standby"},
 		{http.StatusBadGateway, "<html>", "502 Bad Gateway"},
 		{http.StatusOK, "<html>", "is it a tare serve?"},
@@ -41,7 +42,7 @@ func TestGatewayRoute(t *testing.T) {
 		}
 	}
 	server.Close()
-	if _, err := g.route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "me:xxxxx@") {
+	if _, err := g.route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a gateway that is gone: %v", err)
 	}
 }
@@ -66,6 +67,53 @@ func TestRouteAnswer(t *testing.T) {
 		}
 		if at := c.a.at(routeNames{from: "a:1", to: "b:1"}); at != c.at {
 			t.Errorf("%+v: clients are at %d, want %d", c.a, at, c.at)
+		}
+	}
+}
+
+// TestGatewayAccount sends a token over TLS, and reports the role that an account lacks before a switch.
+func TestGatewayAccount(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") == "Bearer operator" && r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"error": "no hold has this token"}`))
+		case r.Header.Get("Authorization") == "Bearer viewer":
+			http.Error(w, r.URL.Path+" requires the role operator; the account \"ci\" has the role viewer.\nTry: another", http.StatusForbidden)
+		default:
+			http.Error(w, "no", http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(server.Certificate())
+	for token, want := range map[string]string{
+		"operator": "",
+		"viewer":   `refused the request (403): /api/v1/route/release requires the role operator; the account "ci" has the role viewer.`,
+		"unknown":  "requires an account (401): use --gateway-token-file",
+	} {
+		g := &gatewayRoute{(&Gateway{URL: server.URL, Token: token, RootCAs: authorities}).client()}
+		err := g.mayChange(t.Context())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", token, err, want)
+		}
+		g.close()
+	}
+	for _, c := range []struct {
+		g    Gateway
+		want string
+	}{
+		{Gateway{}, ""},
+		{Gateway{URL: "ftp://gw"}, "want http://host:port"},
+		{Gateway{URL: "http://me:hunter2@127.0.0.1:1", Token: "x"}, "a token and a user exclude each other"},
+		{Gateway{URL: "http://me@127.0.0.1:1"}, "an account has a name and a password"},
+		{Gateway{URL: "http://gw.example:8316", Token: "hunter2"}, "the password or token would go to gw.example:8316 in clear: want https://"},
+		{Gateway{URL: "http://gw.example:8316"}, ""},
+		{Gateway{URL: "https://me:hunter2@gw.example:8316"}, ""},
+	} {
+		err := c.g.Validate()
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%s: %v, want %q", c.g.URL, err, c.want)
 		}
 	}
 }

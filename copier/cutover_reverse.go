@@ -157,8 +157,11 @@ func (c *cutover) reverse(ctx context.Context) error {
 	return err
 }
 
-// errTableDenied is the server's error for a statement that an account may not execute on a table.
-const errTableDenied = 1142
+// Errors of servers for a statement that an account may not execute in a schema, or on a table.
+const (
+	errDatabaseDenied = 1044
+	errTableDenied    = 1142
+)
 
 // raiseBack raises the source's counters to those of the target: ids that were given out there are not given out again.
 func (c *cutover) raiseBack(ctx context.Context, there *backSide) error {

@@ -49,7 +49,7 @@
 // position: after a crash, and where several writers came differently far. It needs that the
 // target has no unique key that the source has not, no triggers, and no foreign keys that act: such
 // unique keys and triggers are refused, and changes are applied with foreign_key_checks = 0. What the source's
-// foreign keys do to rows must be in its log (foreignkeys.go). A row of one chunk may push out a row of another that was read from an older snapshot: that
+// foreign keys do to rows must be in its log, or follow from it: see below. A row of one chunk may push out a row of another that was read from an older snapshot: that
 // row has changed since, and its change is yet to be applied.
 //
 // # Why views can be short
@@ -67,6 +67,10 @@
 //     log stops there.
 //   - An XA transaction that is prepared while a view is taken was prepared behind P, so that its rows are in the log to be read.
 //   - A chunk and its record in the state are one transaction, through however many views the chunk was read.
+//   - A run reads rows up to the last key that its snapshot had, and nothing of a table that was empty then (rowbound.go). A key
+//     that no change between P and Q has is in every state between them, hence in that snapshot, hence not after its last
+//     key. All other keys are in the log behind P. So this holds for the snapshot of any run, and whatever has
+//     happened to that last row since.
 //   - Before Q the target is no state of the source: caught up means behind all views, as it is measured after the last of them.
 //
 // DBLog skips the changes that a chunk's view has seen, which is right where chunks are written between the changes. Here chunks
@@ -76,6 +80,34 @@
 //
 // Applying 11 replaces b, by its unique value. Only applying 13, which the view of chunk 2 has seen, brings b back.
 // views_model_test.go plays this, and other departures from the above, each of which loses rows.
+//
+// # Why the changes of foreign keys can be derived
+//
+// Most servers do not log what ON DELETE CASCADE and ON DELETE SET NULL do to the rows of a table, the children, when a row of
+// another one, a parent, is deleted. Where both tables are followed, the deletion in the log stands for it: it becomes a statement that
+// deletes the children with the parent's values, or sets their columns to NULL, in its place among the changes of the children. It
+// depends on the values of the parent alone, which are in the log, and on no row of the parents' table.
+//
+// That leaves the source's children, for each key of a child:
+//
+//   - Some change between P and Q has the key in an image. After the last of them the target has the source's row. From there on the
+//     same deletions meet the same row on both sides.
+//   - No change has it. Then only foreign keys have changed the source's row: columns became NULL, or the row went. Nothing undid that,
+//     so a row that a view has seen with a parent's values had them at P already. A deletion of that parent between P and the view would
+//     have removed them: there was none, and applying the log from P removes nothing that the view has seen. REPLACE does not remove
+//     the row for the reason above: the values that the target has of it are values that the source had at that moment.
+//
+// Other actions lack the last point, so they are refused:
+//
+//   - ON UPDATE CASCADE gives rows new values that no change of theirs has. Parent 2 is deleted at 11, parent 3 becomes 2 at 12, and a
+//     view at 13 reads a child of 2 that was one of 3. Applying 11 deletes it, and nothing brings it back. Keys with that action are
+//     followed, and the copy stops where a parent's key changes.
+//   - Chains: what is deleted by one key makes another one act. The rows that the second one deletes depend on the children in the
+//     target. The view of a child is of after its deletion, the view of its own child of before: applying the deletion finds no child,
+//     and leaves the other. A table whose rows refer to each other by ON DELETE CASCADE is a chain.
+//   - Keys of one table that share a column, where the order of their actions matters; columns from which others are computed.
+//
+// cascades_model_test.go plays this, and the refused actions, which lose rows.
 //
 // # Assumptions
 //
@@ -109,12 +141,20 @@
 //	an event is a known one                     unknown types stop the reading
 //	rows are decoded by their own definition    copy_definition, schemaStopped; each table's changes start at
 //	                                            its own position
+//	foreign keys do what is derived of them     flags of each event: a deletion with foreign_key_checks = 0 makes
+//	                                            no key act; a row that is written so stops the copy, since its
+//	                                            parent may be in a deletion that did not see it, and is logged
+//	                                            later (rowstream/logcascade.go)
+//	the keys are those that were described      an ALTER of one of the tables stops the copy, and none of them is
+//	                                            resumed after it; keys are compared after the snapshot
 //	a snapshot has no prepared transaction      it waits until XA RECOVER is empty
 //	a view is not older than the snapshot       rowstream.Identity is compared when a view is taken
 //	rows of a chunk have the described form     the definition is compared under the metadata lock of each view
 //
 // Not checked: a source that has lost commits which were in its log (innodb_flush_log_at_trx_commit and sync_binlog other than 1,
-// after a crash of its host) differs from that log; --verify finds it. Named locks are of one server: the same target must not
+// after a crash of its host) differs from that log; --verify finds it. A row that was written with foreign_key_checks = 0 and committed
+// before P, while a transaction under READ COMMITTED that commits after P was deleting its parent, has no event behind P: the copy
+// deletes it, as a replica would that starts at P; --verify finds it. Named locks are of one server: the same target must not
 // be written through two servers of a cluster at once. The epochs, which are rows, hold there too.
 //
 // model_test.go plays the assumptions about the target against delayed statements and restarts that lose commits, and leaves

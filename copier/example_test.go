@@ -46,7 +46,7 @@ func ExampleRun_follow() {
 		Tables:        []copier.TableSpec{{Schema: "shop", Name: "orders"}},
 		Follow:        true,
 		UntilCaughtUp: true,
-		Throttle:      copier.ThrottleOptions{MaxP99: 20 * time.Millisecond, Gateway: "http://127.0.0.1:8316"},
+		Throttle:      copier.ThrottleOptions{MaxP99: 20 * time.Millisecond, Gateway: copier.Gateway{URL: "http://127.0.0.1:8316"}},
 	})
 	if err != nil {
 		fmt.Println("run it again to go on:", err)

@@ -41,6 +41,7 @@ type follower struct {
 	commit   time.Time
 	changes  int64
 	lag      Lag           // at the last look, but for what the heart knows
+	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
 	single   bool          // from the next batch on there is one writer
 	parts    bool          // several writers are at a batch
 	caughtUp bool          // and there is one writer
@@ -98,10 +99,14 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", t.spec.target(), err)
 		}
-		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.unique) == 1})
+		cascades, err := t.cascadeSQL()
+		if err != nil {
+			return nil, err
+		}
+		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.unique) == 1 && cascades == nil, cascades: cascades})
 		f.targets = append(f.targets, &t.target)
 		f.options.Tables = append(f.options.Tables, t.source)
-		f.options.Plans = append(f.options.Plans, t.events)
+		f.options.Plans, f.options.Before = append(f.options.Plans, t.events), append(f.options.Before, t.key)
 		var defined rowstream.Position
 		var layout []int // as described before this run's snapshot: a change since then is in the log
 		if t.redefined != nil {
@@ -135,7 +140,7 @@ func (f *follower) Applied() rowstream.Position {
 
 // WaitFor waits until everything before p is in the target.
 func (f *follower) WaitFor(ctx context.Context, p rowstream.Position) error {
-	return f.await(ctx, func() bool { return f.applied.Compare(p) >= 0 })
+	return f.await(ctx, func() bool { return f.applied.Reaches(p) })
 }
 
 // WaitCaughtUp waits until the target has caught up for the first time.
@@ -362,9 +367,7 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 			return err
 		}
 	}
-	for i := range b.Changes {
-		f.counts[b.Changes[i].Kind]++
-	}
+	f.count(b)
 	f.change(func() {
 		f.parts = false
 		f.applied, f.boundary, f.changes = b.Upto, b.Boundary || len(b.Changes) == 0 && f.boundary, f.changes+int64(len(b.Changes))
@@ -377,6 +380,20 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 		return f.note(ctx)
 	}
 	return nil
+}
+
+// count counts the changes of a batch that was applied.
+func (f *follower) count(b *rowstream.ChangeBatch) {
+	var counts [rowstream.Delete + 1]int64
+	for i := range b.Changes {
+		if kind := b.Changes[i].Kind; kind <= rowstream.Delete { // how many rows a foreign key has changed is not known
+			counts[kind]++
+		}
+	}
+	for kind, n := range counts {
+		f.counts[kind] += n
+	}
+	f.o.Metrics.applied(&counts)
 }
 
 // begin finds out which writers have a part of a batch. One that was planned for several when

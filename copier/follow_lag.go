@@ -94,7 +94,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 		w.caughtUp = f.caughtUp
 	})
 	lag := w.lag(applied, behind, changes, commit)
-	f.change(func() { f.lag = lag })
+	f.change(func() { f.lag, f.reached = lag, w.confirmed })
 	w.report(&lag, first)
 	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.mayEnd()) {
 		f.end()
@@ -162,7 +162,7 @@ func (w *lagWatch) compare(applied, end rowstream.Position, finish bool) (r reac
 	if end.IsZero() {
 		return r
 	}
-	at, past := applied.Compare(end) >= 0, !w.goal.IsZero() && applied.Compare(w.goal) >= 0
+	at, past := applied.Reaches(end), !w.goal.IsZero() && applied.Reaches(w.goal)
 	r = reached{there: at || past, finished: finish && (at || past && w.finish)}
 	w.goal, w.finish = end, finish
 	if at {
@@ -189,20 +189,23 @@ func (w *lagWatch) lag(applied rowstream.Position, behind *int64, changes int64,
 		age := max(0, now.Sub(commit).Seconds())
 		lag.CommitAge = &age
 	}
-	if f.heart == nil && !w.confirmed.IsZero() {
-		age := now.Sub(w.confirmed).Seconds()
-		if lag.Confirmed = &age; age <= lagUnknown.Seconds() {
-			lag.Seconds = &age
-		}
-	}
-	f.heart.fill(&lag)
+	f.prove(&lag, w.confirmed)
 	return lag
 }
 
-// fill sets what heartbeats prove.
-func (h *heart) fill(l *Lag) {
-	if h != nil {
-		l.Seconds, l.Confirmed = h.lag()
+// prove sets the lag as it is known now: by heartbeats, or else by when the target last had all before the log's end.
+func (f *follower) prove(l *Lag, reached time.Time) {
+	l.Seconds, l.Confirmed = nil, nil
+	if f.heart != nil {
+		l.Seconds, l.Confirmed = f.heart.lag()
+		return
+	}
+	if reached.IsZero() {
+		return
+	}
+	age := f.now().Sub(reached).Seconds()
+	if l.Confirmed = &age; age <= lagUnknown.Seconds() {
+		l.Seconds = &age
 	}
 }
 
@@ -233,7 +236,7 @@ func (f *follower) status() *FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lag := f.lag
-	f.heart.fill(&lag)
+	f.prove(&lag, f.reached)
 	s := &FollowStatus{
 		Position: f.applied.String(), LagSeconds: lag.Seconds, ConfirmedSeconds: lag.Confirmed, LagBytes: lag.Bytes, Lag: lag.Text(),
 		CaughtUp: f.caughtUp, Outrun: lag.Outrun,

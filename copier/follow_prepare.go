@@ -189,7 +189,16 @@ func (r *run) oldest() (oldest rowstream.Position, err error) {
 				return oldest, err
 			}
 		}
-		if oldest.IsZero() || t.start.Compare(oldest) < 0 {
+		if oldest.IsZero() {
+			oldest = t.start
+			continue
+		}
+		before, known := t.start.Before(oldest)
+		if !known {
+			return oldest, fmt.Errorf("follow the changes of %s: its rows are as of %s, those of another table as of %s, and neither is before the other: "+
+				"they come from servers that had different transactions; copy the tables again with --restart", t.spec.source(), t.start, oldest)
+		}
+		if before {
 			oldest = t.start
 		}
 	}
@@ -233,6 +242,7 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 	if r.goOn, err = r.oldest(); err != nil {
 		return err
 	}
+	r.startCascades()
 	return r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn)
 }
 

@@ -110,9 +110,10 @@ func TestFollowFinish(t *testing.T) {
 	o := p.options("a")
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
 	caughtUp := make(chan struct{})
+	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
 	o.Observe = func(e Event) {
 		if e.Kind == EventCaughtUp {
-			close(caughtUp)
+			once()
 		}
 	}
 	var running sync.WaitGroup

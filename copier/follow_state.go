@@ -109,7 +109,10 @@ func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources 
 
 // later is the later one of two positions, of which either may be zero.
 func later(p, q rowstream.Position) rowstream.Position {
-	if p.IsZero() || !q.IsZero() && p.Compare(q) < 0 {
+	if p.IsZero() {
+		return q
+	}
+	if before, _ := p.Before(q); before && !q.IsZero() {
 		return q
 	}
 	return p

@@ -275,10 +275,18 @@ func pauses(seed uint64) func() bool {
 	}
 }
 
-// killCopy kills the connections of copies to a server, which run in no schema.
+// killCopy kills the connections of copies to a server, which run in no schema, and waits until they have ended.
 func killCopy(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
-	for _, kill := range read(t, c, "SELECT CONCAT('KILL ', ID) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND DB IS NULL AND COMMAND <> 'Daemon'") {
-		_, _ = c.Exec(t.Context(), strings.Trim(kill, `["]`)) // it may be gone by itself
+	var killed []string
+	for _, row := range read(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND DB IS NULL AND COMMAND <> 'Daemon'") {
+		id := strings.Trim(row, `["]`)
+		_, _ = c.Exec(t.Context(), "KILL "+id) // it may have ended already
+		killed = append(killed, id)
 	}
+	if len(killed) == 0 {
+		return
+	}
+	left := "SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN (" + strings.Join(killed, ", ") + ")"
+	testwait.Until(t, "the killed connections to end", func() bool { return len(read(t, c, left)) == 0 })
 }

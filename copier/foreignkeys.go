@@ -21,7 +21,8 @@ import (
 //
 // The state has the keys that are still to be created. A run that follows creates them when the target has caught up for the
 // first time, while no change is applied: the target is then a state of the source between two transactions. From then on
-// changes are still applied with foreign_key_checks = 0, since the source has checked them and logs what its keys do.
+// changes are still applied with foreign_key_checks = 0, since the source has checked them, and what its keys do is in its log or
+// derived from it (cascades.go).
 
 // A foreignKey is a key of a target table that is to be created after the rows.
 type foreignKey struct {

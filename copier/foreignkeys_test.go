@@ -20,8 +20,13 @@ import (
 
 // onOneServer has a schema copied to another one of the same server, on each product.
 func onOneServer(t *testing.T, schema string, test func(t *testing.T, p *pair)) {
+	onServers(t, schema, map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}}, test)
+}
+
+// onServers is onOneServer with products of the given options.
+func onServers(t *testing.T, schema string, products map[string][]testmysql.Option, test func(t *testing.T, p *pair)) {
 	testmysql.SkipIfOff(t)
-	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+	for name, opts := range products {
 		t.Run(name, func(t *testing.T) {
 			server, err := testmysql.New(append(opts, testmysql.WithBinlog())...)
 			if errors.Is(err, testmysql.ErrNoMySQL) {
@@ -68,12 +73,12 @@ func keysOf(t *testing.T, c *mysqlconn.Client, schema, name string) []rowstream.
 }
 
 // keyTables have keys of all forms: to another table, to itself, in a cycle, to another schema, of several columns, to a table that is
-// not copied, with odd names.
+// not copied, with odd names: but for a backtick in a constraint, which MariaDB 11.8 does not quote in SHOW CREATE TABLE.
 var keyTables = []string{
 	"CREATE TABLE tree (id INT PRIMARY KEY, up INT, CONSTRAINT tree_up FOREIGN KEY (up) REFERENCES tree (id) ON DELETE SET NULL)",
 	"CREATE TABLE p (a INT, b VARCHAR(20) CHARACTER SET utf8mb4, PRIMARY KEY (a, b))",
 	"CREATE TABLE `odd``c, (\"` (id INT PRIMARY KEY, `x)` INT, y VARCHAR(20) CHARACTER SET utf8mb4, kind INT, KEY `k y` (`x)`, y), " +
-		"CONSTRAINT `to p, ``(` FOREIGN KEY (`x)`, y) REFERENCES p (a, b) ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT kinds FOREIGN KEY (kind) REFERENCES kinds (id) ON UPDATE RESTRICT)",
+		"CONSTRAINT `to p, (` FOREIGN KEY (`x)`, y) REFERENCES p (a, b) ON DELETE CASCADE ON UPDATE CASCADE, CONSTRAINT kinds FOREIGN KEY (kind) REFERENCES kinds (id) ON UPDATE RESTRICT)",
 	"CREATE TABLE one (id INT PRIMARY KEY, other INT)",
 	"CREATE TABLE two (id INT PRIMARY KEY, other INT, CONSTRAINT to_one FOREIGN KEY (other) REFERENCES one (id))",
 	"ALTER TABLE one ADD CONSTRAINT to_two FOREIGN KEY (other) REFERENCES two (id) ON DELETE NO ACTION",
@@ -109,8 +114,8 @@ func TestForeignKeys(t *testing.T) {
 				cancel()
 			}
 		}
-		if _, err := Run(ctx, o); err == nil {
-			t.Fatal("the run was not stopped")
+		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Fatalf("the run was not stopped: %v", err)
 		}
 		if keys := keysOf(t, p.target, "copied", "two"); len(keys) > 0 {
 			t.Fatalf("keys before all rows: %v", keys)
@@ -224,7 +229,7 @@ func TestFollowCascades(t *testing.T) {
 		}
 		if !logsCascades(t, p.source) {
 			_, err := Run(t.Context(), options())
-			if want := "what its foreign keys do to its rows is not logged: c_p (ON DELETE CASCADE ON UPDATE CASCADE)"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "what its foreign keys do to its rows is not logged: tree_up (ON DELETE CASCADE ON UPDATE RESTRICT): a row that it deletes makes"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("%v, want %q", err, want)
 			}
 			return

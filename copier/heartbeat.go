@@ -260,7 +260,7 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 	}
 	defer func() { err = errors.Join(err, changes.Close()) }()
 	var b rowstream.ChangeBatch
-	for b.Beat < number {
+	for b.Beat < number || b.Upto.Beat == "" { // the batch may end within the group of the heartbeat
 		if err := changes.Next(ctx, &b); err != nil {
 			return "", fmt.Errorf("wait for the first heartbeat in the binary log: %w", err)
 		}

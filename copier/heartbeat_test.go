@@ -30,9 +30,10 @@ func startFollowing(t *testing.T, o Options) *following {
 	f := &following{t: t, ended: make(chan struct{})}
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
 	caughtUp := make(chan struct{})
+	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
 	o.Observe = func(e Event) {
 		if e.Kind == EventCaughtUp {
-			close(caughtUp)
+			once()
 		}
 	}
 	var ctx context.Context

@@ -53,6 +53,29 @@ func isServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, ad
 	return same, errors.Join(err, other.Close())
 }
 
+// intoOne refuses tables whose targets differ in case alone where the target does not: they would become one table.
+func (r *run) intoOne(ctx context.Context) error {
+	for i := range r.o.Tables {
+		a := &r.o.Tables[i]
+		for j := range r.o.Tables[:i] {
+			b := &r.o.Tables[j]
+			if !strings.EqualFold(a.target(), b.target()) {
+				continue
+			}
+			fold, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+			if err != nil {
+				return fmt.Errorf("find out whether the target distinguishes names by case: %w", err)
+			}
+			if fold == "0" {
+				return nil // nor are the others one
+			}
+			return fmt.Errorf("copy %s and %s: at %s both would be one table, because names of tables are compared without case there (lower_case_table_names = %s); give one of them another name, as in %s=%s_2",
+				b.source(), a.source(), r.o.To.Addr, fold, a.source(), a.target())
+		}
+	}
+	return nil
+}
+
 // ontoItself refuses to copy a table onto itself.
 func (r *run) ontoItself(ctx context.Context) error {
 	for i := range r.o.Tables {

@@ -19,7 +19,7 @@ const maxJobs = 1000
 // A Job is what a target knows of one table that was copied or is being copied to it. Its JSON is stable.
 type Job struct {
 	Target  string `json:"target"` // schema and table
-	Source  string `json:"source"` // identity of the server that the rows come from; its address over tare://
+	Source  string `json:"source"` // identity of the server that the rows come from; an address in records of earlier versions
 	Spec    string `json:"spec"`   // which rows and columns; may hold values of a condition
 	Phase   string `json:"phase"`  // copying, indexing or finished
 	Version int    `json:"version"`

@@ -3,6 +3,8 @@ package copier
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -154,4 +156,24 @@ func TestHolderKilled(t *testing.T) {
 		t.Errorf("%d snapshots, %+v", snapshots, a)
 	}
 	p.same(t, "a")
+}
+
+// TestMayResume separates errors after which a run resumes from those that need the operator.
+func TestMayResume(t *testing.T) {
+	stop := &rowstream.StopError{Reason: rowstream.StopSchema, Table: "a.b", What: "altered"}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{errLeaseLost, true},
+		{fmt.Errorf("wait: %w", errLocked), true},
+		{io.ErrUnexpectedEOF, true},
+		{errors.Join(stop, errLeaseLost), false},
+		{fmt.Errorf("follow: %w", errors.Join(stop, io.EOF)), false},
+		{errState, false},
+	} {
+		if got := mayResume(tt.err); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
 }

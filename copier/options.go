@@ -90,6 +90,9 @@ type Options struct {
 
 	waits *waits // of the run
 
+	// Metrics are the copy's metrics; nil: none.
+	Metrics *Metrics
+
 	// Observe is told of each event, by several goroutines at once; nil: nobody is.
 	Observe func(Event)
 }
@@ -152,9 +155,9 @@ func (o *Options) Validate() error {
 
 // CutoverOptions say how a gateway's clients are brought from the source to the target.
 type CutoverOptions struct {
-	// Gateway is where a tare serve has its pages, http://user:password@host:port. Empty: once the
-	// target has caught up, it is told what to do by hand.
-	Gateway string
+	// Gateway is the tare serve that switches its clients. Without one, the steps to do by hand are
+	// reported once the target has caught up.
+	Gateway Gateway
 
 	// Back is the source as a server that is written to, for what goes back there.
 	Back mysqlconn.Config
@@ -183,12 +186,15 @@ func (o *CutoverOptions) Validate() error {
 	setDefault(&o.Tries, DefaultCutoverTries)
 	const longest = 30 * time.Second // that a gateway holds
 	switch {
-	case o.Gateway == "":
+	case o.Gateway.URL == "":
 		return nil
 	case o.Lag < 0 || o.Window < 0 || o.Tries < 0 || o.ClosePinned < 0:
 		return errors.New("a cutover's times and tries are 0 or more")
 	case o.Hold < 0 || o.Hold > longest:
 		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.Hold, longest)
+	}
+	if err := o.Gateway.Validate(); err != nil {
+		return err
 	}
 	return o.Back.Validate()
 }

@@ -56,11 +56,12 @@ func TestFollowBounded(t *testing.T) {
 		return countedSource{s.(rowstream.SchemaFollower), s.(rowstream.ShortViewer), &handed}, nil
 	}
 	caughtUp := make(chan struct{})
+	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
 	lags := make(chan int64, 1)
 	o.Observe = func(e Event) {
 		switch e.Kind {
 		case EventCaughtUp:
-			close(caughtUp)
+			once()
 		case EventLag:
 			select {
 			case <-lags:

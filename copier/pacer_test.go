@@ -201,7 +201,7 @@ func TestGatewaySource(t *testing.T) {
 		fmt.Fprint(w, answer)
 	}))
 	defer s.Close()
-	source := newGatewaySource(strings.Replace(s.URL, "http://", "http://me:hunter2@", 1) + "/")
+	source := &gatewaySource{(&Gateway{URL: strings.Replace(s.URL, "http://", "http://me:hunter2@", 1) + "/"}).client()}
 	defer source.close()
 	if v, err := source.figure(t.Context()); err != nil || v != 12.5 {
 		t.Errorf("got %v ms, %v", v, err)
@@ -216,7 +216,7 @@ func TestGatewaySource(t *testing.T) {
 		fails("reports no p99: is it a tare serve?")
 	}
 	code = http.StatusUnauthorized
-	fails("returned 401 Unauthorized")
+	fails("requires an account (401): use --gateway-token-file, or")
 	s.Close()
 	fails("connection refused")
 }

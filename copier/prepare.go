@@ -27,6 +27,8 @@ type table struct {
 	keys   []foreignKey // of the target, created after the rows
 	counts bool         // both sides have the AUTO_INCREMENT column
 
+	bound rowBound // of the rows that this run copies
+
 	// For following alone.
 	events *rowstream.Plan // for rows in events, which no SQL can filter
 	key    []int           // the source's key, as numbers of the target's columns
@@ -154,10 +156,10 @@ func (t *table) begin(ctx context.Context, c *mysqlconn.Client, s state, from, p
 		if err := t.mustBeEmpty(ctx, c); err != nil {
 			return err
 		}
-		if err := s.begin(ctx, c, t.spec, from, position, t.later, t.keys); err != nil {
+		if err := s.begin(ctx, c, t.spec, t.recordedSpec(), from, position, t.later, t.keys); err != nil {
 			return err
 		}
-		t.state = &tableState{source: from, spec: t.spec.text(), phase: copying, position: position, indexes: t.later, keys: t.keys}
+		t.state = &tableState{source: from, spec: t.recordedSpec(), phase: copying, position: position, indexes: t.later, keys: t.keys}
 	}
 	return nil
 }
@@ -232,7 +234,7 @@ func (t *table) recall(ctx context.Context, c *mysqlconn.Client, o *Options, s s
 	switch {
 	case t.create != "":
 		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use --restart", t.spec.target())
-	case t.state.spec != t.spec.text():
+	case !t.resumeOrder():
 		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", t.spec.target(), t.state.spec, t.spec.text())
 	}
 	return nil

@@ -35,6 +35,7 @@ type redefinition struct {
 	anew       bool   // it is to be noted
 	change     string // the statements, for people
 	empty      bool   // the target must be, since the source was emptied
+	keys       bool   // its foreign keys are others than the noted ones
 }
 
 // redefine finds out by which definition a table is gone on with. before is the source's position before
@@ -77,7 +78,7 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse --restart",
 			spec.source(), strings.Join(differencesBetween("before", "now", noted.table, now.table), "\n  "))
 	}
-	end, err := source.NowPosition(ctx)
+	end, err := source.NamedPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,10 @@ func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spe
 		return nil, err
 	}
 	changes = withoutIgnored(changes, r.o.IgnoreStatements)
-	changes = slices.DeleteFunc(changes, func(c rowstream.SchemaChange) bool { return c.At.Compare(noted.upto) < 0 && !noted.upto.IsZero() })
+	changes = slices.DeleteFunc(changes, func(c rowstream.SchemaChange) bool {
+		before, known := c.At.Before(noted.upto)
+		return before && known && !noted.upto.IsZero()
+	})
 	d := &redefinition{definition: now, anew: true}
 	d.upto = end
 	if err := d.judge(spec, changes, noted, before); err != nil {
@@ -121,7 +125,7 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 	for _, c := range changes {
 		said = append(said, c.SQL)
 		switch {
-		case c.At.Compare(before) >= 0:
+		case c.At.Reaches(before):
 			return fmt.Errorf("table %s is being altered just now (%s): run the same command again", spec.source(), c.SQL)
 		case c.Kind == rowstream.ChangeOther:
 			return restart("the log does not record what happened to its rows in: %s", c.SQL)
@@ -157,7 +161,7 @@ func (r *run) firstDefinition(ctx context.Context, source rowstream.SchemaFollow
 	if err != nil || known == "" || copied.IsZero() {
 		return d, err
 	}
-	end, err := source.NowPosition(ctx)
+	end, err := source.NamedPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +181,7 @@ func (r *run) firstDefinition(ctx context.Context, source rowstream.SchemaFollow
 // definedSince refuses a position that is before changes of a definition which the recorded one
 // contains, with rows before them: in which form those are is not recorded.
 func (r *run) definedSince(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, noted *definition, from rowstream.Position) error {
-	if from.IsZero() || noted.upto.IsZero() || from.Compare(noted.upto) >= 0 {
+	if from.IsZero() || noted.upto.IsZero() || from.Reaches(noted.upto) {
 		return nil
 	}
 	changes, err := source.SchemaChanges(ctx, []*rowstream.Table{noted.table}, from, noted.upto)
@@ -247,6 +251,11 @@ func (r *run) describeFollowed(ctx context.Context, source rowstream.SchemaFollo
 		return nil, err
 	}
 	t.redefined = d
+	if noted, err := r.state.definition(ctx, r.to, spec); err != nil {
+		return nil, err
+	} else if noted != nil && !r.o.Restart {
+		d.keys = !sameForeignKeys(noted.table, now.table)
+	}
 	if d.empty {
 		if err := t.mustBeEmpty(ctx, r.to); err != nil {
 			return nil, fmt.Errorf("the source's %s was truncated (%s), and everything before that is in the target: TRUNCATE TABLE %s there, and run the same command again to resume",
@@ -306,7 +315,7 @@ func (r *run) schemaStopped(ctx context.Context, err error) error {
 		return err
 	}
 	said := *stop
-	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again, it goes on from here"
+	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again: it resumes here"
 	if stop.Change == rowstream.ChangeOther {
 		said.Try = "the log does not list what it did to rows: copy again with --restart"
 	}

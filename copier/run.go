@@ -70,6 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer end(nil)
 	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
 	defer control.close()
+	o.meter(control)
 	pacer, losses := newPacer(&o), 0
 	var lost time.Time // when the lease was lost the last time
 	for {
@@ -78,7 +79,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			lost = time.Now()
 			losses++
 		}
-		if err == nil || ctx.Err() != nil || losses == 0 || losses == maxTries || time.Since(lost) > o.Patience || !(errors.Is(err, errLeaseLost) || errors.Is(err, errLocked) || isAway(err)) {
+		if err == nil || ctx.Err() != nil || losses == 0 || losses == maxTries || time.Since(lost) > o.Patience || !mayResume(err) {
 			return report, err
 		}
 		o.Observe(Event{Kind: EventRetry, Text: err.Error() + "; resuming from the state in the target"})
@@ -93,6 +94,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		next.inherit(pacer)
 		pacer = next
 	}
+}
+
+// mayResume reports whether a run that follows one which has lost its lease may be followed by another. It may not where the source's log
+// cannot be read on, whatever else has failed: the operator is to judge the cause.
+func mayResume(err error) bool {
+	var stop *rowstream.StopError
+	return !errors.As(err, &stop) && (errors.Is(err, errLeaseLost) || errors.Is(err, errLocked) || isAway(err))
 }
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
@@ -269,6 +277,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.boundRows(ctx); err != nil {
+		return err
+	}
 	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
 	switch {
 	case r.shortViews():
@@ -345,12 +356,18 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if err := r.ontoItself(ctx); err != nil {
 		return err
 	}
+	if err := r.intoOne(ctx); err != nil {
+		return err
+	}
 	for i := range r.o.Tables {
 		t, err := r.describeTable(ctx, &r.o.Tables[i])
 		if err != nil {
 			return err
 		}
 		r.tables = append(r.tables, t)
+	}
+	if err := r.findCascades(); err != nil {
+		return err
 	}
 	return r.findKeys(ctx)
 }

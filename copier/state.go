@@ -47,7 +47,11 @@ func (s state) verifieds() string { return rowstream.Ident(s.schema) + ".copy_ve
 func (s state) createTables(ctx context.Context, c *mysqlconn.Client, statements ...string) error {
 	for _, sql := range append([]string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(s.schema)}, statements...) {
 		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
+			err = fmt.Errorf("create the state's tables in schema %s of the target: %w", s.schema, err)
+			if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && (refused.Number == errDatabaseDenied || refused.Number == errTableDenied) {
+				err = fmt.Errorf("%w; GRANT ALL ON %s.* TO the user of --to, or name another schema with --state-schema", err, rowstream.Ident(s.schema))
+			}
+			return err
 		}
 	}
 	return nil
@@ -207,8 +211,8 @@ func encodeKey(key mysqlwire.TextRow) string {
 	return literal(string(rowstream.EncodeKey(key)))
 }
 
-// begin records that a table is being copied.
-func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, source, position string, indexes []index, keys []foreignKey) error {
+// begin records that a table is being copied; text says which rows, in which order.
+func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, text, source, position string, indexes []index, keys []foreignKey) error {
 	var lines strings.Builder
 	for _, x := range indexes {
 		lines.WriteString(string(x) + "\n")
@@ -218,7 +222,7 @@ func (s state) begin(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, 
 			return err
 		}
 		err := change(ctx, c, "INSERT INTO "+s.tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
-			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+literal(source)+", "+literal(spec.text())+", "+
+			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+literal(source)+", "+literal(text)+", "+
 			literal(string(copying))+", "+literal(position)+", "+literal(lines.String())+", UTC_TIMESTAMP())", 1)
 		if err != nil {
 			return err

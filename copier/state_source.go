@@ -12,8 +12,8 @@ import (
 )
 
 // The state records the source by its identity (rowstream.ServerIdentity), so that it is found again under another address, and
-// another server under the same address is noticed. A source over tare:// is recorded by its address, as all sources were until
-// form 4 of the state; such records are converted when their table is resumed.
+// another server under the same address is noticed; over tare:// too, where the reader reports it. Until form 4 of the state all sources
+// were recorded by address, and later ones over tare:// for a while; such records are converted when their table is resumed.
 //
 // An identity proves little: clones and restored data directories share it, a failover changes it. Where changes are followed the
 // log proves more, by its last heartbeat: then another identity is accepted, and following stops unless that heartbeat is

@@ -69,6 +69,40 @@ func TestSourceIdentity(t *testing.T) {
 	follow("127.0.0.1", 1)
 	recorded()
 
+	// Over a wire, under two addresses of one reader, whose record has an address as of an earlier version; then without the wire.
+	direct, err := rowstream.OpenDirect(t.Context(), root(p.from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
+	wire := []string{serveRows(t, direct), ""}
+	wire[1] = strings.Replace(wire[0], "127.0.0.1", "localhost", 1)
+	from := func(o Options, addr string) Options {
+		o.From = FromRemote(rowstream.RemoteOptions{Addr: addr})
+		return o
+	}
+	overWire := func(addr string) {
+		t.Helper()
+		sqlExec(t, p.source, "INSERT INTO a SELECT MAX(id) + 1, 5 FROM a")
+		report, err := Run(t.Context(), from(options("127.0.0.1"), addr))
+		if err != nil || report.Follow.Inserts != 1 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		p.same(t, "a")
+		recorded()
+	}
+	overWire(wire[0])
+	overWire(wire[1])
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'tare://"+wire[0]+"'", "UPDATE _tare.copy_follow SET source = 'tare://"+wire[0]+"'")
+	if _, err := Run(t.Context(), from(options("127.0.0.1"), wire[1])); err == nil || !strings.Contains(err.Error(), "its rows came from tare://"+wire[0]+", not from "+identity) {
+		t.Errorf("a record of an address, under another one: %v", err)
+	}
+	overWire(wire[0])
+	sqlExec(t, p.source, "INSERT INTO a SELECT MAX(id) + 1, 5 FROM a")
+	follow("127.0.0.1", 1)
+	recorded()
+	sqlExec(t, p.source, "DELETE FROM a WHERE n = 5")
+
 	// Another server, under the same address.
 	for _, form := range []string{"UPDATE _tare.copy_table SET source = 'mysql 00000000-0000-0000-0000-000000000001'", "UPDATE _tare.copy_table SET source = 'other:3306'"} {
 		sqlExec(t, p.target, form)
@@ -87,7 +121,7 @@ func TestSourceIdentity(t *testing.T) {
 
 	// A failover: the log has the last heartbeat.
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'mysql 00000000-0000-0000-0000-000000000001'", "UPDATE _tare.copy_follow SET source = 'mysql 00000000-0000-0000-0000-000000000001'")
-	sqlExec(t, p.source, "INSERT INTO a VALUES (4, 4)")
+	sqlExec(t, p.source, "INSERT INTO a VALUES (40, 4)")
 	follow("127.0.0.1", 1)
 	recorded()
 }

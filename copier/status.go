@@ -48,7 +48,7 @@ type control struct {
 	mu        sync.Mutex
 	run       *run     // nil between two runs
 	last      Status   // of the run before
-	finishing RunPhase // that a finish is to end, in whatever run; empty: none was requested
+	finishing RunPhase // to be ended by finish, in this run or a later one; empty: none
 	end       func()   // of the socket; nil before the first run
 }
 

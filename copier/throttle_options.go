@@ -3,7 +3,6 @@ package copier
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -26,7 +25,7 @@ type ThrottleOptions struct {
 	Above             float64 // which must not exceed this
 
 	MaxP99  time.Duration // of the statements of live traffic; 0: no limit
-	Gateway string        // URL of the pages of the tare serve that knows them
+	Gateway Gateway       // the tare serve that measures it
 
 	Patience time.Duration // 0: DefaultThrottlePatience
 }
@@ -41,9 +40,9 @@ func (o *ThrottleOptions) Validate() error {
 		return errors.New("the lag is limited and no replica is named")
 	case o.MaxLag == 0 && len(o.Replicas) > 0:
 		return errors.New("a replica is named and its lag not limited")
-	case o.MaxP99 > 0 && o.Gateway == "":
+	case o.MaxP99 > 0 && o.Gateway.URL == "":
 		return errors.New("the p99 is limited and no gateway is named that knows it")
-	case o.MaxP99 == 0 && o.Gateway != "":
+	case o.MaxP99 == 0 && o.Gateway.URL != "":
 		return errors.New("a gateway is named and the p99 not limited")
 	case (o.MaxThreadsRunning > 0 || o.Query != "") && o.Server.Addr == "":
 		return errors.New("a limit on Threads_running or a query is set and no server is named that is asked for it")
@@ -53,12 +52,7 @@ func (o *ThrottleOptions) Validate() error {
 			return fmt.Errorf("replica %s: %w", o.Replicas[i].Addr, err)
 		}
 	}
-	if o.Gateway != "" {
-		if u, err := url.Parse(o.Gateway); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return errors.New("the gateway's address is not of the form http://host:port")
-		}
-	}
-	return nil
+	return o.Gateway.Validate()
 }
 
 // A LimitKind is what a limit is about.
@@ -90,7 +84,7 @@ func (o *ThrottleOptions) limits() (limits []Limit, sources []source) {
 	}
 	if o.MaxP99 > 0 {
 		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 10 * time.Second})
-		sources = append(sources, newGatewaySource(o.Gateway))
+		sources = append(sources, &gatewaySource{o.Gateway.client()})
 	}
 	return limits, sources
 }

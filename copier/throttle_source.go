@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/httpclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -122,41 +121,22 @@ func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) 
 
 const errSyntax = 1064
 
-// A gatewaySource asks a gateway for the p99 of the last ten seconds, in milliseconds.
-type gatewaySource struct {
-	url    string
-	client *http.Client
-}
+// A gatewaySource polls a gateway for the p99 of the last ten seconds, in milliseconds.
+type gatewaySource struct{ client *httpclient.Client }
 
-func newGatewaySource(gateway string) *gatewaySource {
-	return &gatewaySource{url: strings.TrimRight(gateway, "/") + "/api/v1/live", client: &http.Client{Transport: &http.Transport{}}}
-}
+func (s *gatewaySource) close() { s.client.Close() }
 
-func (s *gatewaySource) close() { s.client.CloseIdleConnections() }
-
-func (s *gatewaySource) figure(ctx context.Context) (_ float64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-	if err != nil {
-		return 0, errors.New("the gateway's address is no URL") // which may hold a password
-	}
-	resp, err := s.client.Do(req)
-	var at *url.Error
-	if errors.As(err, &at) {
-		return 0, fmt.Errorf("ask %s: %w", req.URL.Redacted(), at.Err)
-	}
+func (s *gatewaySource) figure(ctx context.Context) (float64, error) {
+	const most = 64 << 10
+	text, err := s.client.Do(ctx, http.MethodGet, "/api/v1/live", nil, most)
 	if err != nil {
 		return 0, err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s returned %s", req.URL.Redacted(), resp.Status)
 	}
 	var live struct {
 		P99 *float64 `json:"p99_us"`
 	}
-	const most = 64 << 10
-	if err := json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(&live); err != nil || live.P99 == nil {
-		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", req.URL.Redacted())
+	if err := json.Unmarshal(text, &live); err != nil || live.P99 == nil {
+		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", s.client.Host())
 	}
 	return *live.P99 / 1000, nil
 }

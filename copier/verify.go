@@ -115,7 +115,7 @@ type comparison struct {
 func (t *table) comparison(there *rowstream.Table) (*comparison, error) {
 	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.spec.Where, Plan: t.plan}}
 	target := *there
-	target.Key, c.target = nil, &target
+	target.Key, target.Descending, c.target = nil, t.source.Descending, &target
 	for i := range t.target.columns {
 		from := i
 		if t.plan != nil && t.plan.Output != nil {
@@ -346,6 +346,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 		return err
 	}
 	v.mu.Lock()
+	v.reports[k.table].Chunks++
 	v.reports[k.table].add(&found, &counts, source, target)
 	v.sums[k.table] ^= source.Sum
 	v.status.Compared++
@@ -354,9 +355,8 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 	return nil
 }
 
-// add adds a chunk that was compared.
+// add adds what was compared of a chunk.
 func (v *VerifyReport) add(found *ChunkMismatch, counts *VerifyReport, source, target rowstream.Checksum) {
-	v.Chunks++
 	v.Rows += source.Rows
 	v.Missing, v.Extra, v.Changed = v.Missing+counts.Missing, v.Extra+counts.Extra, v.Changed+counts.Changed
 	if source == target {

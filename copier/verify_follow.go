@@ -13,7 +13,7 @@ import (
 )
 
 // A followVerifier compares both sides while the target follows the source, again and again,
-// by one goroutine: a chunk after the other, each as of a view of its own.
+// by one goroutine: part of a chunk after part, each as of a separate view.
 //
 // Both sides move while they are looked at. A row is a mismatch when, in three looks one after
 // the other, the source had the same row in its view and the target, read after it had reached that
@@ -103,15 +103,16 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 	v.status.Chunks = len(v.queue)
 	v.mu.Unlock()
 	for {
-		k, ok := v.next()
+		next, ok := v.next()
 		if !ok {
 			return nil
 		}
-		failing := time.Now()
-		for {
+		k := &partedChunk{verifyChunk: next, rest: next.chunk}
+		for failing := time.Now(); !k.ended; {
 			err := v.settle(ctx, w, k)
 			if err == nil {
-				break
+				failing = time.Now()
+				continue
 			}
 			if ctx.Err() != nil || errors.Is(err, errEnded) || time.Since(failing) > v.run.o.Patience {
 				return err
@@ -126,12 +127,16 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 	}
 }
 
-// settle looks at a chunk until it is known to be equal or not.
-func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) error {
+// settle looks at the next part of a chunk until it is known to be equal or not.
+func (v *followVerifier) settle(ctx context.Context, w *worker, k *partedChunk) error {
 	c := v.comparisons[k.table]
+	part, last, err := v.part(ctx, w, c, k)
+	if err != nil {
+		return err
+	}
 	var steady []RowMismatch // that have differed in the same way in all of the looks of late
 	for look, same := 1, 0; ; look++ {
-		l, err := v.look(ctx, w, c, k)
+		l, err := v.look(ctx, w, c, part)
 		if err != nil {
 			return err
 		}
@@ -147,6 +152,7 @@ func (v *followVerifier) settle(ctx context.Context, w *worker, k verifyChunk) e
 			if same < sameLooks {
 				found.Rows = nil
 			}
+			k.rest.After, k.ended = part.Upto, last
 			v.settled(k, c, found, l.source, l.target, &l.counts)
 			return nil
 		}
@@ -181,7 +187,7 @@ type comparedChunk struct {
 }
 
 // look compares a chunk in a view of the source with the target, once that has reached the view.
-func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k verifyChunk) (l *comparedChunk, err error) {
+func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
 	defer w.pace.end()
 	if err := w.pace.begin(ctx); err != nil {
 		return nil, err
@@ -194,7 +200,7 @@ func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k v
 }
 
 // compareIn is look with a view.
-func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison, k verifyChunk, view rowstream.View) (*comparedChunk, error) {
+func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
 	p, err := v.f.source.NowPosition(ctx) // all that the view sees is before it
 	if err != nil {
 		return nil, err
@@ -208,24 +214,24 @@ func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison
 	}
 	l := &comparedChunk{}
 	w.reader = view.Reader(0)
-	if l.source, l.target, err = w.sums(ctx, c, k.chunk); err != nil {
+	if l.source, l.target, err = w.sums(ctx, c, k); err != nil {
 		return nil, err
 	}
 	l.found = &ChunkMismatch{
-		Chunk: k.chunk.Number, After: keyText(k.chunk.After), Upto: keyText(k.chunk.Upto), Position: p.String(),
+		Chunk: k.Number, After: keyText(k.After), Upto: keyText(k.Upto), Position: p.String(),
 		Source: sumReport(l.source), Target: sumReport(l.target), Rows: []RowMismatch{},
 	}
 	if l.source != l.target {
-		if err := w.narrow(ctx, c, k.chunk, l.found, &l.counts); err != nil {
+		if err := w.narrow(ctx, c, k, l.found, &l.counts); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
 }
 
-// settled notes what is known of a chunk: rows that differ for sure, and whether others were
-// written too often to tell.
-func (v *followVerifier) settled(k verifyChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *VerifyReport) {
+// settled records what is known of a part: rows that differ for sure, and whether others were written too often to tell. With the last
+// part the chunk counts as compared.
+func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *VerifyReport) {
 	var counts VerifyReport
 	for i := range found.Rows {
 		switch found.Rows[i].Kind {
@@ -237,26 +243,34 @@ func (v *followVerifier) settled(k verifyChunk, c *comparison, found *ChunkMisma
 			counts.Changed++
 		}
 	}
-	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: source.Rows}
+	k.rows += source.Rows
+	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: k.rows}
 	if counts.Mismatches() > 0 {
-		event.Kind, event.Text = EventDiffers, counts.text()
+		k.differs = true
+		event.Kind, event.Text, event.Rows = EventDiffers, counts.text(), source.Rows
 	} else {
 		target = source
+		k.undecided = k.undecided || last.Mismatches() > 0
 	}
 	v.mu.Lock()
 	report := v.reports[k.table]
 	report.add(found, &counts, source, target)
 	report.Truncated = report.Truncated || counts.Mismatches() == maxMismatches && last.Mismatches() > maxMismatches
-	if last.Mismatches() > 0 && counts.Mismatches() == 0 {
-		report.Undecided++
-	}
 	report.Position = found.Position
 	v.sums[k.table] ^= source.Sum
 	report.Checksum = sumText(v.sums[k.table])
-	v.status.Compared++
 	v.status.Waiting = 0
+	if k.ended {
+		report.Chunks++
+		v.status.Compared++
+		if k.undecided {
+			report.Undecided++
+		}
+	}
 	v.mu.Unlock()
-	v.run.o.Observe(event)
+	if event.Kind == EventDiffers || k.ended && !k.differs {
+		v.run.o.Observe(event)
+	}
 }
 
 func (v *VerifyReport) text() string {

@@ -61,6 +61,29 @@ func TestVerifyFollowed(t *testing.T) {
 		t.Fatalf("while it is written to: %+v", v)
 	}
 
+	// Rows behind the last chunk's start, many more than a chunk has.
+	sqlExec(t, p.source, "INSERT INTO a SELECT seq, 0, REPEAT('y', 100) FROM seq_3001_to_9000")
+	if _, err = Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 7 WHERE id = 6000")
+	if report, err = Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	v = report.Tables[0].Verify
+	if diff := cmp.Diff([]string{"changed 6000"}, found(v)); diff != "" {
+		t.Error(diff)
+	}
+	if v.Chunks != report.Tables[0].Chunks || v.Rows < 6300 {
+		t.Errorf("%d of %d chunks with %d rows were compared", v.Chunks, report.Tables[0].Chunks, v.Rows)
+	}
+	for _, d := range v.Different {
+		if d.After == nil || d.Upto == nil || d.Source.Rows > 3000 {
+			t.Errorf("a difference is named within %v to %v, %d rows: the rows behind the last chunk are compared as one", d.After, d.Upto, d.Source.Rows)
+		}
+	}
+	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 0 WHERE id = 6000")
+
 	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 7 WHERE id IN (10, 1500)", "DELETE FROM verifyfollowed.a WHERE id = 2990", "INSERT INTO verifyfollowed.a VALUES (0, 0, '')")
 	if report, err = Run(t.Context(), o); err != nil {
 		t.Fatal(err)

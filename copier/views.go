@@ -43,7 +43,7 @@ func (t *table) readError(err error) error {
 }
 
 // errShortLooks says that a chunk cannot be compared within a view's life.
-var errShortLooks = errors.New("comparing it takes longer than a view of the source lives: raise --max-view-age")
+var errShortLooks = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
 
 // inView does something with a view of a table of the source, and again with another one when that has expired. Before that
 // it waits, without a view, until the target has all that the source has.

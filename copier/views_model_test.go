@@ -16,7 +16,8 @@ import (
 // changes since the first snapshot are applied: two columns, a key and a second one whose values are unique too. What is played at random:
 //
 //   - The source's transactions insert, delete and update rows, exchange unique values and change keys, at any moment.
-//   - Chunks are copied in any order, each in pieces that are read through views of any moment after the snapshot.
+//   - Chunks are copied in any order, each in pieces that are read through views of any moment after the snapshot. Each run reads
+//     only keys up to the last one of its snapshot, in ascending or descending order.
 //   - The run is killed within a chunk, which is then copied again by the next run, or while following, which then starts at
 //     the recorded position, at or before the last applied transaction.
 //
@@ -38,6 +39,11 @@ const (
 	// The rule of DBLog, which applies changes between chunks. Here they are applied after all chunks: a change of one row
 	// that is applied may push out another, whose later change is skipped since its chunk's view has seen it.
 	skipSeen viewMutant = "changes that the view of their row's chunk has seen are skipped"
+
+	earlyBound viewMutant = "the bound of the rows is of a state before the snapshot"
+	openBound  viewMutant = "the row at the bound is not read"
+	skipAbove  viewMutant = "changes of rows after the bound are not applied"
+	wrongSide  viewMutant = "the bound is taken at the wrong end of a descending key"
 )
 
 const (
@@ -60,6 +66,8 @@ type viewModel struct {
 	target   map[int]int
 	seen     [viewKeys]int // position of the view that a key was read in last, by the target's state
 	start    int           // position of the snapshot
+	down     bool          // the key descends
+	bound    int           // of the rows that the run reads, by rank; -1: there were none
 	lastView int
 	trace    []string
 }
@@ -116,10 +124,43 @@ func (m *viewModel) apply(at int, e viewEvent) {
 	}
 }
 
-func (m *viewModel) skips(at, key int) bool { return m.mutant == skipSeen && at < m.seen[key] }
+func (m *viewModel) skips(at, key int) bool {
+	return m.mutant == skipSeen && at < m.seen[key] || m.mutant == skipAbove && m.rank(key) > m.bound
+}
+
+// rank is the place of a key in the order of the table.
+func (m *viewModel) rank(k int) int {
+	if m.down {
+		return viewKeys - 1 - k
+	}
+	return k
+}
+
+// findBound takes the last key of a run's snapshot, which is now.
+func (m *viewModel) findBound() {
+	at := m.now
+	if m.mutant == earlyBound {
+		at = 0
+	}
+	m.bound = -1
+	for k := range m.states[at] {
+		rank := m.rank(k)
+		if m.mutant == wrongSide {
+			rank = k
+		}
+		m.bound = max(m.bound, rank)
+	}
+	m.say("rows are read up to rank %d, as of %d", m.bound, at)
+}
+
+// bounded reports whether a key is read.
+func (m *viewModel) bounded(k int) bool {
+	return m.rank(k) < m.bound || m.rank(k) == m.bound && m.mutant != openBound
+}
 
 // copy copies all chunks, by runs that are killed.
 func (m *viewModel) copy() {
+	m.findBound()
 	chunks := m.rnd.Perm(viewKeys / 2) // of two keys each
 	for len(chunks) > 0 {
 		before, seen := maps.Clone(m.target), m.seen
@@ -134,6 +175,9 @@ func (m *viewModel) copy() {
 				}
 				m.lastView = max(m.lastView, view)
 			}
+			if !m.bounded(k) {
+				continue
+			}
 			m.seen[k] = view
 			v, ok := m.states[view][k]
 			m.say("key %d is read in a view at %d: %d, %v", k, view, v, ok)
@@ -145,6 +189,7 @@ func (m *viewModel) copy() {
 		if m.rnd.IntN(4) == 0 {
 			m.target, m.seen = before, seen
 			m.say("the run is killed before it has committed these")
+			m.findBound()
 			continue
 		}
 		chunks = chunks[1:]
@@ -205,7 +250,7 @@ func playViews(seed uint64, mutant viewMutant) (*viewModel, error) {
 		m.log = append(m.log, m.write(rows))
 		m.states = append(m.states, maps.Clone(rows))
 	}
-	m.start = 6
+	m.start, m.down = m.rnd.IntN(7), m.rnd.IntN(2) == 0 // the table may be empty
 	m.now, m.lastView = m.start, m.start
 	m.copy()
 	return m, m.follow()
@@ -224,7 +269,7 @@ func TestViewModel(t *testing.T) {
 // TestViewModelMutants shows that the model finds a loss wherever the reasoning is changed.
 func TestViewModelMutants(t *testing.T) {
 	first := testseed.New(t)
-	for _, mutant := range []viewMutant{fromLater, fromLastView, staleView, keyAsOne, exactAtOnce, noteAhead, skipSeen} {
+	for _, mutant := range []viewMutant{fromLater, fromLastView, staleView, keyAsOne, exactAtOnce, noteAhead, skipSeen, earlyBound, openBound, skipAbove, wrongSide} {
 		t.Run(string(mutant), func(t *testing.T) {
 			for i := range 20 * uint64(*modelRounds) {
 				m, err := playViews(first+i, mutant)

@@ -81,7 +81,7 @@ func (w *worker) do(ctx context.Context, s step) error {
 // worker at a time does so for a table.
 func (w *worker) cut(ctx context.Context, number int) error {
 	t := w.run.tables[number]
-	c, err := w.reader.Cut(ctx, t.source, w.run.o.ChunkBytes, w.run.nextChunk(number))
+	c, err := t.bound.cut(ctx, w.reader, t, w.run.o.ChunkBytes, w.run.nextChunk(number))
 	if err != nil {
 		return t.readError(err)
 	}
@@ -99,8 +99,11 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	var bytes int64
 	read := func(each func(*rowstream.Batch) error, settle func() error) error {
 		bytes = 0
+		if t.bound.empty() {
+			return nil
+		}
 		var writeErr error
-		_, err := w.reader.Read(ctx, t.source, c, rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}, func(b *rowstream.Batch) error {
+		_, err := w.reader.Read(ctx, t.source, t.bound.within(c), rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}, func(b *rowstream.Batch) error {
 			if writeErr == nil { // otherwise the rest is read and dropped, so that the view is not lost
 				bytes += int64(len(b.Bytes))
 				writeErr = each(b)

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,47 +25,125 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-var chaosRounds = flag.Int("copychaos.rounds", 3, "rounds of TestCopyChaos")
+var chaosRounds = flag.Int("copychaos.rounds", 4, "rounds of TestCopyChaos, of four pairs of servers in turn")
 
-// chaosLimit bounds each run of a copy that is to end by itself: its patience is 5 s.
-const chaosLimit = 90 * time.Second
+const (
+	// chaosLimit bounds each run of a copy that must exit without a signal: its patience is 30 s.
+	chaosLimit = 5 * time.Minute
 
-// TestCopyChaos follows a table that is written to, while servers and copies are killed, networks stall, logs are
-// purged and reset, the source is replaced by its replica, and privileges are revoked. In the end, both sides have the
-// same rows in all columns; a copy that cannot resume has to say why before it is restarted.
+	// chaosNotice bounds the time until a copy stops that is stalled. tare rowstream has the default patience of a minute.
+	chaosNotice, chaosNoticeWire = time.Minute, 3 * time.Minute
+
+	// chaosDisk is the disk of the target and of the copy's own files.
+	chaosDisk, chaosFiles = "size=384m", "size=1m,nr_inodes=16"
+)
+
+// chaosPairs are the servers of a round's source and target, in turn.
+var chaosPairs = []struct{ from, to chaosProduct }{
+	{chaosMariaDB, chaosMariaDB}, {chaosMySQL, chaosMySQL}, {chaosMariaDB, chaosMySQL}, {chaosMySQL, chaosMariaDB},
+}
+
+// TestCopyChaos follows a table that is written to, while copies, servers and tare rowstream are killed, networks
+// stall, disks are full, logs are purged and reset, the source is replaced by its replica, and privileges are revoked. In
+// the end, both sides have the same rows in all columns; a copy that cannot resume has to say why before it is restarted.
 func TestCopyChaos(t *testing.T) {
 	rnd := testseed.Rand(t)
+	done := make(map[string]int)
 	for round := range *chaosRounds {
-		t.Run(fmt.Sprint(round), func(t *testing.T) { newChaos(t).round(rnd) })
+		pair := chaosPairs[round%len(chaosPairs)]
+		wire := rnd.IntN(3) == 0
+		name := fmt.Sprintf("%d %s to %s", round, pair.from.name, pair.to.name)
+		if wire {
+			name += " through rowstream"
+		}
+		t.Run(name, func(t *testing.T) {
+			if why := os.Getenv("TARE_NO_MYSQL"); why != "" && pair.from.name+pair.to.name != "MariaDBMariaDB" {
+				t.Skip(why)
+			}
+			c := newChaos(t, pair.from, pair.to, wire)
+			c.done = done
+			c.round(rnd)
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(done)) {
+		t.Logf("%-22s %4d", name, done[name])
 	}
 }
 
 // A chaos is a source with a replica, and a target, with a proxy before each.
 type chaos struct {
 	t                       *testing.T
+	fromProduct, toProduct  chaosProduct
 	source, replica, target *testmysql.Server
 	from, to                *testproxy.Proxy
+	reader                  *rowReader       // tare rowstream beside the source; nil: none
+	wire                    *testproxy.Proxy // before it
+	disk, files             string           // of the target, and of the copy's control socket; "": no small ones
+	fillers                 []string         // files that fill disks
+	full                    bool             // the disk of the target is
 	args                    []string
-	lost                    bool // the log from the copy's position on may be gone
+	lost                    bool           // the log from the copy's position on may be gone
+	done                    map[string]int // disturbances, by name
 }
 
-func newChaos(t *testing.T) *chaos {
-	c := &chaos{t: t}
-	account := testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
-	c.source = testmysql.Start(t, testmysql.WithBinlog(), account, testmysql.WithArgs("--server-id=81"))
-	must(t, c.source.Exec("reset master", "create database cha", "create table cha.a (id int auto_increment primary key, n int, v varchar(200), w double, key n (n))",
-		"insert into cha.a (n, v, w) select seq % 97, repeat(char(97 + seq % 26), seq % 200), seq / 7 from cha.seq_1_to_20000"))
-	c.replica = testmysql.Start(t, testmysql.WithBinlog(), account, testmysql.WithArgs("--server-id=82", "--log-slave-updates=ON"))
-	must(t, c.replica.Exec("reset master", "set global gtid_slave_pos = ''", fmt.Sprintf(
-		"change master to master_host = '127.0.0.1', master_port = %d, master_user = '%s', master_password = '%s', master_ssl_verify_server_cert = 0, master_use_gtid = slave_pos",
-		c.source.Port(), testmysql.RootUser, testmysql.Password))) // the copier's privileges are revoked
-	c.target = testmysql.Start(t, account)
-	c.from, c.to = testproxy.Start(t, c.source.Addr), testproxy.Start(t, c.target.Addr)
-	c.args = []string{
-		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + c.from.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + c.to.Addr,
-		"--tables", "cha.a", "--follow", "--json", "--chunk-bytes", "64KiB", "--patience", "5s", "--control-socket", "off",
+func newChaos(t *testing.T, from, to chaosProduct, wire bool) *chaos {
+	c := &chaos{t: t, fromProduct: from, toProduct: to}
+	var err error
+	if c.disk, err = mountDisk(t, chaosDisk); err == nil {
+		c.files, err = mountDisk(t, chaosFiles)
 	}
+	if err != nil {
+		t.Logf("no disk is filled: %v", err)
+	}
+	account := testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
+	start := func(p chaosProduct, opts ...testmysql.Option) *testmysql.Server {
+		return testmysql.Start(t, append(append(opts, account), p.options...)...)
+	}
+	log := func(id string) []testmysql.Option {
+		return []testmysql.Option{testmysql.WithBinlog(), testmysql.WithArgs(append([]string{"--server-id=" + id}, from.logArgs...)...)}
+	}
+	c.source = start(from, log("81")...)
+	c.exec(c.source, from.reset, "create database cha character set utf8mb4 collate utf8mb4_general_ci",
+		"create table cha.a (id int auto_increment primary key, n int, v varchar(200), w double, key n (n))")
+	c.exec(c.source, "insert into cha.a (n, v, w) with recursive s (seq) as (select 1 union all select seq + 1 from s where seq < 1000) "+
+		"select (a.seq + b.seq) % 97, repeat(char(97 + a.seq % 26), a.seq % 200), a.seq / 7 from s a, s b where b.seq <= 8")
+	c.replica = start(from, log("82")...)
+	c.exec(c.replica, append([]string{from.reset}, from.replicate(c.source)...)...)
+	c.target = start(to, testmysql.WithFilesIn(c.disk))
+	c.from, c.to = testproxy.Start(t, c.source.Addr), testproxy.Start(t, c.target.Addr)
+	source := "mysql://copier:" + testmysql.Password + "@" + c.from.Addr
+	c.args = []string{
+		"copy", "--from", source, "--to", "mysql://copier:" + testmysql.Password + "@" + c.to.Addr,
+		"--tables", "cha.a", "--follow", "--json", "--chunk-bytes", "64KiB", "--patience", "5s",
+	}
+	if wire {
+		c.reader = newRowReader(t, source)
+		c.wire = testproxy.Start(t, c.reader.listen)
+		c.args[2] = "tare://" + c.wire.Addr
+		c.args = append(c.args, "--from-token", "wire")
+	}
+	control := "off"
+	if c.files != "" {
+		control = c.files + "/ctl"
+	}
+	c.args = append(c.args, "--control-socket", control)
 	return c
+}
+
+// do does something to a server or a process, for a bounded time.
+func (c *chaos) do(what string, do func() error) {
+	c.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	if err := testwait.Receive(c.t, what, done); err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// exec runs statements as root.
+func (c *chaos) exec(s *testmysql.Server, statements ...string) {
+	c.t.Helper()
+	c.do("the server to execute statements", func() error { return s.Exec(statements...) })
 }
 
 // write writes to the source, wherever that is, until the returned function is called.
@@ -81,7 +161,7 @@ func (c *chaos) write(rnd *rand.Rand) (stop func()) {
 			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			n := rnd.IntN(97)
 			for _, s := range []string{
-				fmt.Sprintf("insert into a (n, v, w) select n + 1, reverse(v), w * 2 from a where n = %d limit 5", n),
+				fmt.Sprintf("insert into a (n, v, w) select n + 1, reverse(v), w * 2 from a where n = %d and w < 1e100 limit 5", n),
 				fmt.Sprintf("update a set v = concat('u', left(v, 100)), w = w + 1 where n = %d limit 5", n),
 				fmt.Sprintf("delete from a where n = %d order by id desc limit 3", n),
 			} {
@@ -96,106 +176,79 @@ func (c *chaos) write(rnd *rand.Rand) (stop func()) {
 	}
 }
 
-// disturbances are what happens to a copy, by name.
-var disturbances = []struct {
-	name string
-	do   func(c *chaos)
-}{
-	{"kill source", func(c *chaos) { c.must(c.source.Kill(), c.source.Restart()) }},
-	{"kill target", func(c *chaos) { c.must(c.target.Kill(), c.target.Restart()) }},
-	{"cut network", func(c *chaos) { c.from.Cut(); c.to.Cut() }},
-	{"stall source", func(c *chaos) { c.from.Stall() }},
-	{"stall target", func(c *chaos) { c.to.Stall() }},
-	{"purge", func(c *chaos) {
-		var file string
-		c.must(c.source.Exec("flush binary logs", "flush binary logs"))
-		db, err := sql.Open("mysql", c.source.DSN(testmysql.RootUser))
-		c.must(err)
-		defer func() { c.must(db.Close()) }()
-		rows, err := db.QueryContext(c.t.Context(), "show binary logs")
-		c.must(err)
-		for rows.Next() {
-			c.must(rows.Scan(&file, new(int64)))
-		}
-		c.must(rows.Err(), rows.Close())
-		c.must(c.source.Exec("purge binary logs to '" + file + "'"))
-		c.lost = true
-	}},
-	{"reset", func(c *chaos) {
-		c.must(c.source.Exec("reset master"))
-		c.lost = true
-	}},
-	{"failover", func(c *chaos) {
-		c.must(c.replica.Exec("start slave"))
-		db := open(c.t, c.replica.Addr, "")
-		from := open(c.t, c.source.Addr, "")
-		c.must(c.source.Exec("set global read_only = 1", "revoke all privileges, grant option from copier"))
-		c.from.Cut()
-		var at string
-		scan(c.t, from, "select @@gtid_binlog_pos", &at)
-		var timedOut int
-		scan(c.t, db, "select master_gtid_wait('"+at+"', 60)", &timedOut)
-		if timedOut != 0 {
-			c.t.Fatalf("the replica has not reached %s", at)
-		}
-		c.must(c.replica.Exec("stop slave", "reset slave all"), c.source.Exec("grant all on *.* to copier"))
-		c.from.SetUpstream(c.replica.Addr)
-		c.from.Cut()
-		c.source, c.replica = c.replica, nil
-		c.lost = true
-	}},
-	{"revoke on source", func(c *chaos) { c.revoke(c.source) }},
-	{"revoke on target", func(c *chaos) { c.revoke(c.target) }},
-}
-
-func (c *chaos) revoke(s *testmysql.Server) {
-	c.must(s.Exec("revoke all privileges, grant option from copier", "kill user copier"))
-}
-
-func (c *chaos) must(errs ...error) {
-	c.t.Helper()
-	must(c.t, errors.Join(errs...))
-}
-
 // heal ends what a disturbance has left.
 func (c *chaos) heal() {
-	c.from.Resume()
-	c.to.Resume()
-	for _, s := range []*testmysql.Server{c.source, c.target} {
-		c.must(s.Exec("grant all on *.* to copier"))
+	for _, f := range c.fillers {
+		must(c.t, os.Remove(f))
+	}
+	c.fillers = nil
+	if c.full { // the server may have given up
+		c.full = false
+		c.restart(c.target)
+	}
+	for _, p := range []*testproxy.Proxy{c.from, c.to, c.wire} {
+		if p != nil {
+			p.Resume()
+		}
+	}
+	c.exec(c.source, "grant all on *.* to copier")
+	c.exec(c.target, "grant all on *.* to copier")
+	if c.reader != nil {
+		select {
+		case <-c.reader.c.exited:
+			c.reader.start()
+		default:
+		}
 	}
 }
 
 func (c *chaos) round(rnd *rand.Rand) {
 	stop := c.write(rand.New(rand.NewPCG(rnd.Uint64(), 0)))
-	for range 4 {
+	for n := 0; n < 4; {
 		d := disturbances[rnd.IntN(len(disturbances))]
-		if c.replica == nil && d.name == "failover" || c.lost && (d.name == "reset" || d.name == "purge" || d.name == "failover") {
-			continue // the log is lost already, and of a replica that was reset nothing arrives
+		if d.may != nil && !d.may(c) {
+			continue
 		}
-		run, events := startCopyTo(c.t, c.args, io.Discard)
+		n++
+		run, events := startCopy(c.t, c.args)
 		awaitEvents(c.t, run, events, 1+rnd.IntN(25))
 		c.t.Logf("%s", d.name)
+		c.done[d.name]++
 		d.do(c)
-		if rnd.IntN(2) == 0 || strings.HasPrefix(d.name, "stall") { // it notices by itself, in a bounded time
-			select {
-			case <-run.exited:
-			case <-time.After(4 * 5 * time.Second):
-				if strings.HasPrefix(d.name, "stall") {
-					c.t.Errorf("%s: the copy runs on with a patience of 5 s:\n%s", d.name, run.text())
-				}
-			}
+		if rnd.IntN(2) == 0 || d.stalls { // it exits without a signal, in a bounded time
+			c.awaitExit(run, d)
 		}
 		run.end(syscall.SIGKILL)
+		if text := run.text(); strings.Contains(text, "panic") || strings.Contains(text, "BUG") {
+			c.t.Errorf("%s: the copy says:\n%s", d.name, text)
+		}
 		c.heal()
 	}
 	stop()
 	c.finish()
 }
 
-// finish runs the copy until it has caught up, and compares both sides.
+// awaitExit waits for the end of a copy, which must come where it is stalled.
+func (c *chaos) awaitExit(run *child, d disturbance) {
+	limit, begun := chaosNotice/6, time.Now()
+	if d.stalls {
+		if limit = chaosNotice; c.reader != nil {
+			limit = chaosNoticeWire
+		}
+	}
+	select {
+	case <-run.exited:
+		c.t.Logf("    it stopped after %.1f s", time.Since(begun).Seconds())
+	case <-time.After(limit):
+		if d.stalls {
+			c.t.Errorf("%s: the copy runs on for %v with a patience of 5 s:\n%s", d.name, limit, run.text())
+		}
+	}
+}
+
+// finish runs the copy until it has caught up and verified all columns, and compares both sides.
 func (c *chaos) finish() {
-	args := append(c.args, "--follow-until", "caught-up")
+	args := append(slices.Clone(c.args), "--follow-until", "caught-up", "--verify", "--patience", "30s")
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(c.t.Context(), chaosLimit)
 		out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
@@ -208,12 +261,14 @@ func (c *chaos) finish() {
 			}
 			break
 		}
+		last := strings.Split(strings.TrimSpace(text), "\n")
 		switch {
 		case late != nil:
 			c.t.Fatalf("a run did not end within %v:\n%s", chaosLimit, text)
 		case strings.Contains(text, "another tare copy") && try < 20:
+		case strings.Contains(text, "rows differ between the two sides"): // found by the comparison alone
+			c.t.Fatalf("SILENT DIFFERENCE: the copy went on without what it had lost:\n%s", text)
 		case c.lost && explained(text):
-			last := strings.Split(strings.TrimSpace(text), "\n")
 			c.t.Logf("the log is lost: %s", last[len(last)-1])
 			args, c.lost = append(args, "--restart"), false
 		default:
@@ -224,7 +279,21 @@ func (c *chaos) finish() {
 		scan(c.t, db, sumOf("id, n, v, w) from cha.a"), &s)
 		return s
 	}
-	if want, got := sum(open(c.t, c.source.Addr, "")), sum(open(c.t, c.target.Addr, "")); want != got || strings.HasPrefix(want, "0 ") {
+	want, got := sum(open(c.t, c.source.Addr, "")), sum(open(c.t, c.target.Addr, ""))
+	if want != got || strings.HasPrefix(want, "0 ") {
 		c.t.Errorf("source: %s\ntarget: %s", want, got)
+	}
+	c.t.Logf("equal: %s", got)
+}
+
+// controlRefused starts a copy whose control socket has no room: it must refuse to run.
+func (c *chaos) controlRefused() {
+	args := append(slices.Clone(c.args[:len(c.args)-1]), c.files+"/other")
+	ctx, cancel := context.WithTimeout(c.t.Context(), chaosLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || ctx.Err() != nil || !strings.Contains(string(out), "control socket") {
+		c.t.Errorf("without room for its control socket: %v, and it says:\n%s", err, out)
 	}
 }

@@ -260,7 +260,9 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			time.AfterFunc(d.delay, func() { d.strike(switchRuns) })
 		}
 	case "release":
-		d.strike(releaseAsked)
+		if d.refused.Load() { // the one at the start tries the account
+			d.strike(releaseAsked)
+		}
 	}
 	answer := httptest.NewRecorder()
 	d.api.ServeHTTP(answer, r)

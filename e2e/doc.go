@@ -16,7 +16,7 @@
 //	mariadb, mariadb-dump     │              ┌──────> mariadbd with TLS
 //	sysbench                  ├──> tare serve┘            │
 //	PyMySQL, connector-python │        │                  │
-//	mysql2, Connector/J       ┘     its log            directly: what to compare with
+//	mysql2, Connector/J       ┘     its log            directly: the reference
 //
 //	go-sql-driver's own tests, sysbench, mysql, mariadb, raw packets ──> tare serve ──> mysqld
 //	MySQL, MariaDB ──> tare copy, tare rowstream ──> MySQL, MariaDB

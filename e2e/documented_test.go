@@ -75,6 +75,7 @@ func unrunnable(c doccommands.Command) string {
 		{``, `^tare store --bucket s3://metrics --shard`, "needs Amazon's S3"},
 		{``, `--bucket 's3://metrics\?endpoint=`, "needs an S3 server with a public certificate; TestStoreS3 has one of its own"},
 		{``, `^tare demo \[`, "a synopsis; make run starts the demo"},
+		{``, `--gateway https:`, "needs a gateway with TLS and accounts; cmd/tare's TestScripts/copy and copier's TestGatewayAccount have one"},
 		{``, `^tare top --url https:`, "needs a gateway with TLS and accounts; testdata/top.txtar has one with an account"},
 	} {
 		if regexp.MustCompile(rule.page).MatchString(c.Page) && regexp.MustCompile(rule.text).MatchString(c.Text) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -20,7 +21,17 @@ import (
 // promValue is the answer to an instant query that has one number; false when it has none.
 func promValue(t *testing.T, p *tare, query string) (float64, bool) {
 	t.Helper()
-	resp, err := http.Get(p.http + "/api/v1/query?query=" + url.QueryEscape(query))
+	return promValueAt(t, p, query, time.Time{})
+}
+
+// promValueAt is promValue at a time.
+func promValueAt(t *testing.T, p *tare, query string, at time.Time) (float64, bool) {
+	t.Helper()
+	form := url.Values{"query": {query}}
+	if !at.IsZero() {
+		form.Set("time", at.Format(time.RFC3339Nano))
+	}
+	resp, err := http.Get(p.http + "/api/v1/query?" + form.Encode())
 	must(t, err)
 	defer resp.Body.Close()
 	var answer struct {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -57,11 +56,17 @@ const (
 var pastLabels = map[string]string{"instance": "gw-1", "cluster": "e2e"}
 
 // writePast writes a data directory as a gateway leaves it that ran for hours and never reached its bucket.
-func writePast(t *testing.T, data string) *past {
+func writePast(t *testing.T, data string) *past { return writeHours(t, data, 0, true) }
+
+// writeHead is writePast of a gateway that was killed before it wrote a block.
+func writeHead(t *testing.T, data string) *past { return writeHours(t, data, 0, false) }
+
+// writeHours is writePast under a clock that is ahead.
+func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *past {
 	t.Helper()
 	dir := filepath.Join(data, "history")
 	must(t, os.MkdirAll(filepath.Join(dir, "digests"), 0o700))
-	began := time.Now().Add(-pastHours * time.Hour).Truncate(time.Second)
+	began := time.Now().Add(ahead - pastHours*time.Hour).Truncate(time.Second)
 	var clock atomic.Int64 // Unix seconds
 	clock.Store(began.Unix())
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
@@ -99,12 +104,14 @@ func writePast(t *testing.T, data string) *past {
 		must(t, archive.Run(once))
 		p.ends, p.counts = append(p.ends, now()), append(p.counts, calls)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- archive.Run(ctx) }() // until it has compacted
-	eventually(t, "blocks", func() bool { return len(blocksIn(t, filepath.Join(dir, "series"))) >= pastBlocks })
-	cancel()
-	must(t, testwait.Receive(t, "the end of Run", ended))
+	if compact {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- archive.Run(ctx) }() // until it has compacted
+		eventually(t, "blocks", func() bool { return len(blocksIn(t, filepath.Join(dir, "series"))) >= pastBlocks })
+		cancel()
+		must(t, testwait.Receive(t, "the end of Run", ended))
+	}
 	must(t, archive.Close())
 	must(t, gateway.Close())
 	must(t, table.Close())
@@ -255,13 +262,6 @@ func startThanosStore(t *testing.T, config string) string {
 			t.Logf("thanos store:\n%s", s.text())
 		}
 	})
-	eventually(t, "thanos store is ready", func() bool {
-		response, err := http.Get("http://" + addr + "/-/ready")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
+	awaitReady(t, "thanos store", addr)
 	return grpc
 }

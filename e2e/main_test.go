@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,6 +84,7 @@ type tare struct {
 	grpc string // for Thanos queriers
 	http string // URL of the pages
 
+	history bool // it writes one
 	process *os.Process
 	exited  chan struct{} // closed when the process is gone
 	code    int           // exit code; after exited
@@ -105,7 +108,7 @@ func startTare(t *testing.T, backend string, args ...string) *tare {
 // start runs a server of tare until it says where it listens.
 func start(t *testing.T, args []string) *tare {
 	t.Helper()
-	p := &tare{exited: make(chan struct{})}
+	p := &tare{exited: make(chan struct{}), history: args[0] == "serve" && slices.Contains(args, "--bucket")}
 	r, w := io.Pipe()
 	cmd := exec.Command(binary, args...)
 	cmd.Stderr = w
@@ -179,6 +182,26 @@ func (p *tare) stop(t *testing.T) {
 	}
 	if text := p.text(); strings.Contains(text, "panic:") || strings.Contains(text, `"BUG:`) {
 		t.Errorf("tare panicked:\n%s", text)
+	} else if strings.Contains(text, "history differs from its ledger") {
+		t.Errorf("a self-check failed:\n%s", text)
+	}
+}
+
+// checkHistory fails the test when the samples of a gateway's history are others than its ledger has.
+func (p *tare) checkHistory(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return
+	default:
+	}
+	if !p.history {
+		return
+	}
+	for _, name := range []string{"tare_history_unexplained_samples", "tare_history_unexplained_calls"} {
+		if n := metricValue(t, p, name); n != 0 {
+			t.Errorf("%s is %v, want 0\n%s", name, n, p.text())
+		}
 	}
 }
 
@@ -186,6 +209,7 @@ func (p *tare) stop(t *testing.T) {
 func (p *tare) end(t *testing.T) (code int) {
 	t.Helper()
 	p.asked = true
+	p.checkHistory(t)
 	_ = p.process.Signal(syscall.SIGTERM) // it may be gone
 	return p.wait(t)
 }
@@ -285,5 +309,18 @@ func eventually(t *testing.T, what string, yes func() bool) {
 		}
 		time.Sleep(20 * time.Millisecond) // polls: another process, which has its own work to do
 		return false
+	})
+}
+
+// awaitReady waits until a server's /-/ready succeeds.
+func awaitReady(t *testing.T, what, addr string) {
+	t.Helper()
+	eventually(t, what+" is ready", func() bool {
+		response, err := http.Get("http://" + addr + "/-/ready")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
 	})
 }

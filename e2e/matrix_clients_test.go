@@ -27,7 +27,7 @@ var (
 	javaDrivers   = []string{"com.mysql:mysql-connector-j:9.1.0", "org.mariadb.jdbc:mariadb-java-client:3.5.1"}
 )
 
-// matrixClients are the rows of the matrix. What they install stays until t ends.
+// matrixClients are the rows of the matrix. Installed drivers stay until t ends.
 func matrixClients(t *testing.T) []matrixClient {
 	install := func(into func(t *testing.T, dir string)) func(*testing.T) {
 		once := sync.OnceFunc(func() { into(t, t.TempDir()) })

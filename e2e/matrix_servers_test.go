@@ -23,7 +23,7 @@ const (
 func startMatrixServers(t *testing.T) (servers []matrixServer, missing map[string]string) {
 	missing = map[string]string{
 		"MariaDB 10.11": "PATH and " + mariaDBDirs + " have another version",
-		"MariaDB 11.8":  mariaDBDirs + " names no such server",
+		"MariaDB 11.8":  mariaDBDirs + " names no such server: make mariadb unpacks one",
 		"MySQL 8.0":     mySQLDirs + " names no such server",
 		"MySQL 8.4":     mySQLDirs + " names no such server",
 		"MySQL 9.7":     "PATH and " + mySQLDirs + " have another version",
@@ -35,7 +35,7 @@ func startMatrixServers(t *testing.T) (servers []matrixServer, missing map[strin
 		}
 		s, err := testmysql.New(opts...)
 		if errors.Is(err, testmysql.ErrNoMySQL) && dir == "" {
-			missing["MySQL 9.7"] = "no MySQL server in PATH: .ci/mysql says why"
+			missing["MySQL 9.7"] = "no MySQL server in PATH: .ci/unpack reports why"
 			return
 		}
 		if err != nil {

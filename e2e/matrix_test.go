@@ -28,7 +28,7 @@ var matrixServers = []string{"MariaDB 10.11", "MariaDB 11.8", "MySQL 8.0", "MySQ
 
 // A matrixServer is one server to use directly and through.
 type matrixServer struct {
-	name     string // a column; another version is a column of its own
+	name     string // of its column; each version has a column
 	addr     string
 	accounts []string // one per authentication method; the first runs the whole transcript
 	exec     func(statements ...string) error
@@ -55,7 +55,7 @@ type matrixCell struct {
 }
 
 // TestMatrix runs the same transcript of each client at each server directly and through, with and
-// without TLS, by each authentication method: what the client sees is equal. A combination that does
+// without TLS, by each authentication method: the client's outputs are equal. A combination that does
 // not work directly either is no test.
 func TestMatrix(t *testing.T) {
 	servers, missing := startMatrixServers(t)
@@ -134,7 +134,7 @@ func matrixRun(t *testing.T, c matrixClient, s matrixServer) (worked bool) {
 	return worked
 }
 
-// matrixText is the matrix as a table, and the reasons for what is untested. Cells that were not run
+// matrixText is the matrix as a table, with the reasons for untested cells. Cells that were not run
 // have their state from old, where a server was there.
 func matrixText(columns []string, clients []matrixClient, cells map[[2]string]matrixCell, old map[[2]string]string, missing map[string]string) string {
 	var b strings.Builder

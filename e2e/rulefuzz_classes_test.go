@@ -25,10 +25,12 @@ const (
 	asCommand              // the form is a command's bytes
 	afterReload            // prepared, and executed after the schema and the rules have changed
 	aroundReload           // the part after ;; once the rules have changed
+	behindDump             // after a request for the binary log that the server refuses, once the rules have changed
 )
 
 // In the forms _ is white space, $T the table secret, which is blocked in every schema, $V the table vault,
-// blocked in the schema rulefuzz, $L the table that a reload blocks, $R a number, N a run of digits.
+// blocked in the schema rulefuzz, $L the table that a reload blocks, $R a number, N a run of digits, $I the
+// connection that executes a statement with the blocked table.
 var fuzzClasses = []fuzzClass{
 	{name: "user in quotes reads", user: "'app'", forms: []string{"SELECT_a_FROM_$T"}},
 	{name: "user in quotes writes", user: "'app'", forms: []string{"INSERT_INTO_plain_VALUES_(7)"}, effect: true},
@@ -102,6 +104,15 @@ var fuzzClasses = []fuzzClass{
 	{name: "procedure of the default schema", schema: "sys", forms: []string{"CALL_execute_prepared_stmt('SELECT a FROM rulefuzz.secret')"}},
 	{name: "file of a table", forms: []string{"SELECT_LOAD_FILE(CONCAT(@@datadir,_'rulefuzz/secret.MYD'))", "SELECT_`load_file`(CONCAT(@@datadir,_'rulefuzz/secret.MYD'))"}},
 	{name: "statistics", forms: []string{"SELECT_*_FROM_mysql.column_stats", "SELECT_*_FROM_information_schema.column_statistics", "SHOW_STATS_TOPN", "SHOW_STATS_BUCKETS"}},
+	{name: "letters past ASCII for a variable's name", forms: []string{"SELECT_a_FROM_\"secret\""}, settings: []string{"! SET sql_m\u00f6de = 'ANSI_QUOTES'", "! SET @@session.`\u017fql_mode` = 4", "! SET sql_mode = 'ANSI_QU\u00d6TES'",
+		"binary SET sql_mod\u00e9 = 'ANSI_QUOTES'", "! SELECT 1; SET LOCAL sql_mod\u00ea = 4"}},
+	{name: "letters past ASCII for a character set", settings: []string{"! SET ch\u00e4racter_set_client = gbk", "! SET @@character_\u017fet_cl\u0131ent = 'gbk'"}, forms: []string{"SELECT_'\xbf\\'_FROM_$T_--_'"}},
+	{name: "letters past ASCII for a table of the system", forms: []string{"SELECT_*_FROM_information_schema.column_stati\u017ftics", "TABLE_information_schema.column_stat\u0130st\u0131cs"}},
+	{name: "locks", forms: []string{"SELECT_*_FROM_performance_schema.data_locks", "TABLE_performance_schema.data_locks", "SELECT_lock_data_FROM_information_schema.innodb_locks", "SELECT_*_FROM_information_schema.innodb_locks_WHERE_1"}},
+	{name: "last error of a foreign key", forms: []string{"SHOW_ENGINE_InnoDB_STATUS", "SHOW_ENGINE_'innodb'_STATUS", "SHOW_ENGINE_`INNODB`_STATUS"}},
+	{name: "variables of another session", forms: []string{"SELECT_*_FROM_performance_schema.user_variables_by_thread"}},
+	{name: "statement of another connection", forms: []string{"EXPLAIN_FORMAT=JSON_FOR_CONNECTION_$I", "DESC_FORMAT=TREE_FOR_CONNECTION_$I", "SHOW_EXPLAIN_FORMAT=JSON_FOR_$I", "SHOW_ANALYZE_FORMAT=JSON_FOR_$I", "EXPLAIN_FOR_CONNECTION_$I"}},
+	{name: "behind a refused binary log", delivery: behindDump, forms: []string{"SELECT_a_FROM_$T"}},
 	{name: "prepared in SQL before a reload", delivery: aroundReload, forms: []string{"PREPARE_s_FROM_'SELECT a FROM $L';;EXECUTE_s", "HANDLER_later_OPEN_AS_h;;HANDLER_h_READ_FIRST"}},
 	{name: "setting in part of a failed SET", forms: []string{"SELECT_a_FROM_\"secret\""}, settings: []string{"! SET sql_mode = 'ANSI_QUOTES', no_such_variable = 1", "! SET sql_mode = 'ANSI_QUOTES', @x = (SELECT 1 UNION SELECT 2)"}},
 	{name: "setting by the binary protocol", forms: []string{"SELECT_a_FROM_\"secret\""}, settings: []string{"binary SET sql_mode = 'ANSI_QUOTES'", "binary SET sql_mode = CONCAT('ANSI', '_QUOTES')"}},

@@ -56,6 +56,7 @@ type ruleFuzz struct {
 	schema   string
 	reloads  int
 	rand     *rand.Rand
+	busy     int64 // connection that executes a statement with the blocked table
 
 	ran, refused, invalid int
 	seen                  bool              // the last statement returned rows of the blocked table
@@ -153,6 +154,7 @@ func newRuleFuzz(t *testing.T, addr string) *ruleFuzz {
 	if _, err := f.direct.Exec("SELECT a FROM rulefuzz.secret"); err != nil || f.state(&fuzzClass{}) == before {
 		t.Fatalf("a read of the blocked table is not seen: %v, %s", err, before)
 	}
+	f.occupy(addr)
 	for effect, rules := range fuzzRules {
 		config := filepath.Join(t.TempDir(), "rules.yaml")
 		must(t, os.WriteFile(config, []byte(rules), 0o600))
@@ -162,6 +164,44 @@ func newRuleFuzz(t *testing.T, addr string) *ruleFuzz {
 		}
 	}
 	return f
+}
+
+// occupy has connections keep values of a blocked table where the server shows them: in locks, in a variable, in the
+// last error of a foreign key, and in the plan of a statement that runs until the test ends.
+func (f *ruleFuzz) occupy(addr string) {
+	db := open(f.t, addr, "rulefuzz2")
+	session := func(stmts ...string) *sql.Conn {
+		c, err := db.Conn(f.t.Context())
+		must(f.t, err)
+		f.t.Cleanup(func() { _ = c.Close() }) // or closing db leaves it, with its locks
+		for _, stmt := range stmts {
+			_, _ = c.ExecContext(f.t.Context(), stmt) // not each server has all
+		}
+		return c
+	}
+	runs := func(c *sql.Conn, stmt string) {
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(f.t.Context())
+		var id uint64
+		must(f.t, c.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id))
+		go func() {
+			defer close(done)
+			_, _ = c.ExecContext(ctx, stmt)
+		}()
+		f.t.Cleanup(func() {
+			cancel()
+			testwait.Receive(f.t, "the statement to end", done)
+			_, _ = f.direct.Exec(fmt.Sprintf("KILL %d", id)) // it runs on without its client, and holds up the next DROP DATABASE
+		})
+	}
+	session("CREATE TABLE secret (a INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO secret VALUES (424242), (434343)",
+		"CREATE TABLE watched (a INT) ENGINE=InnoDB", "INSERT INTO watched VALUES (1), (2)",
+		"CREATE TABLE child (a INT, FOREIGN KEY (a) REFERENCES secret (a)) ENGINE=InnoDB", "INSERT INTO child VALUES (424241)")
+	session("SET @seen = (SELECT MAX(a) FROM secret)", "BEGIN", "SELECT a FROM secret FOR UPDATE")
+	runs(session("SET innodb_lock_wait_timeout = 100000000"), "SELECT a FROM secret WHERE a = 424242 FOR UPDATE")
+	busy := session()
+	must(f.t, busy.QueryRowContext(f.t.Context(), "SELECT CONNECTION_ID()").Scan(&f.busy))
+	runs(busy, "SELECT w.a, SLEEP(100000) FROM watched w JOIN secret s ON w.a <> s.a WHERE s.a = 434343")
 }
 
 // report fails the test for what was found, and when too few statements ran.
@@ -287,6 +327,15 @@ func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzCla
 		f.reload(fuzzRules[false] + fuzzLater)
 		_, err := c.Query(ctx, second, f.look)
 		return err
+	case behindDump:
+		f.reload(fuzzNone)
+		err := f.command(c, []byte{byte(mysqlwire.ComBinlogDumpGTID)})
+		f.reload(fuzzRules[false])
+		if _, refused := errors.AsType[*mysqlconn.ServerError](err); !refused {
+			return err
+		}
+		_, err = c.Query(ctx, stmt, f.look)
+		return err
 	case asCommand:
 		return f.command(c, []byte(stmt))
 	case withParameter:
@@ -334,7 +383,8 @@ func executeOf(p mysqlwire.PrepareOK, params []int32) []byte {
 func (f *ruleFuzz) look(row mysqlwire.TextRow) error {
 	for _, v := range row {
 		f.seen = f.seen || bytes.Contains(v, []byte("424242")) || bytes.Contains(v, []byte("434343")) ||
-			bytes.Contains(v, []byte{0x32, 0x79, 0x06, 0}) // in the table's file
+			bytes.Contains(v, []byte{0x32, 0x79, 0x06, 0}) || // in the table's file
+			bytes.Contains(v, []byte("80067932")) // of a record of InnoDB
 	}
 	return nil
 }
@@ -369,6 +419,7 @@ func (f *ruleFuzz) reload(rules string) {
 // spell writes the form with white space, quotes and a long number.
 func (f *ruleFuzz) spell(form string) string {
 	form = strings.ReplaceAll(form, "$R", strconv.Itoa(100+f.rand.IntN(900)))
+	form = strings.ReplaceAll(form, "$I", strconv.FormatInt(f.busy, 10))
 	for _, name := range []string{"secret", "later", "vault"} {
 		mark := "$" + strings.ToUpper(name[:1])
 		if name == "secret" {

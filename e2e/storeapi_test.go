@@ -60,14 +60,7 @@ func startThanos(t *testing.T, args ...string) string {
 			t.Logf("thanos query:\n%s", q.text())
 		}
 	})
-	eventually(t, "thanos query is ready", func() bool {
-		response, err := http.Get("http://" + addr + "/-/ready")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
+	awaitReady(t, "thanos query", addr)
 	return "http://" + addr
 }
 

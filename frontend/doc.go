@@ -13,7 +13,7 @@
 // # Data flow
 //
 //	client ── request ──> selector parsed ──> one request a part, all at once
-//	                                              │ retried once, on another replica
+//	                                              │ retried or hedged once, on another replica
 //	                      all headers have come <─┘
 //	                                              │ any error: its status, and all others cancelled
 //	client <── held: 64 KiB ── compressor ── activeseries.Merger <── decompressors <── bodies

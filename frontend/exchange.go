@@ -4,11 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
 	"github.com/taredb/tare/activeseries"
-	"github.com/taredb/tare/internal/panics"
 )
 
 // An exchange is one request on its way: what is asked for, and what came of it so far.
@@ -21,46 +19,6 @@ type exchange struct {
 
 	asked, retries   atomic.Int64 // requests downstream
 	itemsIn, bytesIn atomic.Int64 // of bodies, decompressed
-}
-
-// askAll asks for all parts at once and waits for the headers of all answers. The first error ends the
-// others; then no body is left open.
-func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
-	parts := x.parts()
-	answers := make([]*http.Response, len(parts))
-	var (
-		wait  sync.WaitGroup
-		first sync.Once
-		fault error
-	)
-	for i, p := range parts {
-		wait.Go(func() {
-			var resp *http.Response
-			err := panics.Guard(func() (err error) {
-				resp, err = x.ask(ctx, p)
-				return err
-			})
-			if err != nil {
-				first.Do(func() {
-					fault = err
-					x.cancel(errDone)
-				})
-				return
-			}
-			resp.Body = &partBody{ReadCloser: resp.Body, part: p}
-			answers[i] = resp
-		})
-	}
-	wait.Wait()
-	if fault != nil {
-		for _, resp := range answers {
-			if resp != nil {
-				resp.Body.Close()
-			}
-		}
-		return nil, fault
-	}
-	return answers, nil
 }
 
 // A partBody is a body that knows which part it is.

@@ -34,6 +34,7 @@ type Frontend struct {
 	turn        atomic.Uint32 // which replica is asked first
 	gate        chan struct{} // one place for each request that runs; nil without a limit
 	running     atomic.Int64
+	hedges      hedgeBudget
 	idle        chan struct{} // told when no request runs any more
 	metrics     *metrics
 	peers       peers
@@ -54,6 +55,7 @@ func New(o Options) (*Frontend, error) {
 		metrics:   newMetrics(),
 		peers:     newPeers(&o),
 		diag:      o.Diag,
+		hedges:    newHedgeBudget(o.Hedge),
 	}
 	if f.transport == nil {
 		f.own = NewTransport()

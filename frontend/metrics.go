@@ -14,6 +14,7 @@ const (
 	outcomeAnswered outcome = "answered"
 	outcomeRefused  outcome = "refused" // by a status below 500
 	outcomeFailed   outcome = "failed"
+	outcomeCanceled outcome = "canceled" // another request for the same shard was faster
 )
 
 func outcomeOf(code int) outcome {
@@ -31,6 +32,8 @@ type metrics struct {
 	late        prometheus.Counter
 	downstream  *prometheus.CounterVec // by outcome
 	retries     prometheus.Counter
+	hedges      prometheus.Counter
+	hedgesWon   prometheus.Counter
 	items       *prometheus.CounterVec // by direction
 	bytes       *prometheus.CounterVec
 	compared    prometheus.Counter
@@ -53,6 +56,8 @@ func newMetrics() *metrics {
 		late:        prometheus.NewCounter(counter("late_errors_total", "Responses that failed after their status was sent; body and trailer report the error.")),
 		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Shard requests by outcome."), []string{"outcome"}),
 		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Shard requests retried.")),
+		hedges:      prometheus.NewCounter(counter("hedges_total", "Second requests for a request's slowest shard, within --hedge.")),
+		hedgesWon:   prometheus.NewCounter(counter("hedges_won_total", "Second requests for a slow shard that were faster than the first.")),
 		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics received from shards (in) and sent to clients (out)."), []string{"direction"}),
 		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of shard bodies, decompressed (in), and of responses, compressed (out)."), []string{"direction"}),
 		compared:    prometheus.NewCounter(counter("decoder_compared_requests_total", "Requests decoded by both decoders.")),
@@ -79,6 +84,6 @@ func (m *metrics) observe(r *Record) {
 // all are the collectors.
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.requests, m.seconds, m.running, m.late, m.downstream, m.retries, m.items, m.bytes, m.compared, m.differences,
+		m.requests, m.seconds, m.running, m.late, m.downstream, m.retries, m.hedges, m.hedgesWon, m.items, m.bytes, m.compared, m.differences,
 	}
 }

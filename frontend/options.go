@@ -37,6 +37,10 @@ type Options struct {
 	// Timeout is how long a request may take, the reading of the answer included; 0 is no limit.
 	Timeout time.Duration
 
+	// Hedge is the fraction of the requests for shards, from 0 to 1, that may be made a second time: a shard that
+	// is much slower than the others of its request is, once per request. 0: none.
+	Hedge float64
+
 	// Encoding is asked of the downstreams. What they answer with is taken whatever it is.
 	Encoding Encoding
 
@@ -96,6 +100,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxShards > 0 && o.Shards > o.MaxShards {
 		errs = append(errs, fmt.Errorf("%d shards are more than the %d that a request may ask for", o.Shards, o.MaxShards))
+	}
+	if !(o.Hedge >= 0 && o.Hedge <= 1) {
+		errs = append(errs, fmt.Errorf("fraction of hedged requests: want 0 to 1, not %v", o.Hedge))
 	}
 	if o.MergeBytes <= 0 {
 		errs = append(errs, errors.New("bytes to merge with: want more than 0"))

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +23,7 @@ type part struct {
 	name     string     // in errors: "3_of_16", or "3_of_16 of 10.0.0.1:8316" where there are several systems
 	replicas []*url.URL // to be asked in this order
 	selector string
-	retried  bool // the second request was made; once a part
+	retried  atomic.Bool // the second request was made; once per part
 }
 
 // parts are what a request is split into.
@@ -79,10 +80,9 @@ func (x *exchange) ask(ctx context.Context, p *part) (*http.Response, error) {
 
 // askAgain is the second request for a part, after the first failed.
 func (x *exchange) askAgain(ctx context.Context, p *part, why error) (*http.Response, error) {
-	if p.retried || ctx.Err() != nil {
+	if ctx.Err() != nil || !p.retried.CompareAndSwap(false, true) {
 		return nil, why
 	}
-	p.retried = true
 	x.retries.Add(1)
 	resp, err := x.try(ctx, p, p.replicas[1%len(p.replicas)])
 	if err != nil && mayRetry(err) && !mayRetry(why) {
@@ -107,6 +107,13 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 	x.asked.Add(1)
 	begin := time.Now()
 	resp, err := x.f.transport.RoundTrip(req)
+	if errors.Is(context.Cause(ctx), errHedged) {
+		x.f.metrics.asked(outcomeCanceled)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return nil, fmt.Errorf("ask %s: %w", u.Host, errHedged)
+	}
 	if err != nil {
 		x.f.metrics.asked(outcomeFailed)
 		if ctx.Err() != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/taredb/tare/promapi"
 )
 
 // shardLabel is the label by which a selector asks for one shard: __query_shard__="2_of_16",
@@ -23,6 +25,9 @@ type selector struct {
 
 // parseSelector reads a PromQL vector selector that stands by itself.
 func parseSelector(text string) (selector, error) {
+	if err := promapi.CheckExpr(text); err != nil {
+		return selector{}, fmt.Errorf("selector: %w", err)
+	}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	if err != nil {
 		return selector{}, fmt.Errorf("selector: %w", err)

@@ -40,6 +40,14 @@ func FuzzSelector(f *testing.F) {
 	})
 }
 
+// TestDeepSelector has parentheses refused before the time to parse them grows.
+func TestDeepSelector(t *testing.T) {
+	_, err := parseSelector(strings.Repeat("(", 500_000) + "up" + strings.Repeat(")", 500_000))
+	if err == nil || !strings.Contains(err.Error(), "opening brackets") {
+		t.Errorf("a million parentheses: %v", err)
+	}
+}
+
 // FuzzAccept: no header makes the negotiation panic or choose what was not offered, and what is refused
 // by name is never chosen.
 func FuzzAccept(f *testing.F) {

@@ -33,6 +33,10 @@ type authentication struct {
 func (a *authentication) run() error {
 	for range maxAuthRounds {
 		p, err := a.backend.ReadMessage(maxLoginPacket)
+		if err != nil && isTimeout(err) && a.causes.Load()&causeClientGone != 0 {
+			a.finish()
+			return errClientLeft
+		}
 		if err != nil {
 			return a.refuse(a.backendError("authentication", err))
 		}
@@ -60,6 +64,12 @@ func (a *authentication) ok(p []byte) error {
 		return a.refuse(a.backendError("authentication", err))
 	}
 	a.sawStatus(ok.Status)
+	if len(a.schemaLater) > 0 {
+		var err error
+		if p, err = a.useSchema(); err != nil {
+			return err
+		}
+	}
 	if !a.again {
 		a.srv.publish(a.session)
 	}
@@ -75,6 +85,9 @@ func (a *authentication) failed(p []byte) error {
 		return a.refuse(a.backendError("authentication", err))
 	}
 	refused := &clientError{errno: e.Number, msg: string(e.Message)}
+	if e.Number == mysqlwire.ErrnoUserBlocked && !a.again {
+		a.to.blocked.add(a.user, refused.msg)
+	}
 	_ = a.client.WriteMessage(p)
 	return fmt.Errorf("%w: %w: %w", errDenied, refused, errTold)
 }
@@ -91,7 +104,7 @@ func (a *authentication) round(p []byte) error {
 		}
 		plugin := string(sw.Plugin)
 		if sw.Old {
-			plugin = "mysql_old_password"
+			plugin = oldPassword
 		}
 		if proof := a.proof; proof != nil && plugin == a.plugin && bytes.Equal(bytes.TrimSuffix(sw.Data, []byte{0}), a.salt) {
 			a.proof = nil
@@ -99,6 +112,9 @@ func (a *authentication) round(p []byte) error {
 		}
 		if err := a.begin(plugin, sw.Data); err != nil {
 			return err
+		}
+		if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
+			return a.refuse(tooOld())
 		}
 	case mysqlwire.MarkNextFactor:
 		var next mysqlwire.AuthNextFactor
@@ -136,6 +152,9 @@ func (a *authentication) round(p []byte) error {
 	if err != nil {
 		return err
 	}
+	if answer, err = a.sized(a.plugin, answer, p[0] == mysqlwire.MarkAuthMore); err != nil {
+		return err
+	}
 	return a.toBackend(answer)
 }
 
@@ -150,7 +169,7 @@ func (a *authentication) begin(plugin string, challenge []byte) error {
 	}
 	a.plugin = plugin
 	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
-	return a.checkClearMethod(plugin)
+	return a.checkClearMethod(plugin, a.backend.IsTLS())
 }
 
 // readClient reads the client's answer.
@@ -166,11 +185,16 @@ func (a *authentication) readClient() ([]byte, error) {
 // finish brings a login that has named the account to its end at the backend, where the client
 // left or was refused.
 func (a *authentication) finish() {
-	if a.backend.SetDeadline(time.Now().Add(dismissTimeout)) != nil {
+	a.peer.Store(nil) // from here on a hangup of the client wakes no read of the backend
+	if a.pending && a.plugin == pluginParsec {
 		return
 	}
-	if !a.pending || a.backend.WriteMessage(emptyAnswer(a.plugin)) == nil {
-		_ = finishLogin(a.backend, a.plugin)
+	limit := time.Now().Add(dismissTimeout)
+	if a.backend.SetDeadline(limit) != nil || a.pending && a.backend.WriteMessage(emptyAnswer(a.plugin)) != nil {
+		return
+	}
+	if err := finishLogin(a.backend, a.plugin); isTimeout(err) && time.Now().Before(limit) && a.backend.SetDeadline(limit) == nil {
+		_ = finishLogin(a.backend, a.plugin) // the read was woken before
 	}
 }
 
@@ -260,7 +284,7 @@ func (a *authentication) rsaToClear(p []byte) error {
 // secret. Without CLIENT_PLUGIN_AUTH the method is mysql_native_password, and has no name.
 func provesWithoutSecret(plugin string) bool {
 	switch plugin {
-	case "", "mysql_native_password", pluginSHA2, "client_ed25519", "parsec",
+	case "", "mysql_native_password", pluginSHA2, "client_ed25519", pluginParsec,
 		"auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client",
 		"authentication_fido_client", "authentication_webauthn_client":
 		return true
@@ -269,11 +293,11 @@ func provesWithoutSecret(plugin string) bool {
 }
 
 // checkClearMethod refuses the methods by which a password would pass in clear on the one leg
-// without TLS, and those that may, as nothing is known of them.
-func (l *login) checkClearMethod(plugin string) error {
+// without TLS, and those that may, as nothing is known of them. onTLS is that of the backend's leg.
+func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 	secure := l.clientSecure()
 	switch {
-	case secure == l.backend.IsTLS() || provesWithoutSecret(plugin):
+	case secure == onTLS || provesWithoutSecret(plugin):
 		return nil
 	case !secure:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoSecureTransport, msg: fmt.Sprintf(
@@ -284,9 +308,9 @@ func (l *login) checkClearMethod(plugin string) error {
 }
 
 // checkClearAnswer does the same for a password that came with the login itself.
-func (l *login) checkClearAnswer(plugin, response []byte) error {
+func (l *login) checkClearAnswer(plugin, response []byte, onTLS bool) error {
 	if len(response) == 0 {
 		return nil
 	}
-	return l.checkClearMethod(string(plugin))
+	return l.checkClearMethod(string(plugin), onTLS)
 }

@@ -168,8 +168,10 @@ func (s *session) command() error {
 		return s.processKill()
 	case mysqlwire.ComSetOption:
 		return s.setOption()
-	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID, mysqlwire.ComTableDump, mysqlwire.ComClone:
+	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID:
 		return s.pipe()
+	case mysqlwire.ComClone: // a protocol of its own, after which the server reads commands again
+		return s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand, "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM")
 	default:
 		return s.exchange()
 	}
@@ -281,7 +283,7 @@ func (s *session) changeUser() error {
 	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
 	l := login{session: s}
 	l.deadline = time.Now().Add(s.srv.opts.HandshakeTimeout)
-	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse); err != nil {
+	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse, s.backend.IsTLS()); err != nil {
 		return err
 	}
 	if !s.srv.users.move(string(s.user), string(appendUser(nil, u.User, sqldigest.CharsetOfCollation(u.Charset)))) {
@@ -323,20 +325,26 @@ func (s *session) changeUser() error {
 	return s.clearDeadlines(0)
 }
 
-// sendChangeUser passes the login on. The client answers the challenge of the server that it
+// sendChangeUser passes the login on. The client responds to the challenge of the server that it
 // logged in to first: another server is asked for its own, by a method that no account has.
 func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
-	if !s.moved {
-		return s.forward(nil)
-	}
-	if !s.caps.Has(mysqlwire.CapPluginAuth) {
+	again, caps := *u, s.caps
+	switch {
+	case s.moved && !s.caps.Has(mysqlwire.CapPluginAuth):
 		return s.violation(1, mysqlwire.ErrnoHandshake, fmt.Sprintf(
 			"Tare switched this session to %s: a client without CLIENT_PLUGIN_AUTH has to reconnect to change its user", s.to.Addr))
+	case s.moved:
+		again.AuthPlugin, again.AuthResponse = []byte(askMethod), nil
+	case s.maria || !s.caps.Has(mysqlwire.CapPluginAuth) && s.offered.Has(mysqlwire.CapPluginAuth): // see nameMethod
+		var err error
+		if again, caps, err = s.readableChange(again); err != nil {
+			return err
+		}
+	default:
+		return s.forward(nil)
 	}
-	again := *u
-	again.AuthPlugin, again.AuthResponse = []byte(askMethod), nil
 	s.backend.Seq = 0
-	if err := s.backend.WriteMessage(again.AppendTo(nil, s.caps)); err != nil {
+	if err := s.backend.WriteMessage(again.AppendTo(nil, caps)); err != nil {
 		return s.writeFailed(err)
 	}
 	return nil

@@ -83,7 +83,7 @@ func (l *login) secureBackend() error {
 			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
 	case mode == TLSMirror && l.client.IsTLS() && !offers:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: Tare's backend no longer offers TLS; connect again"})
-	case !mode.required() && (mode == TLSOff || !l.client.IsTLS()):
+	case !l.securesBackend():
 		return nil
 	}
 	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset}
@@ -94,12 +94,21 @@ func (l *login) secureBackend() error {
 	return nil
 }
 
+// securesBackend reports whether the backend's leg is to be on TLS.
+func (l *login) securesBackend() bool {
+	return l.to.TLS.required() || l.to.TLS != TLSOff && l.client.IsTLS()
+}
+
 // backendCaps are the capabilities of the login at the backend: the client's, without what the
 // backend lacks and only the login is concerned with, and with the TLS bit of its own leg.
 func (l *login) backendCaps() mysqlwire.Capability {
 	caps := l.caps &^ mysqlwire.CapSSL & (l.hello.Capabilities | mysqlwire.CapLongPassword)
 	if l.backend.IsTLS() {
 		caps |= mysqlwire.CapSSL
+	}
+	caps |= l.hello.Capabilities & mysqlwire.CapPluginAuth // see nameMethod
+	if len(l.schemaLater) > 0 {
+		caps &^= mysqlwire.CapConnectWithDB
 	}
 	return caps
 }
@@ -114,9 +123,18 @@ func (l *login) logInBackend() error {
 			l.to.methods.asked(l.user)
 		}
 	}()
+	if e := l.to.blocked.of(l.user); e != nil {
+		return fmt.Errorf("%w: %w", errDenied, l.refuse(e))
+	}
+	if err := l.readable(); err != nil {
+		return err
+	}
 	a := authentication{login: l, plugin: askMethod}
 	out := l.answer
-	if l.early {
+	if !l.caps.Has(mysqlwire.CapPluginAuth) {
+		if err := l.nameMethod(&out); err != nil {
+			return err
+		}
 		a.plugin = string(out.AuthPlugin)
 		a.salt = append(a.salt[:0], l.hello.AuthData...)
 	} else {
@@ -126,16 +144,18 @@ func (l *login) logInBackend() error {
 		}
 		out.AuthPlugin, out.AuthResponse = []byte(method), answer
 	}
+	// All that refuses the login without the server comes before it hears of it: a login that is broken off within TLS
+	// counts as a handshake error.
+	if err := l.checkClearAnswer(l.answer.AuthPlugin, l.answer.AuthResponse, l.securesBackend()); err != nil {
+		return err
+	}
+	if len(out.AuthResponse) > 255 && !l.backendCaps().Has(mysqlwire.CapPluginAuthLenenc) {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: an authentication response of more than 255 bytes, which Tare's backend does not take"})
+	}
 	if err := l.secureBackend(); err != nil {
 		return err
 	}
-	if err := l.checkClearAnswer(l.answer.AuthPlugin, l.answer.AuthResponse); err != nil {
-		return err
-	}
 	out.Capabilities = l.backendCaps()
-	if len(out.AuthResponse) > 255 && !out.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: an authentication response of more than 255 bytes, which Tare's backend does not take"})
-	}
 	if l.greeted != nil && hasLeft(l.client.Socket()) {
 		return errClientLeft // before the account is named
 	}
@@ -179,8 +199,8 @@ func (l *login) challenge(a *authentication) (method string, answer []byte, err 
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
 		return "", nil, fmt.Errorf("set the login's deadline: %w", err)
 	}
-	if method == mysqlconn.PluginNative && len(p) == 1 { // some clients end an empty password with a NUL
-		p = nil
+	if p, err = l.sized(method, p, false); err != nil {
+		return "", nil, err
 	}
 	a.proof = bytes.Clone(p)
 	return method, a.proof, nil

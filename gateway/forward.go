@@ -146,12 +146,22 @@ func isErrorPacket(b []byte) bool {
 }
 
 // pipe relays both directions as they come, without looking, until either ends: what
-// follows a BINLOG DUMP is a stream.
+// follows a BINLOG DUMP is a stream, after which servers close the connection. A server that
+// refuses the command reads the next one, which has to be judged and recorded like any other.
 func (s *session) pipe() error {
 	if err := s.forward(nil); err != nil {
 		return err
 	}
 	s.consume()
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	for len(s.backend.Buffered()) <= mysqlwire.HeaderLen {
+		if err := s.fillBackend(); err != nil {
+			return err
+		}
+	}
+	if s.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {
+		return s.relay()
+	}
 	s.phase.Store(phasePipe)
 	done := make(chan error, 1)
 	go func() {

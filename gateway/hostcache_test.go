@@ -63,14 +63,14 @@ func countOne(t *testing.T, s *testmysql.Server, want int) (n int) {
 
 // A probe is a client that abandons its login.
 type probe struct {
-	name   string
-	silent bool // it leaves when the gateway does
-	run    func(t *testing.T, addr string)
+	name string
+	gate byte // 0; 's': it is silent and leaves when the gateway does; 't': the backend's leg alone is on TLS
+	run  func(t *testing.T, addr string)
 }
 
 // runAll abandons as many logins as the flag says; silent ones at the same time.
 func (p probe) runAll(t *testing.T, addr string) {
-	if !p.silent {
+	if p.gate != 's' {
 		for range *probes {
 			p.run(t, addr)
 		}
@@ -132,57 +132,68 @@ func awaitLeft(t *testing.T, c *mysqlconn.Conn) {
 // probeKinds are the ways to abandon a login.
 func probeKinds() []probe {
 	return []probe{
-		{"connects and leaves", false, func(t *testing.T, addr string) {
+		{"connects and leaves", 0, func(t *testing.T, addr string) {
 			nc, err := net.Dial("tcp", addr)
 			must(t, err)
 			nc.Close()
 		}},
-		{"leaves after the greeting", false, func(t *testing.T, addr string) {
+		{"leaves after the greeting", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			c.Close()
 		}},
-		{"leaves within TLS", false, func(t *testing.T, addr string) {
+		{"leaves within TLS", 0, func(t *testing.T, addr string) {
 			c, h := begin(t, addr)
 			if h.Capabilities.Has(mysqlwire.CapSSL) {
 				requestTLS(t, c)
 			}
 			c.Close()
 		}},
-		{"leaves after its login", false, func(t *testing.T, addr string) {
+		{"leaves after its login", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			answer(t, c, "guarded", "mysql_native_password")
 			c.Close()
 		}},
-		{"leaves after the auth switch", false, func(t *testing.T, addr string) {
+		{"leaves after the auth switch", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			answer(t, c, "guarded", "caching_sha2_password")
 			_, err := c.ReadMessage(1 << 16)
 			must(t, err)
 			c.Close()
 		}},
-		{"leaves within a running TLS handshake", false, func(t *testing.T, addr string) {
+		{"leaves within a running TLS handshake", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			requestTLS(t, c)
 			_, err := c.Socket().Write([]byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) // the beginning of a ClientHello
 			must(t, err)
 			c.Close()
 		}},
-		{"leaves after the TLS handshake", false, func(t *testing.T, addr string) {
+		{"leaves after the TLS handshake", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			requestTLS(t, c)
 			must(t, tls.Client(c.Socket(), &tls.Config{InsecureSkipVerify: true}).Handshake())
 			c.Close()
 		}},
-		{"says nothing", true, func(t *testing.T, addr string) {
+		{"sends a password in clear to a gateway with TLS to the backend", 't', func(t *testing.T, addr string) {
+			c, _ := begin(t, addr)
+			answer(t, c, "guarded", "mysql_clear_password")
+			p, err := c.ReadMessage(1 << 16)
+			must(t, err)
+			var e mysqlwire.Err
+			if e.Decode(p) != nil || e.Number != mysqlwire.ErrnoSecureTransport {
+				t.Errorf("a password in clear: %q", p)
+			}
+			c.Close()
+		}},
+		{"says nothing", 's', func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			awaitLeft(t, c)
 		}},
-		{"says nothing after the auth switch", true, func(t *testing.T, addr string) {
+		{"says nothing after the auth switch", 's', func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			answer(t, c, "guarded", "caching_sha2_password")
 			awaitLeft(t, c)
 		}},
-		{"says nothing within TLS", true, func(t *testing.T, addr string) {
+		{"says nothing within TLS", 's', func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			requestTLS(t, c)
 			awaitLeft(t, c)
@@ -193,13 +204,13 @@ func probeKinds() []probe {
 // ed25519Kinds are those of an account of client_ed25519. Its challenge comes from the server once
 // the account is named, so that a login that is abandoned is a wrong password to the server.
 func ed25519Kinds() []probe {
-	return []probe{{"leaves after the auth switch to ed25519", false, func(t *testing.T, addr string) {
+	return []probe{{"leaves after the auth switch to ed25519", 0, func(t *testing.T, addr string) {
 		c, _ := begin(t, addr)
 		answer(t, c, testmysql.EdUser, "client_ed25519")
 		_, err := c.ReadMessage(1 << 16)
 		must(t, err)
 		c.Close()
-	}}, {"signs wrongly by ed25519", false, func(t *testing.T, addr string) {
+	}}, {"signs wrongly by ed25519", 0, func(t *testing.T, addr string) {
 		c, _ := begin(t, addr)
 		answer(t, c, testmysql.EdUser, "client_ed25519")
 		_, err := c.ReadMessage(1 << 16)
@@ -248,11 +259,15 @@ func TestAbandonedLogins(t *testing.T) {
 			}
 			g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
 			impatient := startGateway(t, s.Addr, func(o *Options) { o.Dial, o.HandshakeTimeout = from2, 150*time.Millisecond })
+			secured := startGateway(t, s.Addr, func(o *Options) { o.Dial, o.Backend.TLS, o.ClientTLS = from2, TLSRequired, ClientTLSPreferred })
 			for _, kind := range kinds {
 				t.Run(kind.name, func(t *testing.T) {
 					g := g
-					if kind.silent {
+					switch kind.gate {
+					case 's':
 						g = impatient
+					case 't':
+						g = secured
 					}
 					must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
 					countOne(t, s, 1)

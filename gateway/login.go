@@ -34,16 +34,17 @@ const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.
 // holds no connection to the backend.
 type login struct {
 	*session
-	deadline   time.Time
-	early      bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
-	compresses bool     // the client sets CLIENT_COMPRESS, which is not offered
-	asks       bool     // it finds out the user's authentication method
-	greeted    *greeted // the backend's connection, as long as nothing was sent on it
-	hello      mysqlwire.Handshake
-	answer     mysqlwire.HandshakeResponse
-	buf        []byte         // payloads under construction
-	own        []byte         // what answer is a view of
-	clientCAs  *x509.CertPool // that verify the client's certificate
+	deadline    time.Time
+	early       bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
+	compresses  bool     // the client sets CLIENT_COMPRESS, which is not offered
+	asks        bool     // it finds out the user's authentication method
+	schemaLater []byte   // selected after the login
+	greeted     *greeted // the backend's connection, as long as nothing was sent on it
+	hello       mysqlwire.Handshake
+	answer      mysqlwire.HandshakeResponse
+	buf         []byte         // payloads under construction
+	own         []byte         // the bytes that the HandshakeResponse aliases
+	clientCAs   *x509.CertPool // that verify the client's certificate
 }
 
 // run logs the client in. The error has errTold in its chain when the client was sent an error.
@@ -202,6 +203,9 @@ func (l *login) readAnswer() error {
 	l.compresses = l.answer.Capabilities.Has(mysqlwire.CapCompress)
 	l.answer.Capabilities &= l.offered
 	l.caps = l.answer.Capabilities
+	if !l.caps.Has(mysqlwire.CapSecureConnection) { // before MySQL 4.1: MySQL counts such a login as a handshake error
+		return l.refuse(tooOld())
+	}
 	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
 		return l.greetEarly()
 	}

@@ -127,7 +127,7 @@ func (s *Server) Collector() prometheus.Collector {
 		statements:  counter("tare_statements_total", "Statements by type.", "type"),
 		errors:      counter("tare_statement_errors_total", "Failed statements."),
 		ruled:       counter("tare_statements_refused_total", "Statements refused by a rule."),
-		hits: counter("tare_rule_hits_total", "Commands that a rule refused, by what it did: block, read-only or deny (no allow rule matched); or dry-run: it would have refused.",
+		hits: counter("tare_rule_hits_total", "Commands that a rule refused, by the rule's action: block, read-only or deny (no allow rule matched); or dry-run: it would have refused.",
 			"rule", "action"),
 		kills:    counter("tare_statements_killed_total", "Statements killed because their client disconnected or Tare shut down."),
 		rows:     counter("tare_rows_sent_total", "Rows sent to clients."),

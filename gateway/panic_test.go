@@ -133,6 +133,7 @@ func TestPanicInAPipe(t *testing.T) {
 		}
 		scriptCommand(c)
 		armed.Store(true)
+		_ = c.WriteMessage([]byte{0}) // an event
 		close(dumping)
 		_, _ = c.ReadMessage(1 << 20) // until the session ends
 	}), nil)
@@ -155,6 +156,10 @@ func TestPanicInAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	testwait.Receive(t, "the binary log to be requested", dumping)
+	c.Seq = 1
+	if _, err := c.ReadMessage(1 << 20); err != nil {
+		t.Fatalf("the event: %v", err)
+	}
 	if _, err := c.NetConn().Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,15 @@
 package gateway
 
 import (
+	"errors"
+	"io"
 	"testing"
+	"time"
 
+	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqlplan"
 )
 
 // TestStreamIsWhole has a backend end its connection right behind the binary log that was asked
@@ -35,4 +40,85 @@ func TestStreamIsWhole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRefusedStream has a server refuse the binary log: the next command is judged.
+func TestRefusedStream(t *testing.T) {
+	for _, server := range hostCacheServers() {
+		t.Run(server.name, func(t *testing.T) {
+			_, g := server.start(t)
+			for _, refused := range [][]byte{
+				mysqlwire.BinlogDump{Offset: 1, File: []byte("log.1")}.AppendTo(nil),
+				mysqlwire.BinlogDumpGTID{}.AppendTo(nil),
+				append([]byte{byte(mysqlwire.ComTableDump)}, "\x04test\x06secret"...),
+			} {
+				must(t, g.opts.Planner.SetRules(nil))
+				c := dialApp(t, g.addr)
+				if p := command(t, c, refused, first)[0]; p[0] != mysqlwire.MarkErr {
+					t.Fatalf("%x: %q, want an error", refused[0], p)
+				}
+				must(t, g.opts.Planner.SetRules([]sqlplan.Rule{{Name: "secret", Action: sqlplan.ActionBlock, Tables: []string{"*.secret"}}}))
+				var e mysqlwire.Err
+				must(t, e.Decode(command(t, c, []byte("\x03SELECT * FROM test.secret"), first)[0]))
+				if e.Number != mysqlwire.ErrnoSpecificAccessDenied {
+					t.Errorf("after %x: error %d %s, want the rule's", refused[0], e.Number, e.Message)
+				}
+				c.Close()
+			}
+		})
+	}
+}
+
+// TestStreamEndsSession reads the binary log to its end, or to an error, with a command behind the request: the server closes
+// the connection and does not execute the command, which pipe relies on.
+func TestStreamEndsSession(t *testing.T) {
+	for _, server := range hostCacheServers() {
+		t.Run(server.name, func(t *testing.T) {
+			server.opts = append(server.opts, testmysql.WithBinlog(), testmysql.WithSetup("GRANT ALL ON *.* TO app@'%'"))
+			_, g := server.start(t)
+			for _, checksum := range []string{"'NONE'", "NULL"} { // without either MySQL ends by an error
+				c := dialApp(t, g.addr)
+				_, err := exec(t, c, "SET @master_binlog_checksum = "+checksum+", @source_binlog_checksum = "+checksum)
+				must(t, err)
+				if end := streamEnd(t, c, "CREATE TABLE test.behind (a INT)"); end != mysqlwire.MarkEOF && (end != mysqlwire.MarkErr || checksum != "NULL") {
+					t.Errorf("checksum %s: the stream ends by %#x", checksum, end)
+				}
+			}
+			_, err := exec(t, dialApp(t, g.addr), "CREATE TABLE test.behind (a INT)")
+			must(t, err)
+		})
+	}
+}
+
+// streamEnd requests the binary log with a statement behind it, and returns the first byte of the last packet.
+func streamEnd(t *testing.T, c *mysqlconn.Client, behind string) byte {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	c.Seq = 0
+	c.AppendMessage(mysqlwire.BinlogDump{Offset: 4, Flags: 1, ServerID: 77}.AppendTo(nil))
+	c.Seq = 0
+	c.AppendMessage([]byte("\x03" + behind))
+	must(t, c.Flush())
+	c.Seq = 1
+	end := byte(0)
+	for {
+		p, err := c.ReadMessage(1 << 24)
+		if errors.Is(err, io.EOF) {
+			return end
+		}
+		must(t, err)
+		if end == mysqlwire.MarkErr || end == mysqlwire.MarkEOF {
+			t.Fatalf("the server responds to the command behind the stream: %q", p)
+		}
+		end = p[0]
+	}
+}
+
+// dialApp logs in with the right password.
+func dialApp(t *testing.T, addr string) *mysqlconn.Client {
+	t.Helper()
+	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled})
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
 }

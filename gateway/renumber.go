@@ -22,7 +22,7 @@ var (
 	errOpenCursor     = errors.New("a cursor is open")
 	errUnread         = errors.New("a prepared statement was executed in bulk, or with values too large to be read")
 	errOtherModes     = errors.New("a statement was prepared under another sql_mode or character set than is set now")
-	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare took this session to another server, which has to be told the types of a long statement's parameters again: prepare it anew"}
+	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare took this session to another server, which needs the types of a long statement's parameters again: prepare it again"}
 	errUnknownPrepare = &clientError{errno: mysqlwire.ErrnoUnknownStatement, msg: "Unknown prepared statement"}
 )
 

@@ -486,7 +486,7 @@ func (s *session) record(err error) {
 	r.ErrorOwn = s.resp.Errno == 0
 	switch {
 	case s.resp.Errno != 0:
-		r.ErrorNumber = s.resp.Errno
+		r.ErrorNumber, r.Server = s.resp.Errno, s.mode.Server().Kind
 		s.recordError()
 	case s.failed != nil:
 		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(s.failed.errno), s.failed.errno.State(), []byte(s.failed.msg)

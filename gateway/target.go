@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -31,6 +32,7 @@ type target struct {
 	greeting atomic.Pointer[mysqlwire.Handshake]
 
 	methods methods
+	blocked blockedUsers
 	spares  spares
 	health  health
 }
@@ -153,12 +155,13 @@ func (g *greeted) dismiss() error {
 	return finishLogin(g.conn, string(g.hello.AuthPlugin))
 }
 
-// dismissTimeout bounds the end of a connection whose client has left.
-const dismissTimeout = time.Second
+// dismissTimeout bounds the end of a connection whose client has left. A server that takes longer to decide the
+// login counts a handshake error.
+const dismissTimeout = 10 * time.Second
 
 // finishLogin lets the server decide a login whose client has left. Each of its requests is
 // answered with an empty password: a server counts a peer that leaves instead as a handshake
-// error against the peer's address.
+// error against the peer's address. By parsec it is the empty password that counts.
 func finishLogin(c *mysqlconn.Conn, plugin string) error {
 	for range maxAuthRounds {
 		p, err := c.ReadMessage(maxLoginPacket)
@@ -180,6 +183,9 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 		if p[0] == mysqlwire.MarkEOF && sw.Decode(p) == nil {
 			plugin = string(sw.Plugin)
 		}
+		if plugin == pluginParsec {
+			return errUnfinished
+		}
 		if err := c.WriteMessage(emptyAnswer(plugin)); err != nil {
 			return err
 		}
@@ -187,14 +193,16 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 	return fmt.Errorf("no end of a login after %d packets", maxAuthRounds)
 }
 
+var errUnfinished = errors.New("the login is closed unfinished")
+
 // emptyAnswer is the answer by which a method gives an empty password, of the length that the
 // method requires.
 func emptyAnswer(plugin string) []byte {
 	switch plugin {
-	case mysqlconn.PluginNative:
+	case mysqlconn.PluginNative, oldPassword:
 		return nil
 	case mysqlconn.PluginEd25519:
-		return make([]byte, 64) // a signature
+		return make([]byte, signatureLen)
 	}
 	return []byte{0}
 }
@@ -279,9 +287,11 @@ func (p *spares) flush() {
 	list := p.list
 	p.list = nil
 	p.mu.Unlock()
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, sp := range list {
 		if sp.timer.Stop() {
-			_ = sp.greeted.dismiss()
+			all.Go(func() { _ = panics.Guard(sp.greeted.dismiss) })
 		}
 	}
 }

@@ -35,6 +35,9 @@ func NewActive(t *Table, labels map[string]string, idle time.Duration) (*Active,
 	return &Active{table: t, labels: labels, known: newCatalog(t, labels, idle)}, nil
 }
 
+// Labels returns the labels that all series have.
+func (a *Active) Labels() map[string]string { return a.labels }
+
 // ActiveSeries are the series that keep wants. The labels that keep is given and that are yielded are valid until the
 // next ones. Which series there are is noted before the first is yielded, in 16 bytes
 // for each; neither the table nor other questions wait for who yields slowly.

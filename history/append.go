@@ -52,6 +52,7 @@ type writer struct {
 	last        int64         // time of the newest samples, in milliseconds; never falls
 	lastElapsed time.Duration // elapsed when last was set
 	since       int64         // what last was before the round
+	lastID      uint64        // of the Keys in the first samples of the instance: their first calls may be later by the clock that was set back
 	began       int64         // what last was when the round had begun: all that was called before is in its samples
 	prev        int64         // what good was when the round began
 	good        int64         // what last was when the last round began that was written whole
@@ -71,6 +72,7 @@ type writer struct {
 	pending  written            // by the commit under way
 	done     written            // by the commits of the round
 	app      storage.AppenderV2
+	next     *writer // takes the first samples of another instance from a round; else nil
 	records  recordSize
 	minutes  minutes
 	batch    []*track // what the commit under way has
@@ -165,7 +167,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	w.began, w.done = w.last, written{}
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
-	all := w.last-w.full >= refreshAge.Milliseconds()
+	all := w.last-w.full >= refreshAge.Milliseconds() && w.next == nil // with next, Collect visits all Keys
 	p.size = batchKeys
 	if spread {
 		// As many pauses as there are batches, once for Collect and once for Each. New Keys are not known
@@ -235,6 +237,9 @@ func (p *pass) visit(s *Sample) error {
 	if err != nil {
 		p.counts.failures.Add(1)
 		p.failed(err)
+	}
+	if p.next != nil {
+		p.failed(p.next.copyFrom(s))
 	}
 	if done {
 		p.written++

@@ -8,6 +8,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +19,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/localstate"
@@ -48,6 +51,10 @@ type ArchiveOptions struct {
 
 	Retention BucketRetention // of the bucket; default: everything is kept
 
+	// MaxAhead is how far the samples may be ahead of a clock that was set back, before another
+	// instance label starts at the clock's time; default 24h.
+	MaxAhead time.Duration
+
 	Bucket  objstore.Bucket       // takes the blocks; required
 	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
 
@@ -66,7 +73,11 @@ const (
 	DefaultLocalBytes = 4 << 30
 	DefaultReserve    = 16 << 20
 	DefaultRollupAge  = 400 * 24 * time.Hour
+	DefaultMaxAhead   = 24 * time.Hour
 )
+
+// MinMaxAhead is the least MaxAhead that a gateway is configured with: smaller steps are corrections.
+const MinMaxAhead = time.Minute
 
 // MinRollupAge is the least RollupAge.
 const MinRollupAge = hourAge
@@ -95,6 +106,9 @@ func (o *ArchiveOptions) Validate() error {
 	if o.RollupAge == 0 {
 		o.RollupAge = DefaultRollupAge
 	}
+	if o.MaxAhead == 0 {
+		o.MaxAhead = DefaultMaxAhead
+	}
 	if o.Retention.Delay == 0 {
 		o.Retention.Delay = DefaultRetentionDelay
 	}
@@ -109,7 +123,7 @@ func (o *ArchiveOptions) Validate() error {
 	if o.Source == nil || o.Dir == "" || o.Bucket == nil || o.Gateway == nil || o.Log == nil {
 		errs = append(errs, errors.New("source, directory, bucket, gateway and log are required"))
 	}
-	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 || o.ReserveBytes < 0 ||
+	if o.Interval < 0 || o.LocalAge < 0 || o.LocalBytes < 0 || o.RollupAge < 0 || o.ReserveBytes < 0 || o.MaxAhead < 0 ||
 		o.Retention.Age < 0 || o.Retention.Bytes < 0 || o.Retention.Delay < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
@@ -144,47 +158,23 @@ func ValidateLabels(labels map[string]string) error {
 // An Archive writes what a Source counts as series, keeps them and answers for them. It is safe for
 // concurrent use.
 type Archive struct {
-	options ArchiveOptions
-	log     *slog.Logger
-	db      *database
-	faults  *faultFile
-	ledger  *ledger
-	keep    retention
-	local   *localSeries
-	writer  *writer
-	shipper *shipper
-	rollups *rollupStore
-	retain  *bucketRetainer
-	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
-	heap    atomic.Int64 // bytes, see HeapBytes
-	whole   atomic.Int64 // milliseconds: what was called before is in samples; 0 before the first round
-
-	opened time.Time // by the clock of ArchiveOptions
-
+	options   ArchiveOptions
+	log       *slog.Logger
+	faults    *faultFile
+	retain    *bucketRetainer
 	queryable *queryable
-	lastClose struct {
-		sync.Mutex
-		snapshot *snapshot // of the end of the newest hour that a rollup was made of
-	}
-	lost atomic.Uint64 // blocks that were deleted without being in the bucket
+	opened    time.Time     // by the clock of ArchiveOptions
+	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
 
 	few int64 // minutes of Keys whose samples are added up for a chart of all statements
 
-	maintaining sync.Mutex            // chunks or blocks are written, or the database is replaced; after flushing
-	damage      atomic.Pointer[error] // why the database has to be reopened
-	stopped     atomic.Bool           // fault is not nil
+	flushing sync.Mutex      // a round runs
+	closed   bool            // under flushing
+	hold     time.Duration   // under flushing: before it no instance label starts, by the monotonic clock
+	start    func(*instance) // under flushing: starts the background work of an instance; nil before Run
 
-	compactable chan struct{} // signals maintain
-	compacted   chan struct{} // signals shipAll
-	recheck     chan struct{} // signals checkLedgers
-
-	flushing sync.Mutex // a round runs
-	fault    *fault     // under flushing; nil: samples are written
-	closed   bool       // under flushing
-	weighed  struct {
-		at     int64  // milliseconds
-		series uint64 // in the head then
-	} // under flushing: when heap was stored
+	mu        sync.RWMutex
+	instances []*instance // under mu: the oldest first, the current one last
 }
 
 // OpenArchive opens the history in a directory and replays its write-ahead log. Writing begins with Run.
@@ -192,68 +182,79 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	a := &Archive{compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), recheck: make(chan struct{}, 1), log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create history directory: %w", err)
 	}
 	if o.State == nil {
 		o.State = localstate.Open(o.Dir, o.Now, o.Log)
 	}
-	a.options = o
-	a.local = &localSeries{dir: o.Dir, state: o.State, log: o.Log}
+	a := &Archive{options: o, log: o.Log, few: fewMinutes, opened: o.Now()}
 	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return nil, err
 	}
-	a.shipper = newShipper(o.Bucket, o.Dir, maps.Clone(o.Labels), o.State, o.Log)
-	var err error
-	if a.rollups, err = openRollups(filepath.Join(o.Dir, rollupPrefix), maps.Clone(o.Labels), o.RollupAge, a.shipper, o.State, o.Now, o.Log); err != nil {
-		return nil, err
-	}
-	a.retain = newBucketRetainer(a)
-	a.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: a.served, rolled: a.rolled}
 	if err := a.makeSpace(); err != nil {
 		return nil, err
 	}
-	if a.ledger, err = openLedger(o.Dir, o.State, o.Log); err != nil {
-		return nil, err
-	}
-	db, err := a.local.open(a.expired)
+	records, err := a.readInstances()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.faults.close())
 	}
-	a.db = &database{db: db}
-	a.rollups.db = a.db
-	if a.writer, err = newWriter(db, o.Source, newLabeller(o.Labels), o.Interval, o.Now, o.Elapsed); err != nil {
-		return nil, errors.Join(err, closeDatabase(db))
+	for i, r := range records {
+		in, err := a.openInstance(r, i < len(records)-1)
+		if err != nil {
+			return nil, errors.Join(err, a.closeInstances(), a.faults.close())
+		}
+		a.instances = append(a.instances, in)
 	}
-	if err := a.weigh(context.Background()); err != nil {
-		return nil, errors.Join(err, closeDatabase(db))
-	}
-	bucket := o.Gateway.Queryable(func(context.Context) (string, error) { return noTenant, nil })
-	a.queryable = newQueryable(a.db, bucket, o.Labels)
-	a.writer.counts.ahead.Store(a.writer.last - o.Now().UnixMilli())
-	if ahead := time.Duration(a.writer.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
+	a.retain = newBucketRetainer(a)
+	a.queryable = newQueryable(a, o.Gateway.QueryableBeside(
+		func(context.Context) (string, error) { return noTenant, nil }, a.holds))
+	w := a.current().writer
+	w.counts.ahead.Store(w.last - o.Now().UnixMilli())
+	if ahead := time.Duration(w.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
 		o.Log.Warn("the clock was set back: samples continue after the newest one", "ahead", ahead)
 	}
 	return a, nil
 }
 
-// Queryable returns the history as PromQL engines and Prometheus' HTTP API take it. What it reads
-// from the bucket is a part of the query that the context has, see storegateway.WithQuery, else
-// one that it waits for.
-func (a *Archive) Queryable() storage.Queryable { return a.queryable }
-
-// expired names the blocks to delete. The TSDB deletes them next.
-func (a *Archive) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
-	expired := a.keep.expired(blocks)
-	for _, b := range blocks {
-		if _, ok := expired[b.Meta().ULID]; ok && !a.served(b.Meta().ULID) {
-			a.blockLost(b.Meta())
-		}
-	}
-	a.local.forget(expired)
-	return expired
+// current returns the instance that is written to.
+func (a *Archive) current() *instance {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.instances[len(a.instances)-1]
 }
+
+// all returns all instances, the oldest first.
+func (a *Archive) all() []*instance {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return slices.Clone(a.instances)
+}
+
+// Labels returns the labels of the series that are written now.
+func (a *Archive) Labels() map[string]string { return maps.Clone(a.current().labels) }
+
+// SeriesMatchers returns PromQL matchers of the labels that all series have.
+func (a *Archive) SeriesMatchers() (matchers []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.options.Labels)) {
+		value := a.options.Labels[name]
+		if all := a.all(); name == InstanceLabel && len(all) > 1 {
+			var values []string
+			for _, in := range all {
+				values = append(values, regexp.QuoteMeta(in.labels[name]))
+			}
+			matchers = append(matchers, name+"=~"+strconv.Quote(strings.Join(values, "|")))
+			continue
+		}
+		matchers = append(matchers, name+"="+strconv.Quote(value))
+	}
+	return matchers
+}
+
+// Queryable returns the history for PromQL engines and Prometheus' HTTP API. Its reads from the
+// bucket are a part of the context's query, see storegateway.WithQuery, or else of one that it
+// waits for.
+func (a *Archive) Queryable() storage.Queryable { return a.queryable }
 
 // makeSpace allocates what a full disk is met with. Replaying the log writes chunks, in goroutines of
 // the TSDB whose panics cannot be recovered: it has to have space.
@@ -285,26 +286,19 @@ func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.
 // Faults returns the ranges without samples after failed writes, oldest first.
 func (a *Archive) Faults() []FaultRange { return a.faults.ranges() }
 
+// Ahead returns how far the samples are ahead of a clock that was set back; 0 when they are not.
+func (a *Archive) Ahead() time.Duration {
+	return time.Duration(max(0, a.current().writer.counts.ahead.Load())) * time.Millisecond
+}
+
 // Now returns the time of samples that are written now: that of the clock, unless it was set back.
-func (a *Archive) Now() time.Time {
-	ahead := time.Duration(max(0, a.writer.counts.ahead.Load())) * time.Millisecond
-	return a.options.Now().Add(ahead)
-}
+func (a *Archive) Now() time.Time { return a.options.Now().Add(a.Ahead()) }
 
-// served reports whether a block is in the bucket and a sync has found it there since.
-func (a *Archive) served(id ulid.ULID) bool {
-	at, ok := a.shipper.since(id)
-	return ok && a.options.Gateway.Status().LastGood.After(at)
-}
-
-// rolled reports whether all hours of a block were made rollups of.
-func (a *Archive) rolled(m tsdb.BlockMeta) bool { return a.rollups.until().UnixMilli() >= m.MaxTime }
-
-func (a *Archive) blockLost(m tsdb.BlockMeta) {
-	a.lost.Add(1)
-	a.forgetLedger(m)
-	a.log.Error("a block is deleted that is not in the bucket, as local blocks have come to their limit",
-		"block", m.ULID, "from", time.UnixMilli(m.MinTime).UTC(), "to", time.UnixMilli(m.MaxTime).UTC())
+// served reports whether the gateway serves a block from the bucket, or a block it was compacted into. A sync since
+// it was shipped is no proof: a listing may lack it.
+func (in *instance) served(id ulid.ULID) bool {
+	at, ok := in.shipper.since(id)
+	return ok && in.options.Gateway.Status().LastGood.After(at) && (in.options.Gateway.Serves(noTenant, id) || in.shipper.isReplaced(id))
 }
 
 // shipEvery is how often new blocks are looked for, and a bucket that failed is tried again.
@@ -315,10 +309,17 @@ const shipEvery = time.Minute
 func (a *Archive) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
-	others.Go(func() { a.shipAll(ctx) })
-	others.Go(func() { a.rollAll(ctx) })
-	others.Go(func() { a.maintain(ctx) })
-	others.Go(func() { a.checkLedgers(ctx) })
+	a.flushing.Lock()
+	a.start = func(in *instance) {
+		others.Go(func() { in.shipAll(ctx) })
+		others.Go(func() { in.rollAll(ctx) })
+		others.Go(func() { in.maintain(ctx) })
+		others.Go(func() { in.checkLedgers(ctx) })
+	}
+	for _, in := range a.all() {
+		a.start(in)
+	}
+	a.flushing.Unlock()
 	others.Go(func() { a.retain.run(ctx) })
 	every := time.NewTicker(a.options.Interval)
 	defer every.Stop()
@@ -334,83 +335,42 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// shipAll ships blocks as they appear.
-func (a *Archive) shipAll(ctx context.Context) {
-	for {
-		a.local.record(a.db.current().BlockMetas())
-		if err := a.shipper.ship(ctx, a.db.current().BlockMetas()); err != nil && ctx.Err() == nil {
-			a.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
-		}
-		if wait(ctx, a.compacted, shipEvery) != nil {
-			return
-		}
-	}
-}
-
-// rollAll makes rollups as hours end.
-func (a *Archive) rollAll(ctx context.Context) {
-	for {
-		if settled := a.settled.Load(); settled > 0 {
-			if err := a.rollups.work(ctx, settled); err != nil && ctx.Err() == nil {
-				a.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
-			}
-		}
-		if sleep(ctx, shipEvery) != nil {
-			return
-		}
-	}
-}
-
-// round writes what the source has.
+// round writes what the source has, and starts another instance label first where the samples are too far
+// ahead of the clock.
 func (a *Archive) round(ctx context.Context, spread bool) error {
 	a.flushing.Lock()
 	defer a.flushing.Unlock()
 	if a.closed {
 		return nil
 	}
-	if err := a.ready(); err != nil {
-		return err
+	in := a.current()
+	if a.tooFarAhead(in) {
+		next, err := a.beginInstance(ctx, in)
+		if err != nil {
+			return err
+		}
+		in = next
 	}
-	err := a.writer.round(ctx, spread)
-	if a.writer.broken != nil {
-		a.stop(a.writer.broken, true)
-		return err
-	}
-	a.resume()
-	a.recordRound()
-	a.signalCompaction()
-	a.settled.Store(a.writer.last)
-	a.whole.Store(a.writer.began)
-	if a.outweighed() && ctx.Err() == nil {
-		err = errors.Join(err, a.weigh(ctx))
-	}
-	return err
-}
-
-// recordRound adds a round to the ledger.
-func (a *Archive) recordRound() {
-	w := a.writer
-	line := ledgerLine{since: w.since, began: w.began, last: w.last, samples: w.done.samples, calls: w.done.calls}
-	if err := a.ledger.add(&line); err != nil {
-		a.log.Warn("round not recorded in the ledger: the self-check leaves it out", "err", err)
-	}
+	return in.round(ctx, spread)
 }
 
 // Close writes what the source has counted up to now and closes the head; Run has returned. The
 // source is the caller's to close after it.
 func (a *Archive) Close() error {
-	err := a.round(context.Background(), false)
 	a.flushing.Lock()
 	defer a.flushing.Unlock()
 	if a.closed {
 		return nil
 	}
+	err := a.current().round(context.Background(), false)
 	a.closed = true
-	db := a.db.current()
-	blocks := db.BlockMetas()
-	if closeErr := closeDatabase(db); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("close history: %w", closeErr))
+	return errors.Join(err, a.closeInstances(), a.faults.close())
+}
+
+func (a *Archive) closeInstances() error {
+	var errs []error
+	for _, in := range a.all() {
+		errs = append(errs, in.close())
 	}
-	a.local.record(blocks)
-	return errors.Join(err, a.faults.close(), a.ledger.close())
+	return errors.Join(errs...)
 }

@@ -251,7 +251,7 @@ func TestArchiveTop(t *testing.T) {
 func (d *day) damage(t *testing.T, calls diary, began, now time.Time) {
 	t.Helper()
 	flip := func(n rollupName) {
-		path := filepath.Join(d.archive.rollups.dir, n.String())
+		path := filepath.Join(d.archive.current().rollups.dir, n.String())
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -265,13 +265,13 @@ func (d *day) damage(t *testing.T, calls diary, began, now time.Time) {
 			t.Fatal(err)
 		}
 	}
-	days := d.archive.rollups.list(func(n rollupName) bool { return n.span == rollupDay })
+	days := d.archive.current().rollups.list(func(n rollupName) bool { return n.span == rollupDay })
 	flip(days[0])
 	top, err := d.archive.Top(t.Context(), TopQuery{From: began, To: now})
 	if n, _, _ := calls.of(-1, began, now); err != nil || top.Total.Calls != n || len(top.Notes) > 0 {
 		t.Errorf("with a broken day: %+v (%v), want %d calls", top, err, n)
 	}
-	hour := d.archive.rollups.list(func(n rollupName) bool { return n.span == rollupHour && n.start >= days[0].start })[2]
+	hour := d.archive.current().rollups.list(func(n rollupName) bool { return n.span == rollupHour && n.start >= days[0].start })[2]
 	flip(hour)
 	top, err = d.archive.Top(t.Context(), TopQuery{From: began, To: now})
 	n, _, _ := calls.of(-1, began, now)

@@ -39,7 +39,7 @@ func evenAxis(from, to time.Time, n int, least time.Duration) axis {
 func (a *Archive) axisOf(p *plan, n int) axis {
 	if p.source == SourceSamples {
 		to := p.to
-		if whole := a.whole.Load(); whole > 0 && whole < to.UnixMilli() {
+		if whole := a.current().whole.Load(); whole > 0 && whole < to.UnixMilli() {
 			to = time.UnixMilli(whole)
 		}
 		return evenAxis(p.from, to, n, a.options.Interval)

@@ -12,12 +12,20 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// TestBurst calls 20,000 new digests at once: one that was known before has a sample within any two intervals, and
-// the sum of all calls never falls.
+// TestBurst calls many new digests at once: one that was known before has a sample within any two intervals, the sum of
+// all calls never falls, and no round takes longer than an interval, as commits become larger.
 func TestBurst(t *testing.T) {
+	for _, c := range []struct {
+		interval time.Duration
+		digests  int
+	}{{15 * time.Second, 20_000}, {time.Minute, 8000}, {time.Second, 10_000}} {
+		t.Run(fmt.Sprintf("%v-%d", c.interval, c.digests), func(t *testing.T) { testBurst(t, c.interval, c.digests) })
+	}
+}
+
+func testBurst(t *testing.T, interval time.Duration, digests int) {
 	synctest.Test(t, func(t *testing.T) {
-		const interval = 15 * time.Second
-		table, err := OpenTable(Options{MaxDigests: 25_000, Bytes: 256 << 20})
+		table, err := OpenTable(Options{MaxDigests: digests * 5 / 4, Bytes: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,21 +37,27 @@ func TestBurst(t *testing.T) {
 		observe := func(n int) {
 			table.Observe(&querylog.Record{Digest: [16]byte{1, byte(n >> 8), byte(n)}, Normalized: []byte("SELECT ?"), Start: time.Now(), Total: time.Millisecond})
 		}
+		const intervals = 16
 		start := time.Now()
+		longest := int64(0)
 		d.start()
-		for second := range 240 {
+		for tick := range 8 * intervals {
 			observe(0)
-			if second == 65 {
-				for n := range 20_000 {
+			if tick == 5*8-3 {
+				for n := range digests {
 					observe(1 + n)
 				}
 			}
-			time.Sleep(time.Second)
+			time.Sleep(interval / 8)
+			longest = max(longest, d.archive.current().writer.counts.lastNanos.Load())
 		}
 		time.Sleep(2 * interval)
 		d.end()
+		if longest > int64(interval) {
+			t.Errorf("a round takes %v, the interval is %v", time.Duration(longest), interval)
+		}
 		before := 0.0
-		for at := start.Add(3 * interval); at.Before(start.Add(240 * time.Second)); at = at.Add(interval / 3) {
+		for at := start.Add(3 * interval); at.Before(start.Add(intervals * interval)); at = at.Add(interval / 3) {
 			hot := fmt.Sprintf(`count_over_time(tare_queries_total{digest=%q}[%ds])`, fmt.Sprintf("%x", [16]byte{1}), 2*interval/time.Second)
 			if d.value(hot, at) == 0 {
 				t.Errorf("no sample of a known digest in the two intervals before %v", at.Sub(start))
@@ -54,8 +68,8 @@ func TestBurst(t *testing.T) {
 			}
 			before = sum
 		}
-		if got := d.value("sum(tare_queries_total)", time.Now()); got != 240+20_000 {
-			t.Errorf("the sum is %v, want %d", got, 240+20_000)
+		if got, want := d.value("sum(tare_queries_total)", time.Now()), float64(8*intervals+digests); got != want {
+			t.Errorf("the sum is %v, want %v", got, want)
 		}
 		d.checkSelf()
 		if err := d.archive.Close(); err != nil {

@@ -62,12 +62,13 @@ type archiveCollector struct {
 	archive *Archive
 
 	rounds, samples, failures, keys, roundSeconds, ahead *prometheus.Desc
+	instances                                            *prometheus.Desc
 	headSeries, headChunks, diskBytes, blocks, oldest    *prometheus.Desc
 	lostSeconds, stopped                                 *prometheus.Desc
 	ledgerRounds, unexplainedSamples, unexplainedCalls   *prometheus.Desc
 	shipped, shippedBytes, shipFailures, unshipped, lost *prometheus.Desc
 	marked, deleted, deletedRollups, retainFailures      *prometheus.Desc
-	pending, refused                                     *prometheus.Desc
+	pending, refused, bucketBytes                        *prometheus.Desc
 	rollups, rollupBytes, rollupFailures, rolledUntil    *prometheus.Desc
 }
 
@@ -82,6 +83,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		keys:               metricDesc("written_digests", "Keys written by the last round: changed ones, and those not written for a minute."),
 		roundSeconds:       metricDesc("round_seconds", "How long the last round took, with its pauses between commits."),
 		ahead:              metricDesc("clock_ahead_seconds", "How far the latest sample was ahead of the clock in the last round: above 0 after the clock was set back."),
+		instances:          metricDesc("instance", "Number of the instance label that samples have: above 1 after the clock was set back by more than --history-max-ahead."),
 		lostSeconds:        metricDesc("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts."),
 		stopped:            metricDesc("stopped", "1 while nothing is written because of a failed write or a full disk."),
 		ledgerRounds:       metricDesc("ledger_rounds", "Rounds of the ledger that were compared with the series."),
@@ -101,6 +103,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		deletedRollups:     metricDesc("retention_deleted_rollups_total", "Rollups deleted from the bucket."),
 		retainFailures:     metricDesc("retention_failures_total", "Failed or refused runs of the bucket's retention; they are retried."),
 		pending:            metricDesc("retention_pending_blocks", "Blocks in the bucket that wait for their deletion; in a dry run, those that would be deleted."),
+		bucketBytes:        metricDesc("retention_bytes", "Bytes of this gateway's blocks and rollups in the bucket, as of the last run of its retention; 0 without --history-retention-bytes."),
 		refused:            metricDesc("retention_refused", "1 while nothing is deleted because a compactor owns the bucket."),
 		rollups:            metricDesc("rollups_made_total", "Hourly and daily rollups created."),
 		rollupBytes:        metricDesc("rollup_bytes", "Bytes of rollups on local disk."),
@@ -115,77 +118,106 @@ func (c *archiveCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Des
 
 // Collect implements prometheus.Collector.
 func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
-	w := &c.archive.writer.counts
-	counter(ch, c.rounds, w.rounds.Load())
-	counter(ch, c.samples, w.samples.Load())
-	counter(ch, c.failures, w.failures.Load())
-	gauge(ch, c.keys, float64(w.lastWritten.Load()))
-	gauge(ch, c.roundSeconds, time.Duration(w.lastNanos.Load()).Seconds())
-	gauge(ch, c.ahead, max(0, time.Duration(w.ahead.Load())*time.Millisecond).Seconds())
+	a := c.archive
+	in := a.current()
+	n := a.sums()
+	counter(ch, c.rounds, n.rounds)
+	counter(ch, c.samples, n.samples)
+	counter(ch, c.failures, n.failures)
+	gauge(ch, c.keys, float64(in.writer.counts.lastWritten.Load()))
+	gauge(ch, c.roundSeconds, time.Duration(in.writer.counts.lastNanos.Load()).Seconds())
+	gauge(ch, c.ahead, a.Ahead().Seconds())
+	gauge(ch, c.instances, float64(in.number))
 
-	counterOf(ch, c.lostSeconds, c.archive.lostSeconds())
-	stopped := 0.0
-	if c.archive.stopped.Load() {
-		stopped = 1
-	}
-	gauge(ch, c.stopped, stopped)
+	counterOf(ch, c.lostSeconds, a.lostSeconds())
+	gauge(ch, c.stopped, flag(in.stopped.Load()))
 
 	var samples, calls uint64
-	for _, d := range c.archive.Unexplained() {
+	for _, d := range a.Unexplained() {
 		samples += d.Samples
 		calls += d.Calls
 	}
-	gauge(ch, c.ledgerRounds, float64(c.archive.ledger.compared()))
+	gauge(ch, c.ledgerRounds, float64(n.compared))
 	gauge(ch, c.unexplainedSamples, float64(samples))
 	gauge(ch, c.unexplainedCalls, float64(calls))
 
-	db, ship := c.archive.db.current(), c.archive.shipper
-	var bytes int64
-	unshipped := 0
-	blocks := db.Blocks()
-	for _, b := range blocks {
-		bytes += b.Size()
-		if _, ok := ship.since(b.Meta().ULID); !ok {
-			unshipped++
-		}
-	}
-	gauge(ch, c.headSeries, float64(db.Head().NumSeries()))
-	gauge(ch, c.headChunks, float64(db.Head().Size()))
-	gauge(ch, c.diskBytes, float64(bytes))
-	gauge(ch, c.blocks, float64(len(blocks)))
-	start := wholeStart(db)
+	gauge(ch, c.headSeries, float64(n.headSeries))
+	gauge(ch, c.headChunks, float64(n.headBytes))
+	gauge(ch, c.diskBytes, float64(n.blockBytes))
+	gauge(ch, c.blocks, float64(n.blocks))
+	start := wholeStart(in.db.current())
 	if start == math.MaxInt64 {
 		start = 0
 	}
 	gauge(ch, c.oldest, float64(start)/1000)
-	gauge(ch, c.unshipped, float64(unshipped))
-	ship.mu.Lock()
-	counts := ship.counts
-	ship.mu.Unlock()
-	counter(ch, c.shipped, counts.blocks)
-	counter(ch, c.shippedBytes, counts.bytes)
-	counter(ch, c.shipFailures, counts.failures)
-	counter(ch, c.lost, c.archive.lost.Load())
+	gauge(ch, c.unshipped, float64(n.unshipped))
+	counter(ch, c.shipped, n.shipped.blocks)
+	counter(ch, c.shippedBytes, n.shipped.bytes)
+	counter(ch, c.shipFailures, n.shipped.failures)
+	counter(ch, c.lost, a.lost.Load())
 
-	retain := &c.archive.retain.counts
+	retain := &a.retain.counts
 	counter(ch, c.marked, retain.marked.Load())
 	counter(ch, c.deleted, retain.deleted.Load())
 	counter(ch, c.deletedRollups, retain.rollups.Load())
 	counter(ch, c.retainFailures, retain.failures.Load())
 	gauge(ch, c.pending, float64(retain.pending.Load()))
-	refused := 0.0
-	if retain.refused.Load() {
-		refused = 1
-	}
-	gauge(ch, c.refused, refused)
+	gauge(ch, c.bucketBytes, float64(retain.bytes.Load()))
+	gauge(ch, c.refused, flag(retain.refused.Load()))
 
-	up := c.archive.rollups
-	counter(ch, c.rollups, uint64(up.made.Load()))
-	counter(ch, c.rollupFailures, uint64(up.failures.Load()))
-	gauge(ch, c.rollupBytes, float64(up.bytes.Load()))
-	until := up.until()
+	counter(ch, c.rollups, n.rollups)
+	counter(ch, c.rollupFailures, n.rollupFailures)
+	gauge(ch, c.rollupBytes, float64(n.rollupBytes))
+	until := in.rollups.until()
 	if until.IsZero() {
 		until = time.Unix(0, 0)
 	}
 	gauge(ch, c.rolledUntil, float64(until.Unix()))
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// instanceSums are the counts of all instances.
+type instanceSums struct {
+	rounds, samples, failures   uint64
+	compared, blocks, unshipped int
+	headSeries                  uint64
+	headBytes, blockBytes       int64
+	shipped                     shipCounts
+	rollups, rollupFailures     uint64
+	rollupBytes                 int64
+}
+
+func (a *Archive) sums() (n instanceSums) {
+	for _, in := range a.all() {
+		w := &in.writer.counts
+		n.rounds += w.rounds.Load()
+		n.samples += w.samples.Load()
+		n.failures += w.failures.Load()
+		n.compared += in.ledger.compared()
+		db := in.db.current()
+		n.headSeries += db.Head().NumSeries()
+		n.headBytes += db.Head().Size()
+		for _, b := range db.Blocks() {
+			n.blocks++
+			n.blockBytes += b.Size()
+			if _, ok := in.shipper.since(b.Meta().ULID); !ok {
+				n.unshipped++
+			}
+		}
+		in.shipper.mu.Lock()
+		n.shipped.blocks += in.shipper.counts.blocks
+		n.shipped.bytes += in.shipper.counts.bytes
+		n.shipped.failures += in.shipper.counts.failures
+		in.shipper.mu.Unlock()
+		n.rollups += uint64(in.rollups.made.Load())
+		n.rollupFailures += uint64(in.rollups.failures.Load())
+		n.rollupBytes += in.rollups.bytes.Load()
+	}
+	return n
 }

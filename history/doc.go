@@ -12,6 +12,8 @@
 //     observed.
 //   - A sample is what is read of an entry at one moment.
 //   - A rollup is what each Key has counted in one hour or day.
+//   - An instance is the series of one instance label. There is another one after the clock was set back by more
+//     than ArchiveOptions.MaxAhead.
 //
 // # Data flow
 //
@@ -91,8 +93,9 @@
 // # What it does not do
 //
 // The table keeps no time axis: it counts from the first call on. It knows durations from the
-// gateway alone, and nothing of what ran on the server without it. The archive compacts no blocks
-// and deletes nothing from the bucket. Rollups are for Top and Statement; PromQL does not read them.
+// gateway alone, and nothing of statements that bypassed it. The archive compacts no blocks,
+// and deletes from the bucket only as BucketRetention specifies. Rollups are for Top and Statement;
+// PromQL does not read them.
 //
 // Specification: Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 package history

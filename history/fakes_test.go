@@ -249,12 +249,18 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errFlaky }
 
 // A rig is what an archive needs around it.
 type rig struct {
-	dir     string // of the archive
-	bucket  objstore.Bucket
-	gateway *storegateway.Gateway
+	dir       string // of the archive
+	bucketDir string
+	bucket    objstore.Bucket
+	gateway   *storegateway.Gateway
 }
 
 func newRig(t testing.TB, bucketDir, dir, index string) *rig {
+	t.Helper()
+	return newRigOf(t, bucketDir, dir, index, slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}))
+}
+
+func newRigOf(t testing.TB, bucketDir, dir, index string, gate *slab.Gate) *rig {
 	t.Helper()
 	bucket, err := filesystem.NewBucket(bucketDir)
 	if err != nil {
@@ -264,14 +270,14 @@ func newRig(t testing.TB, bucketDir, dir, index string) *rig {
 		Bucket: bucket, LocalBucket: bucketDir, Layout: storegateway.LayoutThanos, DataDir: index,
 		Cache: tsblock.NewCache(8 << 20),
 		Pool:  slab.NewPool(slab.PoolOptions{}),
-		Gate:  slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
+		Gate:  gate,
 		Log:   slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close() })
-	return &rig{dir: dir, bucket: bucket, gateway: g}
+	return &rig{dir: dir, bucketDir: bucketDir, bucket: bucket, gateway: g}
 }
 
 func (r *rig) options(source Source) ArchiveOptions {

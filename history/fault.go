@@ -37,93 +37,93 @@ type fault struct {
 }
 
 // stop begins a fault. The caller holds flushing.
-func (a *Archive) stop(cause error, broken bool) {
-	if a.fault != nil {
-		a.fault.broken = a.fault.broken || broken
+func (in *instance) stop(cause error, broken bool) {
+	if in.fault != nil {
+		in.fault.broken = in.fault.broken || broken
 		return
 	}
-	a.fault = &fault{cause: cause, broken: broken}
-	a.stopped.Store(true)
+	in.fault = &fault{cause: cause, broken: broken}
+	in.stopped.Store(true)
 	// The space is for the record of the fault, and for closing the database.
-	if err := os.Remove(filepath.Join(a.options.Dir, reserveName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		a.log.Error("history reserve not freed", "err", err)
+	if err := os.Remove(filepath.Join(in.options.Dir, reserveName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		in.log.Error("history reserve not freed", "err", err)
 	}
-	from := time.UnixMilli(a.writer.good)
-	a.log.Error("history stopped; counters continue", "since", from.UTC(), "err", cause)
-	if err := a.faults.begin(from, cause); err != nil {
-		a.log.Error("history fault not recorded", "err", err)
+	from := time.UnixMilli(in.writer.good)
+	in.log.Error("history stopped; counters continue", "since", from.UTC(), "err", cause)
+	if err := in.faults.begin(from, cause); err != nil {
+		in.log.Error("history fault not recorded", "err", err)
 	}
 }
 
 // ready reports whether samples can be appended: it begins a fault when the disk is almost full, and
 // repairs one when the disk takes writes again. The caller holds flushing.
-func (a *Archive) ready() error {
-	if cause := a.damage.Swap(nil); cause != nil {
-		a.stop(*cause, true)
+func (in *instance) ready() error {
+	if cause := in.damage.Swap(nil); cause != nil {
+		in.stop(*cause, true)
 	}
-	need := a.spaceNeeded()
-	if a.fault != nil {
-		need += need/4 + a.options.ReserveBytes
+	need := in.spaceNeeded()
+	if in.fault != nil {
+		need += need/4 + in.options.ReserveBytes
 	}
-	if err := checkSpace(a.options.Dir, need); err != nil {
-		a.stop(err, false)
+	if err := checkSpace(in.options.Dir, need); err != nil {
+		in.stop(err, false)
 		return fmt.Errorf("%w: %w", errStopped, err)
 	}
-	if a.fault == nil {
+	if in.fault == nil {
 		return nil
 	}
-	if err := probe(a.options.Dir); err != nil {
+	if err := probe(in.options.Dir); err != nil {
 		return fmt.Errorf("%w: %w", errStopped, err)
 	}
-	if a.fault.broken {
-		if err := a.reopen(); err != nil {
+	if in.fault.broken {
+		if err := in.reopen(); err != nil {
 			return fmt.Errorf("%w: reopen: %w", errStopped, err)
 		}
-		a.fault.broken = false
+		in.fault.broken = false
 	}
 	return nil
 }
 
 // reopen closes the database and opens it again, which repairs its log, and starts the writer over.
-func (a *Archive) reopen() error {
-	a.maintaining.Lock()
-	defer a.maintaining.Unlock()
-	if err := a.db.replace(func() (*tsdb.DB, error) { return a.local.reopen(a.expired) }); err != nil {
+func (in *instance) reopen() error {
+	in.maintaining.Lock()
+	defer in.maintaining.Unlock()
+	if err := in.db.replace(func() (*tsdb.DB, error) { return in.local.reopen(in.expired) }); err != nil {
 		return err
 	}
-	a.damage.Store(nil) // of the database before
-	a.options.Source.Repeat()
-	a.ledger.recheck()
-	send(a.recheck)
-	return a.writer.restart(a.db.current())
+	in.damage.Store(nil) // of the database before
+	in.options.Source.Repeat()
+	in.ledger.recheck()
+	send(in.recheck)
+	return in.writer.restart(in.db.current())
 }
 
 // resume ends a fault after a round that was written whole. The caller holds flushing.
-func (a *Archive) resume() {
-	stopped := a.fault != nil
-	a.fault = nil
-	a.stopped.Store(false)
-	lost, ok, err := a.faults.end(time.UnixMilli(a.writer.last))
+func (in *instance) resume() {
+	stopped := in.fault != nil
+	in.fault = nil
+	in.stopped.Store(false)
+	lost, ok, err := in.faults.end(time.UnixMilli(in.writer.last))
 	if err != nil {
-		a.log.Error("end of history fault not recorded", "err", err)
+		in.log.Error("end of history fault not recorded", "err", err)
 	}
 	if ok {
-		a.options.State.Report(localstate.Loss{
-			Piece: faultPiece, Path: a.options.Dir,
+		in.options.State.Report(localstate.Loss{
+			Piece: faultPiece, Path: in.options.Dir,
 			Cause: fmt.Sprintf("%s to %s: %s", lost.From.Format(time.RFC3339), lost.To.Format(time.RFC3339), lost.Cause),
 		})
 	}
 	if stopped {
-		a.local.record(a.db.current().BlockMetas())
-		if err := allocateReserve(a.options.Dir, a.options.ReserveBytes); err != nil {
-			a.log.Warn("history reserve not allocated", "err", err)
+		in.local.record(in.db.current().BlockMetas())
+		if err := allocateReserve(in.options.Dir, in.options.ReserveBytes); err != nil {
+			in.log.Warn("history reserve not allocated", "err", err)
 		}
 	}
 }
 
 // spaceNeeded is the free space below which nothing is written.
-func (a *Archive) spaceNeeded() int64 {
-	return a.options.ReserveBytes + int64(a.db.current().Head().NumSeries())*spacePerSeries
+func (in *instance) spaceNeeded() int64 {
+	return in.options.ReserveBytes + int64(in.db.current().Head().NumSeries())*spacePerSeries
 }
 
 // checkSpace returns an error when fewer bytes are free.
@@ -173,10 +173,10 @@ func probe(dir string) error {
 const maintainEvery = time.Minute
 
 // maintain writes finished chunks and blocks until the context ends.
-func (a *Archive) maintain(ctx context.Context) {
-	for wait(ctx, a.compactable, maintainEvery) == nil {
-		if err := a.maintainOnce(ctx); err != nil && ctx.Err() == nil {
-			a.log.Error("history compaction failed; it is retried", "err", err)
+func (in *instance) maintain(ctx context.Context) {
+	for wait(ctx, in.compactable, maintainEvery) == nil {
+		if err := in.maintainOnce(ctx); err != nil && ctx.Err() == nil {
+			in.log.Error("history compaction failed; it is retried", "err", err)
 		}
 	}
 }
@@ -203,41 +203,84 @@ func send(signal chan<- struct{}) {
 }
 
 // signalCompaction starts a compaction once the head spans one and a half blocks, as the TSDB does.
-func (a *Archive) signalCompaction() {
-	if head := a.db.current().Head(); head.MaxTime()-head.MinTime() > BlockRange.Milliseconds()*3/2 {
-		send(a.compactable)
+func (in *instance) signalCompaction() {
+	if head := in.db.current().Head(); head.MaxTime()-head.MinTime() > BlockRange.Milliseconds()*3/2 {
+		send(in.compactable)
 	}
 }
 
 // maintainOnce writes finished chunks of the head, compacts it, and deletes expired blocks. A panic of
 // the TSDB, which is how it reports a chunk that it could not write, makes the next round reopen it.
-func (a *Archive) maintainOnce(ctx context.Context) (err error) {
-	a.maintaining.Lock()
-	defer a.maintaining.Unlock()
-	if a.stopped.Load() {
+func (in *instance) maintainOnce(ctx context.Context) (err error) {
+	in.maintaining.Lock()
+	defer in.maintaining.Unlock()
+	if in.stopped.Load() {
 		return nil
 	}
-	if err := checkSpace(a.options.Dir, a.spaceNeeded()); err != nil {
+	if err := checkSpace(in.options.Dir, in.spaceNeeded()); err != nil {
 		return nil //nolint:nilerr // the next round stops history and reports it
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("write chunks: %v", r)
-			a.damage.Store(&err)
+			in.damage.Store(&err)
 		}
 	}()
-	db := a.db.current()
+	db := in.db.current()
 	db.ForceHeadMMap()
 	before := len(db.Blocks())
+	if in.past.Load() && !in.drained.Load() {
+		if err := in.drain(); err != nil {
+			return err
+		}
+		db = in.db.current()
+	}
 	if err := db.Compact(ctx); err != nil {
 		return err
 	}
 	if len(db.Blocks()) != before {
-		send(a.compacted)
+		send(in.compacted)
 	}
-	if len(a.keep.expired(db.Blocks())) == 0 {
+	if len(in.keep.expired(db.Blocks())) == 0 {
 		return nil
 	}
 	// Compacting an empty range writes nothing, reloads the blocks and deletes expired ones.
 	return db.CompactHead(tsdb.NewRangeHead(db.Head(), 0, 0))
+}
+
+// drain writes blocks of all samples of a past instance, and removes its log: samples whose blocks are
+// deleted later would be replayed from it.
+func (in *instance) drain() error {
+	if err := finishHead(in.db.current()); err != nil {
+		return err
+	}
+	if err := in.db.replace(func() (*tsdb.DB, error) {
+		for _, name := range []string{walName, headName} {
+			if err := os.RemoveAll(filepath.Join(in.dir, name)); err != nil {
+				return nil, err
+			}
+		}
+		return in.local.reopen(in.expired)
+	}); err != nil {
+		return err
+	}
+	in.drained.Store(true)
+	send(in.compacted)
+	return nil
+}
+
+// finishHead writes blocks of all samples of the head.
+func finishHead(db *tsdb.DB) error {
+	head, step := db.Head(), BlockRange.Milliseconds()
+	for head.NumSeries() > 0 {
+		from := head.MinTime()
+		to := (from/step + 1) * step
+		if err := db.CompactHead(tsdb.NewRangeHead(head, from, to-1)); err != nil {
+			return err
+		}
+		if head.NumSeries() > 0 && head.MinTime() < to {
+			return fmt.Errorf("the head still has samples of %d after a block up to %d", head.MinTime(), to)
+		}
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ func (d *diskRig) turn(keys ...int) error {
 	if err := d.archive.round(d.t.Context(), false); err != nil {
 		return err
 	}
-	d.ledger = append(d.ledger, moment{at: time.UnixMilli(d.archive.writer.last), calls: d.model.calls, errors: d.model.errors, rows: d.model.rows})
+	d.ledger = append(d.ledger, moment{at: time.UnixMilli(d.archive.current().writer.last), calls: d.model.calls, errors: d.model.errors, rows: d.model.rows})
 	for _, k := range keys {
 		d.rounds[k]++
 	}
@@ -115,18 +115,8 @@ func (d *diskRig) kill(from string) {
 	d.t.Helper()
 	to := filepath.Join(d.t.TempDir(), "killed")
 	d.must(os.CopyFS(to, os.DirFS(from)))
-	d.reopenIn(to)
-}
-
-func (d *diskRig) reopenIn(dir string) {
-	d.t.Helper()
 	d.must(d.archive.Close())
-	d.model.restart()
-	o := d.archive.options
-	o.Dir, o.State = dir, nil
-	var err error
-	d.archive, err = OpenArchive(o)
-	d.must(err)
+	d.reopenIn(to)
 }
 
 // checkLedger compares every round of the ledger with PromQL.
@@ -183,6 +173,7 @@ func TestFullDisk(t *testing.T) {
 				to := filepath.Join(t.TempDir(), "killed")
 				d.must(os.CopyFS(to, os.DirFS(from)))
 				free()
+				d.must(d.archive.Close())
 				d.reopenIn(to)
 			} else {
 				free()
@@ -219,15 +210,15 @@ func TestLowSpace(t *testing.T) {
 	for range 5 {
 		d.must(d.turn(0))
 	}
-	db := d.archive.db.current()
+	db := d.archive.current().db.current()
 	free := fill(t, d.root)
 	if err := d.turn(0, 1); !errors.Is(err, errStopped) {
 		t.Fatalf("a round on a full disk: %v, want %v", err, errStopped)
 	}
-	d.must(d.archive.maintainOnce(t.Context()))
+	d.must(d.archive.current().maintainOnce(t.Context()))
 	free()
 	d.must(d.turn(0, 1))
-	if d.archive.db.current() != db || d.archive.stopped.Load() {
+	if d.archive.current().db.current() != db || d.archive.current().stopped.Load() {
 		t.Error("the database was reopened, or history is still stopped")
 	}
 	d.checkLedger()
@@ -243,18 +234,19 @@ func TestFullDiskCompaction(t *testing.T) {
 	free()
 	d.must(d.turn(0, 100))
 	from, copied := filepath.Join(d.root, "series"), filepath.Join(t.TempDir(), "killed")
-	safe := d.archive.keep.safe
-	d.archive.keep.safe = func(id ulid.ULID) bool {
+	safe := d.archive.current().keep.safe
+	d.archive.current().keep.safe = func(id ulid.ULID) bool {
 		if _, err := os.Stat(copied); err != nil {
 			d.must(os.CopyFS(copied, os.DirFS(from)))
 		}
 		return safe(id)
 	}
-	d.archive.keep.age = time.Millisecond
-	d.must(d.archive.maintainOnce(t.Context()))
+	d.archive.current().keep.age = time.Millisecond
+	d.must(d.archive.current().maintainOnce(t.Context()))
 	if _, err := os.Stat(copied); err != nil {
 		t.Fatal("no compaction")
 	}
+	d.must(d.archive.Close())
 	d.reopenIn(copied)
 	d.must(d.turn(0, 1, 2))
 	d.checkLedger()
@@ -289,16 +281,16 @@ func TestChunkWriteFails(t *testing.T) {
 				t.Error("chunks are written to a full disk")
 			}
 		}()
-		d.archive.db.current().ForceHeadMMap()
+		d.archive.current().db.current().ForceHeadMMap()
 	}()
 	cause := errors.New("write chunks: no space left on device")
-	d.archive.damage.Store(&cause)
+	d.archive.current().damage.Store(&cause)
 	if err := d.turn(0, 200); !errors.Is(err, errStopped) {
 		t.Fatalf("a round after a panic: %v, want %v", err, errStopped)
 	}
 	free()
 	d.must(d.turn(0, 200))
-	d.must(d.archive.maintainOnce(t.Context()))
+	d.must(d.archive.current().maintainOnce(t.Context()))
 	d.must(d.turn(0, 200))
 	d.kill(filepath.Join(d.root, "series"))
 	d.checkLedger()

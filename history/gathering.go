@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 )
 
 // A gathering puts a Statement together.
@@ -103,9 +104,9 @@ func (a *Archive) live(ctx context.Context, q *StatementQuery, st *Statement) {
 // walk reads the samples of a digest.
 func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *plan) error {
 	w := walk{
-		db: a.db, digests: [][16]byte{digest}, from: p.from, to: p.to, interval: a.options.Interval, counters: derivedCounters, most: maxWalk,
+		digests: [][16]byte{digest}, from: p.from, to: p.to, interval: a.options.Interval, counters: derivedCounters, most: maxWalk,
 	}
-	err := w.visit(ctx, func(s step) {
+	err := a.walk(ctx, &w, func(s step) {
 		if s.lost {
 			return
 		}
@@ -128,7 +129,17 @@ func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *pl
 	if err != nil || len(g.parts) == 0 {
 		return err
 	}
-	q, err := a.db.Querier(p.from.UnixMilli(), p.to.UnixMilli())
+	for _, part := range a.sampledParts(p.from, p.to) {
+		if err := g.texts(ctx, part.db, digest, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts reads the text of a digest.
+func (g *gathering) texts(ctx context.Context, db storage.Queryable, digest [16]byte, p *plan) error {
+	q, err := db.Querier(p.from.UnixMilli(), p.to.UnixMilli())
 	if err != nil {
 		return fmt.Errorf("read texts: %w", err)
 	}

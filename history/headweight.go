@@ -213,22 +213,27 @@ func (w *writer) heapBytes() int64 {
 }
 
 // weigh notes what the head and its writer hold. It is called while no round runs.
-func (a *Archive) weigh(ctx context.Context) error {
-	head, err := weighHead(ctx, a.db.current().Head())
+func (in *instance) weigh(ctx context.Context) error {
+	head, err := weighHead(ctx, in.db.current().Head())
 	if err != nil {
 		return err
 	}
-	a.heap.Store(head + a.writer.heapBytes())
-	a.weighed.at, a.weighed.series = a.writer.last, a.db.current().Head().NumSeries()
+	in.heap.Store(head + in.writer.heapBytes())
+	in.weighed.at, in.weighed.series = in.writer.last, in.db.current().Head().NumSeries()
 	return nil
 }
 
 // outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
-func (a *Archive) outweighed() bool {
-	series, was := a.db.current().Head().NumSeries(), a.weighed.series
-	return a.writer.last-a.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
+func (in *instance) outweighed() bool {
+	series, was := in.db.current().Head().NumSeries(), in.weighed.series
+	return in.writer.last-in.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }
 
 // HeapBytes is what the head's series and what is known of their Keys take of the heap, as of the last minute. An empty head, which
 // an Archive has from the start on, is not in it.
-func (a *Archive) HeapBytes() int64 { return a.heap.Load() }
+func (a *Archive) HeapBytes() (bytes int64) {
+	for _, in := range a.all() {
+		bytes += in.heap.Load()
+	}
+	return bytes
+}

@@ -132,12 +132,12 @@ func openLedger(dir string, state *localstate.Store, log *slog.Logger) (*ledger,
 			continue
 		}
 		text, err := os.ReadFile(l.path(start))
-		if least := recorded[l.path(start)].Bytes; err == nil && int64(len(text)) < least {
-			err = fmt.Errorf("%d bytes, an earlier process wrote %d", len(text), least)
-		}
 		whole := 0
 		if err == nil {
 			_, whole, err = parseLedger(text)
+		}
+		if least := recorded[l.path(start)].Bytes; err == nil && int64(whole) < least {
+			err = fmt.Errorf("%d bytes of whole lines, an earlier process wrote %d", whole, least)
 		}
 		if err != nil {
 			if _, ok := state.SetAside(l.path(start), ledgerPiece, err); !ok {

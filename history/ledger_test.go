@@ -14,6 +14,7 @@ import (
 
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testseed"
@@ -31,14 +32,14 @@ func TestLedgerFindsLoss(t *testing.T) {
 	}{
 		{"one sample", func(h *hourglass, at []int64) {
 			// The calls of the sample appear in the next one's increase.
-			h.must(h.archive.db.current().Head().Delete(t.Context(), at[5], at[5], queries, one))
+			h.must(h.archive.current().db.current().Head().Delete(t.Context(), at[5], at[5], queries, one))
 		}, 1, 2},
 		{"the last two samples of all series", func(h *hourglass, at []int64) {
 			all := labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, ".+")
-			h.must(h.archive.db.current().Head().Delete(t.Context(), at[8], at[9], all))
+			h.must(h.archive.current().db.current().Head().Delete(t.Context(), at[8], at[9], all))
 		}, 2 * 2 * 4, 2 * 2}, // each round writes 4 series of 2 Keys
 		{"a zero sample", func(h *hourglass, at []int64) {
-			h.must(h.archive.db.current().Head().Delete(t.Context(), math.MinInt64, at[0]-1, queries, one))
+			h.must(h.archive.current().db.current().Head().Delete(t.Context(), math.MinInt64, at[0]-1, queries, one))
 		}, 0, 1},
 		{"the write-ahead log", func(h *hourglass, _ []int64) {
 			dir := filepath.Join(h.archive.options.Dir, walName)
@@ -53,23 +54,23 @@ func TestLedgerFindsLoss(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			h := newHourglass(t, nil)
-			h.day.t = t
+			h.day.t, h.lossy = t, true
 			var at []int64
 			for range 10 {
 				h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 				h.model.call(2, h.now.Add(time.Second), time.Millisecond, false)
 				h.round(10 * time.Second)
-				at = append(at, h.archive.writer.last)
+				at = append(at, h.archive.current().writer.last)
 			}
 			h.checkSelf()
 			c.lose(h, at)
-			h.archive.ledger.recheck()
-			h.must(h.archive.checkLedger(t.Context()))
+			h.archive.current().ledger.recheck()
+			h.must(h.archive.current().checkLedger(t.Context()))
 			found := h.archive.Unexplained()
 			if c.samples+c.calls == 0 { // all
 				c.calls = 20
-				for _, start := range h.archive.ledger.list() {
-					lines, _, err := h.archive.ledger.read(start)
+				for _, start := range h.archive.current().ledger.list() {
+					lines, _, err := h.archive.current().ledger.read(start)
 					h.must(err)
 					for _, l := range lines {
 						c.samples += l.samples
@@ -83,22 +84,32 @@ func TestLedgerFindsLoss(t *testing.T) {
 	}
 }
 
-// TestMissingBlock removes a local block that the bucket has, between others: queries read it from there.
-func TestMissingBlock(t *testing.T) {
+// nineHours returns an archive with nine hours of samples, one a minute, and its local blocks, at least three.
+func nineHours(t *testing.T) (*hourglass, []tsdb.BlockMeta) {
+	t.Helper()
 	h := newHourglass(t, func(o *ArchiveOptions) { o.Interval = time.Minute })
 	for range 9 * 60 {
 		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 		h.round(time.Minute)
 	}
-	h.must(h.archive.maintainOnce(t.Context()))
-	blocks := h.archive.db.current().BlockMetas()
-	h.must(h.archive.shipper.ship(t.Context(), blocks))
+	h.must(h.archive.current().maintainOnce(t.Context()))
+	blocks := h.archive.current().db.current().BlockMetas()
+	if len(blocks) < 3 {
+		t.Fatalf("%d blocks, want at least 3", len(blocks))
+	}
+	return h, blocks
+}
+
+// TestMissingBlock removes a local block that the bucket has, between others: queries read it from there.
+func TestMissingBlock(t *testing.T) {
+	h, blocks := nineHours(t)
+	h.must(h.archive.current().shipper.ship(t.Context(), blocks))
 	h.must(h.rig.gateway.Sync(t.Context()))
 	count := `count_over_time(tare_queries_total[9h])`
 	want := h.value(count, h.now)
 	h.must(h.archive.Close())
-	if len(blocks) < 3 || want < 9*60 {
-		t.Fatalf("%d blocks, %v samples", len(blocks), want)
+	if want < 9*60 {
+		t.Fatalf("%v samples", want)
 	}
 	h.must(os.RemoveAll(filepath.Join(h.archive.options.Dir, blocks[1].ULID.String())))
 	h.reopen()
@@ -106,6 +117,46 @@ func TestMissingBlock(t *testing.T) {
 		t.Errorf("%s without a block is %v, want %v", count, got, want)
 	}
 	h.checkSelf()
+}
+
+// TestUploadUnderWay has the gateway sync while a block is uploaded: no result lacks it, and the self-check
+// compares what is in the bucket already. Once the block is not here either, results say so.
+func TestUploadUnderWay(t *testing.T) {
+	h, blocks := nineHours(t)
+	h.must(h.archive.current().shipper.ship(t.Context(), blocks[:1]))
+	under := filepath.Join(h.archive.options.Dir, blocks[1].ULID.String())
+	uploaded := filepath.Join(h.rig.bucketDir, blocks[1].ULID.String())
+	h.must(os.CopyFS(filepath.Join(uploaded, "chunks"), os.DirFS(filepath.Join(under, "chunks"))))
+	h.must(h.rig.gateway.Sync(t.Context()))
+	warnings := func() []error {
+		t.Helper()
+		q, err := h.archive.Queryable().Querier(blocks[0].MinTime, blocks[2].MaxTime)
+		h.must(err)
+		defer func() { h.must(q.Close()) }()
+		set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, nameQueries))
+		for set.Next() {
+		}
+		h.must(set.Err())
+		_, named, err := q.LabelNames(t.Context(), nil)
+		h.must(err)
+		return append(set.Warnings().AsErrors(), named.AsErrors()...)
+	}
+	if w := warnings(); len(w) > 0 {
+		t.Errorf("a result has warnings of a block that is here: %v", w)
+	}
+	h.checkSelf()
+	if start := ledgerStart(blocks[0].MinTime); slices.Contains(h.archive.current().ledger.list(), start) {
+		t.Error("the rounds of the uploaded block were not compared with the bucket")
+	}
+	h.must(h.archive.Close())
+	h.must(os.RemoveAll(under))
+	h.reopen()
+	if w := warnings(); len(w) != 2 {
+		t.Errorf("the warnings are %v, want one of the series and one of the names", w)
+	}
+	if err := h.archive.current().checkLedger(t.Context()); err == nil {
+		t.Error("the self-check compares rounds of a block that is nowhere whole")
+	}
 }
 
 // TestLedgerRotates has a day of rounds go to the bucket: each file is compared in blocks and in the bucket,
@@ -121,19 +172,19 @@ func TestLedgerRotates(t *testing.T) {
 	}
 	for range 10 * 60 {
 		turn()
-		h.must(h.archive.maintainOnce(t.Context()))
-		h.must(h.archive.checkLedger(t.Context()))
-		for _, f := range h.archive.ledger.files {
+		h.must(h.archive.current().maintainOnce(t.Context()))
+		h.must(h.archive.current().checkLedger(t.Context()))
+		for _, f := range h.archive.current().ledger.files {
 			stages[f.from]++
 		}
 	}
-	if n := len(h.archive.ledger.list()); n < 4 || stages[stageBlock] == 0 || stages[stageBucket] != 0 {
+	if n := len(h.archive.current().ledger.list()); n < 4 || stages[stageBlock] == 0 || stages[stageBucket] != 0 {
 		t.Errorf("%d files, by stage %v: nothing was uploaded", n, stages)
 	}
-	h.must(h.archive.shipper.ship(t.Context(), h.archive.db.current().BlockMetas()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
 	h.must(h.rig.gateway.Sync(t.Context()))
 	h.checkSelf()
-	if n := len(h.archive.ledger.list()); n > 2 {
+	if n := len(h.archive.current().ledger.list()); n > 2 {
 		t.Errorf("%d files are left after all blocks were uploaded, want at most those of the head", n)
 	}
 }
@@ -151,6 +202,7 @@ func TestLedgerDamaged(t *testing.T) {
 		{"shorter", func(text []byte) []byte { return text[:len(text)-200] }, 1, 0},
 		{"a line twice", func(text []byte) []byte { return append(text, text[len(text)/2+1:]...) }, 1, 0},
 		{"the last line in part", func(text []byte) []byte { return append(text, text[:30]...) }, 0, 11},
+		{"other bytes without a line", func(text []byte) []byte { return slices.Repeat([]byte{0xff}, 10*len(text)) }, 1, 0},
 		{"no line", func([]byte) []byte { return nil }, 1, 0},
 		{"zeros behind the last line", func(text []byte) []byte { return append(text, make([]byte, 100)...) }, 0, 11},
 	} {
@@ -162,7 +214,7 @@ func TestLedgerDamaged(t *testing.T) {
 				h.round(10 * time.Second)
 			}
 			h.must(h.archive.Close()) // writes a round, too
-			path := h.archive.ledger.path(h.archive.ledger.list()[0])
+			path := h.archive.current().ledger.path(h.archive.current().ledger.list()[0])
 			text, err := os.ReadFile(path)
 			h.must(err)
 			h.must(os.WriteFile(path, c.damage(text), 0o600))
@@ -173,7 +225,7 @@ func TestLedgerDamaged(t *testing.T) {
 			h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 			h.round(10 * time.Second)
 			h.checkSelf()
-			lines, _, err := h.archive.ledger.read(h.archive.ledger.list()[0])
+			lines, _, err := h.archive.current().ledger.read(h.archive.current().ledger.list()[0])
 			h.must(err)
 			if len(lines) != c.lines+1 {
 				t.Errorf("%d lines, want %d", len(lines), c.lines+1)

@@ -40,44 +40,45 @@ const (
 )
 
 // checkLedgers compares the ledger with the samples after the start, after the database was reopened, and hourly.
-func (a *Archive) checkLedgers(ctx context.Context) {
+func (in *instance) checkLedgers(ctx context.Context) {
 	for {
 		next := ledgerEvery
-		switch err := a.checkLedger(ctx); {
+		switch err := in.checkLedger(ctx); {
 		case err == nil:
 		case ctx.Err() != nil:
 			return
-		case a.options.Gateway.Status().LastGood.IsZero():
+		case in.options.Gateway.Status().LastGood.IsZero():
 			next = ledgerUnsynced
 		default:
-			a.log.Warn("history self-check failed; it is retried", "err", err)
+			in.log.Warn("history self-check failed; it is retried", "err", err)
 			next = shipEvery
 		}
-		if wait(ctx, a.recheck, next) != nil {
+		if wait(ctx, in.recheck, next) != nil {
 			return
 		}
 	}
 }
 
 // checkLedger compares each file of the ledger that has changed its stage, or has lines that were not compared yet.
-func (a *Archive) checkLedger(ctx context.Context) error {
+func (in *instance) checkLedger(ctx context.Context) error {
 	var errs []error
-	for _, start := range a.ledger.list() {
-		if err := a.checkLedgerFile(ctx, start); err != nil {
+	for _, start := range in.ledger.list() {
+		if err := in.checkLedgerFile(ctx, start); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (a *Archive) checkLedgerFile(ctx context.Context, start int64) error {
-	settled := a.settled.Load()
-	lines, file, err := a.ledger.read(start)
+func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
+	settled := in.settled.Load()
+	lines, file, err := in.ledger.read(start)
 	if err != nil || len(lines) == 0 {
 		return err
 	}
 	first, last := lines[0].since, lines[len(lines)-1].last
-	stage, finished := a.stageOf(first, last, start+BlockRange.Milliseconds())
+	end := start + BlockRange.Milliseconds()
+	stage, finished := in.stageOf(first, last, end)
 	if file.checked > 0 && stage < file.from {
 		stage = file.from // a sync of the bucket has failed since
 	}
@@ -94,34 +95,37 @@ func (a *Archive) checkLedgerFile(ctx context.Context, start int64) error {
 	}
 	if n := len(lines); file.checked < n {
 		ls := lines[file.checked:]
-		found, err := a.readLedger(ctx, stage, ls)
+		found, err := in.readLedger(ctx, stage, ls)
 		if err != nil {
 			return fmt.Errorf("compare rounds of %s with the %s: %w", time.UnixMilli(start).UTC().Format(time.RFC3339), stage, err)
 		}
+		if now, _ := in.stageOf(first, last, end); now < stage {
+			return fmt.Errorf("compare rounds of %s with the %s: a block is no longer served", time.UnixMilli(start).UTC().Format(time.RFC3339), stage)
+		}
 		if d := compareLedger(ls, found); d.Samples+d.Calls > 0 {
-			a.log.Error("history differs from its ledger", "read_from", stage.String(), "from", d.From, "to", d.To, "samples", d.Samples, "calls", d.Calls)
+			in.log.Error("history differs from its ledger", "read_from", stage.String(), "from", d.From, "to", d.To, "samples", d.Samples, "calls", d.Calls)
 			file.found.add(d)
 		}
 		file.checked, file.from = n, stage
-		a.ledger.update(start, file)
+		in.ledger.update(start, file)
 	}
-	expired := a.Now().UnixMilli()-last > ledgerAge.Milliseconds()
+	expired := in.Now().UnixMilli()-last > ledgerAge.Milliseconds()
 	if finished && stage == stageBucket && (file.found.From.IsZero() || expired) {
-		a.ledger.remove(start)
+		in.ledger.remove(start)
 	}
 	return nil
 }
 
 // stageOf returns where samples of a range are read from. finished is whether no line will be added to a file
 // that ends at end.
-func (a *Archive) stageOf(from, to, end int64) (stage ledgerStage, finished bool) {
-	db := a.db.current()
-	if head := db.Head(); head.MinTime() <= to {
+func (in *instance) stageOf(from, to, end int64) (stage ledgerStage, finished bool) {
+	db := in.db.current()
+	if head := db.Head(); head.MinTime() <= to && !(in.past.Load() && head.NumSeries() == 0) {
 		return stageHead, false
 	}
-	finished = a.Now().UnixMilli() > end
+	finished = in.past.Load() || in.Now().UnixMilli() > end
 	for _, m := range db.BlockMetas() {
-		if m.MinTime <= to && m.MaxTime > from && !a.served(m.ULID) {
+		if m.MinTime <= to && m.MaxTime > from-lookback.Milliseconds() && !in.served(m.ULID) {
 			return stageBlock, finished
 		}
 	}
@@ -163,23 +167,23 @@ func (d *Difference) add(o Difference) {
 func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 // readLedger returns lines with the samples and calls that are found within the given ones.
-func (a *Archive) readLedger(ctx context.Context, stage ledgerStage, lines []ledgerLine) ([]ledgerLine, error) {
+func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []ledgerLine) ([]ledgerLine, error) {
 	found := slices.Clone(lines)
 	for i := range found {
 		found[i].samples, found[i].calls = 0, 0
 	}
-	var source storage.Queryable = a.queryable
+	var source storage.Queryable = in.queryable
 	if stage == stageBucket {
-		source = a.queryable.bucket
+		source = in.queryable.bucket
 	}
 	// The series' samples before the first line may be as old as PromQL still finds.
 	mint, maxt := lines[0].since-lookback.Milliseconds(), lines[len(lines)-1].last
-	if mint < wholeStart(a.db.current()) && a.options.Gateway.Status().LastGood.IsZero() {
+	if mint < wholeStart(in.db.current()) && in.options.Gateway.Status().LastGood.IsZero() {
 		return nil, errNotSynced
 	}
 	for _, digests := range digestParts(stage) {
 		for _, name := range metricNames {
-			if err := a.readLedgerPart(ctx, source, mint, maxt, name, digests, found); err != nil {
+			if err := in.readLedgerPart(ctx, source, mint, maxt, name, digests, found); err != nil {
 				return nil, err
 			}
 		}
@@ -200,10 +204,10 @@ func digestParts(stage ledgerStage) []*labels.Matcher {
 	return parts
 }
 
-func (a *Archive) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, name string, digests *labels.Matcher, found []ledgerLine) error {
+func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, name string, digests *labels.Matcher, found []ledgerLine) error {
 	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, name), digests}
-	for _, own := range slices.Sorted(maps.Keys(a.options.Labels)) {
-		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, own, a.options.Labels[own]))
+	for _, own := range slices.Sorted(maps.Keys(in.labels)) {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, own, in.labels[own]))
 	}
 	q, err := source.Querier(mint, maxt)
 	if err != nil {
@@ -284,12 +288,17 @@ func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, stale
 
 // Unexplained returns where the series differ from the ledger as of the last self-check, oldest first: nothing
 // unless samples were lost after they had been written.
-func (a *Archive) Unexplained() []Difference { return a.ledger.differences() }
+func (a *Archive) Unexplained() (all []Difference) {
+	for _, in := range a.all() {
+		all = append(all, in.ledger.differences()...)
+	}
+	return all
+}
 
 // forgetLedger removes the files whose rounds are in a block that is deleted before it was uploaded: that
 // loss is counted as such.
-func (a *Archive) forgetLedger(m tsdb.BlockMeta) {
+func (in *instance) forgetLedger(m tsdb.BlockMeta) {
 	for start := ledgerStart(m.MinTime); start < m.MaxTime; start += BlockRange.Milliseconds() {
-		a.ledger.remove(start)
+		in.ledger.remove(start)
 	}
 }

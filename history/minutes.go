@@ -107,10 +107,11 @@ const fewMinutes = 16 << 10
 
 // minutesFor are what a chart is made of, nil where samples are to be added up: because they are few, or because there is nothing else.
 func (a *Archive) minutesFor(from, to time.Time) []minute {
-	if minutes := int64(to.Sub(from) / refreshAge); a.writer.counts.keys.Load()*max(minutes, 1) <= a.few {
+	w := a.current().writer
+	if minutes := int64(to.Sub(from) / refreshAge); w.counts.keys.Load()*max(minutes, 1) <= a.few {
 		return nil
 	}
-	if of := a.writer.minutes.within(from, to); len(of) > 1 {
+	if of := w.minutes.within(from, to); len(of) > 1 {
 		return of
 	}
 	return nil

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"time"
+
+	"github.com/prometheus/prometheus/storage"
 )
 
 // shortRange is the longest time that is answered from samples.
@@ -155,15 +158,16 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	if to.After(now) {
 		to = now
 	}
-	done := a.rollups.until()
 	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollupHour), to: to}
+	in := a.current()
+	done := in.rollups.until()
 	if (done.IsZero() || to.After(done)) && !q.past {
 		if done.IsZero() {
-			done = time.UnixMilli(min(localStart(a.db.current()), now.UnixMilli())).UTC()
+			done = time.UnixMilli(min(localStart(in.db.current()), now.UnixMilli())).UTC()
 		}
 		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
 			p.rest = q.like.rest
-		} else if err := a.planRest(ctx, p, done, now); err != nil {
+		} else if err := in.planRest(ctx, p, done, now); err != nil {
 			return nil, err
 		}
 		p.to = p.rest.end
@@ -177,8 +181,13 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	if now.Sub(p.to) > hourAge && p.to.Truncate(rollupDay).Before(p.to) {
 		p.to = p.to.Truncate(rollupDay).Add(rollupDay)
 	}
-	local := a.rollups.list(func(n rollupName) bool { return !n.begin().Before(p.from) && !n.end().After(p.to) })
-	p.files = append(p.files, choose(local, q.hours, a.localFile)...)
+	for _, in := range a.all() {
+		local := in.rollups.list(func(n rollupName) bool { return !n.begin().Before(p.from) && !n.end().After(p.to) })
+		p.files = append(p.files, choose(local, q.hours, in.localFile)...)
+		if err := in.planUnrolled(ctx, p); err != nil {
+			return nil, err
+		}
+	}
 	a.planRemote(ctx, p, q.all, q.hours)
 	slices.SortStableFunc(p.files, func(a, b *planned) int { return b.begin.Compare(a.begin) })
 	return p, nil
@@ -190,7 +199,12 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	if to.After(now) {
 		to = now
 	}
-	start := time.UnixMilli(localStart(a.db.current()))
+	instances := a.all()
+	first := int64(math.MaxInt64)
+	for _, in := range instances {
+		first = min(first, localStart(in.db.current()))
+	}
+	start := time.UnixMilli(first)
 	if start.After(to) { // nothing was sampled so far: what is counted came since
 		start = a.opened
 	}
@@ -198,9 +212,10 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 		start = to
 	}
 	if from.Before(start) {
-		older := a.rollups.list(func(n rollupName) bool { return n.end().Before(start) })
-		if len(older) > 0 {
-			return from, to, false
+		for _, in := range instances {
+			if older := in.rollups.list(func(n rollupName) bool { return n.end().Before(start) }); len(older) > 0 {
+				return from, to, false
+			}
 		}
 		from = start
 	}
@@ -213,7 +228,7 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 // upToNow is now for a time that ends after the newest round that is whole: what had been called by then is not in samples yet, and the
 // counters tell no other time than now. Before the first round that is all since the history was opened.
 func (a *Archive) upToNow(to, now time.Time) time.Time {
-	if to.After(a.opened) && to.UnixMilli() > a.whole.Load() {
+	if to.After(a.opened) && to.UnixMilli() > a.current().whole.Load() {
 		return now
 	}
 	return to
@@ -234,20 +249,49 @@ func (a *Archive) planSamples(ctx context.Context, from, to, now time.Time) (*pl
 
 // sampled is what was counted between two times, of all or of one digest. It goes up to now where that is asked for.
 func (a *Archive) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollupRow, error) {
-	before, err := snapshotAt(ctx, a.db, from.UnixMilli(), digest)
-	if err != nil {
-		return nil, err
+	var sum snapshot
+	for _, part := range a.sampledParts(from, to) {
+		before, err := snapshotAt(ctx, part.db, part.from.UnixMilli(), digest)
+		if err != nil {
+			return nil, err
+		}
+		var after *snapshot
+		if to.Equal(now) && !part.past.Load() {
+			after, err = part.snapshotNow(now, digest)
+		} else {
+			after, err = snapshotAt(ctx, part.db, to.UnixMilli(), digest)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := after.since(before)
+		if err != nil {
+			return nil, err
+		}
+		sum.rows = append(sum.rows, rows...)
 	}
-	var after *snapshot
-	if to.Equal(now) {
-		after, err = snapshotNow(a.options.Source, now, digest)
-	} else {
-		after, err = snapshotAt(ctx, a.db, to.UnixMilli(), digest)
+	return sum.rows, sum.order()
+}
+
+// A sampledPart is an instance that may have local samples of a range.
+type sampledPart struct {
+	*instance
+	from time.Time // its first samples include earlier counts
+}
+
+// sampledParts returns the instances that may have local samples of a time.
+func (a *Archive) sampledParts(from, to time.Time) (parts []sampledPart) {
+	for _, in := range a.all() {
+		db, since := in.db.current(), from
+		if base := time.UnixMilli(in.base); in.base > 0 && since.Before(base) {
+			since = base
+		}
+		if since.After(to) || in.past.Load() && (localStart(db) > to.UnixMilli() || lastTime(db) <= since.UnixMilli()) {
+			continue
+		}
+		parts = append(parts, sampledPart{in, since})
 	}
-	if err != nil {
-		return nil, err
-	}
-	return after.since(before)
+	return parts
 }
 
 // giveTexts looks up the texts of rows that have none.
@@ -256,14 +300,11 @@ func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time
 	if !missing {
 		return nil
 	}
-	q, err := a.db.Querier(max(from.UnixMilli(), to.UnixMilli()-lookback.Milliseconds()), to.UnixMilli())
-	if err != nil {
-		return fmt.Errorf("read texts: %w", err)
-	}
-	defer func() { _ = q.Close() }() // it was only read
 	d := hourDeriver{texts: make(map[[16]byte]string)}
-	if err := d.infos(ctx, q); err != nil {
-		return err
+	for _, part := range a.sampledParts(from, to) {
+		if err := d.textsOf(ctx, part.db, max(from.UnixMilli(), to.UnixMilli()-lookback.Milliseconds()), to.UnixMilli()); err != nil {
+			return err
+		}
 	}
 	for i := range rows {
 		if rows[i].text == "" {
@@ -273,14 +314,24 @@ func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time
 	return nil
 }
 
+// textsOf reads the texts that a database has within a time.
+func (d *hourDeriver) textsOf(ctx context.Context, db storage.Queryable, from, to int64) error {
+	q, err := db.Querier(from, to)
+	if err != nil {
+		return fmt.Errorf("read texts: %w", err)
+	}
+	defer func() { _ = q.Close() }() // it was only read
+	return d.infos(ctx, q)
+}
+
 // planRest answers for what no rollup was made of yet: the table's counters less what they were at
 // the end of the last hour.
-func (a *Archive) planRest(ctx context.Context, p *plan, done, now time.Time) error {
-	before, err := a.atClose(ctx, done.UnixMilli())
+func (in *instance) planRest(ctx context.Context, p *plan, done, now time.Time) error {
+	before, err := in.atClose(ctx, done.UnixMilli())
 	if err != nil {
 		return err
 	}
-	after, err := snapshotNow(a.options.Source, now, nil)
+	after, err := in.snapshotNow(now, nil)
 	if err != nil {
 		return err
 	}
@@ -293,22 +344,22 @@ func (a *Archive) planRest(ctx context.Context, p *plan, done, now time.Time) er
 }
 
 // atClose is what was counted at the end of the last hour. It is kept until the next one ends.
-func (a *Archive) atClose(ctx context.Context, at int64) (*snapshot, error) {
-	a.lastClose.Lock()
-	defer a.lastClose.Unlock()
-	if s := a.lastClose.snapshot; s != nil && s.at == at {
+func (in *instance) atClose(ctx context.Context, at int64) (*snapshot, error) {
+	in.lastClose.Lock()
+	defer in.lastClose.Unlock()
+	if s := in.lastClose.snapshot; s != nil && s.at == at {
 		return s, nil
 	}
-	s, err := snapshotAt(ctx, a.db, at, nil)
+	s, err := snapshotAt(ctx, in.db, at, nil)
 	if err == nil {
-		a.lastClose.snapshot = s
+		in.lastClose.snapshot = s
 	}
 	return s, err
 }
 
-func (a *Archive) localFile(n rollupName) *planned {
+func (in *instance) localFile(n rollupName) *planned {
 	return &planned{name: n.String(), begin: n.begin(), end: n.end(), open: func() (*rollupFile, func() error, error) {
-		f, err := a.rollups.open(n)
+		f, err := in.rollups.open(n)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -316,29 +367,63 @@ func (a *Archive) localFile(n rollupName) *planned {
 	}}
 }
 
+// planUnrolled adds what a past instance has after its newest rollup.
+func (in *instance) planUnrolled(ctx context.Context, p *plan) error {
+	db, begin := in.db.current(), in.rollups.until()
+	if begin.IsZero() {
+		begin = time.UnixMilli(max(in.base, localStart(db)))
+	}
+	if begin.Before(p.from) {
+		begin = p.from
+	}
+	end := time.UnixMilli(min(lastTime(db), p.to.UnixMilli()))
+	if !in.past.Load() || !begin.Before(end) {
+		return nil
+	}
+	before, err := snapshotAt(ctx, in.db, begin.UnixMilli(), nil)
+	if err != nil {
+		return err
+	}
+	after, err := snapshotAt(ctx, in.db, end.UnixMilli(), nil)
+	if err != nil {
+		return err
+	}
+	rows, err := after.since(before)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	file, err := memoryFile("the last hour of "+in.labels[InstanceLabel], begin, end, rows)
+	p.files = append(p.files, file)
+	return err
+}
+
 // planRemote adds what only the bucket has: other gateways, and what this one has no longer, or had in a
 // directory that is lost.
 func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
-	local := a.rollups.list(func(rollupName) bool { return true })
-	if !all && len(local) > 0 && !local[0].begin().After(p.from) {
-		return
+	own := make(map[string]*instance)
+	have := make(map[string]bool)
+	for _, in := range a.all() {
+		own[in.hash], have[in.hash] = in, true
 	}
-	own := labelsHash(a.options.Labels)
-	instance := own
+	var remote []remoteRollups
+	var err error
 	if all {
-		instance = ""
+		remote, err = listRollups(ctx, a.options.Bucket, "")
+	} else {
+		remote, err = a.listOwn(ctx, p, own)
 	}
-	remote, err := listRollups(ctx, a.options.Bucket, instance)
 	if err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("rollups in the bucket are left out: %v", err))
 		return
 	}
-	have := map[string]bool{own: true}
 	for _, r := range remote {
 		dir := path.Join(rollupPrefix, r.instance, r.epoch)
-		mine := r.instance == own && r.epoch == a.rollups.state.Epoch
+		local := int64(math.MaxInt64)
+		if in := own[r.instance]; in != nil && r.epoch == in.rollups.state.Epoch {
+			local = in.rollups.first()
+		}
 		names := slices.DeleteFunc(r.files, func(n rollupName) bool {
-			return n.begin().Before(p.from) || n.end().After(p.to) || mine && len(local) > 0 && !n.begin().Before(local[0].begin())
+			return n.begin().Before(p.from) || n.end().After(p.to) || n.start >= local
 		})
 		have[r.instance] = have[r.instance] || len(names) > 0
 		p.files = append(p.files, choose(names, hours, func(n rollupName) *planned {
@@ -352,6 +437,21 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 	if all {
 		a.noteSilent(p, have)
 	}
+}
+
+// listOwn lists what the bucket has of those instances that lack some of the time locally.
+func (a *Archive) listOwn(ctx context.Context, p *plan, own map[string]*instance) (remote []remoteRollups, err error) {
+	for hash, in := range own {
+		if in.rollups.first() <= p.from.Unix() || in.base > p.to.UnixMilli() {
+			continue
+		}
+		of, err := listRollups(ctx, a.options.Bucket, hash)
+		if err != nil {
+			return nil, err
+		}
+		remote = append(remote, of...)
+	}
+	return remote, nil
 }
 
 // noteSilent names the gateways that have blocks of the time in the bucket and no rollups, as those of a version without them.

@@ -205,7 +205,7 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 	if x.n == 0 {
 		return nil
 	}
-	w := walk{db: a.db, from: top.From, to: top.To, interval: a.options.Interval}
+	w := walk{from: top.From, to: top.To, interval: a.options.Interval}
 	var of []minute
 	if !q.RowPointsOnly {
 		of = a.minutesFor(x.from, x.end)
@@ -223,11 +223,11 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 		if w.digests, w.most = digests, maxWalk; len(digests) == 0 {
 			return nil
 		}
-		return w.visit(ctx, func(s step) { addRow(&s) })
+		return a.walk(ctx, &w, func(s step) { addRow(&s) })
 	}
 	w.counters, w.most = derivedCounters[len(derivedCounters)-1:], maxTotalWalk // errors; the durations tell the calls
 	all := make([]totalPoint, x.n)
-	err := w.visit(ctx, func(s step) {
+	err := a.walk(ctx, &w, func(s step) {
 		addRow(&s)
 		sign := 1.0
 		if s.lost {

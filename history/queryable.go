@@ -7,46 +7,71 @@ import (
 	"math"
 	"slices"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
 )
 
-// A queryable answers over the head, the local blocks and the bucket.
+// A queryable reads the head, the local blocks and the bucket.
 //
-// Local data goes without a gap from wholeStart to now, so of this instance's series the bucket is
-// only asked for what is older. What other instances have shipped is asked for the whole time.
-// Where both have a sample, as around that start, it is answered once.
+// The current instance has local data without a gap from wholeStart to now, so that the bucket is queried only
+// for its older samples, but over the whole range for the series of other instances. A sample that both
+// have, as around that start, is returned once.
 type queryable struct {
-	db     *database
-	bucket storage.Queryable
-	own    []*labels.Matcher // each denies one of our external labels
+	archive *Archive
+	bucket  storage.Queryable
 }
 
 var _ storage.Queryable = (*queryable)(nil)
 
-func newQueryable(db *database, bucket storage.Queryable, external map[string]string) *queryable {
-	q := &queryable{db: db, bucket: bucket}
+func newQueryable(a *Archive, bucket storage.Queryable) *queryable {
+	return &queryable{archive: a, bucket: bucket}
+}
+
+// denials are matchers of which each denies one of the labels.
+func denials(external map[string]string) (own []*labels.Matcher) {
 	for _, name := range slices.Sorted(maps.Keys(external)) {
-		q.own = append(q.own, labels.MustNewMatcher(labels.MatchNotEqual, name, external[name]))
+		own = append(own, labels.MustNewMatcher(labels.MatchNotEqual, name, external[name]))
 	}
-	return q
+	return own
+}
+
+// holds reports whether a block is here. Its samples are not missing while its copy in the bucket is
+// incomplete, as during the upload.
+func (a *Archive) holds(id ulid.ULID) bool {
+	return slices.ContainsFunc(a.all(), func(in *instance) bool {
+		return slices.ContainsFunc(in.db.current().Blocks(), func(b *tsdb.Block) bool { return b.Meta().ULID == id })
+	})
 }
 
 // Querier implements storage.Queryable.
 func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
-	local, err := q.db.Querier(mint, maxt)
-	if err != nil {
+	var queriers []storage.Querier
+	failed := func(err error) (storage.Querier, error) {
+		for _, q := range queriers {
+			err = errors.Join(err, q.Close())
+		}
 		return nil, err
 	}
-	// The querier keeps the blocks that it has; one that goes from here on makes the start later,
+	all := q.archive.all()
+	for _, in := range all {
+		local, err := in.db.Querier(mint, maxt)
+		if err != nil {
+			return failed(err)
+		}
+		queriers = append(queriers, local)
+	}
+	// The queriers keep the blocks that they have; one that goes from here on makes the start later,
 	// and what is answered twice is answered once.
-	start := wholeStart(q.db.current())
+	in := all[len(all)-1]
+	start := wholeStart(in.db.current())
 	bucket, err := q.bucket.Querier(mint, maxt)
 	if err != nil {
-		return nil, errors.Join(err, local.Close())
+		return failed(err)
 	}
-	old := &bucketQuerier{Querier: bucket, mint: mint, maxt: maxt, start: start, own: q.own}
-	return storage.NewMergeQuerier([]storage.Querier{local, old}, nil, storage.ChainedSeriesMerge), nil
+	queriers = append(queriers, &bucketQuerier{Querier: bucket, mint: mint, maxt: maxt, start: start, own: denials(in.labels)})
+	return storage.NewMergeQuerier(queriers, nil, storage.ChainedSeriesMerge), nil
 }
 
 // A bucketQuerier asks the bucket for what is not local.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ import (
 // BucketRetention says which blocks and rollups with the labels of an Archive are deleted from its bucket.
 type BucketRetention struct {
 	Age    time.Duration // 0: no limit
-	Bytes  int64         // of the blocks; 0: no limit
+	Bytes  int64         // of blocks and rollups; 0: no limit
 	Delay  time.Duration // from the deletion mark of a block to its deletion; default DefaultRetentionDelay
 	DryRun bool          // log what would be deleted, and change nothing
 }
@@ -54,16 +55,18 @@ type retainedBlock struct {
 	id         ulid.ULID
 	mint, maxt int64
 	bytes      int64
+	of         *instance // whose labels it has
 }
 
 // A bucketRetainer deletes expired blocks and rollups from the bucket. Only what has exactly the labels of
-// the archive and was uploaded by Tare is ever touched.
+// one of the instances and was uploaded by Tare is ever touched.
 type bucketRetainer struct {
 	*Archive
 	limits BucketRetention
 	own    map[ulid.ULID]retainedBlock
 	others map[ulid.ULID]bool // blocks of others; true: of a compactor
 	marked map[ulid.ULID]bool // by this gateway; nil before the first run
+	sizes  map[string]int64   // of rollups that are not local, by name
 	counts retainCounts
 }
 
@@ -71,11 +74,12 @@ type retainCounts struct {
 	marked, deleted, rollups atomic.Uint64
 	failures                 atomic.Uint64
 	pending                  atomic.Int64 // blocks that are marked, or would be without DryRun
+	bytes                    atomic.Int64 // of blocks and rollups; 0 without a limit
 	refused                  atomic.Bool
 }
 
 func newBucketRetainer(a *Archive) *bucketRetainer {
-	return &bucketRetainer{Archive: a, limits: a.options.Retention, own: make(map[ulid.ULID]retainedBlock), others: make(map[ulid.ULID]bool)}
+	return &bucketRetainer{Archive: a, limits: a.options.Retention, own: make(map[ulid.ULID]retainedBlock), others: make(map[ulid.ULID]bool), sizes: make(map[string]int64)}
 }
 
 // run checks the bucket until the context ends.
@@ -110,28 +114,35 @@ func (r *bucketRetainer) once(ctx context.Context) error {
 		}
 	}
 	r.counts.refused.Store(false)
-	if len(r.own) == 0 {
+	rollups, err := r.listRollups(ctx)
+	if err != nil {
+		return err
+	}
+	if len(r.own)+len(rollups) == 0 {
 		return nil
 	}
-	now := r.reference()
-	expired := r.expired(now)
+	now := r.reference(rollups)
+	blocks, old := r.expired(now, rollups)
 	if r.limits.DryRun {
-		r.report(expired)
+		r.report(blocks, old)
 		return nil
 	}
-	errs := []error{r.blocks(ctx, expired)}
+	errs := []error{r.blocks(ctx, blocks)}
 	for _, id := range broken {
 		errs = append(errs, r.finish(ctx, id))
 	}
-	return errors.Join(append(errs, r.rollups(ctx, now))...)
+	return errors.Join(append(errs, r.deleteRollups(ctx, old))...)
 }
 
-// reference returns the time from which ages are counted back: that of the newest block when the clock is
-// ahead of it, so that a clock that jumps deletes nothing.
-func (r *bucketRetainer) reference() int64 {
+// reference returns the time from which ages are counted back: that of the newest block or rollup when the
+// clock is ahead of it, so that a clock that jumps deletes nothing.
+func (r *bucketRetainer) reference(rollups []retainedRollup) int64 {
 	newest := int64(0)
 	for _, b := range r.own {
 		newest = max(newest, b.maxt)
+	}
+	for _, up := range rollups {
+		newest = max(newest, up.end().UnixMilli())
 	}
 	return min(newest, r.options.Now().UnixMilli())
 }
@@ -166,8 +177,9 @@ func (r *bucketRetainer) list(ctx context.Context) (broken []ulid.ULID, err erro
 		if err != nil {
 			continue // an upload broke off; or foreign
 		}
-		if m.ULID == id && m.Thanos.Source == metaSource && maps.Equal(m.Thanos.Labels, r.options.Labels) && m.Compaction.Level <= 1 && m.Thanos.Downsample.Resolution == 0 {
-			b := retainedBlock{id: id, mint: m.MinTime, maxt: m.MaxTime}
+		of := r.instanceOf(m.Thanos.Labels)
+		if m.ULID == id && m.Thanos.Source == metaSource && of != nil && m.Compaction.Level <= 1 && m.Thanos.Downsample.Resolution == 0 {
+			b := retainedBlock{id: id, mint: m.MinTime, maxt: m.MaxTime, of: of}
 			for _, f := range m.Thanos.Files {
 				b.bytes += f.Bytes
 			}
@@ -179,9 +191,19 @@ func (r *bucketRetainer) list(ctx context.Context) (broken []ulid.ULID, err erro
 	return broken, nil
 }
 
+// instanceOf returns the instance with these labels; nil when there is none.
+func (r *bucketRetainer) instanceOf(labels map[string]string) *instance {
+	for _, in := range r.all() {
+		if maps.Equal(labels, in.labels) {
+			return in
+		}
+	}
+	return nil
+}
+
 // read returns a small object; nil when there is none.
 func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, err error) {
-	err = r.shipper.do(ctx, func(ctx context.Context) error {
+	err = r.current().shipper.do(ctx, func(ctx context.Context) error {
 		text = nil
 		reader, err := r.options.Bucket.Get(ctx, name)
 		if isNotFound(r.options.Bucket, err) {
@@ -202,11 +224,13 @@ func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, er
 	return text, nil
 }
 
-// expired returns the blocks to delete, oldest first. Blocks that --data-dir has too are kept.
-func (r *bucketRetainer) expired(now int64) (out []retainedBlock) {
+// expired returns the blocks and rollups to delete, oldest first. Blocks that --data-dir has too are kept.
+func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []retainedBlock, old []retainedRollup) {
 	local := make(map[ulid.ULID]bool)
-	for _, m := range r.db.current().BlockMetas() {
-		local[m.ULID] = true
+	for _, in := range r.all() {
+		for _, m := range in.db.current().BlockMetas() {
+			local[m.ULID] = true
+		}
 	}
 	var total int64
 	all := make([]retainedBlock, 0, len(r.own))
@@ -214,32 +238,36 @@ func (r *bucketRetainer) expired(now int64) (out []retainedBlock) {
 		total += b.bytes
 		all = append(all, b)
 	}
+	for _, up := range rollups {
+		total += up.bytes
+	}
+	r.counts.bytes.Store(total)
+	old, hours, days := r.expiredRollups(now, rollups)
+	for _, up := range old {
+		total -= up.bytes
+	}
+	large := func() bool { return r.limits.Bytes > 0 && total > r.limits.Bytes }
+	dropHours := func(before int64) {
+		for len(hours) > 0 && hours[0].end().UnixMilli() <= before && large() {
+			total -= hours[0].bytes
+			old, hours = append(old, hours[0]), hours[1:]
+		}
+	}
 	slices.SortFunc(all, func(a, b retainedBlock) int { return cmp.Or(cmp.Compare(a.maxt, b.maxt), a.id.Compare(b.id)) })
 	for _, b := range all {
-		old := r.limits.Age > 0 && b.maxt < now-r.limits.Age.Milliseconds()
-		large := r.limits.Bytes > 0 && total > r.limits.Bytes
-		if local[b.id] || !old && !large || !r.rolled(tsdb.BlockMeta{MaxTime: b.maxt}) {
+		dropHours(b.maxt)
+		aged := r.limits.Age > 0 && b.maxt < now-r.limits.Age.Milliseconds()
+		if local[b.id] || !aged && !large() || !b.of.rolled(tsdb.BlockMeta{MaxTime: b.maxt}) {
 			continue
 		}
 		total -= b.bytes
-		out = append(out, b)
+		blocks = append(blocks, b)
 	}
-	return out
-}
-
-func (r *bucketRetainer) report(expired []retainedBlock) {
-	r.counts.pending.Store(int64(len(expired)))
-	if len(expired) == 0 {
-		r.log.Info("bucket retention: a dry run found nothing to delete")
-		return
-	}
-	var bytes int64
-	for _, b := range expired {
-		bytes += b.bytes
-		r.log.Debug("block would be deleted", "block", b.id, "bytes", b.bytes)
-	}
-	r.log.Info("bucket retention: a dry run found blocks to delete", "blocks", len(expired), "bytes", bytes,
-		"from", time.UnixMilli(expired[0].mint).UTC(), "to", time.UnixMilli(expired[len(expired)-1].maxt).UTC())
+	// Rollups of days are the only record of long ranges, and are small: they go last.
+	dropHours(math.MaxInt64)
+	hours = days
+	dropHours(math.MaxInt64)
+	return blocks, old
 }
 
 // blocks marks expired blocks, deletes those that were marked for long enough, and removes its marks from
@@ -316,7 +344,7 @@ func (r *bucketRetainer) setMark(ctx context.Context, id ulid.ULID) error {
 	if err != nil {
 		return err
 	}
-	if err := r.shipper.object(ctx, path.Join(id.String(), markName), func() (io.ReadCloser, error) {
+	if err := r.current().shipper.object(ctx, path.Join(id.String(), markName), func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(text)), nil
 	}); err != nil {
 		return err
@@ -352,7 +380,7 @@ func (r *bucketRetainer) remove(ctx context.Context, id ulid.ULID) error {
 
 // delete deletes an object. One that does not exist is deleted.
 func (r *bucketRetainer) delete(ctx context.Context, name string) error {
-	err := r.shipper.do(ctx, func(ctx context.Context) error {
+	err := r.current().shipper.do(ctx, func(ctx context.Context) error {
 		err := r.options.Bucket.Delete(ctx, name)
 		if err == nil || isNotFound(r.options.Bucket, err) {
 			return nil
@@ -375,34 +403,4 @@ func (r *bucketRetainer) finish(ctx context.Context, id ulid.ULID) error {
 		return err
 	}
 	return r.remove(ctx, id)
-}
-
-// rollups deletes rollups that are older than blocks are kept, and than local rollups. They have no marks:
-// nobody reads them that long after.
-func (r *bucketRetainer) rollups(ctx context.Context, now int64) error {
-	if r.limits.Age == 0 {
-		return nil
-	}
-	lists, err := listRollups(ctx, r.options.Bucket, labelsHash(r.options.Labels))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, l := range lists {
-		for _, n := range l.files {
-			kept := max(r.limits.Age, r.options.RollupAge)
-			if n.span == rollupHour {
-				kept = max(r.limits.Age, hourAge)
-			}
-			if n.end().UnixMilli() >= now-(kept+r.limits.Delay).Milliseconds() {
-				continue
-			}
-			if err := r.delete(ctx, path.Join(rollupPrefix, l.instance, l.epoch, n.String())); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			r.counts.rollups.Add(1)
-		}
-	}
-	return errors.Join(errs...)
 }

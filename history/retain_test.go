@@ -1,10 +1,12 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path"
 	"slices"
@@ -27,10 +29,10 @@ type retainRig struct {
 func newRetainRig(t *testing.T, bucket objstore.Bucket, limits BucketRetention) *retainRig {
 	t.Helper()
 	h := newHourglass(t, func(o *ArchiveOptions) { o.Bucket, o.Retention = bucket, limits })
-	h.archive.rollups.mu.Lock()
-	h.archive.rollups.done = h.now // all hours have rollups
-	h.archive.rollups.mu.Unlock()
-	h.archive.shipper.pause = 0
+	h.archive.current().rollups.mu.Lock()
+	h.archive.current().rollups.done = h.now // all hours have rollups
+	h.archive.current().rollups.mu.Unlock()
+	h.archive.current().shipper.pause = 0
 	return &retainRig{hourglass: h, bucket: bucket}
 }
 
@@ -198,6 +200,77 @@ func TestBucketRetentionBytes(t *testing.T) {
 	}
 }
 
+// TestBucketRetentionRollupBytes counts rollups towards the size: hours go with the blocks of their time, days after all
+// that is larger, the newest 8 days stay, and a dry run reports the same without deleting anything.
+func TestBucketRetentionRollupBytes(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name          string
+		limit         int64
+		blocks        []bool // marked, of those put below
+		hours, days   []bool // left
+		rollups, free int    // deleted rollups and their bytes
+	}{
+		{"within it", 6000, []bool{false, false, false}, []bool{true, true, true}, []bool{true, true}, 0, 0},
+		{"an hour more", 5999, []bool{false, false, false}, []bool{false, true, true}, []bool{true, true}, 1, 600},
+		{"a block more", 5399, []bool{true, false, false}, []bool{false, true, true}, []bool{true, true}, 1, 600},
+		{"all but the newest", 2800, []bool{true, true, false}, []bool{false, false, true}, []bool{true, true}, 2, 1200},
+		{"days too", 1799, []bool{true, true, true}, []bool{false, false, true}, []bool{false, true}, 3, 1800},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			for _, dry := range []bool{true, false} {
+				var log bytes.Buffer
+				r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: c.limit, Delay: 48 * time.Hour, DryRun: dry})
+				r.archive.log = slog.New(slog.NewTextHandler(&log, nil))
+				begin := r.now.Truncate(rollupDay)
+				r.now = begin.Add(12 * time.Hour) // blocks are put relative to it
+				ids := []ulid.ULID{r.block(40*day, nil), r.block(20*day, nil), r.block(10*day, nil)}
+				put := func(n rollupName) string {
+					object := path.Join(rollupPrefix, labelsHash(r.archive.options.Labels), ulid.ULID{1}.String(), n.String())
+					r.put(object, strings.Repeat("x", 600))
+					return object
+				}
+				var hours, days []string
+				for _, age := range []time.Duration{50 * day, 15 * day} {
+					hours = append(hours, put(rollupName{begin.Add(-age).Unix(), rollupHour}))
+					days = append(days, put(rollupName{begin.Add(-age).Unix(), rollupDay}))
+				}
+				hours = append(hours, put(rollupName{begin.Unix(), rollupHour}))
+				r.must(r.archive.retain.once(t.Context()))
+				there := r.objects()
+				check := func(what string, objects []string, want []bool) {
+					for i, object := range objects {
+						if there[object] != (want[i] || dry) {
+							t.Errorf("dry run %v: %s %d is there: %v", dry, what, i, there[object])
+						}
+					}
+				}
+				check("hour", hours, c.hours)
+				check("day", days, c.days)
+				pending := 0
+				for i, id := range ids {
+					if c.blocks[i] {
+						pending++
+					}
+					if _, mark := r.has(id); mark != (c.blocks[i] && !dry) {
+						t.Errorf("dry run %v: block %d is marked: %v", dry, i, mark)
+					}
+				}
+				counts := &r.archive.retain.counts
+				if counts.bytes.Load() != 6000 || counts.pending.Load() != int64(pending) {
+					t.Errorf("dry run %v: %d bytes, %d blocks pending; want 6000, %d", dry, counts.bytes.Load(), counts.pending.Load(), pending)
+				}
+				if want := fmt.Sprintf("blocks=%d bytes=%d rollups=%d rollup_bytes=%d ", pending, pending*1000, c.rollups, c.free); dry && pending+c.rollups > 0 && !strings.Contains(log.String(), want) {
+					t.Errorf("the dry run logs %s, want %s", log.String(), want)
+				}
+				if !dry && counts.rollups.Load() != uint64(c.rollups) {
+					t.Errorf("%d rollups deleted, want %d", counts.rollups.Load(), c.rollups)
+				}
+			}
+		})
+	}
+}
+
 // TestBucketRetentionRefused changes nothing in a bucket with a compactor, nor in a dry run, nor when the clock jumps.
 func TestBucketRetentionRefused(t *testing.T) {
 	limits := BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour}
@@ -297,15 +370,16 @@ func TestBucketRetentionReaders(t *testing.T) {
 		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 		h.round(time.Minute)
 	}
-	h.archive.rollups.mu.Lock()
-	h.archive.rollups.done = h.now
-	h.archive.rollups.mu.Unlock()
-	h.must(h.archive.maintainOnce(t.Context()))
-	h.must(h.archive.shipper.ship(t.Context(), h.archive.db.current().BlockMetas()))
+	h.archive.current().rollups.mu.Lock()
+	h.archive.current().rollups.done = h.now
+	h.archive.current().rollups.mu.Unlock()
+	h.archive.current().rollups.newest.Store(h.now.UnixMilli())
+	h.must(h.archive.current().maintainOnce(t.Context()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
 	h.must(h.rig.gateway.Sync(t.Context()))
-	h.archive.settled.Store(h.archive.writer.last)
-	h.must(h.archive.maintainOnce(t.Context())) // deletes local blocks
-	start := wholeStart(h.archive.db.current())
+	h.archive.current().settled.Store(h.archive.current().writer.last)
+	h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks
+	start := wholeStart(h.archive.current().db.current())
 	blocks := len(h.rig.gateway.Blocks())
 	if blocks < 5 || start < h.now.Add(-6*time.Hour).UnixMilli() {
 		t.Fatalf("%d blocks in the bucket, local ones since %v", blocks, time.UnixMilli(start))

@@ -20,6 +20,9 @@ type retention struct {
 
 	// rolled reports whether rollups were made of all that is in the block.
 	rolled func(tsdb.BlockMeta) bool
+
+	past   func() bool  // reports whether there will be no newer blocks: age does not matter then; nil: no
+	others func() int64 // bytes of blocks that count too, and of which none is named; nil: none
 }
 
 // expired returns the blocks to delete. Age is counted back from the newest block, so that a clock
@@ -32,6 +35,10 @@ func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 		newest = max(newest, b.Meta().MaxTime)
 		total += b.Size()
 	}
+	if r.others != nil {
+		total += r.others()
+	}
+	past := r.past != nil && r.past()
 	out := make(map[ulid.ULID]struct{})
 	drop := func(b *tsdb.Block) {
 		out[b.Meta().ULID] = struct{}{}
@@ -42,7 +49,8 @@ func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	})
 	for _, b := range oldestFirst {
 		m := b.Meta()
-		if r.age > 0 && newest-m.MaxTime >= r.age.Milliseconds() && r.safe(m.ULID) && r.rolled(m) {
+		old := past || r.age > 0 && newest-m.MaxTime >= r.age.Milliseconds()
+		if old && r.safe(m.ULID) && r.rolled(m) {
 			drop(b)
 		}
 	}

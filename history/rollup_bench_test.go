@@ -58,7 +58,7 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 			row.counts.errors[ClassDeadlock] = rng.Uint64N(10)
 			row.spread = h.appendSpread(nil)
 		}
-		if err := a.rollups.write(up); err != nil {
+		if err := a.current().rollups.write(up); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 			hour(at.Truncate(rollupDay), rollupDay, 2000)
 		}
 	}
-	a.rollups.done = done
+	a.current().rollups.done = done
 	return a, now
 }
 

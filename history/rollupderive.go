@@ -46,11 +46,11 @@ type owed struct {
 // baseMargin is how long before the newest sample of a process each of its series has one for sure.
 const baseMargin = 10 * time.Minute
 
-// deriveHour makes the rollup of the hour that begins at start. Samples before since are not needed, before is
-// what the hour before left. It is nil when there are no samples in the hour.
-func deriveHour(ctx context.Context, db storage.Queryable, start time.Time, since int64, before owed) (*rollup, error) {
+// deriveHour returns the rollup of the hour from start, or nil if the hour has no samples. Samples before since are not
+// needed, those up to base include earlier counts, and before holds the counts that the hour before left.
+func deriveHour(ctx context.Context, db storage.Queryable, start time.Time, since, base int64, before owed) (*rollup, error) {
 	d := &hourDeriver{
-		start: start.UnixMilli(), end: start.Add(rollupHour).UnixMilli(),
+		start: max(start.UnixMilli(), base), end: start.Add(rollupHour).UnixMilli(),
 		rows: make(map[Key]*rollupRow), texts: make(map[[16]byte]string),
 		owed: before,
 	}

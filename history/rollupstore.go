@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/internal/localstate"
 )
@@ -85,12 +87,13 @@ type rollupStore struct {
 	now     func() time.Time
 	log     *slog.Logger
 	db      *database // set before the first hour is made
+	base    int64     // of the instance; set as db
 
 	made, failures, bytes atomic.Int64
 
-	working sync.Mutex // one at a time makes, ships and deletes
-	last    int64      // under working: milliseconds of the newest sample before done
-	owed    owed       // under working: by the hour before done
+	newest  atomic.Int64 // milliseconds of the newest sample before done; 0: unknown
+	working sync.Mutex   // one at a time makes, ships and deletes
+	owed    owed         // under working: by the hour before done
 
 	mu    sync.Mutex
 	state rollupState          // under mu
@@ -170,7 +173,7 @@ func (r *rollupStore) resume(newest rollupName) {
 	}
 	defer func() { _ = f.close() }() // it was only read
 	if r.owed.counts, r.owed.spread, err = f.counts(colOwed); err == nil {
-		r.last = f.last
+		r.newest.Store(f.last)
 	}
 }
 
@@ -267,10 +270,10 @@ func (r *rollupStore) hours(ctx context.Context, settled int64) error {
 	}
 	for ; hour.Add(rollupHour).UnixMilli() <= settled && ctx.Err() == nil; hour = hour.Add(rollupHour) {
 		since := localStart(r.db.current())
-		if r.last > 0 {
-			since = r.last - baseMargin.Milliseconds()
+		if newest := r.newest.Load(); newest > 0 {
+			since = newest - baseMargin.Milliseconds()
 		}
-		up, err := deriveHour(ctx, r.db, hour, since, r.owed)
+		up, err := deriveHour(ctx, r.db, hour, since, r.base, r.owed)
 		if err != nil {
 			return fmt.Errorf("make the rollup of %s: %w", hour.Format(time.RFC3339), err)
 		}
@@ -278,13 +281,33 @@ func (r *rollupStore) hours(ctx context.Context, settled int64) error {
 			if err := r.write(up); err != nil {
 				return err
 			}
-			r.last, r.owed = up.last, up.owed
+			r.newest.Store(up.last)
+			r.owed = up.owed
+		}
+		if next := nextTime(r.db.current(), hour.Add(rollupHour).UnixMilli()); up == nil && next > hour.Add(2*rollupHour).UnixMilli() {
+			// The clock was set forward: nothing is written of hours without samples.
+			hour = time.UnixMilli(min(next, settled)).UTC().Truncate(rollupHour).Add(-rollupHour)
 		}
 		r.mu.Lock()
 		r.done = hour.Add(rollupHour)
 		r.mu.Unlock()
 	}
 	return nil
+}
+
+// nextTime returns a time up to which the database has no samples from the given one on, in milliseconds;
+// math.MaxInt64 when it has none later.
+func nextTime(db *tsdb.DB, from int64) int64 {
+	next := int64(math.MaxInt64)
+	if head := db.Head(); head.NumSeries() > 0 && head.MaxTime() >= from {
+		next = max(head.MinTime(), from)
+	}
+	for _, m := range db.BlockMetas() {
+		if m.MaxTime > from {
+			next = min(next, max(m.MinTime, from))
+		}
+	}
+	return next
 }
 
 // write makes a file, whole or not at all.
@@ -319,6 +342,24 @@ func (r *rollupStore) list(keep func(rollupName) bool) []rollupName {
 	}
 	slices.SortFunc(names, rollupName.compare)
 	return names
+}
+
+// first returns the start of the oldest file, in Unix seconds; math.MaxInt64 when there is none.
+func (r *rollupStore) first() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := int64(math.MaxInt64)
+	for n := range r.files {
+		first = min(first, n.start)
+	}
+	return first
+}
+
+// size returns the bytes of a file; 0 when there is none.
+func (r *rollupStore) size(n rollupName) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.files[n]
 }
 
 func (r *rollupStore) has(n rollupName) bool {

@@ -42,11 +42,13 @@ type shipper struct {
 	dir    string // of the blocks
 	labels map[string]string
 	pause  time.Duration
+	limit  time.Duration // of one call
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	shipped map[ulid.ULID]time.Time // when this process learned of it
-	counts  shipCounts
+	mu       sync.Mutex
+	shipped  map[ulid.ULID]time.Time // when this process learned of it
+	replaced map[ulid.ULID]bool      // shipped, and deleted from the bucket since, as a compactor does
+	counts   shipCounts
 }
 
 // shipCounts are what a shipper has done.
@@ -56,7 +58,7 @@ type shipCounts struct {
 
 // newShipper returns a shipper that knows what was shipped before.
 func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, state *localstate.Store, log *slog.Logger) *shipper {
-	s := &shipper{bucket: bucket, dir: dir, labels: labels, pause: shipPause, log: log, shipped: make(map[ulid.ULID]time.Time)}
+	s := &shipper{bucket: bucket, dir: dir, labels: labels, pause: shipPause, limit: shipTimeout, log: log, shipped: make(map[ulid.ULID]time.Time), replaced: make(map[ulid.ULID]bool)}
 	ids, err := readShipped(dir)
 	if err != nil {
 		state.SetAside(filepath.Join(dir, shippedName), shippedPiece, err)
@@ -73,6 +75,29 @@ func (s *shipper) since(id ulid.ULID) (time.Time, bool) {
 	defer s.mu.Unlock()
 	at, ok := s.shipped[id]
 	return at, ok
+}
+
+// checkReplaced finds out which of the shipped blocks that the gateway does not serve were deleted from the bucket: the
+// block they were compacted into has their samples. One that exists and is not served is in no listing yet.
+func (s *shipper) checkReplaced(ctx context.Context, blocks []tsdb.BlockMeta, serves func(ulid.ULID) bool) {
+	for _, m := range blocks {
+		if _, ok := s.since(m.ULID); !ok || serves(m.ULID) {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, s.limit)
+		_, err := s.bucket.Attributes(call, path.Join(m.ULID.String(), tsblock.MetaFile))
+		cancel()
+		s.mu.Lock()
+		s.replaced[m.ULID] = isNotFound(s.bucket, err)
+		s.mu.Unlock()
+	}
+}
+
+// isReplaced reports whether a block was shipped and deleted from the bucket since.
+func (s *shipper) isReplaced(id ulid.ULID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replaced[id]
 }
 
 // ship copies those of the blocks that were not shipped, the oldest first. A block that fails
@@ -108,6 +133,7 @@ func (s *shipper) forget(blocks []tsdb.BlockMeta) {
 	for id := range s.shipped {
 		if !here[id] {
 			delete(s.shipped, id)
+			delete(s.replaced, id)
 		}
 	}
 }
@@ -286,7 +312,7 @@ func (s *shipper) do(ctx context.Context, attempt func(context.Context) error) e
 }
 
 func (s *shipper) once(ctx context.Context, attempt func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	return attempt(ctx)
 }

@@ -26,6 +26,7 @@ type snapshot struct {
 
 	byPrint map[keyPrint]*rollupRow // while samples are read
 	spreads []byte                  // where new spreads go
+	before  func(*Sample) bool      // reports that a first call is unknown
 }
 
 // row is the one of a Key, which is made when there is none.
@@ -211,8 +212,9 @@ type scanner interface {
 }
 
 // snapshotNow reads what the source has counted, of all or of one digest.
-func snapshotNow(source Source, now time.Time, digest *[16]byte) (*snapshot, error) {
-	s := &snapshot{at: now.UnixMilli()}
+func (in *instance) snapshotNow(now time.Time, digest *[16]byte) (*snapshot, error) {
+	source := in.options.Source
+	s := &snapshot{at: now.UnixMilli(), before: in.before}
 	t, ok := source.(scanner)
 	if !ok {
 		err := source.Each(func(sample *Sample) error {
@@ -261,6 +263,9 @@ func (s *snapshot) add(sample *Sample, text string) {
 		print: printOfKind(&k, sample.Kind), key: k, text: text, counts: countsOf(sample), spread: s.spreadOf(&sample.Histogram),
 		first: sample.First.UnixMilli(), last: sample.Last.UnixMilli(),
 	})
+	if s.before(sample) {
+		s.rows[len(s.rows)-1].first = 0
+	}
 }
 
 // since is what was counted after another snapshot, as an hourDeriver has it of an hour, but that

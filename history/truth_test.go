@@ -80,7 +80,7 @@ func (d *day) kill() {
 		d.t.Fatal(err)
 	}
 	d.end()
-	if err := d.archive.db.current().Close(); err != nil { // what it still writes is in the old directory
+	if err := d.archive.current().db.current().Close(); err != nil { // its last writes go to the old directory
 		d.t.Error(err)
 	}
 	d.rig.dir = dir
@@ -118,10 +118,12 @@ func (d *day) checkSelf() {
 			d.t.Fatal(err)
 		}
 	}
-	if err := d.archive.checkLedger(d.t.Context()); err != nil {
-		d.t.Errorf("self-check: %v", err)
+	for _, in := range d.archive.all() {
+		if err := in.checkLedger(d.t.Context()); err != nil {
+			d.t.Errorf("self-check: %v", err)
+		}
 	}
-	compared := d.archive.ledger.compared()
+	compared := d.archive.current().ledger.compared()
 	if found := d.archive.Unexplained(); len(found) > 0 || compared == 0 {
 		d.t.Errorf("%+v is unexplained after %d rounds", found, compared)
 	}
@@ -153,7 +155,7 @@ func (d *day) check(m moment) {
 // checkRollups adds up the hours: at each border the sum is what PromQL says, and that of a day is the sum of its hours.
 func (d *day) checkRollups() {
 	d.t.Helper()
-	store := d.archive.rollups
+	store := d.archive.current().rollups
 	names := store.list(func(n rollupName) bool { return n.span == rollupHour })
 	if len(names) < 24 {
 		d.t.Fatalf("%d hours were made", len(names))
@@ -288,11 +290,11 @@ func TestTruth(t *testing.T) {
 			d.check(m)
 		}
 		d.checkRollups()
-		local := localStart(d.archive.db.current())
+		local := localStart(d.archive.current().db.current())
 		if first := d.moments[0].at.UnixMilli(); local <= first {
 			t.Error("no local block was deleted: the bucket was not asked")
 		}
-		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.db.current().Blocks()))
+		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.current().db.current().Blocks()))
 		d.end()
 		if err := d.archive.Close(); err != nil {
 			t.Error(err)

@@ -73,7 +73,7 @@ func (w *writer) begin(s *Sample) *track {
 		Digest: s.Digest, Schema: strings.Clone(s.Schema), User: strings.Clone(s.User), Backend: strings.Clone(s.Backend),
 	}}
 	// A process that was killed between a visit and its commit has written nothing either.
-	e.born = s.Born || s.First.UnixMilli() > w.prev
+	e.born = s.Born || s.First.UnixMilli() > w.prev && s.ID > w.lastID
 	w.tracks[s.ID] = e
 	if s.Kind != Tracked {
 		return e

@@ -82,6 +82,18 @@ func (w *walk) visit(ctx context.Context, visit func(step)) error {
 	return nil
 }
 
+// walk visits the samples of all instances within the time of w.
+func (a *Archive) walk(ctx context.Context, w *walk, visit func(step)) error {
+	for _, part := range a.sampledParts(w.from, w.to) {
+		of := *w
+		of.db, of.from = part.db, part.from
+		if err := of.visit(ctx, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A walker goes through series.
 type walker struct {
 	start    int64

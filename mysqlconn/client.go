@@ -130,7 +130,7 @@ func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) 
 		case mysqlwire.MarkOK:
 			err = c.addOK(result, payload)
 		case mysqlwire.MarkErr:
-			err = decodeServerError(payload)
+			err = decodeServerError(payload, c.ServerVersion)
 		case mysqlwire.MarkLocalInfile:
 			err = errors.New("the server asks for a local file, which was not offered")
 		default:
@@ -164,7 +164,7 @@ func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRo
 		case err != nil:
 			return err
 		case payload[0] == mysqlwire.MarkErr:
-			return decodeServerError(payload)
+			return decodeServerError(payload, c.ServerVersion)
 		case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
 			return c.addOK(result, payload)
 		case !deprecateEOF && mysqlwire.IsEOF(payload):
@@ -194,7 +194,7 @@ func (c *Client) skipDefinitions(columns int) error {
 			return err
 		}
 		if payload[0] == mysqlwire.MarkErr { // a gateway that lost its server
-			return decodeServerError(payload)
+			return decodeServerError(payload, c.ServerVersion)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (c *Client) login(ctx context.Context, cfg *Config) error {
 	}
 	var h mysqlwire.Handshake
 	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
-		return decodeServerError(payload)
+		return decodeServerError(payload, "")
 	} else if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *Client) authenticate(x *exchange) error {
 		case mark == mysqlwire.MarkOK:
 			return c.noteOK(payload)
 		case mark == mysqlwire.MarkErr:
-			return decodeServerError(payload)
+			return decodeServerError(payload, c.ServerVersion)
 		case mark == mysqlwire.MarkEOF:
 			var a mysqlwire.AuthSwitchRequest
 			if err := a.Decode(payload); err != nil {

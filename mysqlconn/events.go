@@ -76,7 +76,7 @@ func (e *Events) Next(ctx context.Context, wait time.Duration) ([]byte, error) {
 	case mysqlwire.MarkOK:
 		return payload[1:], nil
 	case mysqlwire.MarkErr:
-		e.err = decodeServerError(payload)
+		e.err = decodeServerError(payload, e.c.ServerVersion)
 	case mysqlwire.MarkEOF:
 		e.err = io.EOF
 	default:

@@ -57,7 +57,7 @@ func (c *Client) BeginLoad(ctx context.Context, sql string) error {
 		case err != nil:
 			return err
 		case payload[0] == mysqlwire.MarkErr:
-			return decodeServerError(payload)
+			return decodeServerError(payload, c.ServerVersion)
 		case payload[0] != mysqlwire.MarkLocalInfile:
 			return errors.New("the server does not ask for the file: the statement is no LOAD DATA LOCAL INFILE")
 		}
@@ -81,7 +81,7 @@ func (c *Client) EndLoad(ctx context.Context) (result LoadResult, err error) {
 			return err
 		}
 		if payload[0] == mysqlwire.MarkErr {
-			return decodeServerError(payload)
+			return decodeServerError(payload, c.ServerVersion)
 		}
 		if err := c.addOK(&result.Result, payload); err != nil {
 			return err

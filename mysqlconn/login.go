@@ -55,7 +55,7 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 	}
 	var h mysqlwire.Handshake
 	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
-		return decodeServerError(payload)
+		return decodeServerError(payload, c.ServerVersion)
 	} else if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *Client) exchange(ctx context.Context, payload []byte, then func(answer 
 			return err
 		}
 		if answer[0] == mysqlwire.MarkErr {
-			return decodeServerError(answer)
+			return decodeServerError(answer, c.ServerVersion)
 		}
 		return then(answer)
 	})

@@ -101,7 +101,7 @@ func receive(t *testing.T, c *Client) []byte {
 		t.Fatal(err)
 	}
 	if len(b) > 0 && b[0] == mysqlwire.MarkErr {
-		t.Fatal(decodeServerError(b))
+		t.Fatal(decodeServerError(b, c.ServerVersion))
 	}
 	return b
 }

@@ -78,7 +78,7 @@ func (r *Rows) begin() error {
 	}
 	switch payload[0] {
 	case mysqlwire.MarkErr:
-		return decodeServerError(payload)
+		return decodeServerError(payload, r.c.ServerVersion)
 	case mysqlwire.MarkLocalInfile:
 		return errors.New("the server asks for a local file, which was not offered")
 	case mysqlwire.MarkOK: // a statement without rows
@@ -142,7 +142,7 @@ func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	deprecateEOF := r.c.Capabilities.Has(mysqlwire.CapDeprecateEOF)
 	switch {
 	case payload[0] == mysqlwire.MarkErr:
-		r.err = decodeServerError(payload)
+		r.err = decodeServerError(payload, r.c.ServerVersion)
 		return nil, r.err
 	case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
 		err = r.c.noteOK(payload)

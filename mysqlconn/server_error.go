@@ -11,6 +11,7 @@ type ServerError struct {
 	Number  mysqlwire.Errno
 	State   string // SQLSTATE; empty when the server sent it before its greeting
 	Message string
+	Version string // of the server; empty before its greeting
 }
 
 // Error is the number, the SQLSTATE and the server's message.
@@ -35,12 +36,12 @@ func (e *ServerError) SafeToRetry() bool {
 }
 
 // decodeServerError makes a ServerError, or a decoding error, of an ERR packet.
-func decodeServerError(payload []byte) error {
+func decodeServerError(payload []byte, version string) error {
 	var e mysqlwire.Err
 	if err := e.Decode(payload); err != nil {
 		return err
 	}
-	s := &ServerError{Number: e.Number, Message: string(e.Message)}
+	s := &ServerError{Number: e.Number, Message: string(e.Message), Version: version}
 	if e.HasState {
 		s.State = string(e.State[:])
 	}

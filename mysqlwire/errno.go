@@ -37,6 +37,7 @@ const (
 	ErrnoSpecificAccessDenied   Errno = 1227
 	ErrnoAuthNotSupported       Errno = 1251
 	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
+	ErrnoWrongValueForVar       Errno = 1231
 	ErrnoUnknownStatement       Errno = 1243 // no prepared statement has the number
 	ErrnoQueryInterrupted       Errno = 1317
 	ErrnoMalformedPacket        Errno = 1835
@@ -44,6 +45,7 @@ const (
 	ErrnoServerLost             Errno = 2013
 	ErrnoSecureTransport        Errno = 3159
 	ErrnoClientIdle             Errno = 4031 // MySQL; the number means another error in MariaDB
+	ErrnoUserBlocked            Errno = 4150 // MariaDB: max_password_errors
 )
 
 // stateGeneral is the SQLSTATE of an error that has none of its own.
@@ -63,7 +65,7 @@ func (e Errno) State() string {
 		return "28000"
 	case ErrnoNoDatabase:
 		return "3D000"
-	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit, ErrnoSpecificAccessDenied:
+	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit, ErrnoSpecificAccessDenied, ErrnoWrongValueForVar:
 		return "42000"
 	case ErrnoDeadlock:
 		return "40001"

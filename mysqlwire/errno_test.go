@@ -49,7 +49,7 @@ func TestErrnoState(t *testing.T) {
 		ErrnoLockWaitTimeout: gomysql.ER_LOCK_WAIT_TIMEOUT, ErrnoDeadlock: gomysql.ER_LOCK_DEADLOCK,
 		ErrnoUserLimit: gomysql.ER_USER_LIMIT_REACHED, ErrnoAuthNotSupported: gomysql.ER_NOT_SUPPORTED_AUTH_MODE,
 		ErrnoReadOnly: gomysql.ER_OPTION_PREVENTS_STATEMENT, ErrnoQueryInterrupted: gomysql.ER_QUERY_INTERRUPTED,
-		ErrnoMalformedPacket: gomysql.ER_MALFORMED_PACKET,
+		ErrnoMalformedPacket: gomysql.ER_MALFORMED_PACKET, ErrnoWrongValueForVar: gomysql.ER_WRONG_VALUE_FOR_VAR,
 	} {
 		if uint16(n) != want {
 			t.Errorf("%d: go-mysql says %d", n, want)

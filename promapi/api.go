@@ -50,7 +50,7 @@ func New(o Options) (*API, error) {
 	a := &API{o: o.restricted().withDefaults()}
 	a.start = a.o.Now()
 	a.engines = a.o.engines()
-	a.responses = newResponses(a.o.ResponseBytes, a.o.WriteTimeout)
+	a.responses = newResponses(a.o.Responses, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	both := []string{http.MethodGet, http.MethodPost}
@@ -216,21 +216,25 @@ func (c *call) serve() *Error {
 			return &Error{Type: Unavailable, Err: err}
 		}
 	}
-	if c.r.Body != nil {
-		c.r.Body = http.MaxBytesReader(c.w, c.r.Body, a.o.MaxBody)
-	}
+	c.limitBody()
 	if !rt.raw {
 		if err := c.readForm(); err != nil {
 			return err
 		}
 	}
 	e := rt.handle(c)
-	for n := 0; n < maxAttempts-1 && e != nil && a.o.Again != nil && !c.out.sent; n++ {
-		if !a.tooManySamples(e.Err, n) && !a.o.Again(c.r.Context(), e.Err) {
+	for attempt := 0; e != nil && a.o.Again != nil && !c.out.sent; e = rt.handle(c) {
+		how := RepeatLarger
+		if !a.tooManySamples(e.Err, attempt) {
+			how = a.o.Again(c.r.Context(), e.Err)
+		}
+		if how == RepeatLarger {
+			attempt++
+		}
+		if how == NoRepeat || attempt == maxAttempts {
 			break
 		}
-		c.startAgain(e.Err, n+1)
-		e = rt.handle(c)
+		c.startAgain(e.Err, attempt)
 	}
 	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
 		if what := a.o.Waiting(c.ctx); what != "" {
@@ -277,20 +281,10 @@ func (c *call) readForm() *Error {
 		}
 	}
 	if err != nil {
-		e := badData(fmt.Errorf("error parsing form values: %w", err))
-		if tooLarge(err) {
-			e.Status = http.StatusRequestEntityTooLarge
-		}
-		return e
+		return c.badBody(fmt.Errorf("error parsing form values: %w", err))
 	}
 	c.form = c.r.Form
 	return nil
-}
-
-// tooLarge tells whether a body went over MaxBody.
-func tooLarge(err error) bool {
-	_, ok := errors.AsType[*http.MaxBytesError](err)
-	return ok
 }
 
 // admit waits for a turn and for Admit, within timeout where that is not 0. On nil the caller
@@ -302,7 +296,7 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	if timeout != nil {
 		most = min(most, *timeout)
 	}
-	if Attempt(c.ctx) == 0 {
+	if c.began.IsZero() {
 		c.began = began
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, most-began.Sub(c.began)) // of all attempts

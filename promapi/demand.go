@@ -14,7 +14,7 @@ type (
 	scalarKey  struct{}
 )
 
-// Failed returns the error of a request's first attempt, nil if this is the first. See Options.Again.
+// Failed returns the error of a request's last attempt, nil if this is the first. See Options.Again.
 func Failed(ctx context.Context) error {
 	err, _ := ctx.Value(failedKey{}).(error)
 	return err
@@ -26,8 +26,18 @@ func Attempt(ctx context.Context) int {
 	return n
 }
 
-// maxAttempts is how often a request is served at most.
+// maxAttempts is how many attempts a request has at most.
 const maxAttempts = 4
+
+// A Repeat is how a request that failed is served again.
+type Repeat uint8
+
+// The ways to serve a request again.
+const (
+	NoRepeat     Repeat = iota
+	RepeatLarger        // as the next attempt, which may hold more, of at most four
+	RepeatSame          // as the same attempt, within the request's time-out: the cause of the error is gone
+)
 
 // SampleParts are how many times fewer samples than MaxSamples a query may hold in its first attempts, if
 // Options.Again is set: a query that needs more is served again with more.

@@ -3,6 +3,14 @@ package promapi
 // formatQuery answers an expression as it is usually written.
 func (c *call) formatQuery() *Error {
 	c.seen.Query = c.form.Get("query")
+	if err := boundExpr(c.seen.Query, maxNestedText); err != nil {
+		return badParam("query", err)
+	}
+	release, e := c.admit(nil)
+	if e != nil {
+		return e
+	}
+	defer release()
 	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
 	if err != nil {
 		return badParam("query", err)
@@ -16,6 +24,14 @@ func (c *call) formatQuery() *Error {
 // parseQuery answers an expression as a tree.
 func (c *call) parseQuery() *Error {
 	c.seen.Query = c.form.Get("query")
+	if err := CheckExpr(c.seen.Query); err != nil {
+		return badParam("query", err)
+	}
+	release, e := c.admit(nil)
+	if e != nil {
+		return e
+	}
+	defer release()
 	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
 	if err != nil {
 		return badParam("query", err)

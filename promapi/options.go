@@ -65,6 +65,9 @@ type Options struct {
 	// released; one without room is written while the reservation lasts, as streams are.
 	ResponseBytes int64
 
+	// Responses is that budget, where it is shared with other APIs. nil: a private one of ResponseBytes.
+	Responses *ResponseBudget
+
 	// WriteTimeout is how long a client may take no data before its connection is closed, default 30s.
 	WriteTimeout time.Duration
 
@@ -100,12 +103,12 @@ type Options struct {
 	// grows by that many bytes. The context is Admit's. An error fails the request.
 	Hold func(context.Context, int64) error
 
-	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. If it
-	// returns true, the request is served again, from its admission on, with a context for which Failed
-	// returns the error and Attempt the number of attempts before, at most 3. With Again, the first attempts
-	// of a query have an engine that lets it hold a part of MaxSamples, see the function MaxSamples, and a query
-	// that needs more samples is served again without calling Again. The context is the request's.
-	Again func(context.Context, error) bool
+	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. It returns
+	// whether the request is served again, from its admission on, with a context for which Failed returns the
+	// error and Attempt the number of the attempt, at most 3. With Again, the first attempts of a query have an
+	// engine that lets it hold a part of MaxSamples, see the function MaxSamples, and a query that needs more
+	// samples is served again without calling Again. The context is the request's.
+	Again func(context.Context, error) Repeat
 }
 
 // AdmitFunc is called once for each request that reads the storage, when it has read its
@@ -144,6 +147,9 @@ func (o Options) withDefaults() Options {
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxAnswer = cmp.Or(o.MaxAnswer, DefaultMaxAnswer)
 	o.ResponseBytes = cmp.Or(o.ResponseBytes, DefaultResponseBytes)
+	if o.Responses == nil {
+		o.Responses = NewResponseBudget(o.ResponseBytes)
+	}
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	o.ReadSamples = cmp.Or(o.ReadSamples, DefaultMaxSamples)
 	o.ReadFrame = cmp.Or(o.ReadFrame, DefaultReadFrame)
@@ -164,6 +170,7 @@ func (o Options) withDefaults() Options {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(o.Features.parser())
 	}
+	o.Parser = &boundedParser{Parser: o.Parser}
 	return o
 }
 

@@ -72,7 +72,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 
 // charge reserves n bytes of the budget of responses and reports whether they were granted.
 func (o *output) charge(n int64) bool {
-	if o.budget == nil || !o.budget.reserve(n, o.charged) {
+	if o.budget == nil || !o.budget.Reserve(n, o.charged) {
 		return false
 	}
 	o.charged += n
@@ -99,6 +99,9 @@ func (o *output) settle() {
 	if o.encoder != nil {
 		o.encode()
 		o.closeEncoder()
+		if cap(o.buf) > keptBytes {
+			o.buf = nil // the parts have its bytes, and it was charged to the query
+		}
 	}
 	if !o.sent && len(o.buf) > 0 && !o.charge(int64(cap(o.buf))) {
 		o.begin(true)
@@ -138,7 +141,7 @@ func (o *output) release() {
 	}
 	o.parts, o.length = o.parts[:0], 0
 	if o.charged > 0 {
-		o.budget.release(o.charged)
+		o.budget.Release(o.charged)
 		o.charged = 0
 	}
 }
@@ -200,7 +203,7 @@ func (o *output) begin(last bool) {
 		o.write(p.bytes())
 		o.budget.putPart(p)
 		o.parts[i] = nil
-		o.budget.release(partBytes)
+		o.budget.Release(partBytes)
 		o.charged -= partBytes
 	}
 	o.parts, o.length = o.parts[:0], 0

@@ -29,11 +29,7 @@ func (c *call) remoteRead() *Error {
 		c.read = req
 	}
 	if err != nil {
-		e := badData(err)
-		if tooLarge(err) {
-			e.Status = http.StatusRequestEntityTooLarge
-		}
-		return e
+		return c.badBody(err)
 	}
 	streamed, err := req.streamed()
 	if err != nil {
@@ -193,6 +189,9 @@ func (c *call) stream(f *frame, set storage.ChunkSeriesSet) error {
 				continue
 			}
 			c.out.buf = f.appendTo(c.out.buf)
+			if err := c.holds(cap(c.out.buf) + cap(f.chunks)); err != nil {
+				return err
+			}
 			if len(c.out.buf) >= flushAt {
 				c.out.buf = c.out.spill(c.out.buf)
 				if c.out.err != nil {

@@ -23,15 +23,15 @@ type readQuery struct {
 	hints      *storage.SelectHints // as the client sent them; nil: none
 }
 
-// selectHints returns what the storage is to know of the client's hints: the time range that the client
-// evaluates, as Prometheus takes it, and the step. The function, its grouping and its range are not passed
+// selectHints returns what the storage is to know of the client's hints: the part of the query's time range that the
+// client evaluates, and the step. The function, its grouping and its range are not passed
 // on: a storage reads less for some functions ("series" is one without samples), and a client's hint must
 // not change what it gets.
 func (q *readQuery) selectHints() *storage.SelectHints {
 	if q.hints == nil {
 		return nil
 	}
-	return &storage.SelectHints{Start: q.hints.Start, End: q.hints.End, Step: q.hints.Step}
+	return &storage.SelectHints{Start: max(q.hints.Start, q.start), End: min(q.hints.End, q.end), Step: q.hints.Step}
 }
 
 // The forms of an answer (ReadRequest.ResponseType).
@@ -53,7 +53,7 @@ func (r *readRequest) streamed() (bool, error) {
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("server does not support any of the requested response types: %v; supported: SAMPLES, STREAMED_XOR_CHUNKS", r.accepts)
+	return false, fmt.Errorf("server does not support any of the requested response types: %v; supported: map[SAMPLES:{} STREAMED_XOR_CHUNKS:{}]", r.accepts)
 }
 
 func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

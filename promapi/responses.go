@@ -9,42 +9,55 @@ import (
 // partBytes is the size of the parts that responses wait in.
 const partBytes = 64 << 10
 
-// responses is the budget of encoded responses that wait for their clients. A reservation is granted or
-// refused at once.
+// A ResponseBudget is the bytes of encoded responses that wait for their clients. APIs of one process can share
+// it. A reservation is granted or refused at once. It is safe for concurrent use.
+type ResponseBudget struct {
+	most, each int64 // bytes of all responses, and of one
+	held, peak atomic.Int64
+}
+
+// NewResponseBudget returns a budget for all responses, of which one may take a quarter.
+func NewResponseBudget(bytes int64) *ResponseBudget {
+	return &ResponseBudget{most: bytes, each: bytes / 4}
+}
+
+// Reserve reserves n bytes for a response that has charged bytes already, and reports whether they are granted.
+func (b *ResponseBudget) Reserve(n, charged int64) bool {
+	if charged+n > b.each {
+		return false
+	}
+	now := b.held.Add(n)
+	if now > b.most {
+		b.held.Add(-n)
+		return false
+	}
+	for peak := b.peak.Load(); now > peak && !b.peak.CompareAndSwap(peak, now); peak = b.peak.Load() {
+	}
+	return true
+}
+
+// Release returns n bytes that were reserved.
+func (b *ResponseBudget) Release(n int64) {
+	if b.held.Add(-n) < 0 {
+		panic("BUG: promapi: more bytes of responses released than reserved")
+	}
+}
+
+// Held returns the bytes that are reserved.
+func (b *ResponseBudget) Held() int64 { return b.held.Load() }
+
+// responses are the encoded responses of an API that wait for their clients.
 type responses struct {
-	most    int64         // bytes of all responses
-	each    int64         // bytes of one
+	*ResponseBudget
 	timeout time.Duration // of a write that makes no progress
 
-	held, peak      atomic.Int64
 	unbuffered, cut atomic.Uint64
 
 	parts sync.Pool // of *part
 }
 
-func newResponses(most int64, timeout time.Duration) *responses {
-	return &responses{most: most, each: most / 4, timeout: timeout}
-}
-
-// reserve reserves n bytes for a response that has charged bytes already.
-func (r *responses) reserve(n, charged int64) bool {
-	if charged+n > r.each {
-		return false
-	}
-	now := r.held.Add(n)
-	if now > r.most {
-		r.held.Add(-n)
-		return false
-	}
-	for peak := r.peak.Load(); now > peak && !r.peak.CompareAndSwap(peak, now); peak = r.peak.Load() {
-	}
-	return true
-}
-
-func (r *responses) release(n int64) {
-	if r.held.Add(-n) < 0 {
-		panic("BUG: promapi: more bytes of responses released than reserved")
-	}
+func newResponses(b *ResponseBudget, timeout time.Duration) *responses {
+	return &responses{ResponseBudget: b, timeout: timeout}
 }
 
 func (r *responses) part() *part {

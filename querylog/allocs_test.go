@@ -16,7 +16,7 @@ import (
 // What readers and compression allocate is a constant for each of them, not for a record.
 func TestAllocs(t *testing.T) {
 	var cases []alloctest.Case
-	records := map[string]*Record{"query": sample(), "binds": prepared(), "error": failed(), "all fields": everything()}
+	records := map[string]*Record{"query": sample(), "binds": prepared(), "error": failed(), "all fields": everything(), "error by shape": shaped()}
 	for name, r := range records {
 		for _, f := range []Format{JSON, Text} {
 			for _, red := range []Redaction{RedactNone, RedactLiterals, RedactAll} {

@@ -32,7 +32,6 @@ func errorTemplates(number uint16) string {
 		return "Unknown column '%i' in '%c'"
 	case 1060:
 		return "Duplicate column name '%v'" // a literal names its column in a derived table
-
 	case 1061:
 		return "Duplicate key name '%i'"
 	case 1062:

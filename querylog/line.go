@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // Format is how a record is written as a line.
@@ -312,14 +313,29 @@ func (l *Line) command(c mysqlwire.Command) {
 	l.Bytes("command", l.scratch)
 }
 
-// ErrorText writes an error's text as far as the redaction lets it show. number is that of the server's
-// error, 0 for an error of Tare's own.
-func (l *Line) ErrorText(name string, number uint16, text []byte) {
+// ErrorText writes the text of an error of Tare's own as far as the redaction lets it show.
+func (l *Line) ErrorText(name string, text []byte) {
+	l.errorText(name, sqldigest.ServerUnknown, 0, text)
+}
+
+// ServerErrorText writes the text of a server's error, behind own bytes of context by Tare.
+func (l *Line) ServerErrorText(name string, server sqldigest.ServerKind, number uint16, text []byte, own int) {
 	switch l.Redaction {
 	case RedactNone:
 		l.Bytes(name, text)
 	case RedactLiterals:
-		l.scratch = appendRedactedError(l.scratch[:0], number, text)
+		l.scratch = appendRedactedOwn(l.scratch[:0], text[:own])
+		l.scratch = appendRedactedError(l.scratch, server, number, text[own:])
+		l.Bytes(name, l.scratch)
+	}
+}
+
+func (l *Line) errorText(name string, server sqldigest.ServerKind, number uint16, text []byte) {
+	switch l.Redaction {
+	case RedactNone:
+		l.Bytes(name, text)
+	case RedactLiterals:
+		l.scratch = appendRedactedError(l.scratch[:0], server, number, text)
 		l.Bytes(name, l.scratch)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 func TestMain(m *testing.M) {
@@ -69,6 +70,14 @@ func failed() *Record {
 	r.RowsReturned = 0
 	r.ErrorNumber, r.SQLState = 1062, "23000"
 	r.ErrorText = []byte("Duplicate entry 'O'Brien-77' for key 'orders.customer'")
+	return r
+}
+
+// shaped has an error whose template only its server's list has.
+func shaped() *Record {
+	r := failed()
+	r.Server, r.ErrorNumber, r.SQLState = sqldigest.ServerMySQL, 3140, "22032"
+	r.ErrorText = []byte("Invalid JSON text: \"Invalid value.\" at position 12 in value for column 'orders.note'.")
 	return r
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
 // TestValidate gives New options that it must refuse, each with a word of its message.
@@ -102,8 +104,36 @@ func TestRedactedErrors(t *testing.T) {
 		{0, "value 'cut off", "value '?'"},
 		{0, "isn't 'xn't secret'", "isn't '?'"},
 	} {
-		if got := string(appendRedactedError(nil, c.number, []byte(c.text))); got != c.want {
+		if got := string(appendRedactedError(nil, sqldigest.ServerUnknown, c.number, []byte(c.text))); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestShapedErrors redacts messages by the lists of servers.
+func TestShapedErrors(t *testing.T) {
+	for _, c := range []struct {
+		server sqldigest.ServerKind
+		number uint16
+		text   string
+		want   string
+	}{
+		{sqldigest.ServerMariaDB, 1020, "Record has changed since last read in table 'orders'; try restarting transaction", "Record has changed since last read in table 'orders'; try restarting transaction"},
+		{sqldigest.ServerMySQL, 1020, "Record has changed since last read in table 'orders'; try restarting transaction", "?"},
+		{sqldigest.ServerUnknown, 1020, "Record has changed since last read in table 'orders'; try restarting transaction", "?"},
+		{sqldigest.ServerMySQL, 1231, "Variable 'sql_mode' can't be set to the value of 'ann'", "Variable 'sql_mode' can't be set to the value of '?'"},
+		{sqldigest.ServerMySQL, 1231, "Variable 'x' can't be set to the value of 'b' can't be set to the value of 'c'", "Variable '?' can't be set to the value of '?'"},
+		{sqldigest.ServerMySQL, 1735, "Unknown partition 'p1' in table 't'", "Unknown partition 'p1' in table 't'"},
+		{sqldigest.ServerMySQL, 1735, "Unknown partition 'p 1' in table '4111'", "Unknown partition '?' in table '?'"},
+		{sqldigest.ServerMySQL, 3140, "Invalid JSON text: \"Invalid value.\" at position 7 in value for column 't.j'.", "Invalid JSON text: \"?\" at position ? in value for column '?'."},
+		{sqldigest.ServerMySQL, 3140, "Invalid JSON text: \"Invalid value.\" at position ann in value for column 't.j'.", "?"},
+		{sqldigest.ServerTiDB, 8047, "variable 'tx' does not yet support value: ann", "variable 'tx' does not yet support value: ?"},
+		{sqldigest.ServerTiDB, 8047, "", "?"},
+		{sqldigest.ServerMariaDB, 1103, "Incorrect table name 'ann'", "Incorrect table name '?'"}, // a DATA DIRECTORY
+		{sqldigest.ServerMariaDB, 65535, "x", "?"},
+	} {
+		if got := string(appendRedactedError(nil, c.server, c.number, []byte(c.text))); got != c.want {
+			t.Errorf("%v %d %q: got %q, want %q", c.server, c.number, c.text, got, c.want)
 		}
 	}
 }

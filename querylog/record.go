@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A Record is what the gateway tells of one statement. It is a value on the session, filled
@@ -51,7 +52,8 @@ type Record struct {
 	ErrorNumber uint16 // MySQL's; 0 means that the statement succeeded
 	SQLState    string // 5 characters
 	ErrorText   []byte
-	ErrorOwn    bool // the gateway's error, whose text is of no server's template
+	Server      sqldigest.ServerKind // whose error it is, for the templates of its text
+	ErrorOwn    bool                 // the gateway's error, whose text is of no server's template
 
 	PlanCached    bool
 	TransactionID uint64 // the gateway's own number of the open transaction
@@ -271,6 +273,6 @@ func (r *Record) appendError(l *Line) {
 		if r.ErrorOwn {
 			number = 0
 		}
-		l.ErrorText("error_text", number, r.ErrorText)
+		l.errorText("error_text", r.Server, number, r.ErrorText)
 	}
 }

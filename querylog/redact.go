@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
 // Redaction says what a line must not show.
@@ -55,13 +57,13 @@ func ParseRedaction(s string) (Redaction, error) {
 const serverCuts = 500
 
 // maxHoles is how many holes a template has at most.
-const maxHoles = 4
+const maxHoles = 8
 
 // appendRedactedError appends an error text without what may be a value. Of a server's error, that is
 // the text of its template with masked holes; a text that does not match its template (of another
 // language, of SIGNAL, of an unknown error, cut off) is masked as a whole. An error without a number
 // is Tare's own; see appendRedactedOwn.
-func appendRedactedError(dst []byte, number uint16, text []byte) []byte {
+func appendRedactedError(dst []byte, server sqldigest.ServerKind, number uint16, text []byte) []byte {
 	if number == 0 {
 		return appendRedactedOwn(dst, text)
 	}
@@ -73,6 +75,9 @@ func appendRedactedError(dst []byte, number uint16, text []byte) []byte {
 			if matchTemplate(template, text, &holes) {
 				return appendTemplate(dst, template, text, &holes)
 			}
+		}
+		if b, ok := appendShaped(dst, server, number, text); ok {
+			return b
 		}
 	}
 	return append(dst, '?')

@@ -10,6 +10,11 @@ const (
 	Insert ChangeKind = iota + 1
 	Update
 	Delete
+
+	// Cascaded is what a foreign key of the table did because of the change before it, where the log does not have that: to each
+	// row whose columns of the key have the values of the row Before, which has no others. It comes of a Follower whose tables
+	// have Cascades, over no wire.
+	Cascaded
 )
 
 func (k ChangeKind) String() string {
@@ -20,6 +25,8 @@ func (k ChangeKind) String() string {
 		return "update"
 	case Delete:
 		return "delete"
+	case Cascaded:
+		return "cascade"
 	}
 	return "no change"
 }
@@ -27,8 +34,11 @@ func (k ChangeKind) String() string {
 // A Change is what happened to one row, after the plan's filter and projection: an update of
 // a row that only then passes the filter is an Insert, of one that passes no longer a Delete.
 type Change struct {
-	Table  int32 // number in FollowOptions.Tables
-	Kind   ChangeKind
+	Table int32 // number in FollowOptions.Tables
+	Kind  ChangeKind
+
+	Cascade uint8 // with Cascaded: number in the table's Cascades
+
 	Before int // where the row as it was begins in the table's Batch, for Batch.Row; -1 for Insert
 	After  int // where the row as it is begins; -1 for Delete
 

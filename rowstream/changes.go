@@ -65,27 +65,23 @@ var (
 // Follow implements Follower.
 func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	setDefault(&o.BatchBytes, DefaultFollowBytes)
+	setDefault(&o.PreparedBytes, DefaultPreparedBytes)
 	setDefault(&o.Heartbeat, DefaultHeartbeat)
 	setDefault(&o.Patience, DefaultPatience)
 	if o.ServerID == 0 {
-		o.ServerID = firstServerID + rand.Uint32N(math.MaxUint32-firstServerID)
+		o.ServerID = randomServerID()
 	}
 	if o.From.IsZero() {
 		return nil, errNoPosition
 	}
-	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int), maps: make(map[uint64]*tableMap)}}
+	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int)}}
 	var err error
 	if o.Run != "" && o.From.GTID == "" && o.From.Beat == "" {
-		if o.From, err = d.namedPosition(ctx, o.From); err != nil {
+		if o.From, err = d.namePosition(ctx, o.From); err != nil {
 			return nil, fmt.Errorf("follow the binary log: %w", err)
 		}
 	}
-	if c.r.gtids, err = parseGTIDs(o.From.GTID); err != nil {
-		return nil, fmt.Errorf("follow the binary log: %w", err)
-	}
-	c.r.uptoFile, c.r.uptoOffset, c.r.skip = o.From.File, o.From.Offset, o.Skip
-	c.r.beats.begin(o.Run, schemasOf(o.Tables))
-	if c.r.beats.mark, err = parseMark(o.From.Beat); err != nil {
+	if err := c.startAt(o.From); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
 	if err := c.layOut(ctx); err != nil {
@@ -99,14 +95,31 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	return c, nil
 }
 
-// namedPosition adds the GTID at a position, by which the log goes on at another server too.
-func (d *Direct) namedPosition(ctx context.Context, p Position) (Position, error) {
+// startAt has the log read from a position on.
+func (c *changes) startAt(p Position) (err error) {
+	r := &c.r
+	if r.gtids, err = parseGTIDs(p.GTID); err != nil {
+		return err
+	}
+	r.uptoFile, r.uptoOffset, r.skip, r.preparedMost = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
+	r.maps = make(map[uint64]*tableMap)
+	r.beats.begin(c.o.Run, schemasOf(c.o.Tables))
+	r.beats.mark, err = parseMark(p.Beat)
+	return err
+}
+
+func randomServerID() uint32 { return firstServerID + rand.Uint32N(math.MaxUint32-firstServerID) }
+
+// namePosition adds the GTID at a position of the server's log, by which reading resumes at another server too, and the position
+// can be compared with those of other servers. The server reads the file up to there.
+func (d *Direct) namePosition(ctx context.Context, p Position) (_ Position, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return p, err
 	}
-	text, err := withGTID(ctx, d.c, p.String())
+	defer func() { d.failed(err) }()
+	text, err := withGTID(ctx, d.cfg, d.c, p.String())
 	if err != nil {
 		return p, err
 	}
@@ -121,6 +134,10 @@ func (c *changes) layOut(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
+	logged, err := logsCascades(ctx, conn)
+	if err != nil {
+		return err
+	}
 	for i, t := range c.o.Tables {
 		f := followedTable{table: t, schema: t.Schema, name: t.Name}
 		if i < len(c.o.Layouts) && c.o.Layouts[i] != nil {
@@ -132,19 +149,32 @@ func (c *changes) layOut(ctx context.Context) error {
 			return err
 		}
 		if i < len(c.o.Defined) {
-			f.defined = c.o.Defined[i]
+			if f.defined, err = newPlace(c.o.Defined[i]); err != nil {
+				return err
+			}
 		}
 		if i < len(c.o.Starts) {
-			f.start = c.o.Starts[i]
+			if f.start, err = newPlace(c.o.Starts[i]); err != nil {
+				return err
+			}
 		}
 		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
 			if f.filter, err = NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {
 				return fmt.Errorf("plan of %s: %w", t.FullName(), err)
 			}
 		}
+		if i < len(c.o.Before) && c.o.Before[i] != nil {
+			f.before = make([]bool, f.columns())
+			for _, column := range c.o.Before[i] {
+				f.before[column] = true
+			}
+		}
 		c.r.tables = append(c.r.tables, f)
+		if other, ok := c.r.names[f.schema+"\x00"+f.name]; ok {
+			return fmt.Errorf("tables %s and %s are one, whose changes can be followed once: leave one of them out", c.o.Tables[other].FullName(), t.FullName())
+		}
 		c.r.names[f.schema+"\x00"+f.name] = i
-		if err := c.r.cascades.add(t); err != nil {
+		if err := c.r.cascades.add(c.o.Tables, i, !logged); err != nil {
 			return err
 		}
 		c.columns = append(c.columns, f.columns())
@@ -172,12 +202,7 @@ func (c *changes) connect(ctx context.Context) (err error) {
 
 // dump asks for the events on a connection of its own.
 func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.Events, error) {
-	heartbeat := c.o.Heartbeat.Nanoseconds()
-	settings := []string{
-		"SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
-		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", heartbeat, heartbeat),
-		"SET @mariadb_slave_capability = 4",
-	}
+	settings := dumpSettings(c.o.Heartbeat)
 	at, known, err := c.r.replayFrom()
 	if err != nil {
 		return nil, err
@@ -189,15 +214,8 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 		settings = append(settings, "SET @slave_connect_state = "+string(AppendQuoted(nil, []byte(at.GTID)))+
 			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
 	}
-	for _, sql := range settings {
-		_, err := conn.Exec(ctx, sql)
-		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
-			continue // a server of before checksums
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := setForDump(ctx, conn, settings); err != nil {
+		return nil, err
 	}
 	var dump []byte
 	switch {
@@ -217,6 +235,31 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 	return events, err
 }
 
+// dumpSettings are the statements that prepare a connection for events.
+func dumpSettings(heartbeat time.Duration) []string {
+	period := heartbeat.Nanoseconds()
+	return []string{
+		"SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", period, period),
+		"SET @mariadb_slave_capability = 4",
+	}
+}
+
+// setForDump executes the statements that prepare a connection for events.
+func setForDump(ctx context.Context, conn *mysqlconn.Client, settings []string) error {
+	for _, sql := range settings {
+		_, err := conn.Exec(ctx, sql)
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
+			continue // a server of before checksums
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Next implements Changes.
 func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	c.mu.Lock()
@@ -233,7 +276,12 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
-	err := c.fill(both)
+	var err error
+	if c.r.reread != nil {
+		err = c.readAgain(both, b)
+	} else {
+		err = c.fill(both)
+	}
 	final := err != nil && both.Err() == nil
 	if final {
 		c.err = err
@@ -244,7 +292,7 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	}
 	c.r.end()
 	if final {
-		b.Boundary = c.r.handed == 0
+		b.Boundary = c.r.handed == 0 && c.r.reread == nil
 		if _, held := c.r.resume(); !held {
 			b.Skip = c.r.handed
 		}
@@ -298,7 +346,7 @@ func (c *changes) fill(ctx context.Context) error {
 			continue
 		}
 		heartbeat, err := c.r.read(raw)
-		if err != nil {
+		if err != nil || c.r.reread != nil || c.r.only != nil && c.r.only.ended {
 			return err
 		}
 		if heartbeat && c.r.between() {
@@ -342,7 +390,7 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 	switch {
 	case e.Number == errReadingLog:
 		return c.r.stop(StopLogGone, "", "the server cannot read its log from there",
-			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew", e)
+			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart", e)
 	case denied(e.Number), e.Number == errLogin:
 		return fmt.Errorf("follow the binary log after %s: %w; GRANT REPLICATION SLAVE", c.r.position(), e)
 	}
@@ -390,10 +438,10 @@ func (c *changes) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.r.unpack.close()
-	if c.events == nil {
-		return nil
+	err := c.r.reread.close()
+	if c.events != nil {
+		err = errors.Join(err, c.events.Close())
+		c.events = nil
 	}
-	err := c.events.Close()
-	c.events = nil
 	return err
 }

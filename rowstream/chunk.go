@@ -3,6 +3,7 @@ package rowstream
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Chunk is a range of a table's rows in the order of its key: those after After, up to and
+// A Chunk is a range of a table's rows in the order of its key, Table.Descending included: those after After, up to and
 // with Upto. Tuples are values of the key's columns as the server gave them; nil stands for
 // the table's start or end.
 type Chunk struct {
@@ -30,16 +31,35 @@ func (t *Table) keyExprs() string {
 
 // keyOrder is the ORDER BY list of the key.
 func (t *Table) keyOrder() string {
+	return t.order(false)
+}
+
+// order is the ORDER BY list of the key, or of its reverse.
+func (t *Table) order(reverse bool) string {
 	names := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		names[i] = t.Columns[k].Name
+		names[i] = Ident(t.Columns[k].Name)
+		if t.descends(i) != reverse {
+			names[i] += " DESC"
+		}
 	}
-	return Idents(names)
+	return strings.Join(names, ", ")
+}
+
+// descends reports whether chunks have a column of the key in descending order.
+func (t *Table) descends(i int) bool { return i < len(t.Descending) && t.Descending[i] }
+
+// side is the operator for a column of the key that says "on the side op of a tuple" in the order of the key.
+func (t *Table) side(op string, i int) string {
+	if !t.descends(i) {
+		return op
+	}
+	return strings.NewReplacer("<", ">", ">", "<").Replace(op)
 }
 
 // bound is the condition that a row's key is on one side of a tuple: by ">" after it, by
 // "<=" up to and with it. A comparison of tuples would not use the index, so it is spelled
-// out: a > 1 OR a = 1 AND b > 2, within a >= 1.
+// out: a > 1 OR a = 1 AND b > 2, within a >= 1; where b descends, b < 2.
 func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 	if len(tuple) != len(t.Key) {
 		return "", fmt.Errorf("a key of %d values for the %d columns of %s", len(tuple), len(t.Key), t.KeyName)
@@ -55,13 +75,13 @@ func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 		}
 		name := Ident(c.Name)
 		if i == 0 && len(t.Key) > 1 {
-			fmt.Fprintf(&b, "%s %s= %s AND (", name, strict, v)
+			fmt.Fprintf(&b, "%s %s= %s AND (", name, t.side(strict, i), v)
 		}
 		last := i == len(t.Key)-1
 		if last {
 			strict = op
 		}
-		fmt.Fprintf(&b, "%s%s %s %s", equal, name, strict, v)
+		fmt.Fprintf(&b, "%s%s %s %s", equal, name, t.side(strict, i), v)
 		if !last {
 			b.WriteString(" OR ")
 			equal += name + " = " + v + " AND "
@@ -126,8 +146,9 @@ func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 // A Chunker cuts a table into chunks, one after another, over one connection.
 type Chunker struct {
 	t     *Table
-	rows  int64 // that a chunk should have
-	next  Chunk
+	rows  int64             // wanted per chunk
+	next  Chunk             // without an end
+	end   mysqlwire.TextRow // rows after it are not cut; nil: all are
 	ended bool
 
 	// dense says that the key is one integer whose values lie close together, so that
@@ -141,10 +162,10 @@ type Chunker struct {
 const denseSpread = 4
 
 // NewChunker cuts t into chunks of about the given bytes, from the chunk after the last one
-// that an earlier run cut: pass its Upto and Number+1 as from, or the zero Chunk.
-// A table without a key is one chunk.
+// of an earlier run: pass its Upto and Number+1 as from, or the zero Chunk. Unless from.Upto is nil, the chunk that
+// reaches it is the last one. A table without a key is one chunk.
 func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
-	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}}
+	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
 	k.rows = max(1, bytes/max(1, t.rowBytes()))
 	if err := k.findDense(ctx, c); err != nil {
 		return nil, fmt.Errorf("cut table %s into chunks: %w", t.FullName(), err)
@@ -179,17 +200,17 @@ func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 		return nil
 	}
 	spread := uint64(highest-lowest) + 1
-	k.dense = spread != 0 && spread/denseSpread <= uint64(max(k.t.RowsEstimate, 1))
-	k.max = highest
-	k.last = lowest - 1
-	if k.next.After != nil {
-		var err error
-		k.last, err = strconv.ParseInt(string(k.next.After[0]), 10, 64)
-		return err
+	k.last, k.max = lowest-1, highest
+	if k.next.After != nil { // of an earlier view, in which keys may have been larger
+		k.last, err1 = strconv.ParseInt(string(k.next.After[0]), 10, 64)
 	}
-	if lowest == -1<<63 {
-		k.dense = false
+	if k.end != nil {
+		var end int64
+		end, err2 = strconv.ParseInt(string(k.end[0]), 10, 64)
+		k.max = min(highest, end)
 	}
+	signed := err1 == nil && err2 == nil && (lowest != math.MinInt64 || k.next.After != nil)
+	k.dense = signed && spread != 0 && spread/denseSpread <= uint64(max(k.t.RowsEstimate, 1))
 	return nil
 }
 
@@ -215,7 +236,7 @@ func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, e
 }
 
 func (k *Chunker) nextDense() mysqlwire.TextRow {
-	if k.max-k.last <= k.rows {
+	if k.max <= k.last || uint64(k.max-k.last) <= uint64(k.rows) {
 		return nil // the rest
 	}
 	k.last += k.rows
@@ -224,15 +245,20 @@ func (k *Chunker) nextDense() mysqlwire.TextRow {
 
 // nextByOffset asks the server for the key that is as many rows away as a chunk should have.
 func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
-	conditions, err := k.t.conditions(Chunk{After: k.next.After}, "")
+	sql, err := k.offsetSQL()
 	if err != nil {
 		return nil, err
 	}
 	var key mysqlwire.TextRow
-	_, err = c.Query(ctx, "SELECT "+k.t.keyExprs()+" FROM "+k.t.SQLName()+k.t.forceIndex()+conditions+
-		" ORDER BY "+k.t.keyOrder()+" LIMIT "+strconv.FormatInt(k.rows-1, 10)+", 1", func(row mysqlwire.TextRow) (err error) {
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) (err error) {
 		key, err = cloneKey(row)
 		return err
 	})
 	return key, err
+}
+
+func (k *Chunker) offsetSQL() (string, error) {
+	conditions, err := k.t.conditions(Chunk{After: k.next.After, Upto: k.end}, "")
+	return "SELECT " + k.t.keyExprs() + " FROM " + k.t.SQLName() + k.t.forceIndex() + conditions +
+		" ORDER BY " + k.t.keyOrder() + " LIMIT " + strconv.FormatInt(k.rows-1, 10) + ", 1", err
 }

@@ -16,7 +16,7 @@ import (
 func tableMessage(t *Table) *rowpb.Table {
 	m := &rowpb.Table{
 		Schema: t.Schema, Name: t.Name, KeyName: t.KeyName, Create: t.Create, Engine: t.Engine,
-		Triggers: t.Triggers, References: t.References, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate,
+		Triggers: t.Triggers, References: t.References, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate, Descending: t.Descending,
 	}
 	m.Columns, m.Generated = columnMessages(t.Columns), columnMessages(t.Generated)
 	for _, k := range t.Key {
@@ -68,6 +68,9 @@ func tableOf(m *rowpb.Table) (*Table, error) {
 			return nil, fmt.Errorf("column number %d of the key is out of range: the table has %d columns, from 0", k, len(t.Columns))
 		}
 		t.Key = append(t.Key, int(k))
+	}
+	if t.Descending = m.GetDescending(); len(t.Descending) != 0 && len(t.Descending) != len(t.Key) {
+		return nil, fmt.Errorf("directions of %d columns for the %d columns of the key", len(t.Descending), len(t.Key))
 	}
 	return t, nil
 }

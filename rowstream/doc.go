@@ -36,8 +36,9 @@
 // rows in the text that Column.ReadExpr gives, decoded by what the log says of a column's form and
 // the table's description of the rest: MariaDB's log knows neither names nor signs. Whatever is
 // not rows with full images, or changes the table, stops the reading with a StopError, before
-// the transaction that it is in. What a foreign key's CASCADE does to rows no log says:
-// CheckFollow refuses such tables.
+// the transaction that it is in. What CASCADE and SET NULL of a foreign key do to rows is in few servers' logs. Where both tables of the
+// key are read, it is derived from the deletion of the row that is referred to (cascade.go, logcascade.go); otherwise CheckFollow refuses
+// the table.
 //
 // Nothing is queued: events are decoded out of the connection's buffer when Next asks for
 // them, and who does not ask makes the server wait, or hang up, after which the reading goes on

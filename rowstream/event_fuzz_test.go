@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -80,6 +81,13 @@ func FuzzRows(f *testing.F) {
 			c := fuzzColumns[int(p)%len(fuzzColumns)]
 			c.column.Name = fmt.Sprint("c", i)
 			columns, types, meta = append(columns, c.column), append(types, c.log), append(meta, c.meta...)
+			var l logColumn
+			if err := errors.Join(l.set(c.log, c.meta), l.describe(&c.column, c.log, c.meta)); err != nil {
+				t.Fatal(err)
+			}
+			if _, n := l.appendValue(nil, image); n > 0 && l.length(image) != n {
+				t.Fatalf("%s: a value of %d bytes is stepped over by %d", c.column.FullType, n, l.length(image))
+			}
 		}
 		log := &logBuilder{offset: 4}
 		events := [][]byte{log.event(eventFormat, formatBody(false)), log.event(eventTableMap, tableMapBody(5, "t", types, meta)), log.event(eventWriteRows, rowsBody(5, Insert, len(types), image))}

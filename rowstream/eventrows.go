@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -82,8 +83,9 @@ func (e *rowsEvent) decode(kind ChangeKind, rest []byte, m *tableMap) error {
 }
 
 // image appends the image at the start of e.rows, whose columns present says, as a row, and
-// steps over it. It does not allocate when dst has room.
-func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte) ([]byte, error) {
+// steps over it. Of an image before a change, only the columns that are wanted there are read. It
+// does not allocate when dst has room, which it grows at once for a wide image.
+func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte, before bool) ([]byte, error) {
 	columns := 0
 	for _, b := range present {
 		columns += bits.OnesCount8(b)
@@ -93,6 +95,9 @@ func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte) ([]byte, erro
 		return dst, errShortEvent
 	}
 	nulls, b := e.rows[:size], e.rows[size:]
+	if len(b) > wideRow {
+		dst = slices.Grow(dst, m.room(b, nulls, present, before))
+	}
 	at := 0 // number among the columns that are present
 	for i := range m.columns {
 		if present[i/8]>>(i%8)&1 == 0 {
@@ -101,20 +106,21 @@ func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte) ([]byte, erro
 		c := &m.columns[i]
 		null := nulls[at/8]>>(at%8)&1 == 1
 		at++
-		if null {
-			if c.wanted {
-				dst = append(dst, 0xFB)
-			}
-			continue
+		skip := !c.wanted || before && !c.before
+		if c.wanted && (null || skip) {
+			dst = append(dst, 0xFB)
 		}
-		start := len(dst)
 		var n int
-		dst, n = c.appendValue(dst, b)
-		if n == 0 {
-			return dst[:start], errShortEvent
+		switch {
+		case null:
+			continue
+		case skip:
+			n = c.length(b)
+		default:
+			dst, n = c.appendValue(dst, b)
 		}
-		if !c.wanted {
-			dst = dst[:start]
+		if n == 0 {
+			return dst, errShortEvent
 		}
 		b = b[n:]
 	}
@@ -123,6 +129,35 @@ func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte) ([]byte, erro
 	}
 	e.rows = b
 	return dst, nil
+}
+
+// room is about how many bytes the image at the start of b takes as a row: at least for one whose long values are bytes.
+func (m *tableMap) room(b, nulls, present []byte, before bool) int {
+	const short = 32 // the text of a short value, or the length before a long one
+	at, long, all := 0, 0, 0
+	for i := range m.columns {
+		if present[i/8]>>(i%8)&1 == 0 {
+			continue
+		}
+		null := nulls[at/8]>>(at%8)&1 == 1
+		at++
+		if null {
+			continue
+		}
+		c := &m.columns[i]
+		n := c.length(b)
+		if n == 0 {
+			break // reading it fails
+		}
+		b = b[n:]
+		if all++; !c.wanted || before && !c.before {
+			continue
+		}
+		if long += n; c.form == formJSON { // as text, it is longer
+			long += n / 16
+		}
+	}
+	return long + short*all
 }
 
 // An inflater decompresses what MariaDB compressed, in reused storage.

@@ -28,12 +28,16 @@ type followedTable struct {
 	all []int
 
 	filter *Filter // nil: rows as they are
+	before []bool  // by column of the rows handed out: images before a change have it; nil: all of them
 
-	start   Position // before it, nothing is of interest: rows were copied there; zero: everything is
-	defined Position // before it, changes of the definition are in the description
-	rows    bool     // some were logged since the last of them; for a scan
-	group   bool     // the group has rows; for a scan
+	start   place // before it, nothing is of interest: rows were copied there; zero: everything is
+	defined place // before it, changes of the definition are in the description
+	rows    bool  // some were logged since the last of them; for a scan
+	group   bool  // the group has rows; for a scan
 }
+
+// keepsBefore reports whether images before a change have a column of the rows that are handed out.
+func (f *followedTable) keepsBefore(column int) bool { return f.before == nil || f.before[column] }
 
 // columns is how many columns rows have that are handed out.
 func (f *followedTable) columns() int {
@@ -101,7 +105,7 @@ func (m *tableMap) set(f *followedTable, body, rest []byte) error {
 			if err := c.describe(&f.table.Columns[described], mysqlwire.ColumnType(t), meta[:size]); err != nil {
 				return fmt.Errorf("column %s: %w", f.table.Columns[described].Name, err)
 			}
-			c.wanted = true
+			c.wanted, c.before = true, f.filter != nil || f.keepsBefore(described)
 			m.wanted++
 		}
 		meta = meta[size:]

@@ -38,6 +38,7 @@ const (
 type logColumn struct {
 	form     valueForm
 	wanted   bool // by the rows; generated columns are not
+	before   bool // and by images before a change, which are NULL there otherwise
 	unsigned bool
 	size     uint8 // of a fixed value, or of the length before it, in bytes
 	fraction uint8 // digits after the seconds
@@ -86,6 +87,23 @@ func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 		dst = zeroFill(dst, at+1, int(c.fill))
 	}
 	return closeText(dst, at), n
+}
+
+// length is how many bytes of b the value at its start takes, 0 when b is too short.
+func (c *logColumn) length(b []byte) int {
+	n := int(c.size)
+	if len(b) < n {
+		return 0
+	}
+	switch c.form {
+	case formString, formBytes, formJSON, formUUID, formInet4, formInet6:
+		length := littleEndian(b[:n])
+		if length > uint64(len(b)-n) {
+			return 0
+		}
+		n += int(length)
+	}
+	return n
 }
 
 // appendBytes appends a value that has its length before it.

@@ -56,6 +56,10 @@ type SchemaFollower interface {
 	// when it is generated. A table that is not as it was described is an error.
 	Layout(ctx context.Context, t *Table) ([]int, error)
 
+	// NamedPosition is NowPosition, with the GTID where the server has such: it holds on other servers too. The server may have
+	// to read a file of its log.
+	NamedPosition(ctx context.Context) (Position, error)
+
 	// SchemaChanges are the changes of the tables' definitions between two positions, in the
 	// log's order. It reads all of the log between them.
 	SchemaChanges(ctx context.Context, tables []*Table, from, to Position) ([]SchemaChange, error)
@@ -96,6 +100,10 @@ type FollowOptions struct {
 	Tables []*Table // as they were described when they were copied
 	Plans  []*Plan  // filter and projection of each; a nil entry, or nil: all as it is
 
+	// Before has for a table the numbers of the columns, of the rows handed out, that images before a change are needed
+	// with: the others may be NULL in them, which spares the memory of long values. A nil entry, or nil: all columns.
+	Before [][]int
+
 	// Layouts has for a table that is described as it was at From, and is not so any more, what
 	// Layout was then. A nil entry, or nil: the table must be as it is described.
 	Layouts [][]int
@@ -120,6 +128,11 @@ type FollowOptions struct {
 	// the server wait.
 	BatchBytes int
 
+	// PreparedBytes is how many bytes of rows of prepared XA transactions are kept until these are committed; 0 stands
+	// for DefaultPreparedBytes. The rows of others are read again from the log when they are committed, which stops the
+	// reading if the server has purged them. Over a wire the Service has it chosen.
+	PreparedBytes int
+
 	// ServerID is the id as which the reader shows up at the server; 0: one at random, from a
 	// high range. Two readers of one id throw each other out. Over a wire it is 0: there the
 	// Service has one chosen.
@@ -143,9 +156,10 @@ type FollowOptions struct {
 
 // Defaults of FollowOptions.
 const (
-	DefaultFollowBytes = 4 << 20
-	DefaultHeartbeat   = time.Second
-	DefaultPatience    = time.Minute
+	DefaultFollowBytes   = 4 << 20
+	DefaultPreparedBytes = 32 << 20
+	DefaultHeartbeat     = time.Second
+	DefaultPatience      = time.Minute
 )
 
 // Changes hands out what happened to tables, in the log's order. It is for one goroutine.

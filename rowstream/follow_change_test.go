@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // followServer is a server with two tables in a schema of the test's own.
@@ -104,6 +105,42 @@ func TestFollowPlan(t *testing.T) {
 	}
 }
 
+// TestFollowBefore reads changes whose images before are needed with the key alone, as they are and by a plan that looks at
+// another column.
+func TestFollowBefore(t *testing.T) {
+	_, d, c, tables := followServer(t)
+	from := now(t, d, false)
+	exec(t, c, "INSERT INTO a VALUES (1, 10, 'one'), (2, NULL, 'two')", "UPDATE a SET s = 'changed' WHERE id = 1", "UPDATE a SET id = 3, n = 5 WHERE id = 1", "DELETE FROM a WHERE id = 3")
+	to := now(t, d, false)
+	nulls := func(row mysqlwire.TextRow, but int) {
+		for i := range row {
+			if i != but {
+				row[i] = nil
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		plan *Plan
+		key  int
+	}{
+		"as they are": {key: 0},
+		"by a plan": {key: 1, plan: &Plan{
+			Match:  &Predicate{Op: GreaterOrEqual, Column: 1, Compare: Number, Values: values("10")},
+			Output: []Output{{Column: 2}, {Column: 0}},
+		}},
+	} {
+		o := FollowOptions{From: from, Tables: tables, Plans: []*Plan{tt.plan}}
+		want := until(t, follow(t, d, o), to)
+		for i := range want {
+			nulls(want[i].before, tt.key)
+		}
+		o.Before = [][]int{{tt.key}}
+		if diff := cmp.Diff(texts(want), texts(until(t, follow(t, d, o), to))); diff != "" || len(want) < 2 {
+			t.Errorf("%s: %d changes: %s", name, len(want), diff)
+		}
+	}
+}
+
 // TestFollowStops has happen what cannot be followed: the reading hands out what was before it,
 // stops there, and again when it is tried from there.
 func TestFollowStops(t *testing.T) {
@@ -124,7 +161,7 @@ func TestFollowStops(t *testing.T) {
 		{StopSchema, "f.a", []string{"CREATE INDEX i ON a (n)"}, "CREATE INDEX"},
 		{StopSchema, "f.a", []string{"CREATE OR REPLACE TABLE a (id INT)"}, "CREATE OR REPLACE"},
 		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "UPDATE a SET n = n + 1"}, "binlog_format = ROW"},
-		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table anew"},
+		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table again with --restart"},
 		{StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id + 7 FROM a"}, "--ignore-statement"},
 		{StopSchema, "f.a", []string{"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE f.a"}, "TRUNCATE"},
 		{StopImage, "f.a", []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE a SET n = 77"}, "binlog_row_image = FULL"},

@@ -44,7 +44,7 @@ func now(t *testing.T, d *Direct, gtid bool) Position {
 		t.Fatal(err)
 	}
 	if gtid {
-		text, err := withGTID(t.Context(), d.c, p.String())
+		text, err := withGTID(t.Context(), d.cfg, d.c, p.String())
 		if err != nil {
 			t.Fatal(err)
 		}

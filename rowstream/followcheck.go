@@ -38,6 +38,9 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *Table) (followedTable, 
 	if err == nil && next != len(t.Columns) {
 		err = fmt.Errorf("it has %d columns and was described with %d", next, len(t.Columns))
 	}
+	if err == nil && isMaria(c.ServerVersion) && t.Engine != "MEMORY" { // whose hash indexes are of the values
+		err = f.addHashes(ctx, c)
+	}
 	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && isMaria(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
 		for i := range t.Columns {
 			if t.Columns[i].Type == "uuid" {
@@ -49,6 +52,17 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *Table) (followedTable, 
 		return f, fmt.Errorf("table %s: %w", t.FullName(), err)
 	}
 	return f, nil
+}
+
+// addHashes adds the hidden columns behind the others, which MariaDB logs with the rows: the hash of each unique key that is too long
+// for an index of its values.
+func (f *followedTable) addHashes(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := c.Query(ctx, "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE "+f.table.where()+" AND NON_UNIQUE = 0 AND INDEX_TYPE = 'HASH'",
+		func(mysqlwire.TextRow) error {
+			f.all = append(f.all, -1)
+			return nil
+		})
+	return err
 }
 
 // findName finds out how the log writes the names of a table: where they are compared without case, in
@@ -78,12 +92,13 @@ func oldUUIDs(version string) bool {
 }
 
 // CheckFollow implements Follower.
-func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position) error {
+func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return err
 	}
+	defer func() { d.failed(err) }()
 	for _, check := range []func() error{
 		func() error { return checkGrants(ctx, d.c) },
 		func() error { return checkLog(ctx, d.c, schemasOf(tables)) },
@@ -150,25 +165,18 @@ func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
 // checkTables looks for what happens to rows without being logged, and for columns that are
 // not read out of events.
 func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) error {
-	native, err := variable(ctx, c, "innodb_native_foreign_keys")
-	logged := err == nil && native == "0"
-	if refused := new(mysqlconn.ServerError); err != nil && !(errors.As(err, &refused) && refused.Number == errUnknownVariable) {
+	logged, err := logsCascades(ctx, c)
+	if err != nil {
 		return err
 	}
 	for _, t := range tables {
 		if _, err := layOut(ctx, c, t); err != nil {
 			return err
 		}
-		var actions []string
-		_, err := c.Query(ctx, "SELECT CONCAT(CONSTRAINT_NAME, ' (ON DELETE ', DELETE_RULE, ' ON UPDATE ', UPDATE_RULE, ')') FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-			" WHERE CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND TABLE_NAME = "+schemaText(t.Name)+
-			" AND (DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION'))", appendTo(&actions))
-		if err != nil {
-			return err
-		}
-		if len(actions) > 0 && !logged {
-			return fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; MySQL 9.6 and later log it, with innodb_native_foreign_keys = OFF; "+
-				"copy it from there, or without --follow", t.FullName(), strings.Join(actions, ", "))
+		if !logged {
+			if err := checkCascades(ctx, c, t); err != nil {
+				return err
+			}
 		}
 		for i := range t.Columns {
 			if strings.Contains(t.Columns[i].FullType, "COMPRESSED") {
@@ -177,6 +185,38 @@ func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) erro
 		}
 	}
 	return nil
+}
+
+// logsCascades reports whether the server logs what foreign keys do to rows of other tables.
+func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
+	native, err := variable(ctx, c, "innodb_native_foreign_keys")
+	if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && refused.Number == errUnknownVariable {
+		return false, nil
+	}
+	return native == "0", err
+}
+
+// checkCascades refuses a table with foreign keys whose changes are neither logged nor derived.
+func checkCascades(ctx context.Context, c *mysqlconn.Client, t *Table) error {
+	var refused []string
+	_, err := c.Query(ctx, "SELECT CONSTRAINT_NAME, CONCAT(' (ON DELETE ', DELETE_RULE, ' ON UPDATE ', UPDATE_RULE, ')') FROM information_schema.REFERENTIAL_CONSTRAINTS"+
+		" WHERE CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND TABLE_NAME = "+schemaText(t.Name)+
+		" AND (DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION')) ORDER BY 1", func(row mysqlwire.TextRow) error {
+		name := string(row[0])
+		i := slices.IndexFunc(t.Cascades, func(k Cascade) bool { return k.Key.Name == name })
+		switch {
+		case i < 0:
+			refused = append(refused, name+string(row[1]))
+		case t.Cascades[i].Refused != "":
+			refused = append(refused, name+string(row[1])+": "+t.Cascades[i].Refused)
+		}
+		return nil
+	})
+	if err == nil && len(refused) > 0 {
+		err = fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; MySQL 9.6 and later log it, with innodb_native_foreign_keys = OFF; "+
+			"copy it from there, or without --follow", t.FullName(), strings.Join(refused, "; "))
+	}
+	return err
 }
 
 // A logFile is a file of the binary log.
@@ -216,20 +256,21 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 	}
 	return &StopError{
 		Reason: StopLogGone, At: from, What: gone,
-		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables anew",
+		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart",
 	}
 }
 
 // NowPosition implements Follower.
-func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
+func (d *Direct) NowPosition(ctx context.Context) (_ Position, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return Position{}, err
 	}
+	defer func() { d.failed(err) }()
 	text, err := currentPosition(ctx, d.c)
 	if err == nil && text == "" {
-		err = errors.New("the server has no binary log, or the account may not see it: GRANT REPLICATION CLIENT")
+		err = errors.New("the server has no binary log (start it with --log-bin), or the account may not see it (GRANT REPLICATION CLIENT, on MariaDB BINLOG MONITOR, ON *.* TO it)")
 	}
 	if err != nil {
 		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.cfg.Addr, err)
@@ -237,13 +278,23 @@ func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
 	return ParsePosition(text)
 }
 
+// NamedPosition implements SchemaFollower.
+func (d *Direct) NamedPosition(ctx context.Context) (Position, error) {
+	p, err := d.NowPosition(ctx)
+	if err != nil {
+		return p, err
+	}
+	return d.namePosition(ctx, p)
+}
+
 // LogBytes implements Follower.
-func (d *Direct) LogBytes(ctx context.Context, from, to Position) (int64, error) {
+func (d *Direct) LogBytes(ctx context.Context, from, to Position) (_ int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return 0, err
 	}
+	defer func() { d.failed(err) }()
 	files, err := logFiles(ctx, d.c)
 	if err != nil {
 		return 0, fmt.Errorf("SHOW BINARY LOGS: %w", err)

@@ -173,6 +173,24 @@ func (g *gtids) addSpan(s gtidSource, span idSpan) {
 	ids.spans = slices.Replace(ids.spans, from, to, span)
 }
 
+// includes reports whether all transactions of h, of the same product, are among those of g.
+func (g *gtids) includes(h *gtids) bool {
+	for _, t := range h.maria {
+		if !g.contains(&pendingGTID{mode: mariaGTIDs, maria: t}) {
+			return false
+		}
+	}
+	for i := range h.mysql {
+		j, ok := slices.BinarySearchFunc(g.mysql, h.mysql[i].gtidSource, func(a sourceIDs, s gtidSource) int { return compareSources(a.gtidSource, s) })
+		for _, span := range h.mysql[i].spans {
+			if !ok || !slices.ContainsFunc(g.mysql[j].spans, func(s idSpan) bool { return s.first <= span.first && span.end <= s.end }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // String is the text for a Position.
 func (g *gtids) String() string {
 	var b []byte

@@ -53,6 +53,16 @@ func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
 	defer cancel()
 	d.beats.mu.Lock()
 	defer d.beats.mu.Unlock()
+	kept := d.beats.c != nil
+	err := d.beat(ctx, h)
+	if err != nil && kept && d.beats.c == nil && ctx.Err() == nil { // the connection was lost at some time since the last one
+		err = d.beat(ctx, h)
+	}
+	return err
+}
+
+// beat writes a heartbeat over the connection of the one before, or a new one. A heartbeat may be written twice.
+func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	if d.beats.c == nil {
 		c, err := connectBeat(ctx, d.cfg, h.OnReplica)
 		if err != nil {
@@ -62,7 +72,7 @@ func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
 	}
 	for _, s := range h.Schemas {
 		if err := d.beats.write(ctx, s, h); err != nil {
-			if !isRefusal(err) { // the connection is lost, or the server has become another one
+			if refused := new(mysqlconn.ServerError); !isRefusal(err) || errors.As(err, &refused) && denied(refused.Number) { // it is lost, of another server now, or from before a GRANT
 				d.beats.close()
 			}
 			return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // beatServers are how the servers are started that heartbeats are tested on; MySQL where it is installed.
@@ -66,6 +67,36 @@ func (r *beatReader) next(ctx context.Context) error {
 		r.upto, r.beat, r.rows = b.Upto, max(r.beat, b.Beat), r.rows+len(b.Changes)
 	}
 	return err
+}
+
+// TestBeatOverLostConnection writes a heartbeat after the connection of the one before was lost.
+func TestBeatOverLostConnection(t *testing.T) {
+	for name, options := range beatServers {
+		t.Run(name, func(t *testing.T) {
+			server := startOrSkip(t, options...)
+			if err := server.Exec("CREATE DATABASE one"); err != nil {
+				t.Fatal(err)
+			}
+			d := direct(t, root(server))
+			h := Heartbeat{Copy: "c1", Run: "r1", Schemas: []string{"one"}}
+			for range 3 {
+				h.Number++
+				if err := d.Beat(t.Context(), h); err != nil {
+					t.Fatalf("heartbeat %d: %v", h.Number, err)
+				}
+				var id string
+				if _, err := d.beats.c.Query(t.Context(), "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
+					id = string(row[0])
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Exec("KILL " + id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // TestHeartbeat reads heartbeats in the log, over a lost connection too, and does not go on in a log that was started

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 )
 
 // A server that is killed may leave a log file that ends within a transaction: within an event, which the server refuses to
@@ -94,11 +93,8 @@ func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	if c.r.gtids.mode != mariaGTIDs || c.r.beats.await != "" {
 		return unproven("without GTIDs of MariaDB it cannot be proven that the source rolled back what is cut off")
 	}
-	text := ""
-	if _, err := conn.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, 4)", AppendQuoted(nil, []byte(next))), func(row mysqlwire.TextRow) error {
-		text = string(row[0])
-		return nil
-	}); err != nil {
+	text, err := gtidAt(ctx, conn, Position{File: next, Offset: logStart})
+	if err != nil {
 		return unproven(err.Error())
 	}
 	before, err := parseGTIDs(text)

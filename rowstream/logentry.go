@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/rowpb"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A LogEntry is what the query log tells of one call of a Service.
@@ -39,6 +41,9 @@ type LogEntry struct {
 	Code   string // OK, or the error's class as gRPC names it
 	Number uint16 // of the server's error, if it was one
 	Err    string // why the call failed
+
+	Server  sqldigest.ServerKind // that sent the error
+	context int                  // bytes of Err before the server's message
 
 	scratch [64]byte // for FieldValue
 }
@@ -82,13 +87,24 @@ func (c *call) end(err error) error {
 		e.Code, e.Err = status.Code(sent).String(), err.Error()
 		var refused *mysqlconn.ServerError
 		if errors.As(err, &refused) {
-			e.Number = uint16(refused.Number)
+			e.setServerError(refused)
 		}
 	}
 	if c.s.o.Log != nil && (err != nil || !c.quiet) {
 		c.s.o.Log.LogEntry(e)
 	}
 	return sent
+}
+
+// setServerError sets the fields of the server's error that Err ends in. An Err that does not is redacted whole.
+func (e *LogEntry) setServerError(s *mysqlconn.ServerError) {
+	e.Number = uint16(s.Number)
+	if s.Version != "" {
+		e.Server = sqldigest.ParseServer(s.Version).Kind
+	}
+	if context, ok := strings.CutSuffix(e.Err, s.Message); ok {
+		e.context = len(context)
+	}
 }
 
 // mark logs what a call that goes on has done so far, and begins to count anew.
@@ -152,8 +168,12 @@ func (e *LogEntry) AppendFields(l *querylog.Line) {
 	if e.Number != 0 {
 		l.Uint("error_number", uint64(e.Number))
 	}
-	if e.failed() && l.Redaction != querylog.RedactAll {
-		l.ErrorText("error_text", e.Number, []byte(e.Err))
+	switch {
+	case !e.failed() || l.Redaction == querylog.RedactAll:
+	case e.Number != 0:
+		l.ServerErrorText("error_text", e.Server, e.Number, []byte(e.Err), e.context)
+	default:
+		l.ErrorText("error_text", []byte(e.Err))
 	}
 }
 

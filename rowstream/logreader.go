@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -49,6 +48,9 @@ type logReader struct {
 	xa           *preparedXA            // the group is one; nil: it is not
 	prepared     map[string]*preparedXA // that were read, by identifier
 	preparedSize int                    // bytes of rows in them and in xa
+	preparedMost int                    // the limit of preparedSize
+	reread       *rereadXA              // whose commit was read, and whose changes come next; nil: none
+	only         *onlyXA                // the only group that is read; nil: all are
 	columns      []int                  // of the rows handed out, by table
 
 	// scan is told of changes of definitions, and rows are left alone; nil: rows are what is read.
@@ -73,6 +75,17 @@ type pendingGTID struct {
 	source gtidSource
 	number uint64
 	alter  alterPhase // of MariaDB's binlog_alter_two_phase
+}
+
+// A place is a position that groups are compared with.
+type place struct {
+	at    Position
+	gtids gtids
+}
+
+func newPlace(p Position) (place, error) {
+	g, err := parseGTIDs(p.GTID)
+	return place{at: p, gtids: g}, err
 }
 
 // A savepoint is where a transaction may be rolled back to.
@@ -232,8 +245,7 @@ func (r *logReader) event(e *event) error {
 	case eventMariaGTIDList:
 		return r.gtidList(e)
 	case eventXID:
-		r.mergeXA(r.xa)
-		r.commit(e)
+		r.commitXA(e, "", r.xa)
 		return nil
 	case eventQuery, eventQueryCompressed:
 		return r.queryEvent(e)
@@ -246,7 +258,7 @@ func (r *logReader) event(e *event) error {
 	case eventPartialUpdate:
 		return r.partialUpdate(e)
 	case eventIncident:
-		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables anew", nil)
+		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables again with --restart", nil)
 	}
 	if !e.kind.harmless() && e.flags&eventIgnorable == 0 {
 		return r.unknown(fmt.Sprintf("an event of type %d", e.kind), errEventType)
@@ -264,14 +276,12 @@ func (r *logReader) gtid(e *event) error {
 	r.dropXA()
 	switch b := e.body; e.kind {
 	case eventMariaGTID:
-		if len(b) < 13 {
+		var ok bool
+		if r.pending.maria, ok = e.mariaGTID(); !ok {
 			return r.unknown("a GTID", errShortEvent)
 		}
-		// The server's number is the event's own.
 		r.pending.mode = mariaGTIDs
-		r.pending.maria = mariaGTID{domain: binary.LittleEndian.Uint32(b[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(b)}
 		r.single = b[12]&1 != 0
-		var ok bool
 		if r.pending.alter, ok = mariaAlter(b); !ok {
 			return r.unknown("a GTID", errMariaFlags)
 		}
@@ -322,6 +332,9 @@ func (r *logReader) commit(e *event) {
 
 // close ends a group.
 func (r *logReader) close(e *event) {
+	if r.only != nil {
+		r.only.ended = true
+	}
 	r.scanned(true)
 	if r.beats.open {
 		r.beatCommitted()
@@ -357,10 +370,12 @@ func (r *logReader) rollBack(e *event) error {
 // undo takes the changes after a savepoint out of the batch.
 func (r *logReader) undo(to savepoint) error {
 	if r.xa == nil && to.rows < r.handed && r.ours {
-		return r.stop(StopUndone, "", "a transaction larger than a batch was rolled back after it was logged",
-			"take larger batches, or copy the tables anew", nil)
+		return r.stop(StopUndone, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
+			"copy the tables again with --restart, while no transaction of this size is rolled back to a savepoint", nil)
 	}
-	cut(r.out(), to.changes)
+	if r.xa == nil || !r.xa.dropped {
+		cut(r.out(), to.changes)
+	}
 	return nil
 }
 
@@ -386,7 +401,7 @@ func (r *logReader) partialUpdate(e *event) error {
 	}
 	if m := r.maps[id]; m != nil && r.scan == nil {
 		return r.stop(StopImage, r.tables[m.table].table.FullName(), "JSON values were logged in part",
-			"SET GLOBAL binlog_row_value_options = '' and copy the table anew", nil)
+			"SET GLOBAL binlog_row_value_options = '' and copy the table again with --restart", nil)
 	}
 	return nil
 }
@@ -422,14 +437,22 @@ func (r *logReader) tableMap(e *event) error {
 	if err := m.set(f, e.body, rest); err != nil {
 		m.body = m.body[:0]
 		return r.stop(StopSchema, f.table.FullName(), "its rows are logged in another form than it was described with",
-			"copy the table anew", err)
+			"copy the table again with --restart", err)
 	}
 	return nil
 }
 
 // before reports whether the group is before the position that a table's rows were copied at.
-func (r *logReader) before(f *followedTable) bool {
-	return !f.start.IsZero() && Position{File: r.uptoFile, Offset: r.uptoOffset}.Compare(f.start) < 0
+func (r *logReader) before(f *followedTable) bool { return r.isBefore(&f.start) }
+
+// isBefore reports whether the group is before a place. Files and offsets are of one server: after a failover the place may be
+// another one's, so that its GTIDs must have the group too. A group that is passed over wrongly is lost; one that
+// is not is read twice.
+func (r *logReader) isBefore(p *place) bool {
+	if p.at.IsZero() || (Position{File: r.uptoFile, Offset: r.uptoOffset}).Compare(p.at) >= 0 {
+		return false
+	}
+	return p.gtids.mode == noGTID || r.pending.mode == noGTID || p.gtids.contains(&r.pending)
 }
 
 // rowsEvent takes rows.
@@ -452,23 +475,26 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	var rows rowsEvent
 	err = rows.decode(kind, rest, m)
 	if errors.Is(err, errImage) {
-		return r.stop(StopImage, f.table.FullName(), err.Error(), "SET GLOBAL binlog_row_image = FULL, end the sessions that have another, and copy the table anew", nil)
+		return r.stop(StopImage, f.table.FullName(), err.Error(), "SET GLOBAL binlog_row_image = FULL, end the sessions that have another, and copy the table again with --restart", nil)
 	}
 	if err == nil && compressed {
 		rows.rows, err = r.inflate.inflate(rows.rows)
 	}
 	r.open, r.ours = true, true
-	if t := &r.out().Tables[m.table]; len(rows.rows) > wideRow && f.filter == nil {
-		t.Bytes = slices.Grow(t.Bytes, len(rows.rows)+len(rows.rows)/16)
+	if err == nil && r.xa != nil && r.xa.dropped {
+		return nil
 	}
 	for err == nil && len(rows.rows) > 0 {
 		err = r.change(&rows, m, f)
 	}
+	if errors.Is(err, errUnderivable) {
+		return err
+	}
 	if err == nil && r.xa != nil {
-		return r.holdXA()
+		r.holdXA()
 	}
 	if err != nil {
-		return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table anew", err)
+		return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table again with --restart", err)
 	}
 	return nil
 }
@@ -480,10 +506,10 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 	mark, images := len(t.Bytes), t.Rows
 	c := Change{Table: int32(m.table), Before: -1, After: -1}
 	if rows.kind != Insert {
-		c.Before, err = r.image(t, rows, m, f, rows.before)
+		c.Before, err = r.image(t, rows, m, f, true)
 	}
 	if rows.kind != Delete && err == nil {
-		c.After, err = r.image(t, rows, m, f, rows.after)
+		c.After, err = r.image(t, rows, m, f, false)
 	}
 	if err != nil {
 		t.Bytes, t.Rows = t.Bytes[:mark], images
@@ -506,19 +532,23 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 		return nil // not of the plan
 	}
 	out.Changes = append(out.Changes, c)
-	return nil
+	return r.cascade(out, c)
 }
 
-// image appends an image to the batch and answers where it is, -1 when the plan holds it back.
-func (r *logReader) image(t *Batch, rows *rowsEvent, m *tableMap, f *followedTable, present []byte) (at int, err error) {
+// image appends an image, before a change or after it, to the batch and returns where it is, -1 when the plan holds it back.
+func (r *logReader) image(t *Batch, rows *rowsEvent, m *tableMap, f *followedTable, before bool) (at int, err error) {
 	at = len(t.Bytes)
+	present := rows.after
+	if before {
+		present = rows.before
+	}
 	if f.filter == nil {
-		if t.Bytes, err = rows.image(t.Bytes, m, present); err == nil {
+		if t.Bytes, err = rows.image(t.Bytes, m, present, before); err == nil {
 			t.Rows++
 		}
 		return at, err
 	}
-	r.row.Bytes, err = rows.image(r.row.Bytes[:0], m, present)
+	r.row.Bytes, err = rows.image(r.row.Bytes[:0], m, present, before)
 	if err == nil {
 		err = r.view.Decode(r.row.Bytes, m.wanted)
 	}
@@ -528,6 +558,13 @@ func (r *logReader) image(t *Batch, rows *rowsEvent, m *tableMap, f *followedTab
 	out, ok := f.filter.Apply(r.view)
 	if !ok {
 		return -1, nil
+	}
+	if before && f.before != nil {
+		for i := range out {
+			if !f.before[i] {
+				out[i] = nil
+			}
+		}
 	}
 	t.AppendRow(out)
 	return at, nil
@@ -548,7 +585,7 @@ func (r *logReader) stop(reason StopReason, table, what, try string, err error) 
 
 // unknown is the error for what cannot be read.
 func (r *logReader) unknown(what string, err error) error {
-	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables anew", err)
+	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables again with --restart", err)
 }
 
 // savepoint is the one of a name, the latest.

@@ -109,8 +109,7 @@ func (r *logReader) statement(e *event) error {
 	case statementXACommit, statementXARollback:
 		return r.xaEnd(e, s)
 	case statementCommit:
-		r.mergeXA(r.xa)
-		r.commit(e)
+		r.commitXA(e, "", r.xa)
 	case statementRollback:
 		return r.rollBack(e)
 	case statementSavepoint:
@@ -144,7 +143,7 @@ func (r *logReader) rollBackTo(name string) error {
 	case !ok && !r.ours:
 		return nil
 	case !ok:
-		return r.stop(StopUndone, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables anew", nil)
+		return r.stop(StopUndone, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables again with --restart", nil)
 	}
 	return r.undo(to)
 }
@@ -173,10 +172,10 @@ func (r *logReader) refuse(s statement) error {
 		table = r.tables[s.table].table.FullName()
 	}
 	what, try := "a statement was logged that may change followed rows without listing them: ",
-		"SET GLOBAL binlog_format = ROW, end the sessions that have another, and copy the table anew"
+		"SET GLOBAL binlog_format = ROW, end the sessions that have another, and copy the table again with --restart"
 	if s.kind == statementUnknown {
 		what, try = "a statement was logged that is not known to leave followed tables alone: ",
-			"compare the tables (--verify), and copy those anew that differ"
+			"compare the tables (--verify), and copy those that differ again with --restart"
 	}
 	return r.stopAt(r.stop(StopStatement, table, what+shortSQL(text), try, nil), text)
 }
@@ -197,9 +196,9 @@ func (r *logReader) schemaChange(e *event, s statement) error {
 	case r.scan != nil:
 		r.scan(SchemaChange{Table: s.table, At: r.position(), SQL: text, Digest: r.digest().String(), Kind: s.change, Rows: f.rows})
 		f.rows = false
-	case r.position().Compare(f.defined) >= 0 || f.defined.IsZero():
+	case !r.isBefore(&f.defined):
 		err := r.stop(StopSchema, f.table.FullName(), "its definition or existence was changed: "+shortSQL(text),
-			"bring both sides to the same definition and go on behind it, or copy the table anew", nil)
+			"bring both sides to the same definition and resume behind it, or copy the table again with --restart", nil)
 		err.Change = s.change
 		return r.stopAt(err, text)
 	}

@@ -5,22 +5,21 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"unsafe"
 )
-
-// maxPrepared bounds the rows of prepared XA transactions that wait for their second phase, in bytes.
-const maxPrepared = 128 << 20
 
 // A preparedXA is an XA transaction in the log: its rows count once it is committed, which is
 // another group. Until then no position after it is handed out as one to resume from.
 type preparedXA struct {
-	at   Position    // before its group
-	rows ChangeBatch // its changes
-	size int         // bytes of rows
+	at      Position    // before its group
+	rows    ChangeBatch // its changes
+	size    int         // bytes of rows
+	dropped bool        // its rows are not kept: they are read again at its commit
 }
 
-// startXA begins to read an XA transaction.
+// startXA starts reading an XA transaction. In a reader of one prepared transaction, that is a plain one.
 func (r *logReader) startXA() {
-	if r.xa != nil || r.scan != nil {
+	if r.xa != nil || r.scan != nil || r.only != nil {
 		return
 	}
 	r.xa = &preparedXA{at: r.position()}
@@ -48,7 +47,7 @@ func (r *logReader) out() *ChangeBatch {
 func (r *logReader) resume() (p Position, held bool) {
 	p = r.position()
 	for _, x := range r.prepared {
-		if x.at.Compare(p) < 0 {
+		if !held || x.at.Compare(p) < 0 { // each is before the position of now, whose file may be another server's
 			p, held = x.at, true
 		}
 	}
@@ -64,8 +63,7 @@ func (r *logReader) xaPrepare(e *event) error {
 		return r.unknown("the end of an XA transaction", errShortEvent)
 	}
 	if e.body[0] != 0 {
-		r.mergeXA(r.xa)
-		r.commit(e)
+		r.commitXA(e, "", r.xa)
 		return nil
 	}
 	global, branch := binary.LittleEndian.Uint32(e.body[5:]), binary.LittleEndian.Uint32(e.body[9:])
@@ -75,6 +73,11 @@ func (r *logReader) xaPrepare(e *event) error {
 	}
 	id := hex.EncodeToString(data[:global]) + "," + hex.EncodeToString(data[global:global+branch]) + "," +
 		strconv.FormatUint(uint64(binary.LittleEndian.Uint32(e.body[1:])), 10)
+	if r.only != nil {
+		r.only.found = id == r.only.id
+		r.commit(e)
+		return nil
+	}
 	if r.scan == nil {
 		r.startXA()
 		if r.prepared == nil {
@@ -93,17 +96,34 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 	case s.kind == statementXARollback || r.scan != nil:
 	case !ok && !r.ignored():
 		err := r.stop(StopUndone, "", fmt.Sprintf("XA transaction %s was prepared before the start position: its rows are unknown", s.name),
-			"copy the tables anew while no XA transaction is prepared (XA RECOVER)", nil)
+			"copy the tables again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
 		return r.stopAt(err, r.redacted())
 	default:
-		r.mergeXA(x)
+		r.commitXA(e, s.name, x)
+		return nil
 	}
-	if ok {
-		r.preparedSize -= x.size
-		delete(r.prepared, s.name)
-	}
+	r.forgetXA(s.name, x)
 	r.commit(e)
 	return nil
+}
+
+// commitXA commits the group with the changes of an XA transaction, now or when they were read again.
+func (r *logReader) commitXA(e *event, id string, x *preparedXA) {
+	if x != nil && x.dropped {
+		r.reread = &rereadXA{x: x, id: id, seconds: e.seconds}
+		return
+	}
+	r.mergeXA(x)
+	r.forgetXA(id, x)
+	r.commit(e)
+}
+
+// forgetXA drops a prepared XA transaction; id is empty where it was never prepared.
+func (r *logReader) forgetXA(id string, x *preparedXA) {
+	if x != nil {
+		r.preparedSize -= x.size
+		delete(r.prepared, id)
+	}
 }
 
 // mergeXA moves an XA transaction's changes to the batch.
@@ -127,22 +147,18 @@ func (r *logReader) mergeXA(x *preparedXA) {
 		}
 		r.batch.Changes = append(r.batch.Changes, c)
 	}
-	if x == r.xa {
-		r.preparedSize -= x.size
-	}
 }
 
-// holdXA counts the rows that an event has added to the XA transaction that is being read.
-func (r *logReader) holdXA() error {
-	size := 0
+// holdXA counts the rows that an event has added to the XA transaction that is being read. Beyond the limit they are dropped.
+func (r *logReader) holdXA() {
+	size := len(r.xa.rows.Changes) * int(unsafe.Sizeof(Change{}))
 	for i := range r.xa.rows.Tables {
 		size += len(r.xa.rows.Tables[i].Bytes)
 	}
 	r.preparedSize += size - r.xa.size
 	r.xa.size = size
-	if r.preparedSize > maxPrepared {
-		return r.stop(StopUndone, "", fmt.Sprintf("XA transactions that are prepared have more than %d MiB of rows", maxPrepared>>20),
-			"commit or roll them back (XA RECOVER), and use smaller ones", nil)
+	if r.preparedSize > r.preparedMost {
+		r.preparedSize -= size
+		r.xa.rows, r.xa.size, r.xa.dropped = ChangeBatch{}, 0, true
 	}
-	return nil
 }

@@ -92,6 +92,38 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b), cmp.Compare(p.Offset, q.Offset))
 }
 
+// Reaches reports whether all that is before q is before p. Where both have GTIDs these must say so too: after a failover the
+// files of p may be another server's, whose numbers mean nothing here.
+func (p Position) Reaches(q Position) bool {
+	if p.Compare(q) < 0 {
+		return false
+	}
+	a, b, ok := bothGTIDs(p, q)
+	return !ok || a.includes(&b)
+}
+
+// Before reports whether p is before q in the order of transactions: by their GTIDs where both have them, which hold on all
+// servers, otherwise by Compare. It is not known where each has transactions that the other lacks.
+func (p Position) Before(q Position) (before, known bool) {
+	a, b, ok := bothGTIDs(p, q)
+	if !ok {
+		return p.Compare(q) < 0, true
+	}
+	switch pq, qp := a.includes(&b), b.includes(&a); {
+	case pq && qp:
+		return false, true
+	default:
+		return qp, pq || qp
+	}
+}
+
+// bothGTIDs returns the GTIDs of two positions that have such of one product.
+func bothGTIDs(p, q Position) (a, b gtids, ok bool) {
+	a, err1 := parseGTIDs(p.GTID)
+	b, err2 := parseGTIDs(q.GTID)
+	return a, b, err1 == nil && err2 == nil && a.mode != noGTID && a.mode == b.mode
+}
+
 // fileNumber is the number at the end of a log file's name, without zeros at its start.
 func fileNumber(file string) string {
 	return strings.TrimLeft(file[strings.LastIndexByte(file, '.')+1:], "0")

@@ -31,7 +31,16 @@ func (r *Remote) CheckFollow(ctx context.Context, tables []*Table, from Position
 
 // NowPosition implements Follower.
 func (r *Remote) NowPosition(ctx context.Context) (Position, error) {
-	m, err := r.rows.LogEnd(ctx, &rowpb.LogEndRequest{})
+	return r.logEnd(ctx, &rowpb.LogEndRequest{})
+}
+
+// NamedPosition implements SchemaFollower.
+func (r *Remote) NamedPosition(ctx context.Context) (Position, error) {
+	return r.logEnd(ctx, &rowpb.LogEndRequest{Named: true})
+}
+
+func (r *Remote) logEnd(ctx context.Context, request *rowpb.LogEndRequest) (Position, error) {
+	m, err := r.rows.LogEnd(ctx, request)
 	if err != nil {
 		return Position{}, errorOf(ctx, r.Addr(), err)
 	}

@@ -225,7 +225,7 @@ func TestFollowRemote(t *testing.T) {
 		for err == nil {
 			err = changes.Next(t.Context(), &b)
 		}
-		if !errors.As(err, &gone) || gone.Reason != StopLogGone || !strings.Contains(err.Error(), "tare://") || !strings.Contains(err.Error(), "copy the tables anew") {
+		if !errors.As(err, &gone) || gone.Reason != StopLogGone || !strings.Contains(err.Error(), "tare://") || !strings.Contains(err.Error(), "--restart") {
 			t.Errorf("%v", err)
 		}
 		_ = changes.Close()

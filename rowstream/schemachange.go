@@ -9,23 +9,29 @@ import (
 var _ SchemaFollower = (*Direct)(nil)
 
 // Layout implements SchemaFollower.
-func (d *Direct) Layout(ctx context.Context, t *Table) ([]int, error) {
+func (d *Direct) Layout(ctx context.Context, t *Table) (_ []int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
+	defer func() { d.failed(err) }()
 	f, err := layOut(ctx, d.c, t)
 	return f.all, err
 }
 
 // SchemaChanges implements SchemaFollower.
 func (d *Direct) SchemaChanges(ctx context.Context, tables []*Table, from, to Position) (found []SchemaChange, err error) {
-	if from.Compare(to) >= 0 {
+	if from.GTID != "" { // it may be another server's
+		if to, err = d.namePosition(ctx, to); err != nil {
+			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
+		}
+	}
+	if from.Reaches(to) {
 		return nil, nil
 	}
 	if from.GTID == "" && from.Beat == "" { // without a GTID no file that was cut off can be passed
-		if from, err = d.namedPosition(ctx, from); err != nil {
+		if from, err = d.namePosition(ctx, from); err != nil {
 			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
 		}
 	}
@@ -40,12 +46,12 @@ func (d *Direct) SchemaChanges(ctx context.Context, tables []*Table, from, to Po
 	defer func() { err = errors.Join(err, followed.Close()) }()
 	c := followed.(*changes)
 	c.r.scan = func(s SchemaChange) {
-		if s.At.Compare(to) < 0 {
+		if !s.At.Reaches(to) {
 			found = append(found, s)
 		}
 	}
 	var b ChangeBatch
-	for b.Upto.IsZero() || b.Upto.Compare(to) < 0 {
+	for b.Upto.IsZero() || !b.Upto.Reaches(to) {
 		if err := c.Next(ctx, &b); err != nil {
 			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
 		}

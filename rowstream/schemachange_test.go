@@ -1,11 +1,14 @@
 package rowstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestSchemaChanges finds changes of definitions in the log, with what they do to rows and whether there are any
@@ -24,6 +27,13 @@ func TestSchemaChanges(t *testing.T) {
 		return got
 	}
 	remote := followers(t, d)["remote"].(SchemaFollower)
+	named, err := d.NamedPosition(t.Context())
+	if p := now(t, d, isMaria(d.c.ServerVersion)); err != nil || named != p {
+		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
+	}
+	if p, err := remote.NamedPosition(t.Context()); err != nil || p != named {
+		t.Errorf("over the wire it is %s, %v, want %s", p, err, named)
+	}
 	changes, err := d.SchemaChanges(t.Context(), tables, from, to)
 	across, remoteErr := remote.SchemaChanges(t.Context(), tables, from, to)
 	if diff := cmp.Diff(changes, across); diff != "" || remoteErr != nil {
@@ -79,14 +89,16 @@ func TestSchemaChanges(t *testing.T) {
 // untilStop is what is read until the reading stops.
 func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *StopError) {
 	t.Helper()
-	changes, err := d.Follow(t.Context(), o)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	changes, err := d.Follow(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = changes.Close() }()
 	var b ChangeBatch
 	for {
-		err := changes.Next(t.Context(), &b)
+		err := changes.Next(ctx, &b)
 		if errors.As(err, &stop) {
 			return got, stop
 		}

@@ -64,12 +64,16 @@ func (s *Service) serveCheckFollow(ctx context.Context, m *rowpb.CheckFollowRequ
 }
 
 // LogEnd implements rowpb.RowsServer. A client asks again and again: that is logged when it fails.
-func (s *Service) LogEnd(ctx context.Context, _ *rowpb.LogEndRequest) (*rowpb.LogEndReply, error) {
+func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.LogEndReply, error) {
 	c := s.begin(ctx, "logend", nil)
 	c.quiet = true
 	f, err := s.follower()
 	var p Position
-	if err == nil {
+	switch named, ok := f.(SchemaFollower); {
+	case err != nil:
+	case m.GetNamed() && ok:
+		p, err = named.NamedPosition(ctx)
+	default:
 		p, err = f.NowPosition(ctx)
 	}
 	if err = c.end(err); err != nil {

@@ -174,7 +174,7 @@ func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*
 		if !t.sameShape(told) {
 			return nil, fmt.Errorf("table %s: %w", t.FullName(), ErrAltered)
 		}
-		t.RowsEstimate, t.BytesEstimate = max(0, told.RowsEstimate), max(0, told.BytesEstimate)
+		t.RowsEstimate, t.BytesEstimate, t.Descending = max(0, told.RowsEstimate), max(0, told.BytesEstimate), told.Descending
 		tables[i] = t
 	}
 	return tables, nil

@@ -38,7 +38,8 @@ type View interface {
 // A Reader cuts and reads chunks, one at a time.
 type Reader interface {
 	// Cut cuts the chunk of the Number and After of from, of about the given bytes. One
-	// reader at a time cuts a table. The last chunk's Upto is nil.
+	// reader at a time cuts a table. The last chunk's Upto is nil; it is the one that reaches the end of the table, or
+	// from.Upto unless that is nil.
 	Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error)
 
 	// Read reads a chunk's rows in the order of the key and hands them on in batches, which
@@ -72,23 +73,25 @@ func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
 func (d *Direct) Addr() string { return d.cfg.Addr }
 
 // Query executes a statement over the connection for descriptions, and calls each with its rows.
-func (d *Direct) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error {
+func (d *Direct) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return err
 	}
-	_, err := d.c.Query(ctx, sql, each)
+	defer func() { d.failed(err) }()
+	_, err = d.c.Query(ctx, sql, each)
 	return err
 }
 
 // Describe is ReadTable, over a new connection if the one before was lost meanwhile.
-func (d *Direct) Describe(ctx context.Context, schema, name string) (*Table, error) {
+func (d *Direct) Describe(ctx context.Context, schema, name string) (_ *Table, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
+	defer func() { d.failed(err) }()
 	return ReadTable(ctx, d.c, schema, name)
 }
 
@@ -113,6 +116,15 @@ func (d *Direct) connect(ctx context.Context) error {
 		d.c = c
 	}
 	return nil
+}
+
+// failed gives up the connection of a call that has failed: servers check global privileges against those of the login, so that a
+// connection from before a GRANT would be refused for as long as it lives.
+func (d *Direct) failed(err error) {
+	if err != nil && d.c != nil {
+		_ = d.c.Close() // nothing is expected of it
+		d.c = nil
+	}
 }
 
 // Snapshot is OpenSnapshot.

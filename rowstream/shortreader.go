@@ -151,7 +151,7 @@ func (l *lastKey) take(b *Batch) error {
 		return err
 	}
 	for len(l.keys) < len(l.at) {
-		l.keys = append(l.keys, nil)
+		l.keys = append(l.keys, []byte{}) // nil would be NULL
 	}
 	l.keys = l.keys[:len(l.at)]
 	for i, n := range l.at {

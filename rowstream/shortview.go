@@ -117,6 +117,7 @@ type boundReader struct {
 	r      interface {
 		Reader
 		Summer
+		LastKeyer
 	}
 }
 
@@ -161,6 +162,15 @@ func (b *boundReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOpti
 // SumRows implements Summer.
 func (b *boundReader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
 	return b.call(ctx, func(ctx context.Context) error { return b.r.SumRows(ctx, t, c, o, each) })
+}
+
+// LastKey implements LastKeyer.
+func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.TextRow, err error) {
+	err = b.call(ctx, func(ctx context.Context) (err error) {
+		key, err = b.r.LastKey(ctx, t)
+		return err
+	})
+	return key, err
 }
 
 // A shortView is a view of one connection that ends when it is too old.

@@ -163,8 +163,11 @@ func TestShortViewAltered(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := shortReader(t, s, cfg, 200*time.Millisecond)
-		read := func() error {
-			_, err := r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
+		read := func() (err error) {
+			testwait.UntilState(t, "the table to be read within the age of a view", func() (string, bool) {
+				_, err = r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
+				return fmt.Sprint(err), !errors.Is(err, ErrViewExpired)
+			})
 			return err
 		}
 		if err := read(); err != nil {

@@ -99,7 +99,7 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 	if err != nil {
 		return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
 	}
-	if s.position, err = withGTID(ctx, s.clients[0], s.position); err != nil {
+	if s.position, err = withGTID(ctx, cfg, s.clients[0], s.position); err != nil {
 		return nil, err
 	}
 	s.identity, err = readIdentity(ctx, s.clients[0])
@@ -248,23 +248,6 @@ func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) 
 		return "", err
 	}
 	return file + " " + position, nil
-}
-
-// withGTID adds the GTID at a position, on MariaDB, which reads the log's file for it.
-func withGTID(ctx context.Context, c *mysqlconn.Client, position string) (string, error) {
-	p, err := ParsePosition(position)
-	if err != nil || p.File == "" || p.GTID != "" || !isMaria(c.ServerVersion) {
-		return position, err
-	}
-	_, err = c.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", AppendQuoted(nil, []byte(p.File)), p.Offset), func(row mysqlwire.TextRow) error {
-		p.GTID = string(row[0])
-		return nil
-	})
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
-		err = nil // file and offset are enough
-	}
-	return p.String(), err
 }
 
 // locked starts the transactions while another connection keeps writers out.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,10 +19,12 @@ type Table struct {
 	Generated    []Column // that the server computes: their values can be summed up
 	Key          []int    // the columns of the key that orders the rows, as numbers in Columns
 	KeyName      string   // of its index, "PRIMARY" for the primary key
+	Descending   []bool   // for each column of Key, whether chunks have it in descending order; nil: all ascend
 	Create       string   // the text of SHOW CREATE TABLE
 	Engine       string
-	Triggers     []string // names of its triggers
-	References   []string // names of its foreign keys, and of others' that refer to it
+	Triggers     []string  // names of its triggers
+	References   []string  // names of its foreign keys, and of others' that refer to it
+	Cascades     []Cascade `json:"-"` // set by ResolveCascades, for a Follower that derives what these do; not over a wire
 
 	RowsEstimate  int64 // the server's guess
 	BytesEstimate int64 // the server's guess, without indexes
@@ -140,12 +143,13 @@ func isGenerated(extra string) bool {
 // be of one row.
 func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	type index struct {
-		name    string
-		columns []int
-		usable  bool
+		name       string
+		columns    []int
+		descending []bool
+		usable     bool
 	}
 	var indexes []*index
-	_, err := c.Query(ctx, "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE, NON_UNIQUE FROM information_schema.STATISTICS WHERE "+
+	_, err := c.Query(ctx, "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE, NON_UNIQUE, COLLATION FROM information_schema.STATISTICS WHERE "+
 		t.where()+" ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX",
 		func(row mysqlwire.TextRow) error {
 			name := string(row[0])
@@ -158,7 +162,7 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 				x.usable = false
 				return nil
 			}
-			x.columns = append(x.columns, i)
+			x.columns, x.descending = append(x.columns, i), append(x.descending, string(row[6]) == "D")
 			return nil
 		})
 	if err != nil {
@@ -174,6 +178,9 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	for _, x := range indexes {
 		if x.usable {
 			t.Key, t.KeyName = x.columns, x.name
+			if slices.Contains(x.descending, true) && slices.Contains(x.descending, false) { // an index of one direction is read in either
+				t.Descending = x.descending
+			}
 			return nil
 		}
 	}

@@ -67,7 +67,8 @@
 // 4. Words. The words in keywords.txt are keywords and become upper case, synonyms one word
 // (EXPLAIN is DESCRIBE, INTEGER is INT); those marked call (COUNT, NOW) only when "(" follows
 // at once. Those marked name are not reserved: where a name may stand (words.go), they are names
-// and keep their spelling, without quotes, which names them in either place. A word directly
+// and keep their spelling, without quotes, which names them in either place; so are, on its server alone, those
+// that one server does not reserve (namemaria, namemysql, nametidb). A word directly
 // before "." and a name, or directly after ".", is an identifier; a word after @@ is looked up
 // in any case. All other words, and longer ones than 64 bytes, are identifiers.
 //
@@ -78,7 +79,9 @@
 // 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (,
 // around the dot of a qualified name, after @ and @@ before a name, between a function's name
 // and its parenthesis where an expression may stand, before and after the @ of an account. Statements are separated by "; ";
-// empty statements and the last semicolon go. Normalized text normalizes to itself.
+// empty statements and the last semicolon go. Normalized text normalizes to itself, and with literals for
+// its placeholders the server parses it, except for TiDB's AS OF TIMESTAMP, which loses the keyword, and
+// PLAN REPLAYER DUMP EXPLAIN.
 //
 // 7. Versions. A change of keywords.txt or of a rule that gives any statement another digest is
 // a new version, which is the first byte of the digest.

@@ -66,7 +66,7 @@ loop:
 			}
 			if id != 0 {
 				word = &keywords[id]
-				if word.flags&(isCall|isCharset|isLiteral) != 0 {
+				if word.flags&(isCall|isCallOnMariaDB|isCharset|isLiteral) != 0 {
 					before = was
 					break loop
 				}
@@ -74,7 +74,7 @@ loop:
 				if word.flags&isHint != 0 {
 					before = beforeVerb
 				}
-				if word.flags&isName != 0 && !d.asKeyword(id, last, wordAt) {
+				if word.flags&d.s.names != 0 && !d.asKeyword(id, last, wordAt) {
 					if word.class == tokTemporal {
 						code = temporalClass(code)
 					}

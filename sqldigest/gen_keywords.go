@@ -16,6 +16,9 @@ import (
 
 const slots = 4096 // a fifth full: four misses in five end at the first probe
 
+// onServer are the names of servers in flags.
+var onServer = map[string]string{"maria": "OnMariaDB", "mysql": "OnMySQL", "tidb": "OnTiDB"}
+
 type row struct {
 	word, canon string
 	flags       []string
@@ -96,6 +99,8 @@ func render(rows []row) []byte {
 		for _, f := range r.flags {
 			switch f {
 			case "const":
+			case "namemaria", "namemysql", "nametidb", "callmaria":
+				flags += " | is" + strings.ToUpper(f[:1]) + f[1:4] + onServer[f[4:]]
 			case "call", "expr", "hint", "temporal", "literal", "charset", "name", "names", "first", "tail", "unit":
 				flags += " | is" + strings.ToUpper(f[:1]) + f[1:]
 			default:

@@ -49,7 +49,24 @@ const (
 	isFirst
 	isTail
 	isUnit
+	isNameOnMariaDB
+	isNameOnMySQL
+	isNameOnTiDB
+	isCallOnMariaDB
 )
+
+// namesOf returns the flags of the words that are not reserved on the server of a mode.
+func namesOf(m Mode) keywordFlags {
+	switch m.kind() {
+	case ServerMariaDB:
+		return isName | isNameOnMariaDB
+	case ServerMySQL:
+		return isName | isNameOnMySQL
+	case ServerTiDB:
+		return isName | isNameOnTiDB
+	}
+	return isName
+}
 
 // keyword is one entry of the generated table. lo and hi are the word's first and last eight
 // bytes folded (bit 5 cleared), little endian; hi is 0 when lo holds the whole word.

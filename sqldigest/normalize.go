@@ -122,7 +122,11 @@ func (d *Digester) keyword(text []byte, word uint16) {
 	case k.flags&isLiteral != 0 && startsLiteral>>last&1 != 0:
 		d.value()
 		return
-	case k.flags&isName != 0 && !d.asKeyword(word, last, d.before):
+	case k.flags&isCallOnMariaDB != 0 && d.s.mode.kind() == ServerMariaDB && d.before != 0 && keywords[uint16(d.before&^firstOfStatement)].flags&isNames != 0:
+		d.begin(tokIdent) // of a table or an index, with a list of columns
+		d.buf = append(append(append(d.buf, '`'), text...), '`')
+		return
+	case k.flags&d.s.names != 0 && !d.asKeyword(word, last, d.before):
 		if code = d.identClass(last); k.class == tokTemporal {
 			code = temporalClass(code)
 		}

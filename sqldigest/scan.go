@@ -42,9 +42,13 @@ type scanner struct {
 	unsure bool        // the server may read something in another way
 	num    numberState // of an open number
 	ct     *ctype
+
+	names keywordFlags // of words that are not reserved on the server
 }
 
-func newScanner(m Mode) scanner { return scanner{mode: m, ct: ctypeOf(m)} }
+func newScanner(m Mode) scanner {
+	return scanner{mode: m, ct: ctypeOf(m), names: namesOf(m)}
+}
 
 // gapped is what a state is after a space or comment.
 var gapped = [16]uint8{
@@ -181,6 +185,9 @@ func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 			case f&isCall != 0 && (end == len(b) || b[end] != '('):
 				s.before = beforeNameAdjacent
 				return KindIdent, end, 0, false
+			case f&isCallOnMariaDB != 0 && s.mode.kind() == ServerMariaDB && !opensCall(b, end):
+				s.before = beforeNameAdjacent
+				return KindIdent, end, 0, false
 			case s.before == beforeAtAt:
 				s.before = beforeNameAdjacent
 			case f&isHint != 0:
@@ -196,6 +203,14 @@ func (s *scanner) word(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	}
 	s.before = beforeNameAdjacent
 	return KindIdent, end, 0, false
+}
+
+// opensCall reports whether a parenthesis follows at b[i], or after one space.
+func opensCall(b []byte, i int) bool {
+	if i < len(b) && b[i] == ' ' {
+		i++
+	}
+	return i < len(b) && b[i] == '('
 }
 
 // name ends the bare identifier that begins with b[i:end].
@@ -239,7 +254,7 @@ func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
 			return 0
 		}
 	}
-	if id := lookupKeyword(b, i, end); keywords[id].flags&isName != 0 {
+	if id := lookupKeyword(b, i, end); keywords[id].flags&s.names != 0 {
 		return id
 	}
 	return 0

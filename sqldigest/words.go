@@ -49,7 +49,13 @@ func follows(id, before uint16, first bool) bool {
 		return word == KeywordQuick
 	case KeywordSelect, KeywordSqlNoCache, KeywordSqlCache, KeywordSqlBufferResult:
 		return word == KeywordSqlNoCache || word == KeywordSqlCache || word == KeywordSqlBufferResult
-	case KeywordInsert, KeywordReplace:
+	case KeywordDescribe:
+		return word == KeywordFormat || word == KeywordExtended || word == KeywordPartitions
+	case KeywordDesc: // DESC name, and ORDER BY name DESC …
+		return !first
+	case KeywordReplace: // REPLACE name, and CREATE OR REPLACE …
+		return !first
+	case KeywordInsert:
 		return false
 	}
 	switch {

@@ -93,6 +93,9 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 		case "procedure", "function", "trigger", "event", "package":
 			a.routine = true
 			a.compound(lo, hi)
+			if a.has("soname", i, hi) {
+				a.hide() // the function's code is in a file
+			}
 		}
 		if a.isObject(i) {
 			break
@@ -215,7 +218,7 @@ func (a *analysis) otherEffects(lo int) (readOnly bool) {
 		return true
 	case "binlog": // its argument is a row event
 		a.hide()
-	case "import", "install", "uninstall", "clone":
+	case "import", "install", "uninstall", "clone", "change":
 		a.hide() // what it names is in a file, or in another server
 		a.effects |= EffectSchema | EffectImplicitCommit
 	case "signal", "resignal":
@@ -327,6 +330,9 @@ func (a *analysis) callEffects(i, hi int) {
 	case "lastval":
 		a.effects |= EffectLastResult
 		a.sequence = true
+	}
+	if name := a.name(i); !isASCII(name) {
+		a.anyTable = a.anyTable || mayBe(name, "load_file")
 	}
 	if a.toks[i].kind == kindQuoted && sqldigest.LookupKeyword(a.name(i)) != 0 {
 		// In quotes it is no function of the grammar's, as COUNT is, but one of that name.

@@ -91,6 +91,9 @@ func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	default:
 		return 0, false
 	}
+	if !isASCII(text) {
+		return 0, false // servers take é for e
+	}
 	for name := range strings.SplitSeq(text, ",") {
 		v |= modeOfName(strings.ToUpper(strings.TrimSpace(name)))
 	}

@@ -46,6 +46,11 @@ func TestSessionMode(t *testing.T) {
 		{"execute s", ansi, ansi, false},
 		{"set sql_mode = 'ANSI_QUOTES'; select 1", 0, 0, false},
 		{"frobnicate", 0, 0, false},
+		{"set sql_möde = ''", ansi, ansi, false},
+		{"set @x = 1, @@session.`ſql_mode` = 4", 0, 0, false},
+		{"set chäracter_set_client = gbk", 0, 0, false},
+		{"set sql_mode = 'ÄNSI'", 0, 0, false},
+		{"set sql_mode = ÄNSI", 0, 0, false},
 	} {
 		cl := client{mode: c.cur}
 		plan := p.Plan(cl.statement(p, c.sql))

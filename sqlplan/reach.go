@@ -14,7 +14,7 @@ import (
 func (a *analysis) reach(t Type, next, hi int) {
 	switch t {
 	case TypeExecute:
-		a.hide() // what was prepared may date from before the rules
+		a.hide() // it may have been prepared before the rules
 	case TypeCall:
 		if a.supplied(next) {
 			a.hide()
@@ -27,6 +27,10 @@ func (a *analysis) reach(t Type, next, hi int) {
 		a.anyTable = a.anyTable || !a.is(next+1, "local") && !a.is(next+2, "local") // the file may be a table's
 	case TypeShow:
 		a.anyTable = a.anyTable || a.showsContent(next, hi)
+	case TypeExplain:
+		a.anyTable = a.anyTable || a.explainsOther(next, hi)
+	case TypeUnknown:
+		a.anyTable = true // of a file, a job or all tables, for all that is known
 	case TypeSet:
 		a.setEngine(next, hi)
 	}
@@ -40,29 +44,6 @@ func (a *analysis) supplied(i int) bool {
 		schema = a.name(i)
 	}
 	return schema == "" || schema == "sys" || schema == "mysql"
-}
-
-// showsContent reports whether SHOW returns values of tables that it need not name: row events, and
-// the statistics of TiDB.
-func (a *analysis) showsContent(i, hi int) bool {
-	for ; i < hi; i++ {
-		switch a.name(i) {
-		case "binlog", "relaylog", "stats_histograms", "stats_buckets", "stats_topn":
-			return true
-		}
-	}
-	return false
-}
-
-// contentTable reports whether the table is one of the system tables with values of other tables.
-func contentTable(schema, name string) bool {
-	switch lowerASCII(name) {
-	case "column_statistics", "innodb_ft_index_table", "innodb_ft_index_cache":
-		return schema == "" || lowerASCII(schema) == "information_schema"
-	case "column_stats", "stats_buckets", "stats_top_n", "stats_histograms", "stats_fm_sketch", "stats_history", "stats_extended":
-		return schema == "" || lowerASCII(schema) == "mysql"
-	}
-	return false
 }
 
 // setEngine hides a SET of the engine that definitions have which name none, unless the tables
@@ -84,22 +65,6 @@ func choosesEngine(variable string) bool {
 		return true
 	}
 	return false
-}
-
-// reachContent completes reach with the tables that were found: of a statement that was not parsed,
-// with any name in it.
-func (a *analysis) reachContent() {
-	for _, t := range a.tables.list {
-		a.anyTable = a.anyTable || contentTable(t.schema, t.name)
-	}
-	if a.parsed {
-		return
-	}
-	for i, t := range a.toks {
-		if t.kind == kindWord || t.kind == kindQuoted {
-			a.anyTable = a.anyTable || contentTable("", a.tableName(i))
-		}
-	}
 }
 
 // relative adds the tables of a definition whose unqualified names may belong to the schema of

@@ -57,8 +57,9 @@ func ParseAction(name string) (Action, error) {
 // What cannot be known counts against the statement:
 //   - a statement that was not parsed has the tables and types that any word of its text may
 //     mean;
-//   - a statement that reads a file of the server, row events, statistics or through an open HANDLER
-//     has every table for a rule that blocks;
+//   - a statement that reads a file of the server, row events, statistics, locks, the statement of another
+//     connection or through an open HANDLER, and one whose verb is not known, has every table for a
+//     rule that blocks;
 //   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE, a procedure of sys or mysql),
 //     what EXECUTE runs, the part of a statement past what was kept, and a statement in a mode that is
 //     unknown (sqldigest.Mode.Unknown) have every table and type.
@@ -292,6 +293,12 @@ func (a *analysis) touches(r *compiledRule) bool {
 	if a.opaque || a.anyTable && r.Action != ActionReadOnly {
 		return true
 	}
+	schema, source := a.source()
+	for _, p := range r.tables {
+		if r.Action != ActionReadOnly && source != "" && p.matches(schema, source) {
+			return true
+		}
+	}
 	if !a.parsed {
 		return a.mentions(r.tables)
 	}
@@ -318,9 +325,11 @@ func (p tablePattern) matches(schema, name string) bool {
 // become that one, also where it is a table's name: a pattern that covers any of the words
 // covers the name.
 func globName(pattern, name string) bool {
-	name = lowerASCII(asciiFolds.Replace(name))
-	if globMatch(pattern, name) || !isASCII(pattern) && !isASCII(name) {
-		// Names past ASCII are in the client's character set here, and of either case.
+	if !isASCII(name) {
+		return !isASCII(pattern) || mayMatch(pattern, name) // the pattern is in UTF-8
+	}
+	name = lowerASCII(name)
+	if globMatch(pattern, name) {
 		return true
 	}
 	kw := sqldigest.LookupKeyword(name)
@@ -335,10 +344,7 @@ func globName(pattern, name string) bool {
 	return false
 }
 
-// asciiFolds has the two characters past ASCII whose lower case is an ASCII letter, where the
-// server's names have no case.
-var asciiFolds = strings.NewReplacer("\u212a", "k", "\u0130", "i")
-
+// isASCII reports whether all bytes are below 0x80.
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -352,7 +358,7 @@ func isASCII(s string) bool {
 // without quotes.
 var synonyms = [...]string{
 	"distinctrow", "explain", "fields", "float4", "float8", "geomcollection", "int1", "int2", "int3", "int4", "int8",
-	"io_thread", "middleint", "ndb", "replica", "replicas", "replica_pos", "rlike", "schema", "schemas", "some",
+	"io_thread", "middleint", "ndb", "slave", "slaves", "slave_pos", "rlike", "schema", "schemas", "some",
 	"sql_tsi_day", "sql_tsi_hour", "sql_tsi_minute", "sql_tsi_month", "sql_tsi_quarter", "sql_tsi_second",
 	"sql_tsi_week", "sql_tsi_year", "varcharacter", "character", "dec", "integer", "localtime", "localtimestamp",
 }

@@ -151,6 +151,11 @@ func (a *analysis) setEffects(lo, hi int) (readOnly bool) {
 	readOnly = true
 	a.assignments(lo, hi, func(as assignment) {
 		a.scanEffects(as.lo, as.hi)
+		if as.kind == assignSystem && !isASCII(as.name) {
+			a.hide() // no variable has such a name, and servers take it for that of one
+			a.remode, readOnly = true, false
+			return
+		}
 		if as.scope == scopeGlobal || as.kind == assignSystem && instanceVar(as.name, a.tables.server) {
 			a.effects |= EffectGlobalVar
 			readOnly = false

@@ -70,6 +70,16 @@ func (s *blockSet) all() iter.Seq[*block] {
 	}
 }
 
+// has reports whether a block of any tenant is in the set.
+func (s *blockSet) has(id ulid.ULID) bool {
+	for _, t := range s.tenants {
+		if t.byID[id] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // overlapping returns the blocks with samples from mint to maxt, both inclusive.
 func (t *tenantBlocks) overlapping(mint, maxt int64) iter.Seq[*block] {
 	return func(yield func(*block) bool) {

@@ -1,13 +1,16 @@
 package storegateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/thanos-io/objstore"
 )
 
@@ -17,6 +20,7 @@ type bucketReader struct {
 	bucket  objstore.Bucket
 	timeout time.Duration // of an attempt; of a listing: between two names
 	tries   int
+	plain   bool          // no TLS protects what is read
 	slots   chan struct{} // a place for each call that may be under way
 }
 
@@ -31,16 +35,30 @@ var (
 
 // A goneError says that an object is not there, in the same way for all kinds of buckets.
 type goneError struct {
-	name string
-	err  error
+	bucket, name string
+	err          error
 }
 
-func (e *goneError) Error() string { return fmt.Sprintf("%s is not in the bucket", e.name) }
+func (e *goneError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
 func (e *goneError) Unwrap() error { return e.err }
 
 func isGone(err error) bool {
 	_, ok := errors.AsType[*goneError](err)
 	return ok
+}
+
+// goneBlock returns the block of the missing object that an error names.
+func goneBlock(err error) (id ulid.ULID, ok bool) {
+	e, isGone := errors.AsType[*goneError](err)
+	if !isGone {
+		return id, false
+	}
+	for part := range strings.SplitSeq(e.name, "/") { // a tenant may be named like a block
+		if parsed, err := ulid.ParseStrict(part); err == nil {
+			id, ok = parsed, true
+		}
+	}
+	return id, ok
 }
 
 // notFound says whether a bucket's error means that there is no such object. Providers look
@@ -76,7 +94,7 @@ func (b *bucketReader) do(ctx context.Context, name string, attempt func(context
 		}
 		switch {
 		case notFound(b.bucket, err):
-			return &goneError{name, err}
+			return &goneError{b.bucket.Name(), name, err}
 		case accessDenied(b.bucket, err), errors.Is(err, errTooLong), ctx.Err() != nil:
 			return err
 		}
@@ -122,6 +140,20 @@ func (b *bucketReader) get(ctx context.Context, name string, limit int64) ([]byt
 	})
 	if err != nil && !isGone(err) {
 		err = fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, err
+}
+
+// getConfirmed returns an object without a checksum. Without TLS two reads must return the same: bytes changed by a
+// network or a proxy would change results.
+func (b *bucketReader) getConfirmed(ctx context.Context, name string, limit int64) ([]byte, error) {
+	text, err := b.get(ctx, name, limit)
+	if err != nil || !b.plain {
+		return text, err
+	}
+	again, err := b.get(ctx, name, limit)
+	if err == nil && !bytes.Equal(text, again) {
+		err = fmt.Errorf("read %s: two reads returned different bytes", name)
 	}
 	return text, err
 }

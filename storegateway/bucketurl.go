@@ -206,6 +206,9 @@ func (b *BucketURL) readConfig() error {
 // Local is the directory of a file bucket, "" of others.
 func (b BucketURL) Local() string { return b.dir }
 
+// Plain reports whether the bucket is reached by HTTP without TLS.
+func (b BucketURL) Plain() bool { return b.dir == "" && b.config.Insecure }
+
 // String returns the URL. There is nothing secret in it.
 func (b BucketURL) String() string { return b.text }
 

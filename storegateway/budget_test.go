@@ -325,6 +325,52 @@ func TestIteratorsAreIndependent(t *testing.T) {
 	}
 }
 
+// TestWindowsOfOtherSelects walks the series of nine selects with different matchers side by side, under a budget that
+// holds the chunks of a few of them: chunks in use by one select are dropped for another, and come back.
+func TestWindowsOfOtherSelects(t *testing.T) {
+	const selects, walked, each = 9, 10, 200
+	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 5 << 20, processBytes: 8 << 20})
+	querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = querier.Close() }()
+	var sets []storage.SeriesSet
+	for n := range selects {
+		sets = append(sets, querier.Select(t.Context(), true, nil, append(everySeries(), labels.MustNewMatcher(labels.MatchNotEqual, "i", fmt.Sprint(n)))...))
+	}
+	var walks [selects][]chunkenc.Iterator
+	for n, set := range sets {
+		for i := 0; set.Next(); i++ {
+			if i%(400/walked) == 0 {
+				walks[n] = append(walks[n], set.At().Iterator(nil))
+			}
+		}
+		if err := set.Err(); err != nil || len(walks[n]) != walked {
+			t.Fatalf("select %d: %d series are walked, %v", n, len(walks[n]), err)
+		}
+	}
+	for range each {
+		for i := range walked {
+			want := ""
+			for n := range walks {
+				it := walks[n][i]
+				kind := it.Next()
+				if kind == chunkenc.ValNone {
+					t.Fatalf("select %d, series %d ends: %v", n, i, it.Err())
+				}
+				got := sampleText(it, kind, false)
+				if n == 0 {
+					want = got
+				}
+				if got != want {
+					t.Fatalf("select %d, series %d: got %s, want %s", n, i, got, want)
+				}
+			}
+		}
+	}
+}
+
 // TestRequests are requests that make no sense, and what they are told.
 func TestRequests(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{})

@@ -9,13 +9,12 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
-	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// ChunkQueryable returns the gateway as those take it who want chunks, such as remote read. It is
-// as Queryable in everything else. A series' chunks are copies, made at once; those that reach
-// out of the time range are encoded anew without what is outside, and so are those of a series
-// whose blocks overlap.
+// ChunkQueryable returns the gateway for readers of chunks, such as remote read. In everything else it equals
+// Queryable. Chunks are copies; those of one block are made when the iteration reaches it, and charged until it
+// leaves it. Chunks that extend beyond the time range are re-encoded without the samples outside, as are those of
+// a series whose blocks overlap.
 func (g *Gateway) ChunkQueryable(tenant func(context.Context) (string, error)) storage.ChunkQueryable {
 	return chunkQueryable{g, tenant}
 }
@@ -37,31 +36,15 @@ var _ storage.ChunkQuerier = (*chunkQuerier)(nil)
 
 // Select implements storage.ChunkQuerier.
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
-	l, err := q.choose(ctx, hints, ms, true)
-	if err != nil {
-		return storage.ErrChunkSeriesSet(err)
-	}
-	return &chunkSet{selected: l, i: -1}
+	return &chunkSet{q.choose(ctx, hints, ms, true)}
 }
 
 // A chunkSet walks the series of a select.
-type chunkSet struct {
-	*selected
-	i int
-}
+type chunkSet struct{ *choice }
 
 var _ storage.ChunkSeriesSet = (*chunkSet)(nil)
 
-func (s *chunkSet) Next() bool {
-	if s.i < len(s.series) {
-		s.i++
-	}
-	return s.i < len(s.series)
-}
-
-func (s *chunkSet) At() storage.ChunkSeries           { return (*chunkSeries)(&s.series[s.i]) }
-func (s *chunkSet) Err() error                        { return nil }
-func (s *chunkSet) Warnings() annotations.Annotations { return s.set.missing.annotations() }
+func (s *chunkSet) At() storage.ChunkSeries { return (*chunkSeries)(&s.of.series[s.i]) }
 
 // A chunkSeries is a series whose chunks are wanted.
 type chunkSeries oneSeries
@@ -78,12 +61,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 	if !ok {
 		list = &chunkList{}
 	}
-	list.metas, list.i, list.err = list.metas[:0], -1, nil
-	for _, p := range s.places {
-		if list.err = s.copyChunks(list, p); list.err != nil {
-			break
-		}
-	}
+	*list = chunkList{metas: list.metas[:0], i: -1, series: s}
 	return list
 }
 
@@ -100,11 +78,17 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 		_, data := at.held.batch.Data(at.i, j)
 		size += len(data)
 	}
+	if err := s.of.reserveCopies(int64(size)); err != nil {
+		return err
+	}
 	text := make([]byte, 0, size)
 	floats := make([]chunkenc.XORChunk, len(cs))
-	mint, maxt := s.of.set.request.MinTime, s.of.set.request.MaxTime
+	mint, maxt := s.of.mint, s.of.maxt
 	deleted := at.deleted()
 	for j, c := range cs {
+		if c.MaxTime < mint || c.MinTime > maxt {
+			continue // of a select with the same matchers
+		}
 		encoding, data := at.held.batch.Data(at.i, j)
 		begin := len(text)
 		text = append(text, data...)
@@ -135,22 +119,26 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 	return nil
 }
 
-// A chunkList walks chunks that are in memory.
+// A chunkList walks the chunks of a series, block by block.
 type chunkList struct {
-	metas []chunks.Meta
-	i     int
-	err   error
+	metas  []chunks.Meta // of one block
+	i      int
+	series *chunkSeries
+	place  int // the next of the series to read
+	err    error
 }
 
 var _ chunks.Iterator = (*chunkList)(nil)
 
 // Next implements chunks.Iterator.
 func (l *chunkList) Next() bool {
-	if l.err != nil || l.i >= len(l.metas) {
-		return false
-	}
 	l.i++
-	return l.i < len(l.metas)
+	for l.err == nil && l.i >= len(l.metas) && l.place < len(l.series.places) {
+		l.metas, l.i = l.metas[:0], 0
+		l.err = l.series.copyChunks(l, l.series.places[l.place])
+		l.place++
+	}
+	return l.err == nil && l.i < len(l.metas)
 }
 
 // At implements chunks.Iterator.

@@ -26,6 +26,9 @@ type Options struct {
 	// pread, past Bucket. "" reads blocks through Bucket, whatever it is.
 	LocalBucket string
 
+	// PlainBucket says that Bucket is read over HTTP without TLS: objects without a checksum are then read twice.
+	PlainBucket bool
+
 	Layout  Layout   // default: LayoutAuto
 	Tenants []string // of a Mimir bucket, those to serve; default: all
 	Shard   Shard    // default: all blocks
@@ -158,7 +161,9 @@ type Gateway struct {
 	status atomic.Pointer[SyncStatus]
 	nudged chan struct{} // has room for one
 
-	syncing    sync.Mutex // held by a sync, for what follows
+	syncsBegun atomic.Uint64
+	syncing    sync.Mutex // held by a sync, for the following fields
+	synced     bool       // the last sync succeeded
 	layout     Layout     // what LayoutAuto has found
 	emptySince time.Time  // when the bucket was first seen without anything in it
 
@@ -199,7 +204,7 @@ func New(o Options) (*Gateway, error) {
 		}
 		bucket = objstore.WrapWithMetrics(bucket, prometheus.WrapRegistererWithPrefix("tare_", o.Registerer), bucket.Name())
 	}
-	g.reader = &bucketReader{bucket: bucket, timeout: o.CallTimeout, tries: o.CallTries, slots: make(chan struct{}, o.Concurrency)}
+	g.reader = &bucketReader{bucket: bucket, timeout: o.CallTimeout, tries: o.CallTries, plain: o.PlainBucket, slots: make(chan struct{}, o.Concurrency)}
 	g.source = newSource(bucket, o, g.nudge, g.metrics)
 	return g, nil
 }

@@ -52,15 +52,15 @@ func (b *block) release() {
 	case n < 0:
 		panic("BUG: block " + b.id.String() + " released too often")
 	case n > 0:
-	case b.dropped.Load() && !b.gateway.serves(b.tenant, b.id): // it may have come back
+	case b.dropped.Load() && !b.gateway.Serves(b.tenant, b.id): // it may have come back
 		b.data.Remove()
 	default:
 		b.data.Close()
 	}
 }
 
-// serves says whether a block is in the set.
-func (g *Gateway) serves(tenant string, id ulid.ULID) bool {
+// Serves reports whether queries read a block of a tenant.
+func (g *Gateway) Serves(tenant string, id ulid.ULID) bool {
 	t := g.current().tenants[tenant]
 	return t != nil && t.byID[id] != nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/storage"
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
@@ -19,8 +20,14 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// HTTPOptions say how Prometheus' HTTP API answers.
+// HTTPOptions configure Prometheus' HTTP API.
 type HTTPOptions struct {
+	// Queryable serves the requests instead of the gateway's blocks. Its reads of those are a part of the
+	// request's query, which its context has. nil: requests read the gateway's blocks alone.
+	Queryable storage.Queryable
+
+	Now func() time.Time // default evaluation time of queries; nil: time.Now
+
 	Timeout       time.Duration // of a request, waiting included; default promapi's
 	LookbackDelta time.Duration // default promapi's
 
@@ -32,6 +39,9 @@ type HTTPOptions struct {
 	// were released, and WriteTimeout the time in which a client takes no data. Defaults: promapi's.
 	ResponseBytes int64
 	WriteTimeout  time.Duration
+
+	// Responses is the budget of encoded responses, where other APIs share it; nil: one of ResponseBytes.
+	Responses *promapi.ResponseBudget
 
 	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
 
@@ -62,9 +72,12 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	if o.MaxSamples == 0 {
 		o.MaxSamples = max(1, int(perQuery/2/sampleBytes))
 	}
+	if o.Responses == nil {
+		o.Responses = promapi.NewResponseBudget(or(o.ResponseBytes, promapi.DefaultResponseBytes))
+	}
 	h := &httpHooks{gateway: g, options: o, answerBytes: perQuery / 4}
 	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {
-		return nil, fmt.Errorf("the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
+		return nil, fmt.Errorf("max samples: the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
 	}
 	h.requests = g.requestMetrics()
 	h.entries.New = func() any { return new(LogEntry) }
@@ -74,9 +87,14 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		}
 		return "", errors.New("the request was not admitted")
 	}
+	queryable, chunks := o.Queryable, storage.ChunkQueryable(nil)
+	if queryable == nil {
+		queryable, chunks = g.Queryable(tenant), g.ChunkQueryable(tenant)
+	}
 	api, err := promapi.New(promapi.Options{
-		Queryable:      g.Queryable(tenant),
-		ChunkQueryable: g.ChunkQueryable(tenant),
+		Queryable:      queryable,
+		ChunkQueryable: chunks,
+		Now:            o.Now,
 		Restrict:       o.Restrict,
 		Timeout:        o.Timeout,
 		MaxSamples:     o.MaxSamples,
@@ -85,7 +103,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		// Requests wait for their quota, in one queue with those of the StoreAPI.
 		MaxConcurrent: maxWaiting,
 		MaxAnswer:     h.answerBytes,
-		ResponseBytes: o.ResponseBytes,
+		Responses:     o.Responses,
 		WriteTimeout:  o.WriteTimeout,
 		ReadSamples:   max(1, int(h.answerBytes/sampleBytes)),
 		Build:         o.Build,
@@ -104,7 +122,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.requests.serveHTTP(api)
+	h.requests.serveHTTP(api, o.Responses)
 	return api, nil
 }
 
@@ -218,6 +236,8 @@ func classify(err error) promapi.ErrorType {
 		return promapi.Execution
 	case isUnavailable(err):
 		return promapi.Unavailable
+	case isCorrupt(err), isLocal(err):
+		return promapi.Internal
 	case errors.Is(err, context.DeadlineExceeded):
 		return promapi.Timeout
 	case errors.Is(err, context.Canceled):
@@ -281,10 +301,13 @@ func waiting(ctx context.Context) string {
 	return ""
 }
 
-// again reports whether a request that failed is to be served once more: the process had no free bytes for it to
-// grow, or it met a block that was deleted meanwhile, and the blocks that are in the bucket now are known.
-func (h *httpHooks) again(ctx context.Context, err error) bool {
-	return errors.Is(err, slab.ErrShort) || isGone(err) && h.gateway.Sync(ctx) == nil
+// again returns how a request that failed is served again: the process had no free bytes for it to grow, or it met a
+// block that was deleted meanwhile.
+func (h *httpHooks) again(ctx context.Context, err error) promapi.Repeat {
+	if errors.Is(err, slab.ErrShort) {
+		return promapi.RepeatLarger
+	}
+	return h.gateway.afterDeletion(ctx, err)
 }
 
 // explain answers explain=1.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/slab"
@@ -19,6 +20,9 @@ type LabelsRequest struct {
 	Blocks           []*labels.Matcher // of BlockIDLabel; none: all blocks
 	Without          []string          // names that the answer is to be without
 	Limit            int               // of names or values; 0: none
+
+	// Held reports blocks that the caller reads elsewhere: none of them is missing. nil: none.
+	Held func(ulid.ULID) bool
 }
 
 // textHeader is what a string takes besides its text.
@@ -73,7 +77,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
 	defer releaseAll(handles)
-	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks)
+	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
 	err := q.gateway.check(missing)
 	if err == nil {
 		err = q.gateway.loadHeaders(ctx, handles)

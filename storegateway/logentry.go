@@ -188,7 +188,7 @@ func (e *LogEntry) AppendFields(l *querylog.Line) {
 	l.Uint("bytes_out", e.BytesOut)
 	l.String("code", e.Code)
 	if len(e.err) > 0 && l.Redaction != querylog.RedactAll {
-		l.ErrorText("error_text", 0, e.err)
+		l.ErrorText("error_text", e.err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	RegisterSnappy()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if shared.root != "" {
 			_ = os.RemoveAll(shared.root)

@@ -34,7 +34,8 @@ func sameSeries(block, series, samples int) iter.Seq[testblock.Series] {
 
 // TestManySmallBlocks has ten selects of twenty series in many small blocks, as a query of as many selectors does, and
 // reads all samples of each. What the query reserves at its peak grows with blocks and selects by at most 2,900 bytes,
-// so that 1,000 blocks and ten selectors fit into 32 MiB; if the selects are alike, by a tenth of it.
+// so that 1,000 blocks and ten selectors fit into 32 MiB; if the selects are alike, or differ in their time ranges alone, by a
+// tenth of it.
 func TestManySmallBlocks(t *testing.T) {
 	const series, samplesEach, selects = 20, 20, 10
 	blocks := *manyBlocks
@@ -46,13 +47,22 @@ func TestManySmallBlocks(t *testing.T) {
 		}
 		return nil
 	})
-	for name, hints := range map[string]func(i int) *storage.SelectHints{
-		"alike":     func(int) *storage.SelectHints { return nil },
-		"different": func(i int) *storage.SelectHints { return &storage.SelectHints{Start: int64(i), End: 1 << 60} },
+	all := func(int) []*labels.Matcher {
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")}
+	}
+	for name, c := range map[string]struct {
+		hints    func(i int) *storage.SelectHints
+		matchers func(i int) []*labels.Matcher
+	}{
+		"alike":  {func(int) *storage.SelectHints { return nil }, all},
+		"ranges": {func(i int) *storage.SelectHints { return &storage.SelectHints{Start: int64(i), End: 1 << 60} }, all},
+		"different": {func(int) *storage.SelectHints { return nil }, func(i int) []*labels.Matcher {
+			return append(all(i), labels.MustNewMatcher(labels.MatchNotEqual, "i", fmt.Sprint(i)))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			most := int64(2900) * int64(blocks) * selects
-			if name == "alike" {
+			if name != "different" {
 				most /= selects
 			}
 			most += 3 << 20 // a group of blocks that is being read, and the chunks of one
@@ -72,12 +82,15 @@ func TestManySmallBlocks(t *testing.T) {
 			defer querier.Close()
 			var sets []storage.SeriesSet
 			for i := range selects {
-				sets = append(sets, querier.Select(ctx, true, hints(i), labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")))
+				sets = append(sets, querier.Select(ctx, true, c.hints(i), c.matchers(i)...))
 			}
-			held := query.Quota().Used()
+			held := int64(0)
 			for _, set := range sets {
 				n, samples := 0, 0
 				for set.Next() {
+					if held == 0 {
+						held = query.Quota().Used()
+					}
 					n++
 					it := set.At().Iterator(nil)
 					for it.Next() != chunkenc.ValNone {
@@ -96,5 +109,48 @@ func TestManySmallBlocks(t *testing.T) {
 				t.Errorf("%d bytes of entries are lent, %d charged", s.OutBytes, held)
 			}
 		})
+	}
+}
+
+// TestWindowsOfManyBlocks walks series after series through blocks whose chunks do not fit together: those of half of them
+// stay loaded.
+func TestWindowsOfManyBlocks(t *testing.T) {
+	const blocks, series = 20, 20
+	dir := t.TempDir()
+	for i := range blocks {
+		if _, err := testblock.Write(dir, sameSeries(i, series, 20), testblock.Options{External: map[string]string{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := newStore(t, dir, nil)
+	query := newQuery(t, g)
+	querier, err := g.Queryable(noTenant).Querier(0, 1<<60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := querier.Select(WithQuery(t.Context(), query), true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")).(*sampleSet)
+	set.read()
+	all := int64(0)
+	for _, p := range set.of.series[0].places {
+		all += p.held.batch.PlannedBytes()
+	}
+	set.of.windows.most = all / 2
+	var it chunkenc.Iterator
+	for set.Next() {
+		it = set.At().Iterator(it)
+		for it.Next() != chunkenc.ValNone {
+		}
+		if it.Err() != nil {
+			t.Fatal(it.Err())
+		}
+	}
+	if set.Err() != nil {
+		t.Fatal(set.Err())
+	}
+	if err := querier.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := query.Stats().Read.Chunks.Reads; n < blocks || n > blocks*series*3/5 {
+		t.Errorf("%d reads of chunks for %d series in %d blocks", n, series, blocks)
 	}
 }

@@ -48,10 +48,11 @@ type requestMetrics struct {
 
 	slow, held, unbuffered, frames *prometheus.Desc
 
-	mu        sync.Mutex
-	slowBy    map[string]func() uint64
-	responses func() promapi.ResponseStats // nil: no HTTP API
-	idle      func() int64                 // bytes of idle frames; nil: no StoreAPI
+	mu      sync.Mutex
+	slowBy  map[string]func() uint64
+	waiting map[*promapi.ResponseBudget]struct{} // of the APIs
+	direct  []func() uint64                      // responses of the APIs that were written while their query was running
+	idle    func() int64                         // bytes of idle frames; nil: no StoreAPI
 }
 
 var _ prometheus.Collector = (*requestMetrics)(nil)
@@ -78,13 +79,14 @@ func newRequestMetrics() *requestMetrics {
 			Help: "Requests that failed at a limit: over --query-bytes, no free --process-bytes to grow, not admitted in --queue-timeout, queue full, queue of the tenant or client full (--tenant-limits), --max-series or --max-chunks.",
 		}, []string{"reason"}),
 		slow: prometheus.NewDesc("tare_store_slow_clients_total",
-			"Clients disconnected because they took no data of their response for --write-timeout.", []string{"protocol"}, nil),
+			"Clients disconnected because they took no data of their response, or left their request incomplete, for --write-timeout.", []string{"protocol"}, nil),
 		held: prometheus.NewDesc("tare_store_waiting_responses_bytes",
-			"Encoded HTTP responses that wait for their clients.", nil, nil),
+			"Encoded responses that wait for their clients: over HTTP, and those of LabelNames and LabelValues over gRPC.", nil, nil),
 		unbuffered: prometheus.NewDesc("tare_store_unbuffered_responses_total",
-			"HTTP responses written while their query was running: streams, and those without room in --response-bytes.", nil, nil),
-		frames: prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
-		slowBy: make(map[string]func() uint64),
+			"Responses written while their query was running: HTTP streams, and those without room in --response-bytes.", nil, nil),
+		frames:  prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
+		slowBy:  make(map[string]func() uint64),
+		waiting: make(map[*promapi.ResponseBudget]struct{}),
 	}
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
@@ -104,11 +106,12 @@ func (g *Gateway) requestMetrics() *requestMetrics {
 }
 
 // serveHTTP declares the HTTP API, whose requests are counted.
-func (m *requestMetrics) serveHTTP(api *promapi.API) {
+func (m *requestMetrics) serveHTTP(api *promapi.API, budget *promapi.ResponseBudget) {
 	m.serve(protocolHTTP, func() uint64 { return api.Responses().Cut })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.responses = api.Responses
+	m.waiting[budget] = struct{}{}
+	m.direct = append(m.direct, func() uint64 { return api.Responses().Unbuffered })
 }
 
 // serveGRPC declares the StoreAPI, whose requests are counted.
@@ -116,6 +119,8 @@ func (m *requestMetrics) serveGRPC(api *StoreAPI) {
 	m.serve(protocolGRPC, api.cut.Load)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.waiting[api.options.Responses] = struct{}{}
+	m.direct = append(m.direct, api.unbuffered.Load)
 	m.idle = api.FrameBytes
 }
 
@@ -196,12 +201,15 @@ func (m *requestMetrics) Collect(ch chan<- prometheus.Metric) {
 	for protocol, slow := range m.slowBy {
 		ch <- prometheus.MustNewConstMetric(m.slow, prometheus.CounterValue, float64(slow()), protocol)
 	}
-	var r promapi.ResponseStats
-	if m.responses != nil {
-		r = m.responses()
+	held, unbuffered := int64(0), uint64(0)
+	for b := range m.waiting {
+		held += b.Held()
 	}
-	ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(r.Held))
-	ch <- prometheus.MustNewConstMetric(m.unbuffered, prometheus.CounterValue, float64(r.Unbuffered))
+	for _, n := range m.direct {
+		unbuffered += n()
+	}
+	ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(held))
+	ch <- prometheus.MustNewConstMetric(m.unbuffered, prometheus.CounterValue, float64(unbuffered))
 	idle := int64(0)
 	if m.idle != nil {
 		idle = m.idle()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
@@ -194,8 +195,10 @@ func TestPlanIsKept(t *testing.T) {
 		}
 		ctx := WithQuery(t.Context(), q)
 		var walks []func() error
+		var sets []storage.SeriesSet
 		for _, value := range []string{"a.*", ".*"} {
 			set := querier.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar"), labels.MustNewMatcher(labels.MatchRegexp, "none", value+"|"))
+			sets = append(sets, set)
 			walks = append(walks, func() error {
 				for set.Next() {
 					it := set.At().Iterator(nil)
@@ -208,6 +211,7 @@ func TestPlanIsKept(t *testing.T) {
 				return set.Err()
 			})
 		}
+		sets[0].(*sampleSet).read() // reads all selects
 		plan := q.plan
 		if plan.all == 0 || plan.once == 0 || plan.once > plan.all || q.quota.Granted() < q.quota.Used()+plan.all {
 			t.Errorf("the plan is %+v of %d bytes granted, %d used", plan, q.quota.Granted(), q.quota.Used())

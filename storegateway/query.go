@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/slab"
@@ -41,9 +43,12 @@ type Query struct {
 	shards bool // gaps that other shards fill do not count: the client asks those too
 }
 
-// missingOf returns the gaps of a request.
-func (q *Query) missingOf(t *tenantBlocks, mint, maxt int64, ms, ids []*labels.Matcher) Missing {
+// missingOf returns the gaps of a request. held reports the blocks that the caller reads elsewhere; nil: none.
+func (q *Query) missingOf(t *tenantBlocks, mint, maxt int64, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) Missing {
 	m := t.missing(mint, maxt, ms, ids)
+	if held != nil {
+		m.gaps = slices.DeleteFunc(m.gaps, func(g *gap) bool { return held(g.id) })
+	}
 	if q.shards {
 		m = m.withoutOtherShards()
 	}
@@ -100,13 +105,19 @@ func firstBytes(perQuery int64, attempt int) int64 {
 }
 
 // askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
-// held then, and more than before.
+// held then, and more than before. A light query is first tried with more of its lane, then as others are.
 func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
 	s := g.gate.Stats()
-	a.Light, a.First = false, firstBytes(s.PerQuery, attempt)
+	needed := int64(0)
 	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
-		a.First = min(max(a.First, e.Held+e.Asked), s.PerQuery)
+		needed = e.Held + e.Asked
 	}
+	if a.Light && attempt == 1 && needed <= s.Light {
+		a.First = min(max(s.Light/2, needed), s.PerQuery)
+		return a
+	}
+	a.Light, a.First = false, firstBytes(s.PerQuery, attempt)
+	a.First = min(max(a.First, needed), s.PerQuery)
 	return a
 }
 

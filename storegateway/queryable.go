@@ -4,29 +4,36 @@ import (
 	"context"
 	"sync"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
-
-	"github.com/taredb/tare/tsblock"
 )
 
 // Queryable returns the gateway as PromQL engines and Prometheus' HTTP API take it. tenant tells
 // whose blocks a query reads.
 //
-// Chunks are planned before the first is loaded: a query that cannot hold them fails in Select.
+// Selects read nothing before the first series of one of them is needed. Chunks are planned before the first is loaded:
+// a query that cannot hold them fails then.
 //
 // The selects of a querier share one query: that of their context if WithQuery put one there, else
 // one that the first of them waits for. A select keeps labels, which are copies, and references
 // to chunks. Chunks are loaded in windows as series are iterated, in the order of labels best of all; a
 // window is dropped once the iteration is past it, and loaded again for who comes back. Selects of a querier
-// that read the same are read once. So
+// with the same matchers are read once where their time ranges meet. So
 // an iterator is valid until the querier's Close, and the iterators of a querier are for one
 // goroutine. Histograms that iterators return are copies.
 func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storage.Queryable {
+	return g.QueryableBeside(tenant, nil)
+}
+
+// QueryableBeside is Queryable for a caller that merges the series with those of blocks that it reads
+// elsewhere. held reports these blocks, at the time of each select: no warning or error says that one of
+// them is missing, as while it is uploaded.
+func (g *Gateway) QueryableBeside(tenant func(context.Context) (string, error), held func(ulid.ULID) bool) storage.Queryable {
 	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
-		return &querier{sourceOfSeries{gateway: g, tenant: tenant, mint: mint, maxt: maxt}}, nil
+		return &querier{sourceOfSeries{gateway: g, tenant: tenant, mint: mint, maxt: maxt, held: held}}, nil
 	})
 }
 
@@ -42,13 +49,16 @@ type sourceOfSeries struct {
 	gateway    *Gateway
 	tenant     func(context.Context) (string, error)
 	mint, maxt int64
+	held       func(ulid.ULID) bool // blocks that are read elsewhere; nil: none
 
-	mu       sync.Mutex
-	query    *Query // once there was a need for it
-	own      bool   // the querier is to close it
+	mu     sync.Mutex
+	query  *Query    // once there was a need for it
+	own    bool      // the querier is to close it
+	chosen []*choice // selects that have read nothing yet
+
+	reading  sync.Mutex // held while reading; guards the fields below
 	selected []*selected
-	filled   map[string]*selected // by what they read: selects that read the same are one
-	like     *selected            // the last of them
+	like     *selected // the last of them that was read
 }
 
 // admitted returns the query to be a part of, and waits for one if need be.
@@ -95,7 +105,7 @@ func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *st
 }
 
 func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {
-	r := LabelsRequest{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms}
+	r := LabelsRequest{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms, Held: s.held}
 	if hints != nil {
 		r.Limit = hints.Limit
 	}
@@ -104,63 +114,19 @@ func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.M
 
 // Close implements storage.LabelQuerier: it gives back all that the selects hold.
 func (s *sourceOfSeries) Close() error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.selected {
 		l.close()
 	}
-	s.selected, s.filled, s.like = nil, nil, nil
+	s.selected, s.like, s.chosen = nil, nil, nil
 	if s.own && s.query != nil {
 		s.query.Close()
 	}
 	s.query, s.own = nil, false
 	return nil
-}
-
-// labelsOnly is the function that Prometheus' API names in its hints when it needs no samples.
-const labelsOnly = "series"
-
-// choose reads the labels and chunk references of a select.
-func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, chunks bool) (*selected, error) {
-	q, err := s.admitted(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := Request{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms}
-	trim := true
-	if hints != nil {
-		r.MinTime, r.MaxTime = hints.Start, hints.End
-		r.Limit = hints.Limit
-		r.Shard = tsblock.Shard{Index: hints.ShardIndex, Count: hints.ShardCount}
-		r.SkipChunks = !chunks && hints.Func == labelsOnly
-		trim = !hints.DisableTrimming
-	}
-	key := keyOf(&r, trim)
-	s.mu.Lock()
-	same, like := s.filled[key], s.like
-	s.mu.Unlock()
-	if same != nil {
-		return same, nil
-	}
-	set, err := q.newSet(ctx, r, true)
-	if err != nil {
-		return nil, err
-	}
-	l := &selected{set: set, trim: trim, windows: newWindows(set.ctx, q, false), like: like}
-	s.mu.Lock()
-	s.selected = append(s.selected, l)
-	s.mu.Unlock()
-	if err := l.fill(); err != nil {
-		set.fail(err)
-		return nil, set.err // Close releases what was read
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.filled == nil {
-		s.filled = make(map[string]*selected)
-	}
-	s.filled[key], s.like = l, l
-	return l, nil
 }
 
 // A querier is one of samples.
@@ -170,31 +136,15 @@ var _ storage.Querier = (*querier)(nil)
 
 // Select implements storage.Querier. What it costs is told at Gateway.Queryable.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	l, err := q.choose(ctx, hints, ms, false)
-	if err != nil {
-		return storage.ErrSeriesSet(err)
-	}
-	return &sampleSet{selected: l, i: -1}
+	return &sampleSet{q.choose(ctx, hints, ms, false)}
 }
 
 // A sampleSet walks the series of a select.
-type sampleSet struct {
-	*selected
-	i int
-}
+type sampleSet struct{ *choice }
 
 var _ storage.SeriesSet = (*sampleSet)(nil)
 
-func (s *sampleSet) Next() bool {
-	if s.i < len(s.series) {
-		s.i++
-	}
-	return s.i < len(s.series)
-}
-
-func (s *sampleSet) At() storage.Series                { return &s.series[s.i] }
-func (s *sampleSet) Err() error                        { return nil }
-func (s *sampleSet) Warnings() annotations.Annotations { return s.set.missing.annotations() }
+func (s *sampleSet) At() storage.Series { return &s.of.series[s.i] }
 
 // Labels implements storage.Series.
 func (s *oneSeries) Labels() labels.Labels { return s.labels }

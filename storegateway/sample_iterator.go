@@ -43,7 +43,7 @@ func (it *sampleIterator) reset(s *oneSeries, at place) {
 	readers := it.readers
 	*it = sampleIterator{series: s, at: at, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
 	if s.of.trim {
-		it.mint, it.maxt = s.of.set.request.MinTime, s.of.set.request.MaxTime
+		it.mint, it.maxt = s.of.mint, s.of.maxt
 	}
 }
 
@@ -108,10 +108,13 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 	}
 }
 
-// open begins chunk j, and reports whether there is one in the time range.
+// open begins chunk j, or the first after it in the time range, and reports whether there is one.
 func (it *sampleIterator) open(j int) bool {
-	it.j, it.chunk, it.read, it.kind = j, nil, 0, chunkenc.ValNone
 	chunks := it.at.held.batch.Chunks(it.at.i)
+	for j < len(chunks) && chunks[j].MaxTime < it.mint {
+		j++
+	}
+	it.j, it.chunk, it.read, it.kind = j, nil, 0, chunkenc.ValNone
 	if j >= len(chunks) || chunks[j].MinTime > it.maxt {
 		it.j = len(chunks)
 		return false

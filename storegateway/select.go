@@ -4,6 +4,7 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/slab"
@@ -20,6 +21,9 @@ type Request struct {
 
 	// Blocks are matchers of BlockIDLabel: which blocks to read. None: all.
 	Blocks []*labels.Matcher
+
+	// Held reports blocks that the caller reads elsewhere: none of them is missing. nil: none.
+	Held func(ulid.ULID) bool
 
 	// Shard is the part of the series to answer, by the hash of the labels that they have in
 	// their block. A matcher of tsblock.ShardLabel says it as well.
@@ -112,7 +116,7 @@ func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
 	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
-	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks)
+	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
 	set.sel = tsblock.Select{
 		MinTime: r.MinTime, MaxTime: r.MaxTime, Shard: r.Shard,
 		SkipChunks: r.SkipChunks, BatchBytes: q.batchBytes(len(handles)),

@@ -1,10 +1,8 @@
 package storegateway
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,12 +13,20 @@ import (
 // selected are the series of one select, their chunks not loaded. Of each block it keeps the references of chunks:
 // blocks are read in groups, so that their labels are there only while their group is merged.
 type selected struct {
-	set      *SeriesSet
-	trim     bool // samples outside of the time range are not answered
+	set        *SeriesSet
+	mint, maxt int64 // in milliseconds, both inclusive
+
+	key    string // see keyOf
+	filled bool   // everything was read
+
+	parts []*selected // selects with series and places of this one
+
+	trim     bool // samples outside of the time range are not returned
 	windows  *windows
 	series   []oneSeries
 	places   []place // what is left of the slab that places of series lie in
 	reserved int64
+	copies   int64 // of reserved, for copies of the chunks that a block has of a series
 
 	like *selected // a select of the same querier that has some of the same labels; nil: none
 }
@@ -46,16 +52,6 @@ const (
 	// of its index before its last batch is read.
 	groupBlocks = 64
 )
-
-// keyOf returns a text that is the same for selects that read the same.
-func keyOf(r *Request, trim bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %d %d %v %t %t", r.MinTime, r.MaxTime, r.Limit, r.Shard, r.SkipChunks, trim)
-	for _, m := range r.Matchers {
-		fmt.Fprintf(&b, " %q%v%q", m.Name, m.Type, m.Value)
-	}
-	return b.String()
-}
 
 // fill reads the series, and plans their chunks.
 func (l *selected) fill() error {
@@ -205,6 +201,18 @@ func (l *selected) reserve(n int64) error {
 	return nil
 }
 
+// reserveCopies reserves n bytes for copies of chunks, which take the place of the copies before.
+func (l *selected) reserveCopies(n int64) error {
+	if n <= l.copies {
+		return nil
+	}
+	if err := l.reserve(n - l.copies); err != nil {
+		return err
+	}
+	l.copies = n
+	return nil
+}
+
 func (s *oneSeries) letGo() {
 	for _, p := range s.places {
 		p.held.letGoChunks()
@@ -213,6 +221,9 @@ func (s *oneSeries) letGo() {
 }
 
 func (l *selected) close() {
+	for _, p := range l.parts {
+		l.set.query.quota.Return(slab.Series, p.reserved)
+	}
 	l.set.cancel()
 	l.windows.close(l.set.streams)
 	for i := range l.series {

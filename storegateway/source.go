@@ -21,6 +21,7 @@ func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblo
 		notFound: func(err error) bool { return notFound(bucket, err) },
 	}
 	if bucket.Provider() == objstore.FILESYSTEM {
+		s.Source = newFileSource(o.Bucket, s.Source)
 		return s // what a file does not give at once it does not give later
 	}
 	return &patientSource{source: s, timeout: o.CallTimeout, tries: o.CallTries, hedge: o.CallHedge, metrics: m, bucket: bucket}
@@ -81,7 +82,7 @@ func (s *watchedSource) look(ctx context.Context, name string, err error) error 
 		return err
 	case s.notFound(err):
 		s.gone()
-		return &goneError{name, err}
+		return &goneError{s.bucket, name, err}
 	}
 	return &BucketError{s.bucket, name, err}
 }

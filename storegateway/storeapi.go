@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +23,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
@@ -31,9 +34,13 @@ import (
 type StoreAPIOptions struct {
 	Timeout time.Duration // of a request, waiting included; 0: none but the client's
 
-	// WriteTimeout is how long a client may take no data before its call is cancelled. Default:
-	// DefaultWriteTimeout.
+	// WriteTimeout is how long a client may take no data, or leave its request incomplete, before its call is
+	// cancelled. Default: DefaultWriteTimeout.
 	WriteTimeout time.Duration
+
+	// Responses is the budget of encoded responses to LabelNames and LabelValues that wait for their clients.
+	// Default: a private one of promapi.DefaultResponseBytes.
+	Responses *promapi.ResponseBudget
 
 	Log    *querylog.Logger // nil: requests are not logged
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
@@ -51,6 +58,14 @@ type StoreAPI struct {
 	requests *requestMetrics
 	entries  sync.Pool     // of *LogEntry
 	cut      atomic.Uint64 // calls cancelled because their client took no data
+
+	unbuffered atomic.Uint64 // responses without room in Responses
+
+	info struct {
+		sync.Mutex
+		set     *blockSet // encoded below
+		encoded []byte
+	}
 }
 
 var (
@@ -61,6 +76,9 @@ var (
 // NewStoreAPI returns the API of a gateway.
 func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
 	o.WriteTimeout = or(o.WriteTimeout, DefaultWriteTimeout)
+	if o.Responses == nil {
+		o.Responses = promapi.NewResponseBudget(promapi.DefaultResponseBytes)
+	}
 	a := &StoreAPI{gateway: g, options: o, frames: newFramePool()}
 	a.entries.New = func() any { return new(LogEntry) }
 	a.requests = g.requestMetrics()
@@ -77,19 +95,18 @@ func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	}
 	own = append(own, a.options.Panics.ServerOptions()...)
 	s := grpc.NewServer(append(own, options...)...)
-	storepb.RegisterStoreServer(s, a)
-	storepb.RegisterInfoServer(s, a)
-	healthpb.RegisterHealthServer(s, health.NewServer())
+	s.RegisterService(a.storeService(), a)
+	s.RegisterService(a.infoService(), a)
+	checks := health.NewServer()
+	s.RegisterService(a.healthService(checks), checks)
 	return s
 }
 
 // limit gives a call's stream the time that a query has. A deadline of the handler's own context
 // would not do: sending to a client that does not read waits for the stream's.
 func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Context, error) {
-	if strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
-		return stream, nil // watching health has no end
-	}
-	if a.options.Timeout <= 0 {
+	// Watching health has no end.
+	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
 		return withCancel(stream), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(stream, a.options.Timeout, errQueryTimeout)
@@ -135,6 +152,8 @@ type call struct {
 	api   *StoreAPI
 	entry *LogEntry
 	query *Query // once it is admitted
+
+	response singleResponse // of a method with one response
 }
 
 // begin notes the request.
@@ -180,19 +199,26 @@ func (c *call) admit(ctx context.Context, d demand) error {
 	return nil
 }
 
-// atMostTwice runs a part of a request that sends nothing. If the process has no free bytes for the query to
-// grow, everything is released and the query admitted again, with all that it may need.
-func (c *call) atMostTwice(ctx context.Context, run func() error) error {
-	err := run()
-	if !errors.Is(err, slab.ErrShort) {
-		return err
+// untilSettled runs a part of a request that sends nothing. If the process has no free bytes for the query to grow, or a
+// block was deleted meanwhile and the blocks that are in the bucket now are known, everything is released and the query
+// admitted again, with all that it may need: once, and as often as it meets a block that has been deleted.
+func (c *call) untilSettled(ctx context.Context, run func() error) error {
+	for repeated := false; ; {
+		err := run()
+		how := promapi.RepeatLarger
+		if !errors.Is(err, slab.ErrShort) {
+			how = c.api.gateway.afterDeletion(ctx, err)
+		}
+		if how == promapi.NoRepeat || how == promapi.RepeatLarger && repeated {
+			return err
+		}
+		repeated = repeated || how == promapi.RepeatLarger
+		c.query.Close()
+		c.query = nil
+		if err := c.admit(ctx, wholeQuery); err != nil {
+			return err
+		}
 	}
-	c.query.Close()
-	c.query = nil
-	if err := c.admit(ctx, wholeQuery); err != nil {
-		return err
-	}
-	return run()
 }
 
 // end gives back what the request holds, logs it, and returns its error as gRPC sends it. recovered is what
@@ -205,6 +231,7 @@ func (c *call) end(recovered any, err error) error {
 	if p := panics.Of(err); p != nil {
 		c.api.options.Panics.GRPC(p, e.Endpoint)
 	}
+	c.release()
 	if c.query != nil {
 		e.Stats = c.query.Stats()
 		c.query.Close()
@@ -234,7 +261,6 @@ func grpcStatus(err error) *status.Status {
 		return status.New(codes.Internal, panics.Internal)
 	}
 	code := codes.Internal
-	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
 	_, incomplete := errors.AsType[*IncompleteError](err)
 	switch {
 	case incomplete, isUnavailable(err):
@@ -245,7 +271,7 @@ func grpcStatus(err error) *status.Status {
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
-	case corrupt:
+	case isCorrupt(err):
 		code = codes.DataLoss
 	}
 	return status.New(code, err.Error())
@@ -255,7 +281,20 @@ func grpcStatus(err error) *status.Status {
 func isUnavailable(err error) bool {
 	_, bucket := errors.AsType[*BucketError](err)
 	_, queue := errors.AsType[*QueueError](err)
-	return bucket || queue || errors.Is(err, slab.ErrShort)
+	return bucket || queue || isGone(err) || errors.Is(err, slab.ErrShort)
+}
+
+// isCorrupt reports whether an error is that of a damaged block: no client can do anything about it.
+func isCorrupt(err error) bool {
+	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
+	return corrupt
+}
+
+// isLocal reports whether an error is that of a local file: the disk is full, or has failed.
+func isLocal(err error) bool {
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	return path || link
 }
 
 // badRequest is the error of a request that makes no sense.

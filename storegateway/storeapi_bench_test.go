@@ -139,7 +139,7 @@ func sendOnce(stream grpc.ServerStream, ready []*pieces, frames *framePool, quot
 		}
 		return nil
 	}
-	w, err := newSeriesWriter(stream, frames, quota, 64)
+	w, err := newSeriesWriter(stream, frames, quota, 64, false)
 	if err != nil {
 		return err
 	}

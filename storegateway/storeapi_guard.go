@@ -14,23 +14,24 @@ import (
 // DefaultWriteTimeout is how long a client may take no data of a response.
 const DefaultWriteTimeout = 30 * time.Second
 
-// errSlowClient is the cause of a context that was cancelled because the client takes no data.
-var errSlowClient = errors.New("the client takes no data")
+// errSlowClient is the cause of a context that was cancelled because the client takes no data, or sends no complete
+// request.
+var errSlowClient = errors.New("the client is too slow")
 
 type cancelKey struct{}
 
-// withCancel returns a stream's context that a guard can cancel: only that ends a blocked SendMsg.
+// withCancel returns a stream's context that a guard can cancel: only that ends a blocked SendMsg or RecvMsg.
 func withCancel(stream context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(stream)
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
-// A guardedStream cancels its call when sending one message takes longer than the time of a write.
-// It is for one goroutine, as grpc.ServerStream's SendMsg is.
+// A guardedStream cancels its call when sending or receiving one message takes longer than the time of a write.
+// It is for one goroutine.
 type guardedStream struct {
 	grpc.ServerStream
 	api   *StoreAPI
-	timer *time.Timer // stopped while nothing is sent
+	timer *time.Timer // stopped while nothing is sent or received
 }
 
 // guard returns the stream with a limit for each message.
@@ -63,12 +64,30 @@ func wait(stream grpc.ServerStream, done <-chan struct{}) error {
 }
 
 // slow returns the error of a call that was cancelled because its client takes no data, and err of others.
-func (g *guardedStream) slow(err error) error {
+func (g *guardedStream) slow(err error) error { return g.cut(err, "the client takes no data") }
+
+// cut returns the error of a call that its guard has cancelled, and err of others.
+func (g *guardedStream) cut(err error, why string) error {
 	if err == nil || !errors.Is(context.Cause(g.Context()), errSlowClient) {
 		return err
 	}
 	g.api.cut.Add(1)
-	return status.Error(codes.Aborted, fmt.Sprintf("%v for %s", errSlowClient, g.api.options.WriteTimeout))
+	return status.Error(codes.Aborted, fmt.Sprintf("%s for %s", why, g.api.options.WriteTimeout))
+}
+
+// RecvMsg implements grpc.ServerStream. It returns when the client has finished its request, which has one message: a
+// client that leaves it incomplete is cut.
+func (g *guardedStream) RecvMsg(m any) error {
+	if g.timer == nil {
+		return g.ServerStream.RecvMsg(m)
+	}
+	g.timer.Reset(g.api.options.WriteTimeout)
+	err := g.ServerStream.RecvMsg(m)
+	g.timer.Stop()
+	if err != nil {
+		return fmt.Errorf("receive request: %w", g.cut(err, "the client sent no complete request"))
+	}
+	return nil
 }
 
 // SendMsg implements grpc.ServerStream.

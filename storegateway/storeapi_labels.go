@@ -14,15 +14,22 @@ import (
 func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
 	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
+	return c.labelNames(ctx, r, unencoded)
+}
+
+// unencoded is for callers in this process.
+func unencoded(vtMessage) error { return nil }
+
+// labelNames calls encode with the response while the query is open.
+func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, encode func(vtMessage) error) (response *storepb.LabelNamesResponse, err error) {
 	var hints storepb.LabelNamesRequestHints
-	response = &storepb.LabelNamesResponse{}
-	names, missing, blocks, err := c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "")
-	if err == nil {
-		response.Names, response.Warnings = names, missing.Warnings()
+	err = c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "", func(names []string, missing Missing) error {
+		response = &storepb.LabelNamesResponse{Names: names, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
-			response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: blocks}, namesResponseHints)
+			response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: c.queriedBlocks()}, namesResponseHints)
 		}
-	}
+		return encode(response)
+	})
 	return response, err
 }
 
@@ -31,22 +38,22 @@ func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest)
 func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
 	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
-	var hints storepb.LabelValuesRequestHints
-	response = &storepb.LabelValuesResponse{}
-	var values []string
-	var missing Missing
-	var blocks []*storepb.Block
+	return c.labelValues(ctx, r, unencoded)
+}
+
+// labelValues calls encode with the response while the query is open.
+func (c *call) labelValues(ctx context.Context, r *storepb.LabelValuesRequest, encode func(vtMessage) error) (response *storepb.LabelValuesResponse, err error) {
 	if r.GetLabel() == "" {
-		err = badRequest("label name parameter cannot be empty")
-	} else {
-		values, missing, blocks, err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel())
+		return nil, badRequest("label name parameter cannot be empty")
 	}
-	if err == nil {
-		response.Values, response.Warnings = values, missing.Warnings()
+	var hints storepb.LabelValuesRequestHints
+	err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel(), func(values []string, missing Missing) error {
+		response = &storepb.LabelValuesResponse{Values: values, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
-			response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: blocks}, valuesResponseHints)
+			response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: c.queriedBlocks()}, valuesResponseHints)
 		}
-	}
+		return encode(response)
+	})
 	return response, err
 }
 
@@ -60,38 +67,41 @@ type labelsRequest interface {
 	GetLimit() int64
 }
 
-// values answers a request for the values of a label, or for names when label is "".
-func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string) ([]string, Missing, []*storepb.Block, error) {
+// values finds the values of a label, or the names when label is "", and calls respond with them while the query is
+// open.
+func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string,
+	respond func([]string, Missing) error,
+) error {
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
 	if err != nil {
-		return nil, Missing{}, nil, err
+		return err
 	}
 	if r.GetLimit() < 0 {
-		return nil, Missing{}, nil, badRequest("limit %d is negative", r.GetLimit())
+		return badRequest("limit %d is negative", r.GetLimit())
 	}
 	if err := c.admit(ctx, lightQuery); err != nil {
-		return nil, Missing{}, nil, err
+		return err
 	}
 	request := LabelsRequest{
 		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
 		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
 	}
-	var found []string
-	var missing Missing
-	err = c.atMostTwice(ctx, func() (err error) {
+	return c.untilSettled(ctx, func() error {
+		var found []string
+		var missing Missing
+		var err error
 		if label == "" {
 			found, missing, err = c.query.LabelNames(ctx, request)
 		} else {
 			found, missing, err = c.query.LabelValues(ctx, label, request)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		c.entry.Series, c.entry.BytesOut = uint64(len(found)), 0
+		for _, v := range found {
+			c.entry.BytesOut += uint64(textLen(len(v)))
+		}
+		return respond(found, missing)
 	})
-	if err != nil {
-		return nil, Missing{}, nil, err
-	}
-	c.entry.Series = uint64(len(found))
-	for _, v := range found {
-		c.entry.BytesOut += uint64(textLen(len(v)))
-	}
-	return found, missing, c.queriedBlocks(), nil
 }

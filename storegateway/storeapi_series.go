@@ -22,14 +22,18 @@ import (
 //
 // Blocks that were downsampled are not served, so that chunks are raw whatever aggregates and
 // max_resolution_window allow. step, range and query_hints are hints that change nothing.
-func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) (err error) {
+func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
+	return a.series(r, a.guard(stream))
+}
+
+func (a *StoreAPI) series(r *storepb.SeriesRequest, stream *guardedStream) (err error) {
 	c := a.begin(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
 	defer func() { err = c.end(recover(), err) }()
 	return c.series(stream.Context(), r, stream)
 }
 
-func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded storepb.Store_SeriesServer) error {
-	out := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: c.api.guard(unguarded)}
+func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *guardedStream) error {
+	out := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: stream}
 	var hints storepb.SeriesRequestHints
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), &hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
@@ -66,12 +70,18 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 	if shard != nil {
 		request.Keep = shard.has
 	}
+	batch := int(min(r.GetResponseBatchSize(), math.MaxInt32))
 	var set *SeriesSet
 	var w *seriesWriter
-	err = c.atMostTwice(ctx, func() (err error) {
-		if set, err = c.query.Select(ctx, request); err == nil {
-			w, err = newSeriesWriter(out.ServerStream, c.api.frames, c.query.Quota(), int(min(r.GetResponseBatchSize(), math.MaxInt32)))
+	var more bool
+	err = c.untilSettled(ctx, func() (err error) {
+		if set, err = c.query.Select(ctx, request); err != nil {
+			return err
 		}
+		if more = set.Next(); !more && set.Err() != nil {
+			return set.Err()
+		}
+		w, err = newSeriesWriter(stream, c.api.frames, c.query.Quota(), batch, compresses(ctx))
 		return err
 	})
 	if err != nil {
@@ -88,7 +98,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, unguarded s
 		}
 	}
 	selected := time.Since(began)
-	for set.Next() {
+	for ; more; more = set.Next() {
 		s := set.At()
 		if request.SkipChunks {
 			s.Chunks = nil

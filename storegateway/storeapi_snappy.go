@@ -42,7 +42,8 @@ func (c *snappyCompressor) Name() string { return snappyName }
 // Compress implements encoding.Compressor.
 func (c *snappyCompressor) Compress(w io.Writer) (io.WriteCloser, error) {
 	s := c.writers.Get().(*snappyWriter)
-	s.w.Reset(w)
+	s.to.Writer = w
+	s.w.Reset(&s.to)
 	return s, nil
 }
 
@@ -56,7 +57,26 @@ func (c *snappyCompressor) Decompress(r io.Reader) (io.Reader, error) {
 // A snappyWriter goes back to its pool when it is closed.
 type snappyWriter struct {
 	w    *s2.Writer
+	to   pieceWriter
 	pool *sync.Pool
+}
+
+// maxPiece is the largest write for which gRPC's buffers are not much larger: the next size is 1 MiB.
+const maxPiece = 32 << 10
+
+// A pieceWriter splits writes to a message of gRPC, which copies each to a buffer of one of a few sizes.
+type pieceWriter struct{ io.Writer }
+
+// Write implements io.Writer.
+func (w *pieceWriter) Write(p []byte) (n int, err error) {
+	for {
+		piece := p[n:min(n+maxPiece, len(p))]
+		m, err := w.Writer.Write(piece)
+		n += m
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
 }
 
 func (s *snappyWriter) Write(p []byte) (int, error) { return s.w.Write(p) }
@@ -64,6 +84,7 @@ func (s *snappyWriter) Write(p []byte) (int, error) { return s.w.Write(p) }
 func (s *snappyWriter) Close() error {
 	err := s.w.Close()
 	s.w.Reset(nil)
+	s.to.Writer = nil
 	s.pool.Put(s)
 	return err
 }

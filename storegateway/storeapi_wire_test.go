@@ -205,7 +205,7 @@ func TestSeriesWriter(t *testing.T) {
 					made := makeSeries(r, shape.series, shape.mostChunks, shape.mostLen)
 					stream := &tape{behind: behind}
 					quota := testQuota(t, 16<<20)
-					w, err := newSeriesWriter(stream, newFramePool(), quota, batch)
+					w, err := newSeriesWriter(stream, newFramePool(), quota, batch, false)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -248,7 +248,7 @@ func TestSeriesWriter(t *testing.T) {
 // too small for a chunk.
 func TestSeriesWriterStops(t *testing.T) {
 	quota := testQuota(t, 1<<20)
-	w, err := newSeriesWriter(&tape{fail: io.ErrClosedPipe}, newFramePool(), quota, 1)
+	w, err := newSeriesWriter(&tape{fail: io.ErrClosedPipe}, newFramePool(), quota, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestSeriesWriterStops(t *testing.T) {
 		t.Errorf("got %v, want the stream's error", err)
 	}
 	w.close()
-	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1); err != nil {
+	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1, false); err != nil {
 		t.Fatal(err)
 	}
 	big := []ChunkView{{Encoding: 1, Data: make([]byte, 2_000_000)}}
@@ -268,7 +268,7 @@ func TestSeriesWriterStops(t *testing.T) {
 		t.Errorf("%d bytes are still reserved", used)
 	}
 	quota.Close()
-	if _, err := newSeriesWriter(&tape{}, newFramePool(), testQuota(t, 1<<10), 1); !errors.Is(err, slab.ErrOverQuota) {
+	if _, err := newSeriesWriter(&tape{}, newFramePool(), testQuota(t, 1<<10), 1, false); !errors.Is(err, slab.ErrOverQuota) {
 		t.Errorf("got %v, want the limit's error", err)
 	}
 }

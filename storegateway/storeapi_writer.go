@@ -1,9 +1,11 @@
 package storegateway
 
 import (
+	"context"
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
@@ -27,8 +29,10 @@ type seriesWriter struct {
 	start   int // where the message's series begin in the frame
 	entries int // series in it
 
-	reserved int64         // bytes for the frame
-	sent     chan struct{} // has a value when no frame is out; a stream has one at most
+	compressed bool  // gRPC compresses the messages
+	reserved   int64 // bytes for the frame and, of a compressed stream, for copies of it
+
+	sent chan struct{} // has a value when no frame is out; a stream has one at most
 
 	// What has been sent, or is about to be.
 	series, chunks, bytes, messages uint64
@@ -40,15 +44,43 @@ const batchPrefix = 1 + 5
 // frameRest is how many bytes have to be left in a frame for another message to begin there.
 const frameRest = 4 << 10
 
-// newSeriesWriter reserves what the frame of a stream takes. It is closed by close.
-func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int) (*seriesWriter, error) {
-	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, sent: make(chan struct{}, 1)}
-	if err := quota.Reserve(slab.Answers, frameBytes); err != nil {
+// newSeriesWriter reserves the bytes of the stream's frame. It is closed by close.
+func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int, compressed bool) (*seriesWriter, error) {
+	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, compressed: compressed, sent: make(chan struct{}, 1)}
+	if err := w.reserve(frameBytes); err != nil {
 		return nil, err
 	}
-	w.reserved = frameBytes
 	w.sent <- struct{}{}
 	return w, nil
+}
+
+// reserve charges a frame of n bytes to the query. gRPC compresses a message to memory of its own: one such copy waits
+// until less than 64 KiB of the copy before wait, and the transport holds that one. One frame more covers those 64 KiB,
+// the compressor's buffers and the rounding of the copies' sizes.
+func (w *seriesWriter) reserve(n int) error {
+	bytes := int64(n)
+	if w.compressed {
+		bytes = 3*bytes + frameBytes
+	}
+	if bytes <= w.reserved {
+		return nil
+	}
+	if err := w.quota.Reserve(slab.Answers, bytes-w.reserved); err != nil {
+		return err
+	}
+	w.reserved = bytes
+	return nil
+}
+
+// compresses reports whether gRPC compresses the messages of a call's response: with the request's compressor, unless
+// another is set.
+func compresses(ctx context.Context) bool {
+	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
+	if !ok {
+		return false
+	}
+	name := stream.SendCompress()
+	return name != "" && name != encoding.Identity
 }
 
 // close gives back what the writer holds. What has not been flushed is not sent.
@@ -117,11 +149,8 @@ func (w *seriesWriter) begin(size int) error {
 	}
 	<-w.sent // drain has put it there
 	need := batchPrefix + fieldLen(size)
-	if more := int64(need) - w.reserved; more > 0 {
-		if err := w.quota.Reserve(slab.Answers, more); err != nil {
-			return err
-		}
-		w.reserved += more
+	if err := w.reserve(need); err != nil {
+		return err
 	}
 	w.f = w.frames.get(need)
 	w.f.sent = w.sent

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -27,6 +28,39 @@ const maxHold = 10 * time.Minute
 func (g *Gateway) Sync(ctx context.Context) error {
 	g.syncing.Lock()
 	defer g.syncing.Unlock()
+	return g.syncLocked(ctx)
+}
+
+// syncSince returns when a sync that began after the call has ended. Requests that meet deleted blocks at the same time
+// share one.
+func (g *Gateway) syncSince(ctx context.Context) error {
+	begun := g.syncsBegun.Load()
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
+	if g.syncsBegun.Load() > begun && g.synced {
+		return nil
+	}
+	return g.syncLocked(ctx)
+}
+
+// afterDeletion returns how a request is repeated that met a block which is not in the bucket any more, once the blocks
+// that are in the bucket now are known. The request cannot meet a block that is no longer served a second time. Of
+// a block that is still served an object is missing for good, or its deletion has just begun.
+func (g *Gateway) afterDeletion(ctx context.Context, err error) promapi.Repeat {
+	if !isGone(err) || g.syncSince(ctx) != nil {
+		return promapi.NoRepeat
+	}
+	id, ok := goneBlock(err)
+	if !ok || g.current().has(id) {
+		return promapi.RepeatLarger
+	}
+	return promapi.RepeatSame
+}
+
+// syncLocked is Sync. The caller holds syncing.
+func (g *Gateway) syncLocked(ctx context.Context) (err error) {
+	g.syncsBegun.Add(1)
+	defer func() { g.synced = err == nil }()
 	start := time.Now()
 	set, changes, err := g.look(ctx)
 	if ctx.Err() != nil {
@@ -229,6 +263,9 @@ func (s *tenantSync) run(ctx context.Context) (*tenantBlocks, error) {
 		s.one(ctx, id, l.blocks[id])
 		return context.Cause(ctx)
 	})
+	if err == nil && !l.partial {
+		err = s.confirmUnlisted(ctx, l)
+	}
 	if err == nil {
 		err = forEach(ctx, s.gateway.options.Concurrency, others, func(ctx context.Context, id ulid.ULID) error {
 			s.other(ctx, id, l.blocks[id])
@@ -290,7 +327,7 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 // again looks at a block that is served.
 func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
-		return skip(SkipNoMeta, "meta.json is gone: the block is being deleted")
+		return s.unlisted(ctx, b)
 	}
 	if err := s.checkDeleted(ctx, b); err != nil {
 		return err
@@ -358,7 +395,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 		}
 		written = a.LastModified
 	}
-	text, err := g.reader.get(ctx, name, maxMeta)
+	text, err := g.reader.getConfirmed(ctx, name, maxMeta)
 	if err != nil {
 		return nil, err
 	}
@@ -434,9 +471,9 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 		return f.deletionTime, nil
 	}
 	name := path.Join(prefixOf(s.tenant, id), deletionMarkName)
-	text, err := s.gateway.reader.get(ctx, name, maxMeta)
+	text, err := s.gateway.reader.getConfirmed(ctx, name, maxMeta)
 	if _, mimir := s.layout.(mimirLayout); mimir && isGone(err) {
-		text, err = s.gateway.reader.get(ctx, markerName(s.tenant, id), maxMeta)
+		text, err = s.gateway.reader.getConfirmed(ctx, markerName(s.tenant, id), maxMeta)
 	}
 	if isGone(err) {
 		return 0, nil // the mark has been taken back
@@ -531,7 +568,7 @@ func (g *Gateway) detect(ctx context.Context) (Layout, error) {
 		return LayoutPrometheus, nil
 	}
 	for i, id := range slices.SortedFunc(maps.Keys(blocks), ulid.ULID.Compare) {
-		text, err := g.reader.get(ctx, path.Join(id.String(), metaName), maxMeta)
+		text, err := g.reader.getConfirmed(ctx, path.Join(id.String(), metaName), maxMeta)
 		switch {
 		case err != nil && (!isGone(err) || i == maxDetect):
 			return LayoutAuto, err

@@ -22,7 +22,8 @@ type heldBatch struct {
 
 	// Of windows, under its mu:
 	loaded bool
-	users  int // iterators that stand in its chunks
+	walked bool // since it was loaded
+	users  int  // iterators that stand in its chunks
 
 	// loads counts how often its chunks have been loaded and dropped: views of them are valid
 	// while it stays the same.
@@ -64,9 +65,12 @@ type windows struct {
 	strict bool            // chunks in use are not dropped: users cannot do without
 	most   int64           // planned bytes
 
+	source *sourceOfSeries // whose other selects the same goroutine walks; nil: there are none
+
 	mu     sync.Mutex
 	bytes  int64
 	loaded []*heldBatch // the one used last at the end
+	ahead  []*stream    // that load ahead
 }
 
 // newWindows returns windows of at most a quarter of the query's bytes.
@@ -108,6 +112,7 @@ func (w *windows) enter(h *heldBatch) error {
 		return err
 	}
 	h.users++
+	h.walked = true
 	return nil
 }
 
@@ -139,16 +144,16 @@ func (w *windows) load(h *heldBatch) error {
 		return nil
 	}
 	w.await(s)
-	// What the walk through the block has left behind goes first, then what was used longest ago.
+	// Batches that the walk through the block has passed are dropped first.
 	for i := len(w.loaded) - 1; i >= 0; i-- {
 		if old := w.loaded[i]; old.stream == s && old.users == 0 {
 			w.drop(i)
 		}
 	}
-	for w.bytes+h.batch.PlannedBytes() > w.most && w.dropOldest() {
+	for w.bytes+h.batch.PlannedBytes() > w.most && w.dropOne() {
 	}
 	err := s.reader.LoadChunks(w.ctx, h.batch)
-	for err != nil && (IsLimit(err) || errors.Is(err, slab.ErrShort)) && w.dropOldest() {
+	for err != nil && (IsLimit(err) || errors.Is(err, slab.ErrShort)) && w.makeRoom() {
 		err = s.reader.LoadChunks(w.ctx, h.batch)
 	}
 	if err != nil {
@@ -160,11 +165,39 @@ func (w *windows) load(h *heldBatch) error {
 			s.aheadErr = make(chan error, 1)
 		}
 		s.loading, s.busy = next, true
+		w.ahead = append(w.ahead, s)
 		go func() {
 			s.aheadErr <- panics.Guard(func() error { return s.reader.LoadChunks(w.ctx, next.batch) })
 		}()
 	}
 	return nil
+}
+
+// makeRoom has bytes of chunks returned, or loads ahead finished so that the next call can return theirs, and reports
+// whether there were any: those of this select first, then those of the querier's other selects, in use or not. An iterator has
+// chunks loaded again that were dropped under it.
+func (w *windows) makeRoom() bool {
+	if w.dropOne() {
+		return true
+	}
+	if len(w.ahead) > 0 {
+		w.await(w.ahead[0])
+		return true
+	}
+	if w.source == nil {
+		return false
+	}
+	for _, l := range w.source.selected {
+		if other := l.windows; other != w {
+			other.mu.Lock()
+			dropped := other.dropOne()
+			other.mu.Unlock()
+			if dropped {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (w *windows) add(h *heldBatch) {
@@ -174,9 +207,17 @@ func (w *windows) add(h *heldBatch) {
 	w.loaded = append(w.loaded, h)
 }
 
-// dropOldest drops what was used longest ago, best of all something that is not in use.
-func (w *windows) dropOldest() bool {
-	i := slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+// dropOne drops the chunks that were left last: a walk goes through all blocks for one series after the other, so that
+// they are the last to be needed again. Without any it drops what was loaded ahead, and, unless users cannot do
+// without, what is in use.
+func (w *windows) dropOne() bool {
+	i := len(w.loaded) - 1
+	for i >= 0 && (w.loaded[i].users > 0 || !w.loaded[i].walked) {
+		i--
+	}
+	if i < 0 {
+		i = slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+	}
 	if i < 0 && !w.strict && len(w.loaded) > 0 {
 		i = 0
 	}
@@ -191,7 +232,7 @@ func (w *windows) drop(i int) {
 	h := w.loaded[i]
 	w.loaded = slices.Delete(w.loaded, i, i+1)
 	w.bytes -= h.batch.PlannedBytes()
-	h.loaded = false
+	h.loaded, h.walked = false, false
 	h.loads.Add(1)
 	h.batch.DropChunks()
 }
@@ -203,6 +244,7 @@ func (w *windows) await(s *stream) {
 		return
 	}
 	s.busy = false
+	w.ahead = slices.DeleteFunc(w.ahead, func(other *stream) bool { return other == s })
 	if err := <-s.aheadErr; err == nil {
 		w.add(s.loading)
 	}

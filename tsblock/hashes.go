@@ -50,7 +50,7 @@ func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
 		return nil, b.failed("hash all series", err)
 	}
 	if h, err = b.openHashes(path, id); err != nil {
-		return nil, b.failed("open the series hashes just made", err)
+		return nil, b.justBuilt(hashesName, err)
 	}
 	return h, nil
 }
@@ -73,11 +73,9 @@ func (b *Block) openHashes(path string, id identity) (*hashes, error) {
 		return nil, errMemoryPart
 	}
 	h.file = l.pages(b, path, hashesFile, func(ctx context.Context) error {
-		if b.discard(path, func() bool { return b.hashes.dropThis(h) }) {
-			_, err := b.hashes.get(ctx, nil)
-			return err
-		}
-		return nil
+		b.discard(path, func() bool { return b.hashes.dropThis(h) })
+		_, err := b.hashes.get(ctx, nil)
+		return err
 	})
 	return h, nil
 }

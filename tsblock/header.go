@@ -243,23 +243,21 @@ func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 		return nil, err
 	}
 	if h, err = b.openHeader(path, id); err != nil {
-		return nil, b.failed("open the index header just built", err)
+		return nil, b.justBuilt(headerName, err)
 	}
 	return h, nil
 }
 
-// discard removes a local file of which a page was found damaged, so that it is built again, and reports
-// whether it did. drop reports whether what was loaded of the file is still the damaged one: if not,
-// another reader has been here before.
-func (b *Block) discard(path string, drop func() bool) bool {
+// discard removes a local file of which a page was found damaged, so that it is built again. drop reports whether what was
+// loaded of the file is still the damaged one: if not, another reader has removed it.
+func (b *Block) discard(path string, drop func() bool) {
 	b.repair.Lock()
 	defer b.repair.Unlock()
 	if !drop() {
-		return false
+		return
 	}
 	b.options.Log.Warn("local file damaged; rebuilding", "block", b.prefix, "file", filepath.Base(path))
 	removeDamaged(path)
-	return true
 }
 
 // tellDamaged logs why a local file is built anew, unless it is just not there.
@@ -280,11 +278,9 @@ func (b *Block) openHeader(path string, id identity) (*header, error) {
 	}
 	h.size = id.size
 	h.file = l.pages(b, path, headerFile, func(ctx context.Context) error {
-		if b.discard(path, func() bool { return b.header.dropThis(h) }) {
-			_, err := b.header.get(ctx, nil)
-			return err
-		}
-		return nil
+		b.discard(path, func() bool { return b.header.dropThis(h) })
+		_, err := b.header.get(ctx, nil) // waits while another reader has it built
+		return err
 	})
 	h.index = &pagedFile{
 		name: "index", kind: indexFile, size: id.size,

@@ -17,10 +17,12 @@ type lazyFile[T any] struct {
 
 	mu     sync.Mutex
 	flight *flight[T]
+	latest <-chan struct{} // done of the flight that was begun last; nil before the first
 }
 
 // A flight is one load under way.
 type flight[T any] struct {
+	before  <-chan struct{} // closed when the load before has returned, which was cancelled; nil: there is none
 	done    chan struct{}
 	cancel  context.CancelFunc
 	waiters int // under the lazyFile's mu
@@ -42,8 +44,8 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 	f := l.flight
 	if f == nil {
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		f = &flight[T]{done: make(chan struct{}), cancel: cancel}
-		l.flight = f
+		f = &flight[T]{before: l.latest, done: make(chan struct{}), cancel: cancel}
+		l.flight, l.latest = f, f.done
 		go l.run(own, f, loads)
 	}
 	f.waiters++
@@ -73,6 +75,9 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 // run loads once and tells the waiters.
 func (l *lazyFile[T]) run(ctx context.Context, f *flight[T], loads chan struct{}) {
 	defer close(f.done)
+	if f.before != nil {
+		<-f.before // both would write the same local file, and each removes what the other has begun
+	}
 	if loads != nil {
 		select {
 		case loads <- struct{}{}:

@@ -108,6 +108,15 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	return l, nil
 }
 
+// justBuilt returns the error of opening a local file that was built a moment before: if that is damaged already,
+// the disk is.
+func (b *Block) justBuilt(name string, err error) error {
+	if stale, ok := errors.AsType[errStale](err); ok {
+		return b.corrupt(name, 0, "just built: "+stale.reason)
+	}
+	return b.failed("open "+name+", just built", err)
+}
+
 // shortRead returns the error of a read that did not fill its buffer. A file that has become shorter since
 // its size was asked is as damaged as one that was too short before.
 func shortRead(err error) error {

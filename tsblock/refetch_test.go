@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 )
 
@@ -234,6 +235,60 @@ func TestLocalFileDamagedInUse(t *testing.T) {
 			if _, err := os.Stat(file); err != nil {
 				t.Fatalf("trial %d: the file was not built again: %v", i, err)
 			}
+		}
+	}
+}
+
+// A gatedSource holds reads of the index until the gate is closed.
+type gatedSource struct {
+	*memorySource
+	reached chan struct{} // gets a value for each held read, if there is room
+	gate    chan struct{}
+}
+
+func (s *gatedSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+	if strings.HasSuffix(name, "/index") {
+		select {
+		case s.reached <- struct{}{}:
+		default:
+		}
+		<-s.gate
+	}
+	return s.memorySource.ReadRange(ctx, name, off, dst)
+}
+
+// TestLocalFileBuiltForAll has two readers find a local file missing. The second waits while the first has it built.
+func TestLocalFileBuiltForAll(t *testing.T) {
+	r := newRefetchTest(t)
+	source := &gatedSource{memorySource: r.source, reached: make(chan struct{}, 1), gate: make(chan struct{})}
+	close(source.gate)
+	b := r.open(t, source, t.TempDir())
+	if _, err := r.read(t, b); err != nil {
+		t.Fatal(err)
+	}
+	file := b.header.now.Load().file
+	if err := os.Remove(filepath.Join(b.dir, headerName)); err != nil {
+		t.Fatal(err)
+	}
+	source.gate = make(chan struct{})
+	source.reached = make(chan struct{}, 1)
+	done := make(chan error, 2)
+	rebuild := func() { done <- file.rebuild(t.Context()) }
+	go rebuild()
+	testwait.Receive(t, "the first read of the bucket", source.reached)
+	go rebuild()
+	testwait.Until(t, "both readers to wait", func() bool {
+		b.header.mu.Lock()
+		defer b.header.mu.Unlock()
+		return len(done) > 0 || b.header.flight != nil && b.header.flight.waiters == 2
+	})
+	if len(done) > 0 {
+		t.Fatalf("the second reader did not wait for the file: %v", testwait.Receive(t, "it", done))
+	}
+	close(source.gate)
+	for range 2 {
+		if err := testwait.Receive(t, "a reader", done); err != nil {
+			t.Error(err)
 		}
 	}
 }

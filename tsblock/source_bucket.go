@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"sync"
 )
 
 // Objects is what a BucketSource needs of a bucket. objstore.Bucket has it, with A being
@@ -22,6 +23,7 @@ type BucketSource[A any] struct {
 	objects Objects[A]
 	size    []int // index of the field Size of A
 	costs   Costs
+	probes  sync.Pool // of *[1]byte
 }
 
 var _ Source = (*BucketSource[struct{ Size int64 }])(nil)
@@ -57,8 +59,11 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 		return 0, err
 	}
 	n, err := fill(r, dst)
+	more := n == len(dst) && err == nil && s.continues(r)
 	closed := r.Close()
 	switch {
+	case more:
+		return 0, ErrNoRange
 	case n == len(dst):
 		return n, nil // all is there: what Close says about it does not matter
 	case err != io.EOF: //nolint:errorlint // wrapped, it is an error of reading and no end
@@ -67,9 +72,36 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 		return n, context.Cause(ctx) // an ended context can look like an ended object
 	case closed != nil:
 		return n, closed // and so can a connection that broke
+	case off > 0 && int64(n) > off: // as many bytes may be the whole object
+		return s.checkTail(ctx, name, off, n)
 	default:
 		return n, ErrObjectEnd
 	}
+}
+
+// checkTail compares the size of an object with where a response ended that is shorter than its range.
+func (s *BucketSource[A]) checkTail(ctx context.Context, name string, off int64, n int) (int, error) {
+	size, err := s.Size(ctx, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case size == off+int64(n):
+		return n, ErrObjectEnd
+	case size == int64(n):
+		return 0, ErrNoRange
+	}
+	return 0, ErrCut
+}
+
+// continues reports whether a response has a byte after its range.
+func (s *BucketSource[A]) continues(r io.Reader) bool {
+	probe, _ := s.probes.Get().(*[1]byte)
+	if probe == nil {
+		probe = new([1]byte)
+	}
+	defer s.probes.Put(probe)
+	n, _ := fill(r, probe[:]) // a failure after the range is none
+	return n > 0
 }
 
 // fill reads until dst is full or r has an error. That is not io.ReadFull, for which a body that
@@ -97,6 +129,10 @@ const maxIdle = 100
 // ErrCut says that a bucket's answer has ended before its announced length. It is not the end of the
 // object.
 var ErrCut = errors.New("the bucket's response ended early")
+
+// ErrNoRange says that a bucket returned more bytes than the range, as servers and proxies do that ignore
+// ranges and return the whole object: the bytes are those of its beginning.
+var ErrNoRange = errors.New("the response is longer than the requested range: the bucket, or a proxy before it, ignores ranges")
 
 // Size implements Source.
 func (s *BucketSource[A]) Size(ctx context.Context, name string) (int64, error) {

@@ -19,10 +19,10 @@ const (
 	dirGap = 16 << 10
 )
 
-// A DirSource reads objects that are files below a directory, by pread. Files are not mapped: that
+// A DirSource reads objects that are files, mostly below a directory, by pread. Files are not mapped: that
 // one is cut short while it is read is an error here, and would be the end of the process there.
 type DirSource struct {
-	path string
+	openFile func(ctx context.Context, name string) (fd int, err error)
 
 	mu             sync.Mutex
 	files          map[string]*openFile // by name, the ones that may be used again
@@ -45,7 +45,22 @@ type openFile struct {
 // Dir returns a source of the files below path. It keeps up to 128 of them open; Close gives them
 // back.
 func Dir(path string) *DirSource {
-	return &DirSource{path: path, files: make(map[string]*openFile)}
+	return Files(func(_ context.Context, name string) (int, error) {
+		for {
+			fd, err := unix.Open(filepath.Join(path, filepath.FromSlash(name)), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			switch {
+			case err == nil:
+				return fd, nil
+			case err != unix.EINTR:
+				return 0, &fs.PathError{Op: "open", Path: name, Err: err}
+			}
+		}
+	})
+}
+
+// Files returns a source of files that open opens. The source closes the descriptors.
+func Files(open func(ctx context.Context, name string) (fd int, err error)) *DirSource {
+	return &DirSource{openFile: open, files: make(map[string]*openFile)}
 }
 
 // Costs implements the method that CostsOf looks for.
@@ -59,7 +74,7 @@ func (d *DirSource) ReadRange(ctx context.Context, name string, off int64, dst [
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	f, err := d.open(name)
+	f, err := d.open(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +100,7 @@ func (d *DirSource) Size(ctx context.Context, name string) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	f, err := d.open(name)
+	f, err := d.open(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +121,7 @@ func (d *DirSource) Close() error {
 }
 
 // open returns the file, which letGo gives back.
-func (d *DirSource) open(name string) (*openFile, error) {
+func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 	d.mu.Lock()
 	if f := d.files[name]; f != nil {
 		f.users++
@@ -116,10 +131,11 @@ func (d *DirSource) open(name string) (*openFile, error) {
 		return f, nil
 	}
 	d.mu.Unlock()
-	f, err := d.openNew(name)
+	fd, err := d.openFile(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	f := &openFile{name: name, fd: fd, users: 1}
 	d.mu.Lock()
 	// Another reader may have been faster: then this file is closed after its use.
 	var gone []*openFile
@@ -136,19 +152,6 @@ func (d *DirSource) open(name string) (*openFile, error) {
 	d.mu.Unlock()
 	_ = closeFiles(gone) // they were read only, and this one is not among them
 	return f, nil
-}
-
-func (d *DirSource) openNew(name string) (*openFile, error) {
-	path := filepath.Join(d.path, filepath.FromSlash(name))
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		switch {
-		case err == nil:
-			return &openFile{name: name, fd: fd, users: 1}, nil
-		case err != unix.EINTR:
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
-	}
 }
 
 // removed reports whether a file is no longer in any directory: kept open it would hold its

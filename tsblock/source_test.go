@@ -220,7 +220,7 @@ func TestDirFiles(t *testing.T) {
 		t.Errorf("%d descriptors are open, want %d", n, maxOpenFiles)
 	}
 	// A file that is removed while it is read stays readable; when others are opened, it goes.
-	f, err := d.open(name(0))
+	f, err := d.open(t.Context(), name(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -159,6 +160,50 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	if changed != 2 {
 		t.Errorf("%d changes, want the two of dba", changed)
+	}
+}
+
+// TestWarnIfOpen: a server that other machines reach without accounts, or without TLS, says so in its log.
+func TestWarnIfOpen(t *testing.T) {
+	dir := t.TempDir()
+	config := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const open, clear = "without accounts is open to other machines", "without TLS is open to other machines"
+	certificate := config("tls.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem}\n")
+	both := config("both.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem}\nbasic_auth_users: {dba: hash}\n")
+	clients := config("clients.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem, client_auth_type: RequireAndVerifyClientCert}\n")
+	for _, c := range []struct {
+		ip, config string
+		gate       bool
+		want       string
+	}{
+		{"127.0.0.1", "", false, ""},
+		{"::1", "", false, ""},
+		{"192.0.2.1", "", false, open},
+		{"::", "", false, open},
+		{"0.0.0.0", certificate, false, open},
+		{"0.0.0.0", both, false, ""},
+		{"0.0.0.0", clients, false, ""},
+		{"0.0.0.0", config("users.yaml", "basic_auth_users: {dba: hash}\n"), false, clear},
+		{"0.0.0.0", "", true, clear},
+		{"0.0.0.0", certificate, true, ""},
+	} {
+		var log bytes.Buffer
+		o := testOptions()
+		o.Log, o.ConfigFile = slog.New(slog.NewTextHandler(&log, nil)), c.config
+		if c.gate {
+			o.Gate = testGate(t, o.Log)
+		}
+		New(o).warnIfOpen(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 8316})
+		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, "level=WARN") {
+			t.Errorf("%s, %q, accounts %t: logged %q, want %q", c.ip, c.config, c.gate, got, c.want)
+		}
 	}
 }
 

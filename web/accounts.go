@@ -62,6 +62,8 @@ type toolkitFile struct {
 	Users map[string]any `yaml:"basic_auth_users"`
 	TLS   struct {
 		ClientAuth string `yaml:"client_auth_type"`
+		CertFile   string `yaml:"cert_file"`
+		Cert       string `yaml:"cert"`
 	} `yaml:"tls_server_config"`
 }
 
@@ -89,14 +91,23 @@ func readToolkit(path string) (c toolkitFile, err error) {
 	return c, nil
 }
 
-// warnIfOpen logs that every client on other machines is an operator.
-func (s *Server) warnIfOpen(l net.Listener) {
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok || addr.IP.IsLoopback() || !s.gate.Open() {
+// warnIfOpen logs, for a server that other machines reach, that every client is an operator, or that credentials can
+// be intercepted.
+func (s *Server) warnIfOpen(at net.Addr) {
+	addr, ok := at.(*net.TCPAddr)
+	c, err := readToolkit(s.opts.ConfigFile)
+	if !ok || addr.IP.IsLoopback() || err != nil {
 		return
 	}
-	if c, err := readToolkit(s.opts.ConfigFile); err == nil && !c.authenticates() {
+	switch {
+	case s.gate.Open() && !c.authenticates():
 		s.opts.Log.Warn("HTTP server without accounts is open to other machines: every client is an operator; "+
-			"set --web-accounts-file", "address", l.Addr().String())
+			"set --web-accounts-file", "address", at.String())
+	case !c.encrypts():
+		s.opts.Log.Warn("HTTP server without TLS is open to other machines: passwords and tokens can be intercepted; "+
+			"set tls_server_config in --web-config-file", "address", at.String())
 	}
 }
+
+// encrypts reports whether the server has a certificate.
+func (c *toolkitFile) encrypts() bool { return c.TLS.CertFile != "" || c.TLS.Cert != "" }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,7 +93,7 @@ func pageOptions() (Options, *fakeStatements) {
 	o := testOptions()
 	f := &fakeStatements{rows: 120}
 	o.Statements = f
-	o.SeriesLabels = map[string]string{"instance": `a"b\c`}
+	o.SeriesMatchers = func() []string { return []string{"instance=" + strconv.Quote(`a"b\c`)} }
 	o.Latest = func() Latest {
 		return Latest{Seconds: 10, Statements: 50, PerSecond: 5, P50: time.Millisecond, Sessions: 3}
 	}

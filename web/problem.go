@@ -49,7 +49,7 @@ func problemOf(err error) *problem {
 		return p
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{
-			Status: http.StatusGatewayTimeout, What: "The answer took too long.",
+			Status: http.StatusGatewayTimeout, What: "The response took too long.",
 			Try: []string{"Choose a shorter range.", "Try again shortly: other queries may be running."},
 		}
 	}

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +12,8 @@ import (
 
 // selector is the labels in braces.
 func (s *Server) selector(matchers ...string) string {
-	for _, name := range slices.Sorted(maps.Keys(s.opts.SeriesLabels)) {
-		matchers = append(matchers, name+"="+strconv.Quote(s.opts.SeriesLabels[name]))
+	if s.opts.SeriesMatchers != nil {
+		matchers = append(matchers, s.opts.SeriesMatchers()...)
 	}
 	return "{" + strings.Join(matchers, ",") + "}"
 }

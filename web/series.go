@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/taredb/tare/promapi"
 )
 
 // A SeriesSource knows the series that are active.
@@ -125,6 +127,9 @@ func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) se
 func parseSelector(text string) ([]*labels.Matcher, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
+	}
+	if err := promapi.CheckExpr(text); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
 	}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	if err != nil {

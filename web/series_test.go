@@ -53,9 +53,9 @@ func TestCountIsBounded(t *testing.T) {
 	if len(c.Listed) != seriesListed || len(seriesText(c.Listed[0])) > 2*shownValue {
 		t.Errorf("%d listed, the first as %d bytes", len(c.Listed), len(seriesText(c.Listed[0])))
 	}
-	for _, bad := range []string{"sum(a)", "a[5m]", "a offset 5m", "{", "a @ 3", "1"} {
+	for _, bad := range []string{"sum(a)", "a[5m]", "a offset 5m", "{", "a @ 3", "1", strings.Repeat("(", 5000) + "a" + strings.Repeat(")", 5000)} {
 		if _, err := parseSelector(bad); err == nil {
-			t.Errorf("%s is taken as a selector", bad)
+			t.Errorf("%.100s is taken as a selector", bad)
 		}
 	}
 }

@@ -38,8 +38,9 @@ type Options struct {
 	// Statements answers the pages about statements; nil: there are none.
 	Statements Statements
 
-	// SeriesLabels are on all series of the history. The PromQL on the pages asks for them.
-	SeriesLabels map[string]string
+	// SeriesMatchers returns matchers of the labels that all series of the history have, for the PromQL on the pages.
+	// Nil: there are none.
+	SeriesMatchers func() []string
 
 	// Latest is what the last seconds were like; nil: not shown.
 	Latest func() Latest
@@ -113,7 +114,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if err := CheckConfig(s.opts.ConfigFile, ""); err != nil {
 		return err
 	}
-	s.warnIfOpen(l)
+	s.warnIfOpen(l.Addr())
 	noSystemd := false
 	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
 	// Its log has only two lines to say, the address and whether there is TLS.

@@ -49,6 +49,8 @@
 // With -history the ways are tare alone: bare, with a log, with a history in a bucket, and with both; ratios
 // are to bare.
 //
+// With -against the ways are another tare binary and tare, started alike; ratios are to the other binary.
+//
 // # What it does not do
 //
 // It compares no TLS, no prepared statements and no network but the loopback interface.

@@ -18,9 +18,11 @@ type Options struct {
 	WarmUp    time.Duration `json:"warm_up_ns"`  // of a way in a cell, before its first round; 0 is none
 	Rows      int           `json:"rows"`        // in the table
 
-	Tare string `json:"-"`    // binary; built from the tree when empty
-	CPUs int    `json:"cpus"` // of tare, by --cpus
-	HTTP bool   `json:"http"` // of tare: its pages and metrics on
+	Tare    string `json:"-"` // binary; built from the tree when empty
+	Against string `json:"-"` // another binary to compare it with, instead of with others
+
+	CPUs int  `json:"cpus"` // of tare, by --cpus
+	HTTP bool `json:"http"` // of tare: its pages and metrics on
 
 	// History compares tare with itself: bare, with its log, with its history, and with both.
 	History bool `json:"history"`
@@ -42,6 +44,7 @@ func parseOptions(args []string) (*Options, error) {
 	fs.IntVar(&warmUp, "warm-up", 1, "`seconds` of an unmeasured run over each way, before the first round")
 	fs.IntVar(&o.Rows, "rows", 100_000, "`rows` in the table")
 	fs.StringVar(&o.Tare, "tare", "", "tare `binary`; built from the tree when empty")
+	fs.StringVar(&o.Against, "against", "", "compare tare with another tare `binary`, not with others")
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
 	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
@@ -75,6 +78,8 @@ func parseOptions(args []string) (*Options, error) {
 		return nil, fmt.Errorf("-warm-up and -cpus: want 0 at least")
 	case o.Count && o.History:
 		return nil, fmt.Errorf("-count and -history: want one of them")
+	case o.Against != "" && (o.Count || o.History):
+		return nil, fmt.Errorf("-against takes neither -count nor -history")
 	case o.Count && (o.JSON != "" || o.Bench != ""):
 		return nil, fmt.Errorf("-count writes no -json and no -bench")
 	}

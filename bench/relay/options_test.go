@@ -35,6 +35,8 @@ func TestOptionsRefused(t *testing.T) {
 		{"-count", "-json", "relay.json"},
 		{"-count", "-bench", "relay.txt"},
 		{"-count", "-history"},
+		{"-count", "-against", "tare"},
+		{"-history", "-against", "tare"},
 		{"fast"},
 	} {
 		if _, err := parseOptions(args); err == nil {

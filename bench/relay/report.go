@@ -26,7 +26,7 @@ type Report struct {
 		CPUs    int    `json:"cpus"`
 		LoadAvg string `json:"loadavg"` // before the first run
 	} `json:"machine"`
-	Versions map[string]string `json:"versions"` // of the programs, as they tell it
+	Versions map[string]string `json:"versions"` // of the programs, as they print it
 	Options  *Options          `json:"options"`
 	Runs     []Run             `json:"runs"`
 }
@@ -59,6 +59,7 @@ func newReport(ctx context.Context, o *Options, p programs, server int) (*Report
 		"sysbench": {p.sysbench, "--version"},
 		"haproxy":  {p.haproxy, "-v"},
 		"tare":     {p.tare, "version"},
+		"against":  {p.against, "version"},
 		"mariadbd": {mariadbd, "--no-defaults", "--version"},
 	} {
 		if command[0] == "" {
@@ -70,7 +71,7 @@ func newReport(ctx context.Context, o *Options, p programs, server int) (*Report
 		}
 		line, _, _ := strings.Cut(string(out), "\n")
 		// Some begin with their own name or path, some with words for it.
-		for _, prefix := range []string{mariadbd, name, "HAProxy version"} {
+		for _, prefix := range []string{mariadbd, name, "tare", "HAProxy version"} {
 			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
 		}
 		r.Versions[name] = line
@@ -109,8 +110,11 @@ func writeTable(w io.Writer, r *Report) error {
 	v := r.Versions
 	names, base := r.Options.ways()
 	fmt.Fprintf(&b, "%s, %d CPUs (%s), Linux %s. mariadbd %s; ", r.Time.Format(time.DateOnly), r.Machine.CPUs, r.Machine.CPU, r.Machine.Kernel, v["mariadbd"])
-	if !r.Options.History {
+	if base == byHAProxy {
 		fmt.Fprintf(&b, "HAProxy %s; ", v["haproxy"])
+	}
+	if v["against"] != "" {
+		fmt.Fprintf(&b, "against tare %s; ", v["against"])
 	}
 	fmt.Fprintf(&b, "sysbench %s; tare %s.\n", v["sysbench"], v["tare"])
 	fmt.Fprintf(&b, "Medians over %d × %v. %s\n\n", r.Options.Rounds, r.Options.Measured, r.disturbance())

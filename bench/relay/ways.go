@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The ways. Ratios are to byHAProxy, with -history to byBare.
+// The ways. Ratios are to byHAProxy, with -history to byBare, with -against to byAgainst.
 const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
@@ -22,12 +22,17 @@ const (
 	byLog     = "log"     // tare with a line in its log for each statement
 	byHistory = "history" // tare with a history in a bucket
 	byBoth    = "both"
+
+	byAgainst = "against" // the binary of -against, run as byTare is
 )
 
 // ways are those that are measured, in the order of the tables, and the one that ratios are to.
 func (o *Options) ways() (all []string, base string) {
-	if o.History {
+	switch {
+	case o.History:
 		return []string{byBare, byLog, byHistory, byBoth}, byBare
+	case o.Against != "":
+		return []string{byAgainst, byTare}, byAgainst
 	}
 	return []string{byDirect, byHAProxy, byForwarder, byTare}, byHAProxy
 }
@@ -41,21 +46,23 @@ type way struct {
 	dir     string   // what the process writes to; empty for none
 }
 
-// programs are the paths of what is run.
-type programs struct{ sysbench, haproxy, forwarder, tare string }
+// programs are the paths of the executables; empty for those that take no part.
+type programs struct{ sysbench, haproxy, forwarder, tare, against string }
 
 // findPrograms finds what must be installed and builds what is ours into dir.
 func findPrograms(ctx context.Context, dir string, o *Options) (programs, error) {
-	p := programs{tare: o.Tare, forwarder: filepath.Join(dir, "forwarder")}
+	p := programs{tare: o.Tare, against: o.Against}
+	others := !o.History && o.Against == "" // HAProxy and the forwarder
 	var errs [2]error
 	p.sysbench, errs[0] = lookProgram("sysbench")
-	if !o.History {
+	if others {
 		p.haproxy, errs[1] = lookProgram("haproxy")
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return programs{}, err
 	}
-	if !o.History {
+	if others {
+		p.forwarder = filepath.Join(dir, "forwarder")
 		if err := build(ctx, p.forwarder, ".", "github.com/taredb/tare/bench/baseline/forwarder"); err != nil {
 			return programs{}, err
 		}
@@ -178,7 +185,7 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by != byBare {
 		args = append(args, "--data-dir", filepath.Join(dir, "data"))
 	}
-	if by == byTare || by == byLog || by == byBoth {
+	if by == byTare || by == byAgainst || by == byLog || by == byBoth {
 		w.log = filepath.Join(dir, "query.log")
 		args = append(args, "--log-file", w.log)
 	}
@@ -192,7 +199,11 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by == byBare || by == byLog {
 		args = append(args, "--history-max-digests", "0")
 	}
-	if w.process, err = startProcess(ctx, by, addr, l.programs.tare, args...); err != nil {
+	program := l.programs.tare
+	if by == byAgainst {
+		program = l.programs.against
+	}
+	if w.process, err = startProcess(ctx, by, addr, program, args...); err != nil {
 		return nil, err
 	}
 	return w, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -51,8 +52,8 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 			if err := options.Ready(); err != nil {
 				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
 			}
-			newLogger(cmd, options.Diag, warnings)
-			return runCopy(cmd.Context(), options, once, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			log := newLogger(cmd, options.Diag, warnings)
+			return runCopy(cmd.Context(), options, once, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	given = bindFlags(cmd, options.Set())
@@ -71,7 +72,7 @@ type copyFlags struct {
 }
 
 // runCopy copies, or says what would be copied.
-func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr io.Writer) error {
+func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
 	o, err := copyOptions(c)
 	if err != nil {
 		return err
@@ -84,6 +85,12 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, stdout, stderr
 		}
 		return printPlan(stdout, planned, once.json)
 	}
+	o.Metrics = &copier.Metrics{}
+	end, err := serveCopyMetrics(c, o.Metrics, log)
+	if err != nil {
+		return err
+	}
+	defer end()
 	screen := newCopyScreen(c.Tables, once.json, stdout, stderr)
 	o.Observe = screen.observe
 	report, err := copier.Run(ctx, o)
@@ -125,7 +132,7 @@ func copyError(ctx context.Context, err error) error {
 }
 
 func copyOptions(c *config.Copy) (copier.Options, error) {
-	authorities, err := loadAuthorities("--tls-ca", c.TLSCA)
+	authorities, err := loadCAs("--tls-ca", c.TLSCA)
 	if err != nil {
 		return copier.Options{}, err
 	}
@@ -144,17 +151,34 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
 		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
+	gateway, err := copyGateway(c)
+	if err != nil {
+		return o, err
+	}
+	if o.Throttle.MaxP99 > 0 {
+		o.Throttle.Gateway = gateway
+	}
 	o.Heartbeat = copier.HeartbeatOptions{Off: c.Heartbeat == config.HeartbeatOff, OnReplica: c.OnReplica}
 	if c.Follow {
 		o.MaxViewAge = c.MaxViewAge
 	}
 	if c.Cutover.On {
-		cutover := c.Cutover.Options(c.Throttle.Gateway)
-		cutover.Back = source
+		cutover := c.Cutover.Options()
+		cutover.Gateway, cutover.Back = gateway, source
 		o.Cutover = &cutover
 	}
 	o.Control, err = copyControl(c)
 	return o, err
+}
+
+// copyGateway is the gateway that carries the live traffic, with its account.
+func copyGateway(c *config.Copy) (g copier.Gateway, err error) {
+	g.URL = c.Throttle.Gateway.Reveal()
+	if g.Token, err = c.Throttle.GatewayToken.Read(); err != nil {
+		return g, fmt.Errorf("--gateway-token-file: %w", err)
+	}
+	g.RootCAs, err = loadCAs("--gateway-ca", c.Throttle.GatewayCA)
+	return g, err
 }
 
 // copyThrottle are the limits, with the servers that are asked: with the TLS of the source.

@@ -43,7 +43,7 @@ Without --socket, the only running copy of this user is selected.`,
 		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Status(cmd.Context()) }),
 		newCtlThrottleCommand(&o),
 		plain("resume", "Undo throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Resume(cmd.Context()) }),
-		plain("abort", "End it now; its command goes on with it later", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Abort(cmd.Context()) }),
+		plain("abort", "End it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Abort(cmd.Context()) }),
 		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Finish(cmd.Context()) }),
 	)
 	return cmd

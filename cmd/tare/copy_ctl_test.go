@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +23,21 @@ import (
 type waitingWriter struct {
 	text  string
 	found chan struct{}
-	all   bytes.Buffer
+
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+// String returns all that was written.
+func (w *waitingWriter) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.String()
 }
 
 func (w *waitingWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	before := strings.Contains(w.all.String(), w.text)
 	w.all.Write(b)
 	if !before && strings.Contains(w.all.String(), w.text) {
@@ -45,13 +61,13 @@ func TestCopyCtl(t *testing.T) {
 	go func() {
 		ended <- run(t.Context(), []string{
 			"copy", "--from", account(from), "--to", account(to), "--tables", "ctl.t",
-			"--throttle-query", "SELECT COUNT(*) FROM ctl.jobs", "--throttle-above", "1",
+			"--throttle-query", "SELECT COUNT(*) FROM ctl.jobs", "--throttle-above", "1", "--http", "127.0.0.1:0", "--diag-format", "json",
 		}, &stdout, stderr)
 	}()
 	select {
 	case <-stderr.found:
 	case code := <-ended:
-		t.Fatalf("exit %d: %s", code, &stderr.all)
+		t.Fatalf("exit %d: %s", code, stderr)
 	case <-time.After(testwait.Limit):
 		t.Fatal("waited too long for the copy to pause")
 	}
@@ -68,6 +84,28 @@ func TestCopyCtl(t *testing.T) {
 		if !strings.Contains(status, want) {
 			t.Errorf("no %q in\n%s", want, status)
 		}
+	}
+	served := regexp.MustCompile(`"http":"(http://[^"]*)"`).FindStringSubmatch(stderr.String())
+	if served == nil {
+		t.Fatalf("no address of the metrics in %s", stderr)
+	}
+	var metrics string
+	testwait.UntilState(t, "the metrics of a copy that waits for its throttle", func() (string, bool) {
+		resp, err := http.Get(served[1] + "/metrics")
+		must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		must(t, resp.Body.Close())
+		metrics = string(text)
+		for _, want := range []string{`tare_copy_phase{phase="copying"} 1`, "tare_copy_throttle_rate 0\n", `tare_copy_wait_seconds{wait="the throttle"}`, "tare_copy_rows_total 0\n"} {
+			if !strings.Contains(metrics, want) {
+				return fmt.Sprintf("no %q in\n%s", want, metrics), false
+			}
+		}
+		return "", true
+	})
+	if strings.Contains(metrics, "tare_copy_lag_seconds") {
+		t.Error("a copy that does not follow has a lag")
 	}
 	var s copier.Status
 	must(t, json.Unmarshal([]byte(ctl(exitOK, "status", "--json")), &s))
@@ -86,7 +124,7 @@ func TestCopyCtl(t *testing.T) {
 	}
 	ctl(exitOK, "throttle", "--throttle-above", "10")
 	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
-		t.Errorf("exit %d: %s%s", code, &stdout, &stderr.all)
+		t.Errorf("exit %d: %s%s", code, &stdout, stderr)
 	}
 	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no running copy") {
 		t.Error(got)

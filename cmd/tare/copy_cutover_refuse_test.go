@@ -80,7 +80,7 @@ func TestCutoverWaits(t *testing.T) {
 	o := d.options(nil)
 	o.Cutover.Tries = 1
 	pinned := d.through(t, "DO GET_LOCK('mine', 1)")
-	d.refused(t, o, "where they were after as many tries as are allowed (1); the last one: the gateway says: ")
+	d.refused(t, o, "where they were after as many tries as are allowed (1); the last one: the gateway refuses: ")
 	must(t, pinned.Close())
 
 	open := d.through(t, "BEGIN", "INSERT INTO shop.counter VALUES (7, 7)")
@@ -91,7 +91,7 @@ func TestCutoverWaits(t *testing.T) {
 	must(t, open.Close())
 
 	byHand := d.options(nil)
-	byHand.Cutover.Gateway = ""
+	byHand.Cutover.Gateway = copier.Gateway{}
 	var steps strings.Builder
 	var mu sync.Mutex
 	byHand.Observe = func(e copier.Event) {
@@ -100,7 +100,7 @@ func TestCutoverWaits(t *testing.T) {
 		}
 		mu.Lock()
 		steps.WriteString(e.Text)
-		mu.Unlock() // a finish is an event of its own
+		mu.Unlock() // a finish is a separate event
 		control := copier.NewControl(d.control)
 		defer control.Close()
 		if _, err := control.Finish(t.Context()); err != nil {

@@ -166,7 +166,7 @@ func (d *cutoverDrill) options(observe func(copier.Event)) copier.Options {
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
 		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
 		Cutover: &copier.CutoverOptions{
-			Gateway: d.api.URL, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
+			Gateway: copier.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
 		},
 	}
 }

@@ -45,8 +45,8 @@ func runFrontend(ctx context.Context, cfg *config.Frontend, log *slog.Logger) (e
 	if err := s.build(); err != nil {
 		return errors.Join(err, s.close(context.Background()))
 	}
-	if s.listener, err = net.Listen("tcp", string(cfg.HTTP)); err != nil {
-		return errors.Join(fmt.Errorf("listen for HTTP (--http): %w", err), s.close(context.Background()))
+	if s.listener, err = listen("HTTP (--http)", cfg.HTTP); err != nil {
+		return errors.Join(err, s.close(context.Background()))
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
 	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadDecoding) })()
@@ -88,6 +88,7 @@ func (s *frontendService) build() (err error) {
 		Shards: s.cfg.Shards, MaxShards: s.cfg.MaxShards, MaxRequests: s.cfg.MaxRequests,
 		ResponseBytes: int64(s.cfg.ResponseBytes), MergeBytes: int64(s.cfg.MergeBytes),
 		Timeout:  s.cfg.Timeout,
+		Hedge:    s.cfg.Hedge,
 		Encoding: encodingOf(s.cfg.DownstreamEncoding),
 		Diag:     s.log,
 	}

@@ -92,18 +92,22 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 		return err
 	}
 	var err error
+	light := int64(h.cfg.ProcessBytes) / lightPart
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
 	o := storegateway.Options{
 		Bucket:      h.bucket,
 		LocalBucket: h.cfg.Bucket.Local(),
+		PlainBucket: h.cfg.Bucket.Plain(),
 		Layout:      storegateway.LayoutThanos,
 		DataDir:     filepath.Join(dir, "bucket"),
 		Cache:       h.cache,
 		Pool:        h.pool,
-		Gate:        slab.NewGate(slab.GateOptions{Bytes: int64(h.cfg.ProcessBytes), PerQuery: int64(h.cfg.QueryBytes)}),
-		Log:         h.log,
-		Registerer:  h.registry,
+		Gate: slab.NewGate(slab.GateOptions{
+			Bytes: int64(h.cfg.ProcessBytes) + light, PerQuery: int64(h.cfg.QueryBytes), Light: light,
+		}),
+		Log:        h.log,
+		Registerer: h.registry,
 	}
 	h.cfg.Calls.Apply(&o)
 	h.gateway, err = storegateway.New(o)
@@ -115,6 +119,7 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: data.state,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
+		MaxAhead:  h.cfg.MaxAhead,
 		Retention: retention,
 		Bucket:    h.bucket, Gateway: h.gateway, Log: h.log,
 	})
@@ -168,11 +173,14 @@ func historyLabels(given map[string]string, dir string, listen config.Address) (
 }
 
 // observed are the table that counts statements and the labels of its series, nil where none are written.
-func (h *historyService) observed() (*history.Table, map[string]string) {
-	if h == nil {
+func (h *historyService) observed() (*history.Table, func() map[string]string) {
+	switch {
+	case h == nil:
 		return nil, nil
+	case h.archive == nil:
+		return h.table, nil
 	}
-	return h.table, h.labels
+	return h.table, h.archive.Labels
 }
 
 // ranker answers which statements had the most: over time, where a history is written.
@@ -211,7 +219,6 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 		return []web.Route{statements, digests}, nil
 	}
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
-		QueryBytes: int64(h.cfg.QueryBytes),
 		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
 		Log:        h.log,

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,26 +55,35 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pages serves two files as the live figures and the statements of a gateway, to the account
-// dba with the password "weight", and puts its address into URL: pages live.json statements.json.
+// pages serves two files as the live metrics and the statements of a gateway that is ready, to the account
+// dba with the password "weight" or the token "balance": pages live.json statements.json. Its address is in
+// URL, the one with TLS in TLS_URL, whose authority is in ca.pem.
 func pages(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: pages live.json statements.json")
 	}
 	mux := http.NewServeMux()
-	for i, path := range []string{"/api/v1/live", "/api/v1/statements"} {
-		text := ts.ReadFile(args[i])
+	for path, text := range map[string]string{"/api/v1/live": ts.ReadFile(args[0]), "/api/v1/statements": ts.ReadFile(args[1]), "/-/ready": "ready\n"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			if user, password, _ := r.BasicAuth(); user != "dba" || password != "weight" {
+			user, password, _ := r.BasicAuth()
+			switch credentials := r.Header.Get("Authorization"); {
+			case credentials == "Bearer scale":
+				http.Error(w, path+" requires the role viewer; the account \"ci\" has the role metrics.", http.StatusForbidden)
+			case user == "dba" && password == "weight", credentials == "Bearer balance":
+				_, _ = io.WriteString(w, text)
+			default:
 				w.WriteHeader(http.StatusUnauthorized)
-				return
 			}
-			_, _ = io.WriteString(w, text)
 		})
 	}
-	s := httptest.NewServer(mux)
-	ts.Defer(s.Close)
-	ts.Setenv("URL", s.URL)
+	plain, secure := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // clients that do not know the authority
+	secure.StartTLS()
+	ts.Defer(plain.Close)
+	ts.Defer(secure.Close)
+	ts.Setenv("URL", plain.URL)
+	ts.Setenv("TLS_URL", secure.URL)
+	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600))
 }
 
 // holdsOut is a subcommand that does not end when it is asked to: it interrupts itself,

@@ -41,12 +41,12 @@ func (h *historyService) statements() web.Statements {
 	return h.table
 }
 
-// seriesLabels are on all series of the history.
-func (h *historyService) seriesLabels() map[string]string {
-	if h == nil {
+// seriesMatchers are of the labels that all series of the history have.
+func (h *historyService) seriesMatchers() func() []string {
+	if h == nil || h.archive == nil {
 		return nil
 	}
-	return h.labels
+	return h.archive.SeriesMatchers
 }
 
 // latest is what the gateway's last seconds were like.

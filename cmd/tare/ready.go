@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/top"
 )
 
@@ -21,7 +21,8 @@ synced its bucket.
 Prints the response of /-/ready and exits with 0 if the server is ready, otherwise with 1. It replaces
 curl in containers without one.`,
 		Example: `  tare ready
-  tare ready --url http://127.0.0.1:8316 --user ops --password-file /etc/tare/password`,
+  tare ready --url http://127.0.0.1:8316 --user ops --password-file /etc/tare/password
+  tare ready --url https://db1.example:8316 --token-file /etc/tare/token --ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := f.client(os.Getenv)
@@ -42,10 +43,11 @@ curl in containers without one.`,
 	return cmd
 }
 
-// clientFlags say where the HTTP side of a server is and how to get in.
+// clientFlags are the address of a server's HTTP side and the account for it.
 type clientFlags struct {
-	options      top.ClientOptions
-	passwordFile string
+	options                 top.ClientOptions
+	passwordFile, tokenFile string
+	caFile                  string
 }
 
 func (f *clientFlags) add(cmd *cobra.Command, of string) {
@@ -53,21 +55,33 @@ func (f *clientFlags) add(cmd *cobra.Command, of string) {
 	flags.StringVar(&f.options.URL, "url", "http://127.0.0.1:8316", "`address` of the "+of+"'s HTTP side (its --http)")
 	flags.StringVar(&f.options.User, "user", "", "account of --url")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
-	flags.StringVar(&f.options.CAFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of an account in its first line; without one or --user, "+topToken)
+	flags.StringVar(&f.caFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
 }
 
-// client is made without connecting.
-func (f *clientFlags) client(getenv func(string) string) (*top.Client, error) {
+// client validates the flags. It does not connect.
+func (f *clientFlags) client(getenv func(string) string) (_ *top.Client, err error) {
 	o := f.options
-	if f.passwordFile != "" {
-		text, err := os.ReadFile(f.passwordFile)
-		if err != nil {
-			return nil, fmt.Errorf("read --password-file: %w", err)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		o.Password = strings.TrimSuffix(line, "\r")
-	} else if o.User != "" {
+	switch {
+	case f.passwordFile != "":
+		o.Password, err = config.ReadSecretFile(f.passwordFile)
+	case o.User != "":
 		o.Password = getenv(topPassword)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read --password-file: %w", err)
+	}
+	switch {
+	case f.tokenFile != "":
+		o.Token, err = config.ReadSecretFile(f.tokenFile)
+	case o.User == "":
+		o.Token = getenv(topToken)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read --token-file: %w", err)
+	}
+	if o.RootCAs, err = loadCAs("--ca", f.caFile); err != nil {
+		return nil, err
 	}
 	return top.NewClient(o)
 }

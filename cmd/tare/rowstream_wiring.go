@@ -98,7 +98,7 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if err := s.check(); err != nil {
 		return err
 	}
-	authorities, err := loadAuthorities("--from-ca", s.cfg.FromCA)
+	authorities, err := loadCAs("--from-ca", s.cfg.FromCA)
 	if err != nil {
 		return err
 	}
@@ -156,22 +156,6 @@ func rowstreamMetrics(queries *querylog.Logger, rows *rowstream.Service) *regist
 	return r
 }
 
-// loadAuthorities reads the authorities of an option, nil for the system's.
-func loadAuthorities(option, file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", option, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read %s: %s has no certificate in PEM", option, file)
-	}
-	return pool, nil
-}
-
 // mysqlServer is how to connect to a server for rows.
 func mysqlServer(u config.ControlURL, mode mysqlconn.TLSMode, authorities *x509.CertPool) mysqlconn.Config {
 	return mysqlconn.Config{
@@ -181,12 +165,12 @@ func mysqlServer(u config.ControlURL, mode mysqlconn.TLSMode, authorities *x509.
 }
 
 func (s *rowstreamService) listen() (err error) {
-	if s.grpcListener, err = net.Listen("tcp", string(s.cfg.Listen)); err != nil {
-		return fmt.Errorf("listen for copies (--listen): %w", err)
+	if s.grpcListener, err = listen("copies (--listen)", s.cfg.Listen); err != nil {
+		return err
 	}
 	if s.web != nil {
-		if s.httpListener, err = net.Listen("tcp", string(s.cfg.HTTP)); err != nil {
-			return fmt.Errorf("listen for HTTP (--http): %w", err)
+		if s.httpListener, err = listen("HTTP (--http)", s.cfg.HTTP); err != nil {
+			return err
 		}
 	}
 	return nil

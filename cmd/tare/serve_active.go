@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"sync/atomic"
@@ -35,14 +36,14 @@ const (
 // An activeService answers which of the gateway's own series are active.
 type activeService struct {
 	table  *history.Table
-	labels map[string]string // nil until the gateway listens, for who keeps no history
+	labels func() map[string]string // of the series; nil until the gateway listens, without a history
 	active atomic.Pointer[history.Active]
 	front  *frontend.Frontend
 }
 
 // newActiveService answers from the table that counts digests, nil if none does. Where a history is
 // written it has the history's labels.
-func newActiveService(table *history.Table, labels map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
+func newActiveService(table *history.Table, labels func() map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
 	if table == nil {
 		return nil, nil
 	}
@@ -79,9 +80,10 @@ func (a *activeService) begin(listens net.Addr) error {
 		if err != nil {
 			return fmt.Errorf("name the instance of active series: %w", err)
 		}
-		a.labels = map[string]string{history.InstanceLabel: net.JoinHostPort(host, port)}
+		named := map[string]string{history.InstanceLabel: net.JoinHostPort(host, port)}
+		a.labels = func() map[string]string { return named }
 	}
-	active, err := history.NewActive(a.table, a.labels, activeIdle)
+	active, err := history.NewActive(a.table, a.labels(), activeIdle)
 	if err != nil {
 		return err
 	}
@@ -98,10 +100,24 @@ func (a *activeService) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[lab
 
 // ActiveShard implements frontend.ShardedLocal.
 func (a *activeService) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
-	if active := a.active.Load(); active != nil {
+	if active := a.current(); active != nil {
 		return active.ActiveShard(shard, keep)
 	}
 	return func(func(labels.Labels) bool) {} // not listening yet: nothing was called
+}
+
+// current returns the active series under the labels of the history, which change when the clock was set back
+// too far.
+func (a *activeService) current() *history.Active {
+	active := a.active.Load()
+	if active == nil || maps.Equal(active.Labels(), a.labels()) {
+		return active
+	}
+	next, err := history.NewActive(a.table, a.labels(), activeIdle)
+	if err != nil || !a.active.CompareAndSwap(active, next) {
+		return a.active.Load()
+	}
+	return next
 }
 
 // heapBytes is what is kept to answer.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/web"
@@ -39,6 +40,9 @@ func (s *service) routeEvents() []web.Event {
 	return all
 }
 
+// clockStepAge is how long a new instance label is an event.
+const clockStepAge = 30 * 24 * time.Hour
+
 // events are that the table of digests was too small.
 func (h *historyService) events() []web.Event {
 	if h == nil {
@@ -47,6 +51,21 @@ func (h *historyService) events() []web.Event {
 	st := h.table.Stats()
 	var all []web.Event
 	if h.archive != nil {
+		if ahead := h.archive.Ahead(); ahead > h.cfg.Interval {
+			all = append(all, web.Event{
+				Time: h.archive.Now(), Name: "Clock set back", Grave: true,
+				Text: fmt.Sprintf("Samples continue after the newest ones, %s ahead of the system clock.", ahead.Round(time.Second)),
+			})
+		}
+		for _, at := range h.archive.ClockSteps() {
+			if h.archive.Now().Sub(at.To) > clockStepAge {
+				continue
+			}
+			all = append(all, web.Event{
+				Time: at.To, Name: "Clock set back", Grave: true,
+				Text: fmt.Sprintf("Samples up to %s have instance=%q; those since have instance=%q.", at.From.Format("2006-01-02 15:04:05 UTC"), at.Before, at.After),
+			})
+		}
 		for _, d := range h.archive.Unexplained() {
 			all = append(all, web.Event{
 				Time: d.To, Name: "History differs from its ledger", Grave: true,

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,4 +92,26 @@ func TestReloadCertificates(t *testing.T) {
 	}
 	must(t, os.Remove(ca))
 	reload("certificates not reloaded")
+}
+
+// TestWarnIfInClear: a listener for MySQL clients that other machines reach without TLS is in the log.
+func TestWarnIfInClear(t *testing.T) {
+	for _, c := range []struct {
+		ip    string
+		mode  config.ClientTLSMode
+		warns bool
+	}{
+		{"127.0.0.1", config.ClientTLSOff, false},
+		{"::1", config.ClientTLSOff, false},
+		{"0.0.0.0", config.ClientTLSOff, true},
+		{"192.0.2.1", config.ClientTLSOff, true},
+		{"0.0.0.0", config.ClientTLSPreferred, false},
+		{"0.0.0.0", config.ClientTLSAuto, false},
+	} {
+		var log strings.Builder
+		warnIfInClear(slog.New(slog.NewTextHandler(&log, nil)), &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 3316}, c.mode)
+		if got := strings.Contains(log.String(), `level=WARN msg="MySQL listener without TLS is open to other machines`); got != c.warns {
+			t.Errorf("%s with --client-tls %s: %s", c.ip, c.mode, log.String())
+		}
+	}
 }

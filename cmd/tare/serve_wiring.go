@@ -135,7 +135,7 @@ func (s *service) build() error {
 func (s *service) check() error {
 	rules, err := planRules(s.cfg.Rules, s.cfg.RulesDryRun)
 	if err != nil {
-		return err
+		return &usageError{err: err, try: "tare serve --help"}
 	}
 	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: int64(s.cfg.PlanCacheBytes), Rules: rules})
 	if err != nil {
@@ -179,7 +179,9 @@ func (s *service) check() error {
 	table := (&historyService{cfg: s.cfg.History, log: s.log}).tableOptions(s.cfg.Log.Redact)
 	errs := []error{checked.Validate(), checkQueryLog(s.cfg.Log, s.log)}
 	if s.cfg.CountsDigests() {
-		errs = append(errs, table.Validate())
+		if err := table.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--history-max-digests and --history-bytes: %w", err))
+		}
 	}
 	if s.cfg.HTTP != "" {
 		s.gate, err = web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
@@ -271,28 +273,28 @@ func (s *service) open() error {
 	s.metrics = s.registry()
 	s.metrics.MustRegister(s.panics)
 	s.web = web.New(web.Options{
-		Title:        "tare serve",
-		Now:          s.history.now(),
-		Gatherer:     s.gatherer(),
-		Ready:        s.checkBackend,
-		Live:         func() any { return s.gateway.Live() },
-		Plans:        func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
-		QueryLog:     s.queries,
-		LogColumns:   web.StatementColumns(),
-		Series:       s.active,
-		Copies:       copiesOf(s.cfg.Copies),
-		Store:        s.history.status(),
-		Weight:       &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command", Losses: s.data.losses},
-		Routes:       routes,
-		Statements:   s.history.statements(),
-		SeriesLabels: s.history.seriesLabels(),
-		Latest:       s.latest,
-		Events:       s.events,
-		Hosts:        s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
-		ConfigFile:   s.cfg.WebConfigFile,
-		Gate:         s.gate,
-		Log:          s.log,
-		Panics:       s.panics,
+		Title:          "tare serve",
+		Now:            s.history.now(),
+		Gatherer:       s.gatherer(),
+		Ready:          s.checkBackend,
+		Live:           func() any { return s.gateway.Live() },
+		Plans:          func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
+		QueryLog:       s.queries,
+		LogColumns:     web.StatementColumns(),
+		Series:         s.active,
+		Copies:         copiesOf(s.cfg.Copies),
+		Store:          s.history.status(),
+		Weight:         &web.WeightSource{Heap: s.held, Statements: s.gateway.Commands, StatementName: "command", Losses: s.data.losses},
+		Routes:         routes,
+		Statements:     s.history.statements(),
+		SeriesMatchers: s.history.seriesMatchers(),
+		Latest:         s.latest,
+		Events:         s.events,
+		Hosts:          s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
+		ConfigFile:     s.cfg.WebConfigFile,
+		Gate:           s.gate,
+		Log:            s.log,
+		Panics:         s.panics,
 	})
 	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
 	s.metrics.MustRegister(s.ledger)
@@ -356,17 +358,25 @@ func (s *service) unlisten() error {
 }
 
 func (s *service) listen() (err error) {
-	if s.mysql, err = net.Listen("tcp", string(s.cfg.Listen)); err != nil {
-		return fmt.Errorf("listen for MySQL clients (--listen): %w", err)
+	if s.mysql, err = listen("MySQL clients (--listen)", s.cfg.Listen); err != nil {
+		return err
 	}
 	if s.cfg.HTTP == "" {
 		return nil
 	}
-	if s.http, err = net.Listen("tcp", string(s.cfg.HTTP)); err != nil {
+	if s.http, err = listen("HTTP (--http)", s.cfg.HTTP); err != nil {
 		s.mysql.Close()
-		return fmt.Errorf("listen for HTTP (--http): %w", err)
+		return err
 	}
 	return nil
+}
+
+// warnIfInClear logs that other machines reach a listener for MySQL clients that offers no TLS.
+func warnIfInClear(log *slog.Logger, at net.Addr, mode config.ClientTLSMode) {
+	if addr, ok := at.(*net.TCPAddr); ok && !addr.IP.IsLoopback() && mode == config.ClientTLSOff {
+		log.Warn("MySQL listener without TLS is open to other machines: statements, results and some passwords can be intercepted; "+
+			"omit --client-tls off", "address", at.String())
+	}
 }
 
 // announce logs where the gateway listens, and returns the fields.
@@ -380,6 +390,7 @@ func (s *service) announce() []any {
 		attrs = append(attrs, "http", "http://"+s.http.Addr().String())
 	}
 	s.log.Info("listening", attrs...)
+	warnIfInClear(s.log, s.mysql.Addr(), s.cfg.ClientTLS)
 	s.supervisor.ready(fmt.Sprintf("relays %s to %s", s.mysql.Addr(), s.cfg.Backend))
 	return attrs
 }

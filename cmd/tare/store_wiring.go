@@ -52,6 +52,7 @@ type storeService struct {
 	gate    *slab.Gate
 	limiter *storegateway.Limiter
 	gateway *storegateway.Gateway
+	waiting *promapi.ResponseBudget
 	api     *storegateway.StoreAPI // nil when gRPC is off, as grpc
 	grpc    *grpc.Server
 	web     *web.Server
@@ -152,6 +153,7 @@ func (s *storeService) build() (err error) {
 	o := storegateway.Options{
 		Bucket:        s.bucket,
 		LocalBucket:   s.cfg.Bucket.Local(),
+		PlainBucket:   s.cfg.Bucket.Plain(),
 		Layout:        s.cfg.Layout,
 		Tenants:       s.cfg.Tenants,
 		Shard:         s.cfg.Shard,
@@ -175,6 +177,7 @@ func (s *storeService) build() (err error) {
 	if err != nil {
 		return err
 	}
+	s.waiting = promapi.NewResponseBudget(int64(s.cfg.ResponseBytes))
 	if s.cfg.GRPC != "" {
 		if err := s.buildGRPC(); err != nil {
 			return err
@@ -213,8 +216,11 @@ func openStoreDir(path string, getenv func(string) string, log *slog.Logger) (*d
 	return lockDataDir(path, log)
 }
 
+// lightPart is the part of --process-bytes that light queries have besides it.
+const lightPart = 16
+
 // lightBytes is what light queries are admitted with, besides --process-bytes.
-func (s *storeService) lightBytes() int64 { return int64(s.cfg.ProcessBytes) / 16 }
+func (s *storeService) lightBytes() int64 { return int64(s.cfg.ProcessBytes) / lightPart }
 
 // limitMemory has the garbage collector keep the process within its budgets as well as it can.
 func (s *storeService) limitMemory() {
@@ -242,7 +248,7 @@ func (s *storeService) buildGRPC() error {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{
-		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Log: s.queries, Panics: s.panics,
+		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Log: s.queries, Panics: s.panics,
 	})
 	s.grpc = s.api.NewServer(options...)
 	return nil
@@ -275,7 +281,7 @@ func (s *storeService) buildHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
-		ResponseBytes: int64(s.cfg.ResponseBytes),
+		Responses:     s.waiting,
 		WriteTimeout:  s.cfg.WriteTimeout,
 		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
@@ -340,13 +346,13 @@ func (s *storeService) heapOwners() []memory.Owner {
 
 func (s *storeService) listen() (err error) {
 	if s.grpc != nil {
-		if s.grpcListener, err = net.Listen("tcp", string(s.cfg.GRPC)); err != nil {
-			return fmt.Errorf("listen for queriers (--grpc): %w", err)
+		if s.grpcListener, err = listen("queriers (--grpc)", s.cfg.GRPC); err != nil {
+			return err
 		}
 	}
 	if s.web != nil {
-		if s.httpListener, err = net.Listen("tcp", string(s.cfg.HTTP)); err != nil {
-			return fmt.Errorf("listen for HTTP (--http): %w", err)
+		if s.httpListener, err = listen("HTTP (--http)", s.cfg.HTTP); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -14,8 +14,11 @@ import (
 	"github.com/taredb/tare/internal/top"
 )
 
-// topPassword is the variable that holds a password for tare top.
-const topPassword = "TARE_TOP_PASSWORD"
+// The variables that hold a password or a token for tare top and tare ready.
+const (
+	topPassword = "TARE_TOP_PASSWORD"
+	topToken    = "TARE_TOP_TOKEN"
+)
 
 // A topFlags is the command line of tare top.
 type topFlags struct {
@@ -42,10 +45,11 @@ highest load first; ? shows the keys. Without a terminal it prints a table per p
 a single one, with --json each as a line of JSON.
 
 If the gateway requires an account, use --user with --password-file or the variable
-TARE_TOP_PASSWORD.`,
+TARE_TOP_PASSWORD, or --token-file or the variable TARE_TOP_TOKEN.`,
 		Example: `  tare top
   tare top --sort p99 --filter 'orders -user=backup'
   tare top --url https://db1.example:8316 --user dba --password-file ~/.tare-password --ca ca.pem
+  tare top --url https://db1.example:8316 --token-file token --ca ca.pem
   tare top --once --json | jq '.statements[0].text'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,7 +12,10 @@ import (
 )
 
 // messageCalls are the functions whose text a user reads: errors, log lines, what is printed.
-var messageCalls = []string{"Errorf", "New", "Info", "Warn", "Error", "Debug", "Fprintf", "Fprintln", "refuse", "refuseSetting", "badRequest"}
+var messageCalls = []string{"Errorf", "New", "Info", "Warn", "Error", "Debug", "Fprintf", "Fprintln", "refuse", "refuseSetting", "badRequest", "restart", "stop", "unknown", "unproven"}
+
+// messageFields are the fields of errors that a user reads.
+var messageFields = []string{"Message", "Try", "What", "msg", "try", "what"}
 
 // A message is a text that the program shows, with the file that it is in.
 type message struct {
@@ -41,13 +44,9 @@ func messages(t *Tree) ([]message, error) {
 			return nil, err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !showsMessage(call) {
-				return true
-			}
-			for _, arg := range call.Args {
-				if s, ok := constantText(arg); ok && strings.Contains(s, " ") {
-					all = append(all, message{fmt.Sprintf("%s:%d", name, fset.Position(arg.Pos()).Line), name, s})
+			for _, e := range shownTexts(n) {
+				if s, ok := constantText(e); ok && strings.Contains(s, " ") {
+					all = append(all, message{fmt.Sprintf("%s:%d", name, fset.Position(e.Pos()).Line), name, s})
 				}
 			}
 			return true
@@ -61,6 +60,21 @@ func foreignText(name string) bool {
 	dir := "/" + path.Dir(name) + "/"
 	return strings.Contains(dir, "/testdata/") || strings.HasPrefix(dir, "/bench/") || strings.HasPrefix(dir, "/e2e/") ||
 		strings.HasPrefix(dir, "/internal/archtest/") || strings.HasPrefix(dir, "/internal/test")
+}
+
+// shownTexts returns the expressions of a node that are messages, if they are constant.
+func shownTexts(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if showsMessage(n) {
+			return n.Args
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && slices.Contains(messageFields, key.Name) {
+			return []ast.Expr{n.Value}
+		}
+	}
+	return nil
 }
 
 // showsMessage reports whether a call's constant texts are messages.

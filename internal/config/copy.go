@@ -42,6 +42,9 @@ type Copy struct {
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
 
+	HTTP Address // "" when off
+	HTTPAccess
+
 	Diag Diag
 
 	tables                string
@@ -84,6 +87,8 @@ func NewCopy() *Copy {
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
 	c.Throttle.declare(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
+	s.OptionalAddress(&c.HTTP, "http", "off", "address for metrics and health while the copy runs, such as 127.0.0.1:8320; off for none")
+	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
 	c.set = s
 	return c
@@ -116,6 +121,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 // Validate reads the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
 	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
+	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}

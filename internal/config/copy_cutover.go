@@ -47,7 +47,7 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	return errs
 }
 
-// Options are those for the copier, without the source as a server that is written to.
-func (o *CopyCutover) Options(gateway GatewayURL) copier.CutoverOptions {
-	return copier.CutoverOptions{Gateway: gateway.Reveal(), Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
+// Options are those for the copier, without the gateway and the source as a server that is written to.
+func (o *CopyCutover) Options() copier.CutoverOptions {
+	return copier.CutoverOptions{Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
 }

@@ -21,6 +21,8 @@ type CopyThrottle struct {
 	Server            ControlURL // that is asked for Threads_running and Query; the source when it is not set
 	MaxP99            time.Duration
 	Gateway           GatewayURL
+	GatewayToken      Token
+	GatewayCA         string // file; "" for the system's authorities
 	Patience          time.Duration
 }
 
@@ -36,12 +38,14 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from mysql://… when empty")
 	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic, for --max-p99 and --cutover: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway, instead of user:password@ in its address; the role viewer for --max-p99, operator for --cutover")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
 // validate reports limits without a figure and figures without a limit.
 func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
-	var errs []error
+	errs := t.GatewayToken.validate("gateway-")
 	pair := func(have, need bool, text string) {
 		if have && !need {
 			errs = append(errs, errors.New(text))
@@ -51,6 +55,13 @@ func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
 	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
 	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
 	pair(t.Gateway.set(), t.MaxP99 > 0 || cutover, "--gateway has no effect without --max-p99 or --cutover")
+	gateway := copier.Gateway{URL: t.Gateway.Reveal()}
+	if t.GatewayToken.given() {
+		gateway.Token = mask // its file is read later
+	}
+	errs = append(errs, gateway.Validate())
+	pair(t.GatewayToken.given(), t.Gateway.set(), "--gateway-token has no effect without --gateway")
+	pair(t.GatewayCA != "", t.Gateway.https(), "--gateway-ca has no effect without --gateway https://…")
 	pair(t.Above != 0, t.Query != "", "--throttle-above has no effect without --throttle-query")
 	asked := t.MaxThreadsRunning > 0 || t.Query != ""
 	pair(asked && from.Tare != "", t.Server.Addr != "", "--max-threads-running and --throttle-query with --from tare://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
@@ -99,6 +110,8 @@ type GatewayURL struct{ url Secret }
 
 func (g GatewayURL) set() bool { return g.url.Reveal() != "" }
 
+func (g GatewayURL) https() bool { return strings.HasPrefix(g.url.Reveal(), "https:") }
+
 // Reveal returns the URL with its password.
 func (g GatewayURL) Reveal() string { return g.url.Reveal() }
 
@@ -125,18 +138,10 @@ func parseGatewayURL(text string) (GatewayURL, error) {
 	return GatewayURL{NewSecret(text)}, nil
 }
 
-// Options are the limits for the copier, without the servers that are asked.
+// Options are the limits for the copier, without the servers and the gateway that are polled.
 func (t *CopyThrottle) Options() copier.ThrottleOptions {
 	return copier.ThrottleOptions{
 		MaxLag: t.MaxLag, MaxThreadsRunning: t.MaxThreadsRunning, Query: t.Query, Above: t.Above,
-		MaxP99: t.MaxP99, Gateway: t.gatewayOfP99(), Patience: t.Patience,
+		MaxP99: t.MaxP99, Patience: t.Patience,
 	}
-}
-
-// gatewayOfP99 is empty when the gateway is for something else.
-func (t *CopyThrottle) gatewayOfP99() string {
-	if t.MaxP99 == 0 {
-		return ""
-	}
-	return t.Gateway.Reveal()
 }

@@ -49,6 +49,7 @@ type Frontend struct {
 	ResponseBytes Bytes
 	MergeBytes    Bytes
 	Timeout       time.Duration // 0: none
+	Hedge         float64       // fraction of shard requests, 0 to 1
 	DrainTimeout  time.Duration
 
 	Decoder        FrontendDecoder
@@ -86,6 +87,10 @@ func NewFrontend() *Frontend {
 	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "size limit of an uncompressed response; 0: no limit")
 	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory limit of one request for deduplication, counting and merging of histograms")
 	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
+	declare(s, &c.Hedge, Option{
+		Name: "hedge", Kind: "share", Default: "0.05",
+		Help: "fraction of shard requests, from 0 to 1, that may be made a second time, on another replica if there is one: the last shard of a request that takes more than twice as long as the others; 0: none",
+	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
 	Enum(s, &c.Decoder, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
 		DecoderStrict, DecoderStdlib)

@@ -23,6 +23,7 @@ type History struct {
 	LocalAge   time.Duration
 	LocalBytes Bytes
 	RollupAge  time.Duration
+	MaxAhead   time.Duration
 
 	Retention      history.BucketRetention // without Bytes
 	RetentionBytes Bytes
@@ -50,12 +51,13 @@ func (c *History) declare(s *Set) {
 	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
 	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size limit of blocks in --data-dir; beyond it the oldest is deleted, even if it was not uploaded")
 	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
+	s.Duration(&c.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they continue at the clock's time with another instance label")
 	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age, daily rollups not before --history-rollup-age; 0: never; not on a bucket with a compactor")
-	s.Bytes(&c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks from the bucket beyond this size; 0: never")
+	s.Bytes(&c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
 	s.Duration(&c.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
 	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
-	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue")
+	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
 	c.Calls.declare(s, "history-queue-timeout")
 }
 
@@ -80,6 +82,9 @@ func (c *History) validate() (errs []error) {
 	}
 	if age := max(history.MinRollupAge, c.LocalAge); c.Retention.Age != 0 && c.Retention.Age < age {
 		errs = append(errs, fmt.Errorf("--history-retention: want 0 or at least %s", formatDuration(age)))
+	}
+	if c.MaxAhead < history.MinMaxAhead {
+		errs = append(errs, fmt.Errorf("--history-max-ahead: want at least %s", formatDuration(history.MinMaxAhead)))
 	}
 	if c.Retention.Delay < history.MinRetentionDelay {
 		errs = append(errs, fmt.Errorf("--history-retention-delay: want at least %s, so that readers have forgotten a block before it is deleted", formatDuration(history.MinRetentionDelay)))

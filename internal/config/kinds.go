@@ -154,6 +154,11 @@ func (s *Set) Bool(p *bool, name, help string) {
 
 // Int declares a whole number of at least least.
 func (s *Set) Int(p *int, name, def string, least int, help string) {
+	s.IntUpTo(p, name, def, least, math.MaxInt32, help)
+}
+
+// IntUpTo declares a whole number of at least least and at most most.
+func (s *Set) IntUpTo(p *int, name, def string, least, most int, help string) {
 	declare(s, p, Option{Name: name, Kind: "int", Default: def, Help: help}, func(text string) (int, error) {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
@@ -162,16 +167,27 @@ func (s *Set) Int(p *int, name, def string, least int, help string) {
 		if n < int64(least) {
 			return 0, fmt.Errorf("want at least %d, not %d", least, n)
 		}
+		if n > int64(most) {
+			return 0, fmt.Errorf("want at most %d, not %d", most, n)
+		}
 		return int(n), nil
 	}, strconv.Itoa)
 }
 
 // Bytes declares a number of bytes of at least least.
 func (s *Set) Bytes(p *Bytes, name, def string, least Bytes, help string) {
+	s.BytesUpTo(p, name, def, least, math.MaxInt64, help)
+}
+
+// BytesUpTo declares a number of bytes of at least least and at most most: memory that is allocated at the start.
+func (s *Set) BytesUpTo(p *Bytes, name, def string, least, most Bytes, help string) {
 	declare(s, p, Option{Name: name, Kind: "bytes", Default: def, Help: help}, func(text string) (Bytes, error) {
 		b, err := ParseBytes(text)
 		if err == nil && b < least {
 			err = fmt.Errorf("want at least %v, not %v", least, b)
+		}
+		if err == nil && b > most {
+			err = fmt.Errorf("want at most %v, not %v", most, b)
 		}
 		return b, err
 	}, Bytes.String)

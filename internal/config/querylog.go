@@ -131,7 +131,7 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0: never")
 	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0: all")
 	Enum(s, &l.Compress, "log-compress", "compression of rotated log files", CompressNone, CompressGzip, CompressZstd)
-	s.Bytes(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, "memory for the latest records, for /debug/querylog")
+	s.BytesUpTo(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, 1<<30, "memory for the latest records, for /debug/querylog")
 }
 
 // validate refuses options that would have no effect.

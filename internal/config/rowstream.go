@@ -63,7 +63,7 @@ func NewRowstream() *Rowstream {
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: rowstream.LogFields(),
 		example: "call=read table=shop.orders total_ns>1s",
-		values:  "what may be values in error texts", rows: "rows", digest: "call and table",
+		values:  "possible values in error texts", rows: "rows", digest: "call and table",
 	})
 	c.Diag.declare(s)
 	c.set = s
@@ -146,19 +146,28 @@ func (t *Token) validate(prefix string) []error {
 	return nil
 }
 
-// Read is the token, empty when there is none.
+// Read returns the token; "" if there is none.
 func (t *Token) Read() (string, error) {
 	if t.file == "" {
 		return t.text.Reveal(), nil
 	}
-	text, err := os.ReadFile(t.file)
+	text, err := ReadSecretFile(t.file)
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
+	}
+	return text, nil
+}
+
+// ReadSecretFile returns the first line of a file, which must not be empty.
+func ReadSecretFile(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if line == "" {
-		return "", fmt.Errorf("read the token: the first line of %s is empty", t.file)
+		return "", fmt.Errorf("the first line of %s is empty", path)
 	}
 	return line, nil
 }

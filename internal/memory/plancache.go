@@ -26,7 +26,7 @@ func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 	return &PlanCache{
 		planner:  p,
 		lost:     misses,
-		bytes:    desc("bytes", "Heap bytes of the plan cache with all overhead: what dropping it would free."),
+		bytes:    desc("bytes", "Heap bytes of the plan cache with all overhead: the bytes that dropping it would free."),
 		capacity: desc("capacity_bytes", "Upper bound of tare_plan_cache_bytes (--plan-cache-bytes)."),
 		overhead: desc("overhead_bytes", "Part of tare_plan_cache_bytes that is the cache itself: table and policy."),
 		entries:  desc("entries", "Plans in the cache."),

@@ -13,6 +13,8 @@ type settings struct {
 	mysql   bool
 	dir     string // of the programs
 
+	parent string // of the server's directory
+
 	hostCache bool
 }
 
@@ -25,6 +27,11 @@ func WithMySQL() Option {
 // instead of the one in PATH.
 func WithPrograms(dir string) Option {
 	return func(s *settings) { s.dir = dir }
+}
+
+// WithFilesIn keeps the server's data, temporary files and socket below a directory, for example on a small disk.
+func WithFilesIn(parent string) Option {
+	return func(s *settings) { s.parent = parent }
 }
 
 // WithArgs passes further arguments to the server; they come last and so override the

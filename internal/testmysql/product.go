@@ -67,7 +67,7 @@ CREATE DATABASE ` + DefaultSchema + ` CHARACTER SET utf8mb4;
 `
 
 // ErrNoMySQL says that there is no MySQL server to start.
-var ErrNoMySQL = errors.New("no mysqld of MySQL (rather than MariaDB) found in PATH: .ci/mysql DIR unpacks one, whose DIR/bin belongs into PATH then")
+var ErrNoMySQL = errors.New("no mysqld of MySQL (rather than MariaDB) found in PATH: .ci/unpack mysql DIR unpacks one, whose DIR/bin belongs into PATH then")
 
 // findMySQL returns the path of a mysqld that is MySQL's; MariaDB's goes by that name, too.
 func findMySQL(in string) (string, error) {

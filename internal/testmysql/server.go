@@ -105,7 +105,7 @@ func New(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.dir, err = makeWorkDir(s.owner); err != nil {
+	if s.dir, err = makeWorkDir(s.owner, s.set.parent); err != nil {
 		return nil, err
 	}
 	s.Socket = filepath.Join(s.dir.path, "sock")
@@ -180,6 +180,8 @@ func (s *Server) arguments(port string) []string {
 	}
 	if s.set.tls {
 		args = append(args, "--ssl-ca="+in("ca.pem"), "--ssl-cert="+in("cert.pem"), "--ssl-key="+in("key.pem"))
+	} else if !s.set.mysql {
+		args = append(args, "--skip-ssl") // from 11.4 on MariaDB creates a certificate
 	}
 	for _, p := range s.set.plugins {
 		args = append(args, "--plugin-load-add="+p)

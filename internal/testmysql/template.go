@@ -107,7 +107,7 @@ func templateDir(p *product, program string, o owner) (string, error) {
 // makeTemplate initialises a data directory and moves it to dir when it is whole. The work
 // happens in a directory that the server's user may enter, which a cache may not be.
 func makeTemplate(p *product, program string, o owner, dir string) (err error) {
-	work, err := makeWorkDir(o)
+	work, err := makeWorkDir(o, "")
 	if err != nil {
 		return err
 	}

@@ -71,12 +71,19 @@ func hasRoom(dir string) bool {
 	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= room && unix.Access(dir, unix.W_OK) == nil
 }
 
-func makeWorkDir(o owner) (*workDir, error) {
-	parent := os.TempDir()
-	if testing.Testing() && os.Getenv("TMPDIR") == "" && hasRoom(memoryDir) {
+// makeWorkDir creates the directory of a server below parent, or where tests have room when that is empty.
+func makeWorkDir(o owner, parent string) (*workDir, error) {
+	given := parent != ""
+	if !given {
+		parent = os.TempDir()
+	}
+	if !given && testing.Testing() && os.Getenv("TMPDIR") == "" && hasRoom(memoryDir) {
 		parent = memoryDir
 	}
 	if len(parent) > maxWorkDirPath-len(workDirPattern)-10 {
+		if given {
+			return nil, fmt.Errorf("create the server's directory in %s: the path is too long for a socket", parent)
+		}
 		parent = "/tmp" // a socket's path must be short
 	}
 	removeDeadWorkDirs(parent)

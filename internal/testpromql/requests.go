@@ -11,10 +11,18 @@ import (
 type Request struct {
 	Path string // behind /api/v1/
 	Form url.Values
+	Post bool // the parameters are a form, not in the URL
 }
 
-// String returns the request's path and parameters as in a URL.
+// String returns the request's method, if it is POST, and its path and parameters as in a URL.
 func (r Request) String() string {
+	if r.Post {
+		return "POST " + r.target()
+	}
+	return r.target()
+}
+
+func (r Request) target() string {
 	if len(r.Form) == 0 {
 		return r.Path
 	}
@@ -28,21 +36,21 @@ func (g *Generator) Request() Request {
 	var r Request
 	switch g.rand.IntN(12) {
 	case 0, 1, 2, 3:
-		r = Request{"query", url.Values{"query": {g.Expr()}, "time": {stamp(g.Time())}}}
+		r = Request{Path: "query", Form: url.Values{"query": {g.Expr()}, "time": {stamp(g.Time())}}}
 	case 4, 5, 6, 7:
 		start := g.Time()
 		step := pick[int64](g.rand, 15_000, 30_000, 60_000, 61_500, 300_000)
 		end := min(start+step*int64(g.rand.IntN(60)), g.end+600_000)
-		r = Request{"query_range", url.Values{"query": {g.Expr()}, "start": {stamp(start)}, "end": {stamp(max(start, end))}, "step": {stamp(step)}}}
+		r = Request{Path: "query_range", Form: url.Values{"query": {g.Expr()}, "start": {stamp(start)}, "end": {stamp(max(start, end))}, "step": {stamp(step)}}}
 	case 8:
-		r = Request{"series", g.span()}
+		r = Request{Path: "series", Form: g.span()}
 		r.Form.Add("match[]", g.Selector())
 	case 9:
-		r = Request{"labels", g.span()}
+		r = Request{Path: "labels", Form: g.span()}
 	case 10:
-		r = Request{"label/" + url.PathEscape(pick(g.rand, append(g.names, labels.MetricName, "absent")...)) + "/values", g.span()}
+		r = Request{Path: "label/" + url.PathEscape(pick(g.rand, append(g.names, labels.MetricName, "absent")...)) + "/values", Form: g.span()}
 	case 11:
-		r = Request{pick(g.rand, "format_query", "parse_query"), url.Values{"query": {g.Expr()}}}
+		r = Request{Path: pick(g.rand, "format_query", "parse_query"), Form: url.Values{"query": {g.Expr()}}}
 	}
 	if g.rand.IntN(10) == 0 && r.Path != "format_query" && r.Path != "parse_query" {
 		r.Form.Set("limit", pick(g.rand, "0", "1", "5", "1000"))

@@ -2,94 +2,69 @@ package top
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/httpclient"
 	"github.com/taredb/tare/internal/visible"
 )
 
 const (
 	requestTimeout = 15 * time.Second
-	maxAnswer      = 32 << 20 // bytes of one answer
-	maxComplaint   = 300      // bytes of an error's text that are shown
+	maxAnswer      = 32 << 20 // bytes of one response
+	maxReady       = 300      // bytes of the response of /-/ready
 )
 
-// ClientOptions say where a gateway's pages are and how to get in.
+// credentials names the flags and variables of an account, for errors.
+const credentials = "--user with --password-file or TARE_TOP_PASSWORD, or --token-file or TARE_TOP_TOKEN"
+
+// ClientOptions are the address of a gateway's HTTP side and the account for it.
 type ClientOptions struct {
-	URL      string // http:// or https://, with a path if they are behind one
-	User     string // of exporter-toolkit's accounts; "" for none
+	URL      string // http:// or https://, with a path if it is behind one
+	User     string // "" for none
 	Password string
-	CAFile   string // authorities of its certificate (PEM); "" for the system's
+	Token    string         // in place of a user and password
+	RootCAs  *x509.CertPool // authorities of its certificate; nil for the system's
 }
 
 // A Client reads a gateway's HTTP side.
 type Client struct {
-	base           *url.URL
-	user, password string
-	http           *http.Client
+	http *httpclient.Client
 }
 
-// NewClient checks the options; it does not connect.
+// NewClient validates the options; it does not connect.
 func NewClient(o ClientOptions) (*Client, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("--url: want http://host:port or https://host:port of the gateway's --http")
+	if u, err := url.Parse(o.URL); err == nil && u.User != nil {
+		return nil, errors.New("--url contains an account: use " + credentials)
 	}
-	if u.User != nil {
-		return nil, errors.New("--url holds an account: name it with --user, and its password with --password-file or TARE_TOP_PASSWORD")
+	c, err := httpclient.New(httpclient.Options{
+		URL: o.URL, User: o.User, Password: o.Password, Token: o.Token, RootCAs: o.RootCAs, Credentials: credentials,
+	})
+	switch {
+	case errors.Is(err, httpclient.ErrURL):
+		return nil, fmt.Errorf("--url: %w of the gateway's --http", err)
+	case errors.Is(err, httpclient.ErrPair):
+		return nil, fmt.Errorf("%w: want --user, and --password-file or TARE_TOP_PASSWORD", err)
+	case errors.Is(err, httpclient.ErrBoth):
+		return nil, fmt.Errorf("%w: want --user, or --token-file or TARE_TOP_TOKEN", err)
+	case err != nil:
+		return nil, fmt.Errorf("--url: %w", err)
 	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("--url: want an address without ? and #")
-	}
-	if (o.User == "") != (o.Password == "") {
-		return nil, errors.New("an account has a name and a password: want --user, and --password-file or TARE_TOP_PASSWORD")
-	}
-	if o.User != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
-		return nil, fmt.Errorf("--url: the password would go to %s in clear: want https://", u.Host)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment}
-	if o.CAFile != "" {
-		text, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("load --ca: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("load --ca: no certificate in %s: want PEM", o.CAFile)
-		}
-		transport.TLSClientConfig.RootCAs = pool
-	}
-	return &Client{base: u, user: o.User, password: o.Password, http: &http.Client{
-		Transport: transport, Timeout: requestTimeout,
-		// An account is for this address alone.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &Client{c}, nil
 }
 
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// Host is the gateway's address, for people.
-func (c *Client) Host() string { return c.base.Host }
+// Host returns the gateway's address.
+func (c *Client) Host() string { return c.http.Host() }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.http.Close() }
 
 // An Ask says which statements are wanted.
 type Ask struct {
@@ -121,62 +96,31 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	return r, nil
 }
 
-// Ready asks a server whether it can do its work, and answers what it says.
+// Ready requests /-/ready of a server and returns its text.
 func (c *Client) Ready(ctx context.Context) (string, error) {
-	var text string
-	err := c.ask(ctx, "/-/ready", func(body io.Reader) error {
-		b, err := io.ReadAll(io.LimitReader(body, maxComplaint))
-		text = visible.Line(strings.TrimSpace(string(b)))
+	text, err := c.request(ctx, "/-/ready", maxReady)
+	return visible.Line(strings.TrimSpace(string(text))), err
+}
+
+// get decodes the response to a path.
+func (c *Client) get(ctx context.Context, path string, response any) error {
+	text, err := c.request(ctx, path, maxAnswer)
+	if err != nil {
 		return err
-	})
-	return text, err
-}
-
-func (c *Client) get(ctx context.Context, path string, answer any) error {
-	return c.ask(ctx, path, func(body io.Reader) error {
-		if err := json.NewDecoder(body).Decode(answer); err != nil {
-			return fmt.Errorf("%w; is it a tare serve?", err)
-		}
-		return nil
-	})
-}
-
-// ask reads the answer to a path, if it is one.
-func (c *Client) ask(ctx context.Context, path string, read func(io.Reader) error) error {
-	at := strings.TrimSuffix(c.base.String(), "/") + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.base.Host, err)
 	}
-	if c.user != "" {
-		req.SetBasicAuth(c.user, c.password)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.base.Host, err)
-	}
-	defer resp.Body.Close()
-	body := io.LimitReader(resp.Body, maxAnswer)
-	if resp.StatusCode != http.StatusOK {
-		return c.refused(resp, body)
-	}
-	if err := read(body); err != nil {
-		return fmt.Errorf("read %s of %s: %w", req.URL.Path, c.base.Host, err)
+	if err := json.Unmarshal(text, response); err != nil {
+		return fmt.Errorf("decode %s of %s: %w; is it a tare serve?", path, c.Host(), err)
 	}
 	return nil
 }
 
-// refused says what an answer other than 200 means.
-func (c *Client) refused(resp *http.Response, body io.Reader) error {
-	switch resp.StatusCode {
-	case http.StatusUnauthorized:
-		return fmt.Errorf("%s requires an account (401): use --user, and --password-file or TARE_TOP_PASSWORD", c.base.Host)
-	case http.StatusNotFound:
-		return fmt.Errorf("%s has no %s (404): is it a tare serve of this version, and does it count statements?", c.base.Host, resp.Request.URL.Path)
+// request returns the response to a path.
+func (c *Client) request(ctx context.Context, path string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	text, err := c.http.Do(ctx, http.MethodGet, path, nil, limit)
+	if e, ok := errors.AsType[*httpclient.StatusError](err); ok && e.Code == http.StatusNotFound {
+		return nil, fmt.Errorf("%s has no %s (404): is it a tare serve of this version, and does it count statements?", e.Host, e.Path)
 	}
-	text, err := io.ReadAll(io.LimitReader(body, maxComplaint))
-	if err != nil {
-		return fmt.Errorf("%s returned %s", c.base.Host, resp.Status)
-	}
-	return fmt.Errorf("%s returned %s: %s", c.base.Host, resp.Status, visible.Line(strings.TrimSpace(string(text))))
+	return text, err
 }

@@ -3,13 +3,11 @@ package top
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,11 +46,9 @@ func TestStreamTLS(t *testing.T) {
 	var questions atomic.Int64
 	s := httptest.NewTLSServer(gatewayStub(t, &questions))
 	defer s.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	client, err := NewClient(ClientOptions{URL: s.URL + "/", User: "dba", Password: "weight", CAFile: ca})
+	authorities := x509.NewCertPool()
+	authorities.AddCert(s.Certificate())
+	client, err := NewClient(ClientOptions{URL: s.URL + "/", User: "dba", Password: "weight", RootCAs: authorities})
 	if err != nil {
 		t.Fatal(err)
 	}

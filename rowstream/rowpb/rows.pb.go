@@ -117,6 +117,86 @@ func (x *DescribeRequest) GetName() string {
 	return ""
 }
 
+type IdentifyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentifyRequest) Reset() {
+	*x = IdentifyRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentifyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentifyRequest) ProtoMessage() {}
+
+func (x *IdentifyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentifyRequest.ProtoReflect.Descriptor instead.
+func (*IdentifyRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{1}
+}
+
+type IdentifyReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"` // empty: it has none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentifyReply) Reset() {
+	*x = IdentifyReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentifyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentifyReply) ProtoMessage() {}
+
+func (x *IdentifyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentifyReply.ProtoReflect.Descriptor instead.
+func (*IdentifyReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *IdentifyReply) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 // Column is a column as information_schema describes it.
 type Column struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -137,7 +217,7 @@ type Column struct {
 
 func (x *Column) Reset() {
 	*x = Column{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[1]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -149,7 +229,7 @@ func (x *Column) String() string {
 func (*Column) ProtoMessage() {}
 
 func (x *Column) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[1]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -162,7 +242,7 @@ func (x *Column) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Column.ProtoReflect.Descriptor instead.
 func (*Column) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{1}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Column) GetName() string {
@@ -256,14 +336,15 @@ type Table struct {
 	References    []string               `protobuf:"bytes,9,rep,name=references,proto3" json:"references,omitempty"`
 	RowsEstimate  int64                  `protobuf:"varint,10,opt,name=rows_estimate,json=rowsEstimate,proto3" json:"rows_estimate,omitempty"`
 	BytesEstimate int64                  `protobuf:"varint,11,opt,name=bytes_estimate,json=bytesEstimate,proto3" json:"bytes_estimate,omitempty"`
-	Generated     []*Column              `protobuf:"bytes,12,rep,name=generated,proto3" json:"generated,omitempty"` // columns that the server computes
+	Generated     []*Column              `protobuf:"bytes,12,rep,name=generated,proto3" json:"generated,omitempty"`           // columns that the server computes
+	Descending    []bool                 `protobuf:"varint,13,rep,packed,name=descending,proto3" json:"descending,omitempty"` // for each column of the key, whether chunks have it in descending order; none: all ascend
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[2]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +356,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[2]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +369,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{2}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Table) GetSchema() string {
@@ -375,6 +456,13 @@ func (x *Table) GetGenerated() []*Column {
 	return nil
 }
 
+func (x *Table) GetDescending() []bool {
+	if x != nil {
+		return x.Descending
+	}
+	return nil
+}
+
 type SnapshotRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Workers int32                  `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`
@@ -388,7 +476,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[3]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +488,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[3]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +501,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{3}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SnapshotRequest) GetWorkers() int32 {
@@ -457,7 +545,7 @@ type SnapshotReply struct {
 
 func (x *SnapshotReply) Reset() {
 	*x = SnapshotReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[4]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +557,7 @@ func (x *SnapshotReply) String() string {
 func (*SnapshotReply) ProtoMessage() {}
 
 func (x *SnapshotReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[4]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +570,7 @@ func (x *SnapshotReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotReply.ProtoReflect.Descriptor instead.
 func (*SnapshotReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{4}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SnapshotReply) GetId() uint64 {
@@ -533,7 +621,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[5]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +633,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[5]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +646,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{5}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Chunk) GetNumber() int64 {
@@ -588,14 +676,14 @@ type CutRequest struct {
 	Worker        int32                  `protobuf:"varint,2,opt,name=worker,proto3" json:"worker,omitempty"`
 	Table         *Table                 `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"`  // schema and name of one of the snapshot's
 	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // of rows that a chunk should have
-	From          *Chunk                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`    // number and after of the chunk to cut
+	From          *Chunk                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`    // number and after of the chunk to cut; upto: where the table ends for its chunks, absent: at its end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[6]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +695,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[6]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +708,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{6}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CutRequest) GetSnapshot() uint64 {
@@ -667,7 +755,7 @@ type CutReply struct {
 
 func (x *CutReply) Reset() {
 	*x = CutReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[7]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +767,7 @@ func (x *CutReply) String() string {
 func (*CutReply) ProtoMessage() {}
 
 func (x *CutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[7]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,12 +780,116 @@ func (x *CutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutReply.ProtoReflect.Descriptor instead.
 func (*CutReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{7}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CutReply) GetChunk() *Chunk {
 	if x != nil {
 		return x.Chunk
+	}
+	return nil
+}
+
+type LastKeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      uint64                 `protobuf:"varint,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Worker        int32                  `protobuf:"varint,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Table         *Table                 `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"` // schema and name of one of the snapshot's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastKeyRequest) Reset() {
+	*x = LastKeyRequest{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastKeyRequest) ProtoMessage() {}
+
+func (x *LastKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastKeyRequest.ProtoReflect.Descriptor instead.
+func (*LastKeyRequest) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LastKeyRequest) GetSnapshot() uint64 {
+	if x != nil {
+		return x.Snapshot
+	}
+	return 0
+}
+
+func (x *LastKeyRequest) GetWorker() int32 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *LastKeyRequest) GetTable() *Table {
+	if x != nil {
+		return x.Table
+	}
+	return nil
+}
+
+type LastKeyReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"` // as in a chunk; absent: the table is empty
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastKeyReply) Reset() {
+	*x = LastKeyReply{}
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastKeyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastKeyReply) ProtoMessage() {}
+
+func (x *LastKeyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastKeyReply.ProtoReflect.Descriptor instead.
+func (*LastKeyReply) Descriptor() ([]byte, []int) {
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LastKeyReply) GetKey() []byte {
+	if x != nil {
+		return x.Key
 	}
 	return nil
 }
@@ -718,7 +910,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[8]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +922,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[8]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +935,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{8}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadRequest) GetSnapshot() uint64 {
@@ -813,7 +1005,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[9]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1017,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[9]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1030,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{9}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Plan) GetWhere() []*Condition {
@@ -868,7 +1060,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[10]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1072,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[10]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1085,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{10}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Condition) GetColumn() int32 {
@@ -942,7 +1134,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[11]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1146,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[11]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1159,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{11}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Output) GetFrom() uint32 {
@@ -1005,7 +1197,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[12]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1209,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[12]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1222,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{12}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Batch) GetColumns() int32 {
@@ -1084,7 +1276,7 @@ type SumRequest struct {
 
 func (x *SumRequest) Reset() {
 	*x = SumRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1288,7 @@ func (x *SumRequest) String() string {
 func (*SumRequest) ProtoMessage() {}
 
 func (x *SumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[13]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1301,7 @@ func (x *SumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumRequest.ProtoReflect.Descriptor instead.
 func (*SumRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{13}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SumRequest) GetSnapshot() uint64 {
@@ -1178,7 +1370,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1382,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[14]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1395,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{14}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SumReply) GetRows() int64 {
@@ -1230,7 +1422,7 @@ type CheckFollowRequest struct {
 
 func (x *CheckFollowRequest) Reset() {
 	*x = CheckFollowRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1434,7 @@ func (x *CheckFollowRequest) String() string {
 func (*CheckFollowRequest) ProtoMessage() {}
 
 func (x *CheckFollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[15]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1447,7 @@ func (x *CheckFollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFollowRequest.ProtoReflect.Descriptor instead.
 func (*CheckFollowRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{15}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckFollowRequest) GetTables() []*Table {
@@ -1280,7 +1472,7 @@ type CheckFollowReply struct {
 
 func (x *CheckFollowReply) Reset() {
 	*x = CheckFollowReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1484,7 @@ func (x *CheckFollowReply) String() string {
 func (*CheckFollowReply) ProtoMessage() {}
 
 func (x *CheckFollowReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[16]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,18 +1497,19 @@ func (x *CheckFollowReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFollowReply.ProtoReflect.Descriptor instead.
 func (*CheckFollowReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{16}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{20}
 }
 
 type LogEndRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Named         bool                   `protobuf:"varint,1,opt,name=named,proto3" json:"named,omitempty"` // with the GTID, for which a server may have to read a file of its log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogEndRequest) Reset() {
 	*x = LogEndRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1521,7 @@ func (x *LogEndRequest) String() string {
 func (*LogEndRequest) ProtoMessage() {}
 
 func (x *LogEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[17]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1534,14 @@ func (x *LogEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEndRequest.ProtoReflect.Descriptor instead.
 func (*LogEndRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{17}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LogEndRequest) GetNamed() bool {
+	if x != nil {
+		return x.Named
+	}
+	return false
 }
 
 type LogEndReply struct {
@@ -1353,7 +1553,7 @@ type LogEndReply struct {
 
 func (x *LogEndReply) Reset() {
 	*x = LogEndReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1565,7 @@ func (x *LogEndReply) String() string {
 func (*LogEndReply) ProtoMessage() {}
 
 func (x *LogEndReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[18]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1578,7 @@ func (x *LogEndReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEndReply.ProtoReflect.Descriptor instead.
 func (*LogEndReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{18}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogEndReply) GetPosition() string {
@@ -1398,7 +1598,7 @@ type LogBytesRequest struct {
 
 func (x *LogBytesRequest) Reset() {
 	*x = LogBytesRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1610,7 @@ func (x *LogBytesRequest) String() string {
 func (*LogBytesRequest) ProtoMessage() {}
 
 func (x *LogBytesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[19]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1623,7 @@ func (x *LogBytesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBytesRequest.ProtoReflect.Descriptor instead.
 func (*LogBytesRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{19}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LogBytesRequest) GetFrom() string {
@@ -1449,7 +1649,7 @@ type LogBytesReply struct {
 
 func (x *LogBytesReply) Reset() {
 	*x = LogBytesReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1661,7 @@ func (x *LogBytesReply) String() string {
 func (*LogBytesReply) ProtoMessage() {}
 
 func (x *LogBytesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[20]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1674,7 @@ func (x *LogBytesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBytesReply.ProtoReflect.Descriptor instead.
 func (*LogBytesReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{20}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogBytesReply) GetBytes() int64 {
@@ -1498,7 +1698,7 @@ type BeatRequest struct {
 
 func (x *BeatRequest) Reset() {
 	*x = BeatRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1710,7 @@ func (x *BeatRequest) String() string {
 func (*BeatRequest) ProtoMessage() {}
 
 func (x *BeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[21]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1723,7 @@ func (x *BeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeatRequest.ProtoReflect.Descriptor instead.
 func (*BeatRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{21}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BeatRequest) GetRun() string {
@@ -1576,7 +1776,7 @@ type BeatReply struct {
 
 func (x *BeatReply) Reset() {
 	*x = BeatReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1788,7 @@ func (x *BeatReply) String() string {
 func (*BeatReply) ProtoMessage() {}
 
 func (x *BeatReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[22]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1801,7 @@ func (x *BeatReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeatReply.ProtoReflect.Descriptor instead.
 func (*BeatReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{22}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
 }
 
 type LayoutRequest struct {
@@ -1613,7 +1813,7 @@ type LayoutRequest struct {
 
 func (x *LayoutRequest) Reset() {
 	*x = LayoutRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1825,7 @@ func (x *LayoutRequest) String() string {
 func (*LayoutRequest) ProtoMessage() {}
 
 func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[23]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1838,7 @@ func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayoutRequest.ProtoReflect.Descriptor instead.
 func (*LayoutRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{23}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LayoutRequest) GetTable() *Table {
@@ -1658,7 +1858,7 @@ type TableLayout struct {
 
 func (x *TableLayout) Reset() {
 	*x = TableLayout{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1870,7 @@ func (x *TableLayout) String() string {
 func (*TableLayout) ProtoMessage() {}
 
 func (x *TableLayout) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[24]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1883,7 @@ func (x *TableLayout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableLayout.ProtoReflect.Descriptor instead.
 func (*TableLayout) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{24}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TableLayout) GetColumns() []int32 {
@@ -1704,7 +1904,7 @@ type SchemaChangesRequest struct {
 
 func (x *SchemaChangesRequest) Reset() {
 	*x = SchemaChangesRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1916,7 @@ func (x *SchemaChangesRequest) String() string {
 func (*SchemaChangesRequest) ProtoMessage() {}
 
 func (x *SchemaChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[25]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1929,7 @@ func (x *SchemaChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChangesRequest.ProtoReflect.Descriptor instead.
 func (*SchemaChangesRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{25}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SchemaChangesRequest) GetTables() []*Table {
@@ -1762,7 +1962,7 @@ type SchemaChangesReply struct {
 
 func (x *SchemaChangesReply) Reset() {
 	*x = SchemaChangesReply{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1974,7 @@ func (x *SchemaChangesReply) String() string {
 func (*SchemaChangesReply) ProtoMessage() {}
 
 func (x *SchemaChangesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[26]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1987,7 @@ func (x *SchemaChangesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChangesReply.ProtoReflect.Descriptor instead.
 func (*SchemaChangesReply) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{26}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SchemaChangesReply) GetChanges() []*SchemaChange {
@@ -1812,7 +2012,7 @@ type SchemaChange struct {
 
 func (x *SchemaChange) Reset() {
 	*x = SchemaChange{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2024,7 @@ func (x *SchemaChange) String() string {
 func (*SchemaChange) ProtoMessage() {}
 
 func (x *SchemaChange) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[27]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2037,7 @@ func (x *SchemaChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaChange.ProtoReflect.Descriptor instead.
 func (*SchemaChange) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{27}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SchemaChange) GetTable() int32 {
@@ -1899,7 +2099,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2111,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[28]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2124,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{28}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FollowRequest) GetFrom() string {
@@ -2004,7 +2204,7 @@ type FollowedTable struct {
 
 func (x *FollowedTable) Reset() {
 	*x = FollowedTable{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2216,7 @@ func (x *FollowedTable) String() string {
 func (*FollowedTable) ProtoMessage() {}
 
 func (x *FollowedTable) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[29]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2229,7 @@ func (x *FollowedTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedTable.ProtoReflect.Descriptor instead.
 func (*FollowedTable) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{29}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FollowedTable) GetTable() *Table {
@@ -2088,7 +2288,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2300,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[30]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2313,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{30}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Term) GetOp() uint32 {
@@ -2160,7 +2360,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2372,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[31]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2385,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{31}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Value) GetBytes() []byte {
@@ -2219,7 +2419,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2431,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[32]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2444,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{32}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Changes) GetUpto() string {
@@ -2335,7 +2535,7 @@ type StopError struct {
 
 func (x *StopError) Reset() {
 	*x = StopError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2547,7 @@ func (x *StopError) String() string {
 func (*StopError) ProtoMessage() {}
 
 func (x *StopError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[33]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2560,7 @@ func (x *StopError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopError.ProtoReflect.Descriptor instead.
 func (*StopError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{33}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StopError) GetReason() uint32 {
@@ -2438,7 +2638,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +2650,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_rowstream_rowpb_rows_proto_msgTypes[34]
+	mi := &file_rowstream_rowpb_rows_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,7 +2663,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{34}
+	return file_rowstream_rowpb_rows_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ServerError) GetNumber() uint32 {
@@ -2494,7 +2694,10 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x1arowstream/rowpb/rows.proto\x12\ftare.rows.v1\"=\n" +
 	"\x0fDescribeRequest\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\tR\x06schema\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xbf\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x11\n" +
+	"\x0fIdentifyRequest\"+\n" +
+	"\rIdentifyReply\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\"\xbf\x02\n" +
 	"\x06Column\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1b\n" +
@@ -2510,7 +2713,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"expression\x18\n" +
 	" \x01(\tR\n" +
 	"expression\x12\x16\n" +
-	"\x06stored\x18\v \x01(\bR\x06stored\"\xfc\x02\n" +
+	"\x06stored\x18\v \x01(\bR\x06stored\"\x9c\x03\n" +
 	"\x05Table\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\tR\x06schema\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
@@ -2526,7 +2729,10 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\rrows_estimate\x18\n" +
 	" \x01(\x03R\frowsEstimate\x12%\n" +
 	"\x0ebytes_estimate\x18\v \x01(\x03R\rbytesEstimate\x122\n" +
-	"\tgenerated\x18\f \x03(\v2\x14.tare.rows.v1.ColumnR\tgenerated\"\x8f\x01\n" +
+	"\tgenerated\x18\f \x03(\v2\x14.tare.rows.v1.ColumnR\tgenerated\x12\x1e\n" +
+	"\n" +
+	"descending\x18\r \x03(\bR\n" +
+	"descending\"\x8f\x01\n" +
 	"\x0fSnapshotRequest\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12+\n" +
 	"\x06tables\x18\x02 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\x12\x19\n" +
@@ -2552,7 +2758,14 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12'\n" +
 	"\x04from\x18\x05 \x01(\v2\x13.tare.rows.v1.ChunkR\x04from\"5\n" +
 	"\bCutReply\x12)\n" +
-	"\x05chunk\x18\x01 \x01(\v2\x13.tare.rows.v1.ChunkR\x05chunk\"\xb3\x02\n" +
+	"\x05chunk\x18\x01 \x01(\v2\x13.tare.rows.v1.ChunkR\x05chunk\"o\n" +
+	"\x0eLastKeyRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\x04R\bsnapshot\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\x05R\x06worker\x12)\n" +
+	"\x05table\x18\x03 \x01(\v2\x13.tare.rows.v1.TableR\x05table\"-\n" +
+	"\fLastKeyReply\x12\x15\n" +
+	"\x03key\x18\x01 \x01(\fH\x00R\x03key\x88\x01\x01B\x06\n" +
+	"\x04_key\"\xb3\x02\n" +
 	"\vReadRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\x04R\bsnapshot\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\x05R\x06worker\x12)\n" +
@@ -2602,8 +2815,9 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\x12CheckFollowRequest\x12+\n" +
 	"\x06tables\x18\x01 \x03(\v2\x13.tare.rows.v1.TableR\x06tables\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\"\x12\n" +
-	"\x10CheckFollowReply\"\x0f\n" +
-	"\rLogEndRequest\")\n" +
+	"\x10CheckFollowReply\"%\n" +
+	"\rLogEndRequest\x12\x14\n" +
+	"\x05named\x18\x01 \x01(\bR\x05named\")\n" +
 	"\vLogEndReply\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\tR\bposition\"5\n" +
 	"\x0fLogBytesRequest\x12\x12\n" +
@@ -2693,11 +2907,13 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\xe8\x06\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xf5\a\n" +
 	"\x04Rows\x12>\n" +
-	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12H\n" +
+	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12F\n" +
+	"\bIdentify\x12\x1d.tare.rows.v1.IdentifyRequest\x1a\x1b.tare.rows.v1.IdentifyReply\x12H\n" +
 	"\bSnapshot\x12\x1d.tare.rows.v1.SnapshotRequest\x1a\x1b.tare.rows.v1.SnapshotReply0\x01\x127\n" +
-	"\x03Cut\x12\x18.tare.rows.v1.CutRequest\x1a\x16.tare.rows.v1.CutReply\x128\n" +
+	"\x03Cut\x12\x18.tare.rows.v1.CutRequest\x1a\x16.tare.rows.v1.CutReply\x12C\n" +
+	"\aLastKey\x12\x1c.tare.rows.v1.LastKeyRequest\x1a\x1a.tare.rows.v1.LastKeyReply\x128\n" +
 	"\x04Read\x12\x19.tare.rows.v1.ReadRequest\x1a\x13.tare.rows.v1.Batch0\x01\x127\n" +
 	"\x03Sum\x12\x18.tare.rows.v1.SumRequest\x1a\x16.tare.rows.v1.SumReply\x12:\n" +
 	"\aSumRows\x12\x18.tare.rows.v1.SumRequest\x1a\x13.tare.rows.v1.Batch0\x01\x12O\n" +
@@ -2722,105 +2938,114 @@ func file_rowstream_rowpb_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_rowstream_rowpb_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_rowstream_rowpb_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_rowstream_rowpb_rows_proto_goTypes = []any{
 	(Compression)(0),             // 0: tare.rows.v1.Compression
 	(*DescribeRequest)(nil),      // 1: tare.rows.v1.DescribeRequest
-	(*Column)(nil),               // 2: tare.rows.v1.Column
-	(*Table)(nil),                // 3: tare.rows.v1.Table
-	(*SnapshotRequest)(nil),      // 4: tare.rows.v1.SnapshotRequest
-	(*SnapshotReply)(nil),        // 5: tare.rows.v1.SnapshotReply
-	(*Chunk)(nil),                // 6: tare.rows.v1.Chunk
-	(*CutRequest)(nil),           // 7: tare.rows.v1.CutRequest
-	(*CutReply)(nil),             // 8: tare.rows.v1.CutReply
-	(*ReadRequest)(nil),          // 9: tare.rows.v1.ReadRequest
-	(*Plan)(nil),                 // 10: tare.rows.v1.Plan
-	(*Condition)(nil),            // 11: tare.rows.v1.Condition
-	(*Output)(nil),               // 12: tare.rows.v1.Output
-	(*Batch)(nil),                // 13: tare.rows.v1.Batch
-	(*SumRequest)(nil),           // 14: tare.rows.v1.SumRequest
-	(*SumReply)(nil),             // 15: tare.rows.v1.SumReply
-	(*CheckFollowRequest)(nil),   // 16: tare.rows.v1.CheckFollowRequest
-	(*CheckFollowReply)(nil),     // 17: tare.rows.v1.CheckFollowReply
-	(*LogEndRequest)(nil),        // 18: tare.rows.v1.LogEndRequest
-	(*LogEndReply)(nil),          // 19: tare.rows.v1.LogEndReply
-	(*LogBytesRequest)(nil),      // 20: tare.rows.v1.LogBytesRequest
-	(*LogBytesReply)(nil),        // 21: tare.rows.v1.LogBytesReply
-	(*BeatRequest)(nil),          // 22: tare.rows.v1.BeatRequest
-	(*BeatReply)(nil),            // 23: tare.rows.v1.BeatReply
-	(*LayoutRequest)(nil),        // 24: tare.rows.v1.LayoutRequest
-	(*TableLayout)(nil),          // 25: tare.rows.v1.TableLayout
-	(*SchemaChangesRequest)(nil), // 26: tare.rows.v1.SchemaChangesRequest
-	(*SchemaChangesReply)(nil),   // 27: tare.rows.v1.SchemaChangesReply
-	(*SchemaChange)(nil),         // 28: tare.rows.v1.SchemaChange
-	(*FollowRequest)(nil),        // 29: tare.rows.v1.FollowRequest
-	(*FollowedTable)(nil),        // 30: tare.rows.v1.FollowedTable
-	(*Term)(nil),                 // 31: tare.rows.v1.Term
-	(*Value)(nil),                // 32: tare.rows.v1.Value
-	(*Changes)(nil),              // 33: tare.rows.v1.Changes
-	(*StopError)(nil),            // 34: tare.rows.v1.StopError
-	(*ServerError)(nil),          // 35: tare.rows.v1.ServerError
+	(*IdentifyRequest)(nil),      // 2: tare.rows.v1.IdentifyRequest
+	(*IdentifyReply)(nil),        // 3: tare.rows.v1.IdentifyReply
+	(*Column)(nil),               // 4: tare.rows.v1.Column
+	(*Table)(nil),                // 5: tare.rows.v1.Table
+	(*SnapshotRequest)(nil),      // 6: tare.rows.v1.SnapshotRequest
+	(*SnapshotReply)(nil),        // 7: tare.rows.v1.SnapshotReply
+	(*Chunk)(nil),                // 8: tare.rows.v1.Chunk
+	(*CutRequest)(nil),           // 9: tare.rows.v1.CutRequest
+	(*CutReply)(nil),             // 10: tare.rows.v1.CutReply
+	(*LastKeyRequest)(nil),       // 11: tare.rows.v1.LastKeyRequest
+	(*LastKeyReply)(nil),         // 12: tare.rows.v1.LastKeyReply
+	(*ReadRequest)(nil),          // 13: tare.rows.v1.ReadRequest
+	(*Plan)(nil),                 // 14: tare.rows.v1.Plan
+	(*Condition)(nil),            // 15: tare.rows.v1.Condition
+	(*Output)(nil),               // 16: tare.rows.v1.Output
+	(*Batch)(nil),                // 17: tare.rows.v1.Batch
+	(*SumRequest)(nil),           // 18: tare.rows.v1.SumRequest
+	(*SumReply)(nil),             // 19: tare.rows.v1.SumReply
+	(*CheckFollowRequest)(nil),   // 20: tare.rows.v1.CheckFollowRequest
+	(*CheckFollowReply)(nil),     // 21: tare.rows.v1.CheckFollowReply
+	(*LogEndRequest)(nil),        // 22: tare.rows.v1.LogEndRequest
+	(*LogEndReply)(nil),          // 23: tare.rows.v1.LogEndReply
+	(*LogBytesRequest)(nil),      // 24: tare.rows.v1.LogBytesRequest
+	(*LogBytesReply)(nil),        // 25: tare.rows.v1.LogBytesReply
+	(*BeatRequest)(nil),          // 26: tare.rows.v1.BeatRequest
+	(*BeatReply)(nil),            // 27: tare.rows.v1.BeatReply
+	(*LayoutRequest)(nil),        // 28: tare.rows.v1.LayoutRequest
+	(*TableLayout)(nil),          // 29: tare.rows.v1.TableLayout
+	(*SchemaChangesRequest)(nil), // 30: tare.rows.v1.SchemaChangesRequest
+	(*SchemaChangesReply)(nil),   // 31: tare.rows.v1.SchemaChangesReply
+	(*SchemaChange)(nil),         // 32: tare.rows.v1.SchemaChange
+	(*FollowRequest)(nil),        // 33: tare.rows.v1.FollowRequest
+	(*FollowedTable)(nil),        // 34: tare.rows.v1.FollowedTable
+	(*Term)(nil),                 // 35: tare.rows.v1.Term
+	(*Value)(nil),                // 36: tare.rows.v1.Value
+	(*Changes)(nil),              // 37: tare.rows.v1.Changes
+	(*StopError)(nil),            // 38: tare.rows.v1.StopError
+	(*ServerError)(nil),          // 39: tare.rows.v1.ServerError
 }
 var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
-	2,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
-	2,  // 1: tare.rows.v1.Table.generated:type_name -> tare.rows.v1.Column
-	3,  // 2: tare.rows.v1.SnapshotRequest.tables:type_name -> tare.rows.v1.Table
-	3,  // 3: tare.rows.v1.CutRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 4: tare.rows.v1.CutRequest.from:type_name -> tare.rows.v1.Chunk
-	6,  // 5: tare.rows.v1.CutReply.chunk:type_name -> tare.rows.v1.Chunk
-	3,  // 6: tare.rows.v1.ReadRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 7: tare.rows.v1.ReadRequest.chunk:type_name -> tare.rows.v1.Chunk
-	10, // 8: tare.rows.v1.ReadRequest.plan:type_name -> tare.rows.v1.Plan
-	0,  // 9: tare.rows.v1.ReadRequest.compression:type_name -> tare.rows.v1.Compression
-	11, // 10: tare.rows.v1.Plan.where:type_name -> tare.rows.v1.Condition
-	12, // 11: tare.rows.v1.Plan.output:type_name -> tare.rows.v1.Output
-	3,  // 12: tare.rows.v1.SumRequest.table:type_name -> tare.rows.v1.Table
-	6,  // 13: tare.rows.v1.SumRequest.chunk:type_name -> tare.rows.v1.Chunk
-	10, // 14: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
-	0,  // 15: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
-	3,  // 16: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
-	3,  // 17: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
-	3,  // 18: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
-	28, // 19: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
-	30, // 20: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
-	0,  // 21: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
-	3,  // 22: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
-	10, // 23: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
-	31, // 24: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
-	25, // 25: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
-	32, // 26: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
-	25, // 27: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
-	1,  // 28: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
-	4,  // 29: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
-	7,  // 30: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
-	9,  // 31: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
-	14, // 32: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
-	14, // 33: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
-	16, // 34: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
-	18, // 35: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
-	20, // 36: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
-	22, // 37: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
-	24, // 38: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
-	26, // 39: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
-	29, // 40: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
-	3,  // 41: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	5,  // 42: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	8,  // 43: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	13, // 44: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	15, // 45: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
-	13, // 46: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
-	17, // 47: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
-	19, // 48: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
-	21, // 49: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
-	23, // 50: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
-	25, // 51: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
-	27, // 52: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
-	33, // 53: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
-	41, // [41:54] is the sub-list for method output_type
-	28, // [28:41] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	4,  // 0: tare.rows.v1.Table.columns:type_name -> tare.rows.v1.Column
+	4,  // 1: tare.rows.v1.Table.generated:type_name -> tare.rows.v1.Column
+	5,  // 2: tare.rows.v1.SnapshotRequest.tables:type_name -> tare.rows.v1.Table
+	5,  // 3: tare.rows.v1.CutRequest.table:type_name -> tare.rows.v1.Table
+	8,  // 4: tare.rows.v1.CutRequest.from:type_name -> tare.rows.v1.Chunk
+	8,  // 5: tare.rows.v1.CutReply.chunk:type_name -> tare.rows.v1.Chunk
+	5,  // 6: tare.rows.v1.LastKeyRequest.table:type_name -> tare.rows.v1.Table
+	5,  // 7: tare.rows.v1.ReadRequest.table:type_name -> tare.rows.v1.Table
+	8,  // 8: tare.rows.v1.ReadRequest.chunk:type_name -> tare.rows.v1.Chunk
+	14, // 9: tare.rows.v1.ReadRequest.plan:type_name -> tare.rows.v1.Plan
+	0,  // 10: tare.rows.v1.ReadRequest.compression:type_name -> tare.rows.v1.Compression
+	15, // 11: tare.rows.v1.Plan.where:type_name -> tare.rows.v1.Condition
+	16, // 12: tare.rows.v1.Plan.output:type_name -> tare.rows.v1.Output
+	5,  // 13: tare.rows.v1.SumRequest.table:type_name -> tare.rows.v1.Table
+	8,  // 14: tare.rows.v1.SumRequest.chunk:type_name -> tare.rows.v1.Chunk
+	14, // 15: tare.rows.v1.SumRequest.plan:type_name -> tare.rows.v1.Plan
+	0,  // 16: tare.rows.v1.SumRequest.compression:type_name -> tare.rows.v1.Compression
+	5,  // 17: tare.rows.v1.CheckFollowRequest.tables:type_name -> tare.rows.v1.Table
+	5,  // 18: tare.rows.v1.LayoutRequest.table:type_name -> tare.rows.v1.Table
+	5,  // 19: tare.rows.v1.SchemaChangesRequest.tables:type_name -> tare.rows.v1.Table
+	32, // 20: tare.rows.v1.SchemaChangesReply.changes:type_name -> tare.rows.v1.SchemaChange
+	34, // 21: tare.rows.v1.FollowRequest.tables:type_name -> tare.rows.v1.FollowedTable
+	0,  // 22: tare.rows.v1.FollowRequest.compression:type_name -> tare.rows.v1.Compression
+	5,  // 23: tare.rows.v1.FollowedTable.table:type_name -> tare.rows.v1.Table
+	14, // 24: tare.rows.v1.FollowedTable.plan:type_name -> tare.rows.v1.Plan
+	35, // 25: tare.rows.v1.FollowedTable.match:type_name -> tare.rows.v1.Term
+	29, // 26: tare.rows.v1.FollowedTable.layout:type_name -> tare.rows.v1.TableLayout
+	36, // 27: tare.rows.v1.Term.values:type_name -> tare.rows.v1.Value
+	29, // 28: tare.rows.v1.Changes.layouts:type_name -> tare.rows.v1.TableLayout
+	1,  // 29: tare.rows.v1.Rows.Describe:input_type -> tare.rows.v1.DescribeRequest
+	2,  // 30: tare.rows.v1.Rows.Identify:input_type -> tare.rows.v1.IdentifyRequest
+	6,  // 31: tare.rows.v1.Rows.Snapshot:input_type -> tare.rows.v1.SnapshotRequest
+	9,  // 32: tare.rows.v1.Rows.Cut:input_type -> tare.rows.v1.CutRequest
+	11, // 33: tare.rows.v1.Rows.LastKey:input_type -> tare.rows.v1.LastKeyRequest
+	13, // 34: tare.rows.v1.Rows.Read:input_type -> tare.rows.v1.ReadRequest
+	18, // 35: tare.rows.v1.Rows.Sum:input_type -> tare.rows.v1.SumRequest
+	18, // 36: tare.rows.v1.Rows.SumRows:input_type -> tare.rows.v1.SumRequest
+	20, // 37: tare.rows.v1.Rows.CheckFollow:input_type -> tare.rows.v1.CheckFollowRequest
+	22, // 38: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
+	24, // 39: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
+	26, // 40: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
+	28, // 41: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
+	30, // 42: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
+	33, // 43: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	5,  // 44: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	3,  // 45: tare.rows.v1.Rows.Identify:output_type -> tare.rows.v1.IdentifyReply
+	7,  // 46: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	10, // 47: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	12, // 48: tare.rows.v1.Rows.LastKey:output_type -> tare.rows.v1.LastKeyReply
+	17, // 49: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	19, // 50: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	17, // 51: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	21, // 52: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	23, // 53: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	25, // 54: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	27, // 55: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
+	29, // 56: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
+	31, // 57: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
+	37, // 58: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	44, // [44:59] is the sub-list for method output_type
+	29, // [29:44] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_rowstream_rowpb_rows_proto_init() }
@@ -2828,17 +3053,18 @@ func file_rowstream_rowpb_rows_proto_init() {
 	if File_rowstream_rowpb_rows_proto != nil {
 		return
 	}
-	file_rowstream_rowpb_rows_proto_msgTypes[5].OneofWrappers = []any{}
-	file_rowstream_rowpb_rows_proto_msgTypes[10].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[7].OneofWrappers = []any{}
 	file_rowstream_rowpb_rows_proto_msgTypes[11].OneofWrappers = []any{}
-	file_rowstream_rowpb_rows_proto_msgTypes[31].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[14].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[15].OneofWrappers = []any{}
+	file_rowstream_rowpb_rows_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rowstream_rowpb_rows_proto_rawDesc), len(file_rowstream_rowpb_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

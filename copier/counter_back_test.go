@@ -1,0 +1,82 @@
+package copier
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestCounterBack raises the source's counter at the end of a reverse stream, with an account that may alter the table, and with one
+// that may only write to it: then the statement is printed, for others to execute. An account that may not write is
+// refused before clients are paused.
+func TestCounterBack(t *testing.T) {
+	onOneServer(t, "counted", func(t *testing.T, p *pair) {
+		sqlExec(t, p.source, "CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO a VALUES (5)",
+			"CREATE TABLE copied.a (id INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO copied.a VALUES (2000)", "DELETE FROM copied.a", "CREATE DATABASE _tare")
+		const few = "counter_few"
+		sqlExec(t, p.source, "CREATE USER "+few+" IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON _tare.* TO "+few, "GRANT SELECT ON counted.* TO "+few)
+		back, err := rowstream.OpenDirect(t.Context(), root(p.from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = back.Close() }() // it reads only
+		var mu sync.Mutex
+		var told []string
+		raise := func(user string) error {
+			o := p.into("copied", "a")
+			o.Cutover, o.Follow = &CutoverOptions{Back: root(p.from)}, true
+			o.Cutover.Back.User = user
+			o.Observe = func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, e.Text)
+			}
+			if err := o.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			c := &cutover{r: &run{o: &o}, o: o.Cutover, back: back}
+			if err := c.describeReversed(t.Context()); err != nil {
+				return err
+			}
+			specs := c.backOptions().Tables
+			there, err := c.openBack(t.Context(), specs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = there.c.Close() }() // with its locks
+			return c.raiseBack(t.Context(), there)
+		}
+		counter := func(want uint64) {
+			t.Helper()
+			table, err := rowstream.ReadTable(t.Context(), p.source, "counted", "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rowstream.AutoIncrement(table.Create); got != want {
+				t.Errorf("the next id in the source is %d, want %d", got, want)
+			}
+		}
+		if err := raise(few); err == nil || !strings.Contains(err.Error(), "could not go back to the source: write to counted.a: ") || !strings.Contains(err.Error(), "DELETE command denied") {
+			t.Errorf("an account that may only read: %v", err)
+		}
+		sqlExec(t, p.source, "GRANT INSERT, UPDATE, DELETE ON counted.* TO "+few)
+		if err := raise(few); err != nil {
+			t.Errorf("an account that may not alter: %v", err)
+		}
+		counter(6)
+		if len(told) != 1 || !strings.HasPrefix(told[0], "the account may not alter counted.a in the source") {
+			t.Fatalf("events: %q", told)
+		}
+		_, statement, _ := strings.Cut(told[0], "target: ")
+		sqlExec(t, p.source, statement)
+		counter(2001)
+		sqlExec(t, p.source, "ALTER TABLE a AUTO_INCREMENT = 6")
+		if err := raise(testmysql.RootUser); err != nil || len(told) != 1 {
+			t.Errorf("an account that may alter: %v, events %q", err, told)
+		}
+		counter(2001)
+	})
+}

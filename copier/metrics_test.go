@@ -1,0 +1,127 @@
+package copier
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// gathered returns the values of the metrics, by name and label values.
+func gathered(t *testing.T, m *Metrics) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(m); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "tare_copy_")
+			for _, l := range one.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			all[name] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+// TestMetricsOfStatus compares the gauges with a status: unknown values are absent.
+func TestMetricsOfStatus(t *testing.T) {
+	number := func(v float64) *float64 { return &v }
+	bytes := int64(77)
+	phases := func(now RunPhase, more map[string]float64) map[string]float64 {
+		for _, p := range []RunPhase{RunPreparing, RunCopying, RunVerifying, RunFollowing, RunReversing} {
+			more["phase "+string(p)] = truth(p == now)
+		}
+		return more
+	}
+	for _, tt := range []struct {
+		name   string
+		status Status
+		want   map[string]float64
+	}{
+		{"preparing", Status{Phase: RunPreparing, Throttle: ThrottleStatus{Share: 1}}, phases(RunPreparing, map[string]float64{"throttle_rate": 1})},
+		{
+			"copying, and waiting", Status{
+				Phase: RunCopying, Progress: &CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
+				Throttle: ThrottleStatus{Share: 0.5, Limits: []LimitStatus{{Name: "lag of r", HeldSeconds: 2}, {Name: "lag of r", HeldSeconds: 3}}},
+				Waits:    []WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
+			},
+			phases(RunCopying, map[string]float64{
+				"throttle_rate": 0.5, "throttle_held_seconds_total lag of r": 5, "rows": 10, "rows_estimate": 40, "progress_ratio": 0.25,
+				"wait_seconds the throttle": 9, "wait_seconds a lock": 1,
+			}),
+		},
+		{"a lag that was never proven", Status{Phase: RunFollowing, Follow: &FollowStatus{}}, phases(RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 0, "outrun": 0})},
+		{
+			"a lag that is no longer known", Status{Phase: RunFollowing, Follow: &FollowStatus{ConfirmedSeconds: number(40), CaughtUp: true}},
+			phases(RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 1, "outrun": 0, "lag_confirmed_timestamp_seconds": 960}),
+		},
+		{
+			"a lag", Status{Phase: RunReversing, Follow: &FollowStatus{LagSeconds: number(0.5), ConfirmedSeconds: number(0.25), LagBytes: &bytes, Outrun: &Outrun{}}},
+			phases(RunReversing, map[string]float64{
+				"throttle_rate": 0, "caught_up": 0, "outrun": 1, "lag_seconds": 0.5, "lag_confirmed_timestamp_seconds": 999.75, "lag_bytes": 77,
+			}),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &Metrics{}
+			m.from(func() Status { return tt.status })
+			m.now = func() time.Time { return time.Unix(1000, 0) }
+			got := gathered(t, m)
+			maps.DeleteFunc(got, func(name string, v float64) bool { return v == 0 && strings.Contains(name, "_total") })
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMetrics compares the metrics of a copy with its rows and changes, while it follows and after its end.
+func TestMetrics(t *testing.T) {
+	p := newPair(t, "metered")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a SELECT seq, seq FROM seq_1_to_500")
+	o := p.options("a")
+	o.Metrics = &Metrics{}
+	if got := gathered(t, o.Metrics); got["phase preparing"] != 1 || got["rows_total"] != 0 {
+		t.Errorf("before the run: %v", got)
+	}
+	begun := float64(time.Now().Unix())
+	f := startFollowing(t, o)
+	sqlExec(t, p.source, "INSERT INTO a VALUES (1000, 1), (1001, 1), (1002, 1)", "UPDATE a SET v = 0 WHERE id IN (1, 2)", "DELETE FROM a WHERE id = 3")
+	var got map[string]float64
+	testwait.UntilState(t, "the changes, and a proof of the lag after them", func() (string, bool) {
+		got = gathered(t, o.Metrics)
+		lag, known := got["lag_seconds"]
+		return fmt.Sprint(got), known && lag < 10 && got["changes_total delete"] == 1 && got["caught_up"] == 1
+	})
+	for name, want := range map[string]float64{
+		"rows_total": 500, "rows": 500, "progress_ratio": 1, "changes_total insert": 3, "changes_total update": 2, "phase following": 1, "phase copying": 0, "throttle_rate": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if got["chunks_total"] < 1 || got["row_bytes_total"] < 500 {
+		t.Errorf("%v chunks of %v bytes", got["chunks_total"], got["row_bytes_total"])
+	}
+	if proven := got["lag_confirmed_timestamp_seconds"]; proven < begun || proven > float64(time.Now().Unix()+1) {
+		t.Errorf("the lag was proven at %v, the copy began at %v", proven, begun)
+	}
+	f.finish()
+	if after := gathered(t, o.Metrics); after["changes_total insert"] != 3 || after["rows_total"] != 500 {
+		t.Errorf("after the run: %v", after)
+	}
+}

@@ -1,0 +1,240 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/internal/testpromql"
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/storegateway"
+)
+
+var s3FaultRequests = flag.Int("s3faults.requests", 60, "random requests of TestStoreS3Faults for each kind of fault")
+
+// faultProxy starts a proxy before an S3 server.
+func faultProxy(t *testing.T, s *s3Server, seed uint64) *testbucket.Proxy {
+	t.Helper()
+	upstream := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: s.addr})
+			r.Out.Host = r.In.Host // it is signed
+		},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 16}, //nolint:gosec // a test's certificate
+		ErrorLog:  log.New(io.Discard, "", 0),
+	}
+	return testbucket.StartProxy(t, seed, upstream, func(key string) ([]byte, bool) {
+		text, err := os.ReadFile(filepath.Join(s.root, s3Bucket, key))
+		return text, err == nil
+	})
+}
+
+// plainURL is the bucket's behind a proxy.
+func plainURL(p *testbucket.Proxy) string {
+	return "s3://" + s3Bucket + "/tsdb?endpoint=" + p.Addr + "&region=eu-test&path_style=true&insecure=true"
+}
+
+// openS3 opens an S3 server's bucket.
+func openS3(t *testing.T, s *s3Server) objstore.Bucket {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", s3Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3Secret)
+	u, err := storegateway.ParseBucketURL(s.url())
+	must(t, err)
+	bucket, err := u.Open()
+	must(t, err)
+	return bucket
+}
+
+// uploadDir uploads the blocks of a directory, meta.json last.
+func uploadDir(t *testing.T, bucket objstore.Bucket, dir string) (ids []string) {
+	t.Helper()
+	ids = blocksIn(t, dir)
+	for _, id := range ids {
+		var names []string
+		root := filepath.Join(dir, id)
+		must(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			name, _ := filepath.Rel(root, path)
+			if err == nil && !d.IsDir() && name != "tombstones" && name != "meta.json" {
+				names = append(names, name)
+			}
+			return err
+		}))
+		for _, name := range append(names, "meta.json") {
+			f, err := os.Open(filepath.Join(root, name))
+			must(t, err)
+			must(t, bucket.Upload(t.Context(), id+"/"+name, f))
+			must(t, f.Close())
+		}
+	}
+	return ids
+}
+
+// TestStoreS3Faults runs a store behind a proxy that does to its requests of an S3 server what networks and overloaded
+// servers do, each alone and all together. Every response is that of a store over the same blocks in a directory, or
+// names blocks that are missing, or is an error that names block and bucket; afterwards all are equal. In the midst
+// the store is restarted with damaged local files.
+func TestStoreS3Faults(t *testing.T) {
+	seed := testseed.New(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	o := testblock.RandomOptions{Series: 80, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
+	series := testblock.Random(r, o)
+	end := o.Start + int64(o.Samples)*o.Step
+	dir, data := t.TempDir(), t.TempDir()
+	for from := o.Start; from < end; from += (end - o.Start) / 4 {
+		_, err := testblock.Write(dir, testblock.Between(series, from, from+(end-o.Start)/3), testblock.Options{
+			External: map[string]string{"region": "eu"}, ChunkRange: o.ChunkRange(), SegmentBytes: 256 << 10,
+		})
+		must(t, err)
+	}
+	server := newS3(t)
+	ids := uploadDir(t, openS3(t, server), dir)
+	proxy := faultProxy(t, server, seed)
+	var all []labels.Labels
+	for _, s := range series {
+		all = append(all, s.Labels)
+	}
+	healthy := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "thanos")
+	eventually(t, "a ready store", func() bool { return healthy.ready(t) })
+	start := func() *store {
+		s := startStore(t, nil, "--bucket", plainURL(proxy), "--layout", "thanos", "--data-dir", data, "--sync-interval", "2s", "--index-cache-bytes", "1MiB",
+			"--bucket-timeout", "300ms", "--bucket-tries", "2", "--bucket-hedge", "100ms", "--query-timeout", "5s")
+		eventually(t, "a ready store", func() bool { return s.ready(t) })
+		return s
+	}
+	tested := start()
+	rounds := []testbucket.Rules{{Kinds: testbucket.All, Rate: 0.1}, {Kinds: testbucket.All, Rate: 0.5}}
+	for _, kind := range testbucket.All {
+		rounds = append(rounds, testbucket.Rules{Kinds: []testbucket.Fault{kind}, Rate: 0.6})
+	}
+	total := make(map[testpromql.Outcome]int)
+	for n, rules := range rounds {
+		f := testpromql.Faulty{Bucket: s3Bucket, Blocks: ids, Damaged: slices.Contains(rules.Kinds, testbucket.Flip) || slices.Contains(rules.Kinds, testbucket.Short)}
+		proxy.Break(rules)
+		if len(rules.Kinds) == 1 && rules.Kinds[0] == testbucket.Lacks {
+			eventually(t, "syncs with lists that lack objects", func() bool { return proxy.Done()[testbucket.Lacks] >= 3 })
+		}
+		probes(t, seed+uint64(n), *s3FaultRequests, all, o.Start, end, healthy.http, tested.http, f, total)
+		proxy.Heal()
+		f.Over = true
+		probes(t, seed+uint64(n)+100, *s3FaultRequests/4, all, o.Start, end, healthy.http, tested.http, f, nil)
+		if t.Failed() {
+			t.Fatalf("in round %d: %v", n, rules.Kinds)
+		}
+		if n%6 == 0 {
+			if code := tested.end(syscall.SIGTERM); code != 0 {
+				t.Fatalf("the store ends with code %d:\n%s", code, tested.text())
+			}
+			damageFiles(t, r, data)
+			tested = start()
+		}
+	}
+	done := proxy.Done()
+	t.Logf("faults: %v; responses: %v", done, total)
+	for _, kind := range testbucket.All {
+		if done[kind] == 0 {
+			t.Errorf("no request had the fault %s", kind)
+		}
+	}
+	eventually(t, "nothing is held", func() bool {
+		_, body := tested.get(t, "/api/v1/status/blocks")
+		return strings.Contains(body, `"heldBytes":0`) && strings.Contains(body, `"running":0`)
+	})
+}
+
+// damageFiles changes or cuts each file below a directory that is not a lock.
+func damageFiles(t *testing.T, r *rand.Rand, dir string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(path) != "index-header" && filepath.Base(path) != "series-hashes" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) == 0 {
+			return err
+		}
+		at := r.IntN(len(text))
+		if r.IntN(2) == 0 {
+			text = text[:at]
+		} else {
+			text[at] ^= 1 << r.IntN(8)
+		}
+		return os.WriteFile(path, text, 0o600)
+	}))
+}
+
+// probes sends n random requests to two servers, by several clients, and judges the responses of the tested one.
+func probes(t *testing.T, seed uint64, n int, all []labels.Labels, start, end int64, healthy, tested string, f testpromql.Faulty, total map[testpromql.Outcome]int) {
+	t.Helper()
+	const clients = 4
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for c := range uint64(clients) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, c))
+			g := testpromql.New(r, all, start, end)
+			for range max(n/clients, 1) {
+				var p testpromql.Probe = g.Request()
+				if r.IntN(4) == 0 {
+					p = g.Read()
+				}
+				outcome, err := compareProbe(t.Context(), p, healthy, tested, f)
+				mu.Lock()
+				if total != nil {
+					total[outcome]++
+				}
+				mu.Unlock()
+				if err != nil || f.Over && outcome != testpromql.Equal {
+					t.Errorf("%s: %s %v", p, outcome, err)
+				}
+			}
+		})
+	}
+	testwait.Group(t, "the clients", &wg)
+}
+
+// probeLimit is how long a request may take in all: far more than --query-timeout.
+const probeLimit = time.Minute
+
+func compareProbe(ctx context.Context, p testpromql.Probe, healthy, tested string, f testpromql.Faulty) (testpromql.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	want := p.Do(ctx, http.DefaultClient, healthy)
+	got := p.Do(ctx, http.DefaultClient, tested)
+	outcome, err := f.Judge(want, got)
+	for f.Over && err == nil && outcome != testpromql.Equal && ctx.Err() == nil { // until the next sync, or on a busy machine
+		got = p.Do(ctx, http.DefaultClient, tested)
+		outcome, err = f.Judge(want, got)
+	}
+	for range 20 { // results that depend on the order of a map in the engine
+		if err == nil || want.Code != http.StatusOK {
+			break
+		}
+		if again := p.Do(ctx, http.DefaultClient, healthy); again != want {
+			return testpromql.Equal, nil
+		}
+	}
+	return outcome, err
+}

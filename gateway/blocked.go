@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// blockedUsers are accounts that the server refuses for too many wrong passwords (MariaDB's max_password_errors). MariaDB
+// counts each further login of such an account as a handshake error of the address, which is the gateway's: the retries
+// of one application would end in error 1129 for all clients. So their logins are refused by the server's own error,
+// without a connection to it, for blockedLife after each one that it has refused.
+type blockedUsers struct {
+	mu    sync.Mutex
+	until map[string]blockedUser
+}
+
+type blockedUser struct {
+	until time.Time
+	msg   string
+}
+
+const (
+	blockedLife = 10 * time.Second
+	maxBlocked  = 4096 // users
+)
+
+// of returns the error for a user that is blocked, otherwise nil.
+func (b *blockedUsers) of(user []byte) *clientError {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u, ok := b.until[string(user)]
+	if !ok {
+		return nil
+	}
+	if !time.Now().Before(u.until) {
+		delete(b.until, string(user))
+		return nil
+	}
+	return &clientError{errno: mysqlwire.ErrnoUserBlocked, msg: u.msg}
+}
+
+// add records that the server has refused a login of the user.
+func (b *blockedUsers) add(user []byte, msg string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until == nil || len(b.until) >= maxBlocked {
+		b.until = make(map[string]blockedUser)
+	}
+	b.until[string(user)] = blockedUser{time.Now().Add(blockedLife), msg}
+}
+
+// forget lets the next login of each user ask the server.
+func (b *blockedUsers) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.until)
+}

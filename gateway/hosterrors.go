@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// Servers count a login that they cannot read as a handshake error of the client's address, before they check a password.
+// All clients of the gateway have the gateway's address: after max_connect_errors of them the server refuses every client by
+// 1129. So the gateway refuses such logins itself, or rewrites them to those that the server reads.
+
+// oldPassword is the method of MySQL 4.0. MariaDB counts a login that names it for an account of another method.
+const oldPassword = "mysql_old_password"
+
+// pluginParsec is MariaDB's method of an empty response and a second one, a signature. MariaDB counts a wrong signature as a
+// handshake error, but not a client that leaves instead: see finishLogin.
+const pluginParsec = "parsec"
+
+// sized returns an authentication response if the method has responses of its size, and refuses it otherwise: MariaDB
+// would count it as a handshake error of the gateway's address, and then refuse all clients. second reports a response to
+// more than the method's challenge.
+func (l *login) sized(plugin string, answer []byte, second bool) ([]byte, error) {
+	valid := true
+	switch plugin {
+	case mysqlconn.PluginNative:
+		if len(answer) == 1 { // some clients end an empty password with a NUL
+			answer = nil
+		}
+		valid = len(answer) == 0 || len(answer) == challengeLen
+	case mysqlconn.PluginEd25519:
+		valid = len(answer) == signatureLen
+	case pluginParsec:
+		valid = !second && len(answer) == 0 || second && len(answer) == parsecLen
+	case oldPassword:
+		valid = len(answer) == 0 || len(answer) == 8 || len(answer) == 9 // 9: with a NUL
+	}
+	if !valid {
+		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf("Bad handshake: %d bytes are no response of %s", len(answer), plugin)})
+	}
+	return answer, nil
+}
+
+const (
+	signatureLen = 64
+	parsecLen    = 32 + signatureLen // with the client's challenge
+)
+
+// filenameCollation is that of MariaDB's character set filename, which no session can have.
+const filenameCollation = 17
+
+// readable refuses what the server would count, and prepares the rest of the login.
+func (l *login) readable() error {
+	if kind := l.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
+		return nil
+	}
+	c := sqldigest.CharsetOfCollation(uint16(l.answer.Charset)).String()
+	if l.maria && l.answer.Charset == filenameCollation {
+		c = "filename"
+	}
+	switch c {
+	case "ucs2", "utf16", "utf16le", "utf32", "filename":
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoWrongValueForVar, msg: fmt.Sprintf(
+			"Variable 'character_set_client' can't be set to the value of '%s'", c)})
+	}
+	// MariaDB counts a name that is not valid in the login's character set; in COM_INIT_DB it does not.
+	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isASCII(l.answer.Database) {
+		l.schemaLater = append([]byte(nil), l.answer.Database...)
+		l.answer.Database = nil
+	}
+	return nil
+}
+
+// useSchema selects the schema of a login that was passed on without it, and returns the response.
+func (a *authentication) useSchema() ([]byte, error) {
+	a.backend.Seq = 0
+	if err := a.backend.WriteMessage(append([]byte{byte(mysqlwire.ComInitDB)}, a.schemaLater...)); err != nil {
+		return nil, a.refuse(a.backendError("the selection of the schema", err))
+	}
+	p, err := a.backend.ReadMessage(maxLoginPacket)
+	if err == nil && len(p) == 0 {
+		err = mysqlwire.ErrShortPacket
+	}
+	if err != nil {
+		return nil, a.refuse(a.backendError("the selection of the schema", err))
+	}
+	if p[0] == mysqlwire.MarkErr {
+		return nil, a.failed(p)
+	}
+	return p, nil
+}
+
+// nameMethod completes the login of a client without CLIENT_PLUGIN_AUTH. Servers count such a login for an account of
+// another method than mysql_native_password; with the flag and the method's name they respond by a request for the other
+// method, which the gateway refuses in the client's place.
+func (l *login) nameMethod(out *mysqlwire.HandshakeResponse) (err error) {
+	if !l.hello.Capabilities.Has(mysqlwire.CapPluginAuth) {
+		return nil
+	}
+	out.AuthPlugin = []byte(mysqlconn.PluginNative)
+	out.AuthResponse, err = l.sized(mysqlconn.PluginNative, out.AuthResponse, false)
+	return err
+}
+
+func tooOld() *clientError {
+	return &clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Client does not support authentication protocol requested by server; consider upgrading the client"}
+}
+
+// readableChange returns a COM_CHANGE_USER that the server does not count and the capabilities that it is encoded by. A
+// response that belongs to no method, or to a method that the account may not have, is dropped: the server requests it again.
+func (s *session) readableChange(u mysqlwire.ChangeUser) (mysqlwire.ChangeUser, mysqlwire.Capability, error) {
+	valid := len(u.AuthResponse) == 0 || len(u.AuthResponse) == challengeLen && s.caps.Has(mysqlwire.CapSecureConnection)
+	switch {
+	case !s.caps.Has(mysqlwire.CapPluginAuth) && !valid:
+		return u, 0, s.violation(1, mysqlwire.ErrnoAuthNotSupported, tooOld().msg)
+	case !s.caps.Has(mysqlwire.CapPluginAuth):
+		u.AuthPlugin = []byte(mysqlconn.PluginNative)
+	case !valid || string(u.AuthPlugin) != mysqlconn.PluginNative:
+		u.AuthPlugin, u.AuthResponse = []byte(askMethod), nil
+	}
+	return u, s.caps | mysqlwire.CapPluginAuth, nil
+}

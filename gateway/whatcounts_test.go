@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A loginEnd is a way to end a login whose client left after the account was named and its challenge received.
+type loginEnd struct {
+	name string
+	end  func(c *mysqlconn.Conn, plugin string)
+}
+
+// TestWhatServersCount names an account, receives its challenge and ends without the password, in each way that there is,
+// as often as the server allows wrong passwords. It shows why the gateway sends an empty password: that counts against the
+// account and never against the address. MySQL counts all ways against the account, MariaDB the others against the address.
+func TestWhatServersCount(t *testing.T) {
+	ends := []loginEnd{
+		{"empty password", func(c *mysqlconn.Conn, plugin string) {
+			if c.WriteMessage(emptyAnswer(plugin)) == nil {
+				_ = finishLogin(c, plugin)
+			}
+		}},
+		{"closed", func(*mysqlconn.Conn, string) {}},
+		{"packet of no method's size", func(c *mysqlconn.Conn, _ string) {
+			_ = c.WriteMessage(make([]byte, 7))
+			_, _ = c.ReadMessage(maxLoginPacket)
+		}},
+		{"wrong sequence number", func(c *mysqlconn.Conn, _ string) {
+			c.Seq += 5
+			_ = c.WriteMessage([]byte{0})
+			_, _ = c.ReadMessage(maxLoginPacket)
+		}},
+	}
+	const times = 3
+	for _, server := range []struct {
+		name, user string
+		maria      bool
+		opts       []testmysql.Option
+	}{
+		{"MariaDB, client_ed25519", testmysql.EdUser, true, []testmysql.Option{testmysql.WithEd25519(), testmysql.WithArgs("--max-password-errors=3")}},
+		{"MySQL, sha256_password", "sha256", false, []testmysql.Option{
+			testmysql.WithMySQL(), testmysql.WithSetup("CREATE USER IF NOT EXISTS sha256@'%' IDENTIFIED WITH sha256_password BY 'tare-test' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 1"),
+		}},
+		{"MySQL, caching_sha2_password not cached", "sha2", false, []testmysql.Option{
+			testmysql.WithMySQL(), testmysql.WithSetup("CREATE USER IF NOT EXISTS sha2@'%' IDENTIFIED WITH caching_sha2_password BY 'tare-test' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 1"),
+		}},
+	} {
+		t.Run(server.name, func(t *testing.T) {
+			s, err := testmysql.New(append(server.opts, testmysql.WithHostCache())...)
+			if errors.Is(err, testmysql.ErrNoMySQL) {
+				t.Skip(err)
+			}
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			for i, e := range ends {
+				must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache", "FLUSH PRIVILEGES"))
+				before := countOne(t, s, 1)
+				for range times {
+					nameAccount(t, s.Addr, server.user, e.end)
+				}
+				least := 0
+				if i > 0 && server.maria {
+					least = times
+				}
+				address := countOne(t, s, before+1+least) - before - 1
+				account := dialAs(t, s.Addr, server.user, mysqlconn.TLSDisabled)
+				t.Logf("%s: %d counted against the address, then the right password: %v", e.name, address, account)
+				if i == 0 && (address != 0 || account == nil) || i > 0 && server.maria && account != nil { // MySQL counts the others later
+					t.Errorf("%s: %d counted against the address, then the right password: %v", e.name, address, account)
+				}
+				if !server.maria {
+					must(t, s.Exec(fmt.Sprintf("ALTER USER %s ACCOUNT UNLOCK", server.user)))
+				}
+			}
+		})
+	}
+}
+
+// TestBlockedAccount logs in to an account that MariaDB has blocked: the retries are refused by the server's error and do
+// not reach the server, which would count them against the gateway's address and then refuse all clients.
+func TestBlockedAccount(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithHostCache(), testmysql.WithArgs("--max-password-errors=3"), testmysql.WithSetup("CREATE OR REPLACE USER guarded@'%' IDENTIFIED BY 'tare-test'"))
+	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
+	login := func(addr, password string) error {
+		c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: "guarded", Password: password, TLSMode: mysqlconn.TLSDisabled, DialFunc: from2})
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	must(t, login(g.addr, testmysql.Password))
+	for range 3 {
+		checkErrno(t, "a wrong password", login(g.addr, "wrong"), mysqlwire.ErrnoAccessDenied)
+	}
+	must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
+	before := countOne(t, s, 1)
+	for range 2 { // the control: the server counts each
+		checkErrno(t, "directly", login(s.Addr, testmysql.Password), mysqlwire.ErrnoUserBlocked)
+	}
+	direct := countOne(t, s, before+3) // it counts after it has responded
+	if direct != before+3 {
+		t.Errorf("%d errors after 2 logins of a blocked account, want 2", direct-before-1)
+	}
+	for range 200 {
+		checkErrno(t, "a blocked account", login(g.addr, testmysql.Password), mysqlwire.ErrnoUserBlocked)
+	}
+	if after := countOne(t, s, direct+1); after > direct+2 {
+		t.Errorf("200 logins of a blocked account count %d errors against the gateway's address, want 1", after-direct-1)
+	}
+	must(t, s.Exec("FLUSH PRIVILEGES"))
+	g.targets[SideBackend].blocked.forget()
+	must(t, login(g.addr, testmysql.Password))
+}
+
+// nameAccount logs in by an empty response of another method, and ends the login at the request that follows.
+func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, string)) {
+	t.Helper()
+	nc, err := from2(t.Context(), "tcp", addr)
+	must(t, err)
+	defer nc.Close()
+	c := mysqlconn.New(nc)
+	p, err := c.ReadMessage(maxLoginPacket)
+	must(t, err)
+	var hello mysqlwire.Handshake
+	must(t, hello.Decode(p))
+	out := mysqlwire.HandshakeResponse{
+		Capabilities: mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth,
+		MaxPacket:    1 << 24, Charset: hello.Charset, User: []byte(user), AuthPlugin: []byte(askMethod),
+	}
+	must(t, c.WriteMessage(out.AppendTo(nil)))
+	p, err = c.ReadMessage(maxLoginPacket)
+	must(t, err)
+	if p[0] == mysqlwire.MarkErr { // MariaDB: the account is blocked
+		return
+	}
+	var sw mysqlwire.AuthSwitchRequest
+	if p[0] != mysqlwire.MarkEOF || sw.Decode(p) != nil {
+		t.Fatalf("the server responds by %q, not a challenge", p)
+	}
+	plugin := string(sw.Plugin)
+	if plugin == mysqlconn.PluginSHA2 { // the full authentication is requested of a proof
+		must(t, c.WriteMessage(make([]byte, 32)))
+		if p, err = c.ReadMessage(maxLoginPacket); err != nil || p[0] != mysqlwire.MarkAuthMore {
+			t.Fatalf("the server responds by %q, %v, not a request for the password", p, err)
+		}
+	}
+	end(c, plugin)
+}

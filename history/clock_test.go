@@ -1,0 +1,316 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/tsblock"
+)
+
+// A clockRig is an archive under a clock that is set back and forth.
+type clockRig struct {
+	*hourglass
+	calls diary // by the times of the samples
+	round int
+}
+
+// turn calls some Keys and writes a round, 10 seconds after the last one.
+func (c *clockRig) turn() {
+	c.t.Helper()
+	c.round++
+	var keys []int
+	for k := range 4 {
+		if (c.round+k)%(k+1) == 0 {
+			keys = append(keys, k)
+		}
+	}
+	if c.round%7 == 0 {
+		keys = append(keys, 100+c.round/7) // a new one
+	}
+	for _, k := range keys {
+		c.model.call(k, c.now.Add(9*time.Second), time.Duration(k+1)*time.Millisecond, k == 3)
+	}
+	before := len(c.archive.all())
+	old := c.archive.current().writer
+	c.hourglass.round(10 * time.Second)
+	w := c.archive.current().writer
+	if len(c.archive.all()) > before {
+		w = old // it has the calls up to the start of the other
+	}
+	for _, k := range keys {
+		c.calls = append(c.calls, called{time.UnixMilli(w.last), k, time.Duration(k+1) * time.Millisecond, k == 3})
+	}
+	if c.round%5 > 0 && len(c.archive.all()) == before {
+		return
+	}
+	label := c.archive.Labels()[InstanceLabel]
+	if got := c.value(fmt.Sprintf("sum(tare_queries_total{instance=%q})", label), time.UnixMilli(c.archive.current().writer.last)); got != float64(c.model.calls) {
+		c.t.Fatalf("round %d of %s: the sum is %v, want %d", c.round, label, got, c.model.calls)
+	}
+}
+
+// tend does what the archive does beside its rounds.
+func (c *clockRig) tend() {
+	c.t.Helper()
+	for _, in := range c.archive.all() {
+		c.must(in.maintainOnce(c.t.Context()))
+		c.must(in.shipper.ship(c.t.Context(), in.db.current().BlockMetas()))
+		c.must(in.rollups.work(c.t.Context(), in.settled.Load()))
+	}
+	c.must(c.rig.gateway.Sync(c.t.Context()))
+}
+
+// checkRange compares a Top and each of its rows with the calls.
+func (c *clockRig) checkRange(from, to time.Time) {
+	c.t.Helper()
+	top, err := c.archive.Top(c.t.Context(), TopQuery{From: from, To: to, Points: 10, Limit: 200})
+	c.must(err)
+	if len(top.Notes) > 0 {
+		c.t.Errorf("from %v to %v: notes %q", from, to, top.Notes)
+	}
+	n, failed, seconds := c.calls.of(-1, top.From, top.To)
+	if top.Total.Calls != n || top.Total.Errors != failed || !near(top.Total.Seconds, seconds) {
+		c.t.Errorf("from %v to %v, by %s: %d calls, %d errors, %v s; want %d, %d, %v", top.From, top.To, top.Source, top.Total.Calls, top.Total.Errors, top.Total.Seconds, n, failed, seconds)
+	}
+	sum, lengths := 0.0, pointLengths(&top.Series)
+	for i, rate := range top.Series.Calls {
+		sum += rate * lengths[i]
+	}
+	if math.Abs(sum-float64(n)) > 5 { // calls between two samples are shared between points; the first sample after a pause has none
+		c.t.Errorf("from %v to %v, by %s: %v calls in the points, want %d", top.From, top.To, top.Source, sum, n)
+	}
+	rows := make(map[Key]bool)
+	for _, row := range top.Rows {
+		key := int(row.Digest[0])<<8 | int(row.Digest[1])
+		if n, _, _ := c.calls.of(key, top.From, top.To); row.Calls != n || rows[row.Key] || row.Text == "" {
+			c.t.Errorf("from %v to %v, by %s: %d calls of %d with text %q, want %d in one row", top.From, top.To, top.Source, row.Calls, key, row.Text, n)
+		}
+		rows[row.Key] = true
+	}
+	digest := keyOf(0).Digest
+	st, err := c.archive.Statement(c.t.Context(), StatementQuery{Digest: fmt.Sprintf("%x", digest), From: from, To: to, Points: 10})
+	c.must(err)
+	if n, _, _ := c.calls.of(0, st.From, st.To); st.Calls != n {
+		c.t.Errorf("from %v to %v, by %s: %d calls of a statement, want %d", st.From, st.To, st.Source, st.Calls, n)
+	}
+}
+
+// TestClockSteps sets the clock by seconds to years, in both directions, repeatedly, and across restarts: samples
+// are in order, a step back of more than a day starts another instance label, and each count is
+// in one of them, once.
+func TestClockSteps(t *testing.T) {
+	const day = 24 * time.Hour
+	type step struct {
+		by      time.Duration
+		rounds  int // of 10 seconds, after the step
+		restart bool
+	}
+	for _, s := range []struct {
+		name      string
+		steps     []step
+		instances int
+	}{
+		{"seconds", []step{{-5 * time.Second, 20, false}, {5 * time.Second, 20, true}, {-25 * time.Second, 20, true}}, 1},
+		{"minutes", []step{{-7 * time.Minute, 60, false}, {7 * time.Minute, 20, false}, {-9 * time.Minute, 20, true}}, 1},
+		{"hours", []step{{3 * time.Hour, 40, false}, {-5 * time.Hour, 400, false}, {2 * time.Hour, 40, true}}, 1},
+		{"a day less a bit", []step{{-23 * time.Hour, 100, true}, {23 * time.Hour, 20, false}}, 1},
+		{"more than a day", []step{{-25 * time.Hour, 500, false}, {0, 20, true}, {25 * time.Hour, 50, false}}, 2},
+		{"while it was stopped", []step{{-3 * day, 40, true}, {0, 400, true}, {3 * day, 400, false}}, 2},
+		{"forward by years and back", []step{{10 * 365 * day, 60, false}, {-10 * 365 * day, 800, false}, {0, 50, true}}, 2},
+		{"by days, again and again", []step{{-2 * day, 370, false}, {-2 * day, 370, true}, {5 * day, 370, false}, {-2 * day, 370, false}}, 4},
+		{"back and forth within an hour", []step{{2 * day, 5, false}, {-2 * day, 5, false}, {2 * day, 5, false}, {-2 * day, 30, false}}, 2},
+	} {
+		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+			h := newHourglass(t, nil)
+			h.day.t = t
+			c := &clockRig{hourglass: h}
+			for range 100 {
+				c.turn()
+			}
+			for _, step := range s.steps {
+				h.now = h.now.Add(step.by)
+				if step.restart {
+					h.must(h.archive.Close())
+					h.reopen()
+				}
+				for n := range step.rounds {
+					c.turn()
+					if n%50 == 7 {
+						now := h.archive.Now()
+						c.checkRange(now.Add(-20*time.Minute), now)
+						c.tend()
+					}
+				}
+				h.checkSelf()
+			}
+			// When all samples are past, every call is in one of the instances, once.
+			h.now = h.now.Add(20 * 365 * day)
+			c.turn()
+			c.tend()
+			h.checkSelf()
+			n := uint64(0)
+			for _, in := range h.archive.all() {
+				if in.past.Load() && (in.db.current().Head().NumSeries() > 0 || in.rollups.until().UnixMilli() < lastTime(in.db.current())) {
+					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.current().Head().NumSeries(), in.rollups.until())
+				}
+				n += in.writer.counts.failures.Load()
+			}
+			c.checkRange(c.calls[0].at.Add(-30*365*day), h.archive.Now())
+			if len(h.archive.all()) != s.instances || n > 0 {
+				t.Errorf("%d instances, %d failures; want %d, none", len(h.archive.all()), n, s.instances)
+			}
+			checkOverlaps(t, h.rig.bucketDir)
+			c.tend() // the bucket has the blocks
+			for _, in := range h.archive.all() {
+				if left := in.db.current().BlockMetas(); in.past.Load() && len(left) > 0 {
+					t.Errorf("%v still has %d blocks locally", in.labels, len(left))
+				}
+			}
+			c.checkRange(c.calls[0].at.Add(-30*365*day), h.archive.Now())
+			h.checkSelf()
+		})
+	}
+}
+
+// checkOverlaps reads the blocks of a bucket: those of the same labels do not overlap, which would halt a compactor.
+func checkOverlaps(t *testing.T, bucketDir string) {
+	t.Helper()
+	metas, err := filepath.Glob(filepath.Join(bucketDir, "*", tsblock.MetaFile))
+	if err != nil || len(metas) == 0 {
+		t.Fatalf("no blocks: %v", err)
+	}
+	var all []*tsblock.Meta
+	for _, name := range metas {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := tsblock.ParseMeta(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range all {
+			if maps.Equal(m.Thanos.Labels, other.Thanos.Labels) && m.MinTime < other.MaxTime && other.MinTime < m.MaxTime {
+				t.Errorf("blocks %s and %s of %v overlap", m.ULID, other.ULID, m.Thanos.Labels)
+			}
+		}
+		all = append(all, m)
+	}
+}
+
+// TestClockStepKilled kills the process at each step of a start of another instance label: the next one starts it
+// again, or continues with it, and no call is lost or counted twice.
+func TestClockStepKilled(t *testing.T) {
+	for _, killed := range []string{"before the first samples", "after the step", "within the compaction", "before the log is removed", "after the compaction"} {
+		t.Run(strings.ReplaceAll(killed, " ", "-"), func(t *testing.T) {
+			var source *faultySource
+			h := newHourglass(t, func(o *ArchiveOptions) {
+				source = &faultySource{model: o.Source.(*model), visits: 3}
+				o.Source = source
+			})
+			h.day.t = t
+			c := &clockRig{hourglass: h}
+			for range 990 {
+				c.turn()
+			}
+			copied := filepath.Join(t.TempDir(), "killed")
+			save := func() {
+				if _, err := os.Stat(copied); err != nil {
+					h.must(os.CopyFS(copied, os.DirFS(h.archive.options.Dir)))
+				}
+			}
+			h.now = h.now.Add(-48 * time.Hour)
+			if killed == "before the first samples" {
+				source.during = save
+			}
+			c.turn()
+			old := h.archive.all()[0]
+			switch killed {
+			case "after the step":
+				save()
+			case "within the compaction":
+				old.keep.past = func() bool { save(); return true } // called when a block was written
+				h.must(old.maintainOnce(t.Context()))
+			case "before the log is removed":
+				h.must(finishHead(old.db.current()))
+				save()
+			case "after the compaction":
+				h.must(old.maintainOnce(t.Context()))
+				save()
+			}
+			h.must(h.archive.Close())
+			h.reopenIn(copied)
+			for range 400 {
+				c.turn()
+			}
+			h.now = h.now.Add(30 * 24 * time.Hour)
+			c.turn()
+			c.tend()
+			c.tend()
+			h.checkSelf()
+			c.checkRange(c.calls[0].at.Add(-60*24*time.Hour), h.archive.Now())
+			if n := len(h.archive.all()); n != 2 {
+				t.Errorf("%d instances, want 2", n)
+			}
+			checkOverlaps(t, h.rig.bucketDir)
+		})
+	}
+}
+
+// TestInstanceDamaged damages the directory of a later instance label: it is set aside, and samples continue in order, with
+// labels of which no blocks overlap.
+func TestInstanceDamaged(t *testing.T) {
+	for _, shipped := range []bool{false, true} {
+		for _, what := range []string{"garbage", "missing"} {
+			t.Run(fmt.Sprintf("%s,shipped=%v", what, shipped), func(t *testing.T) {
+				h := newHourglass(t, nil)
+				h.day.t, h.lossy = t, true
+				c := &clockRig{hourglass: h}
+				for range 400 {
+					c.turn()
+				}
+				h.now = h.now.Add(-48 * time.Hour)
+				for range 1500 {
+					c.turn()
+				}
+				if shipped {
+					c.tend()
+					c.tend()
+				}
+				h.must(h.archive.Close())
+				name := filepath.Join(h.archive.options.Dir, instancePrefix+"2", instanceFile)
+				if what == "missing" {
+					h.must(os.Remove(name))
+				} else {
+					h.must(os.WriteFile(name, []byte("garbage"), 0o600))
+				}
+				h.reopen()
+				h.must(h.rig.gateway.Sync(t.Context()))
+				for range 800 {
+					c.turn()
+				}
+				if n := h.archive.options.State.Counts()[instancePiece.Name]; n != 1 {
+					t.Errorf("%d instances are reported as lost, want 1", n)
+				}
+				h.now = h.now.Add(10 * 24 * time.Hour)
+				c.turn()
+				c.tend()
+				c.tend()
+				checkOverlaps(t, h.rig.bucketDir)
+				label := "gw-1~2"
+				if shipped {
+					label = "gw-1~3" // the bucket has blocks of the other
+				}
+				if got := h.archive.Labels()[InstanceLabel]; got != label || h.archive.current().writer.counts.failures.Load() > 0 {
+					t.Errorf("the label is %s with %d failures, want %s", got, h.archive.current().writer.counts.failures.Load(), label)
+				}
+			})
+		}
+	}
+}

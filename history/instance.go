@@ -1,0 +1,236 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a directory.
+// An Archive has one, and one more for each time that the clock was set back too far.
+type instance struct {
+	*Archive
+
+	number  int               // from 1
+	labels  map[string]string // of all series
+	hash    string            // of labels
+	dir     string
+	base    int64       // milliseconds: the first samples, which include earlier counts; 0: there were none before
+	ended   int64       // milliseconds: the newest samples of the instance before
+	drained atomic.Bool // past, and its log was removed: the samples are in blocks
+	past    atomic.Bool // nothing is written to it any more
+
+	db      *database
+	ledger  *ledger
+	keep    retention
+	local   *localSeries
+	writer  *writer
+	shipper *shipper
+	rollups *rollupStore
+	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
+	heap    atomic.Int64 // bytes, see HeapBytes
+	whole   atomic.Int64 // milliseconds: all calls before it are in samples; 0 before the first round
+
+	lastClose struct {
+		sync.Mutex
+		snapshot *snapshot // of the end of the newest hour that a rollup was made of
+	}
+
+	maintaining sync.Mutex            // chunks or blocks are written, or the database is replaced; after flushing
+	damage      atomic.Pointer[error] // why the database has to be reopened
+	stopped     atomic.Bool           // fault is not nil
+
+	compactable chan struct{} // signals maintain
+	compacted   chan struct{} // signals shipAll
+	recheck     chan struct{} // signals checkLedgers
+
+	fault   *fault // under flushing; nil: samples are written
+	weighed struct {
+		at     int64  // milliseconds
+		series uint64 // in the head then
+	} // under flushing: when heap was stored
+}
+
+// openInstance opens the directory of an instance. past: nothing is written to it any more.
+func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
+	o := &a.options
+	in := &instance{
+		Archive: a, number: r.Number, labels: r.labels(o.Labels), dir: filepath.Join(o.Dir, r.Dir), base: r.Base, ended: r.Ended,
+		compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+	}
+	in.hash = labelsHash(in.labels)
+	in.local = &localSeries{dir: in.dir, state: o.State, log: o.Log}
+	in.shipper = newShipper(o.Bucket, in.dir, maps.Clone(in.labels), o.State, o.Log)
+	var err error
+	if in.rollups, err = openRollups(filepath.Join(in.dir, rollupPrefix), maps.Clone(in.labels), o.RollupAge, in.shipper, o.State, o.Now, o.Log); err != nil {
+		return nil, err
+	}
+	in.rollups.base = in.base
+	in.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: in.served, rolled: in.spare, past: in.past.Load, others: in.othersBytes}
+	if in.ledger, err = openLedger(in.dir, o.State, o.Log); err != nil {
+		return nil, err
+	}
+	empty := dirBytes(filepath.Join(in.dir, walName)) == 0
+	db, err := in.local.open(in.expired)
+	if err != nil {
+		return nil, errors.Join(err, in.ledger.close())
+	}
+	in.db = &database{db: db}
+	in.rollups.db = in.db
+	if in.writer, err = newWriter(db, o.Source, newLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	in.writer.lastID = r.LastID
+	if newest := in.rollups.newest.Load(); newest > in.writer.last {
+		if empty && in.writer.last == 0 { // the bucket may have all, up to the end of a block's range
+			newest = (newest/BlockRange.Milliseconds() + 1) * BlockRange.Milliseconds()
+		}
+		in.writer.last, in.writer.good = newest, newest
+	}
+	if err := in.weigh(context.Background()); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	if past {
+		in.drained.Store(empty)
+		in.finish()
+	}
+	return in, nil
+}
+
+// finish makes an instance a past one: all of its samples become blocks and rollups.
+func (in *instance) finish() {
+	in.settled.Store(time.UnixMilli(in.writer.last).UTC().Truncate(rollupDay).Add(rollupDay).UnixMilli())
+	in.past.Store(true)
+	send(in.compactable)
+}
+
+// expired names the blocks to delete. The TSDB deletes them next.
+func (in *instance) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+	expired := in.keep.expired(blocks)
+	for _, b := range blocks {
+		if _, ok := expired[b.Meta().ULID]; ok && !in.served(b.Meta().ULID) {
+			in.blockLost(b.Meta())
+		}
+	}
+	in.local.forget(expired)
+	return expired
+}
+
+// othersBytes returns the bytes of the blocks of later instances: those of past ones make room for them.
+func (in *instance) othersBytes() (bytes int64) {
+	later := false
+	for _, other := range in.all() {
+		if later {
+			for _, b := range other.db.current().Blocks() {
+				bytes += b.Size()
+			}
+		}
+		later = later || other == in
+	}
+	return bytes
+}
+
+// rolled reports whether all hours of a block were made rollups of.
+func (in *instance) rolled(m tsdb.BlockMeta) bool { return in.rollups.until().UnixMilli() >= m.MaxTime }
+
+// spare reports whether rollups need no sample of a block any more: the next one continues from the newest
+// samples before it, however long ago these were.
+func (in *instance) spare(m tsdb.BlockMeta) bool {
+	if in.past.Load() {
+		return in.drained.Load() && in.rollups.until().UnixMilli() >= in.settled.Load()
+	}
+	return in.rolled(m) && in.rollups.newest.Load()-baseMargin.Milliseconds() >= m.MaxTime
+}
+
+func (in *instance) blockLost(m tsdb.BlockMeta) {
+	in.lost.Add(1)
+	in.forgetLedger(m)
+	in.log.Error("a block is deleted that is not in the bucket, as local blocks have come to their limit",
+		"block", m.ULID, "from", time.UnixMilli(m.MinTime).UTC(), "to", time.UnixMilli(m.MaxTime).UTC())
+}
+
+// shipAll ships blocks as they appear.
+func (in *instance) shipAll(ctx context.Context) {
+	for {
+		in.local.record(in.db.current().BlockMetas())
+		if err := in.shipper.ship(ctx, in.db.current().BlockMetas()); err != nil && ctx.Err() == nil {
+			in.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
+		}
+		in.checkReplaced(ctx)
+		if wait(ctx, in.compacted, shipEvery) != nil {
+			return
+		}
+	}
+}
+
+func (in *instance) checkReplaced(ctx context.Context) {
+	in.shipper.checkReplaced(ctx, in.db.current().BlockMetas(), func(id ulid.ULID) bool { return in.options.Gateway.Serves(noTenant, id) })
+}
+
+// rollAll makes rollups as hours end.
+func (in *instance) rollAll(ctx context.Context) {
+	for {
+		if settled := in.settled.Load(); settled > 0 {
+			if err := in.rollups.work(ctx, settled); err != nil && ctx.Err() == nil {
+				in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
+			}
+		}
+		if sleep(ctx, shipEvery) != nil {
+			return
+		}
+	}
+}
+
+// round writes what the source has. The caller holds flushing.
+func (in *instance) round(ctx context.Context, spread bool) error {
+	if err := in.ready(); err != nil {
+		return err
+	}
+	err := in.writer.round(ctx, spread)
+	if in.writer.broken != nil {
+		in.stop(in.writer.broken, true)
+		return err
+	}
+	in.resume()
+	in.written()
+	if in.outweighed() && ctx.Err() == nil {
+		err = errors.Join(err, in.weigh(ctx))
+	}
+	return err
+}
+
+// written records a round that was written whole.
+func (in *instance) written() {
+	in.recordRound()
+	in.signalCompaction()
+	in.settled.Store(in.writer.last)
+	in.whole.Store(in.writer.began)
+}
+
+// recordRound adds a round to the ledger.
+func (in *instance) recordRound() {
+	w := in.writer
+	line := ledgerLine{since: w.since, began: w.began, last: w.last, samples: w.done.samples, calls: w.done.calls}
+	if err := in.ledger.add(&line); err != nil {
+		in.log.Warn("round not recorded in the ledger: the self-check leaves it out", "err", err)
+	}
+}
+
+// close closes the database and the ledger.
+func (in *instance) close() (err error) {
+	db := in.db.current()
+	blocks := db.BlockMetas()
+	if closeErr := closeDatabase(db); closeErr != nil {
+		err = fmt.Errorf("close history: %w", closeErr)
+	}
+	in.local.record(blocks)
+	return errors.Join(err, in.ledger.close())
+}

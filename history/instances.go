@@ -1,0 +1,233 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/storegateway"
+)
+
+// The first instance label is that of the options, and its series are in the archive's own directory. Those
+// after it have a suffix with their number, and a directory below.
+const (
+	instancePrefix = "instance-"
+	instanceFile   = "instance.json"
+	instanceMark   = "~"
+)
+
+// holdInstance is the least time between two new instance labels of a process, by the monotonic clock: a
+// clock that is set back and forth does not start one each time.
+const holdInstance = time.Hour
+
+var instancePiece = localstate.Piece{Name: "instance", Lost: "local series of this instance label; counters continue"}
+
+// An instanceRecord is the file of an instance other than the first one. A directory without it is left from
+// a process that was killed before the instance started.
+type instanceRecord struct {
+	Number int    `json:"number"`
+	Base   int64  `json:"base"` // see instance
+	LastID uint64 `json:"lastId"`
+	Ended  int64  `json:"ended"` // milliseconds: the newest samples of the instance before
+	Dir    string `json:"-"`     // below that of the archive
+}
+
+// labels returns the labels of the series, derived from those of the options.
+func (r *instanceRecord) labels(first map[string]string) map[string]string {
+	labels := maps.Clone(first)
+	if r.Number > 1 {
+		labels[InstanceLabel] += instanceMark + strconv.Itoa(r.Number)
+	}
+	return labels
+}
+
+// readInstances returns the records of all instances in the directory, the oldest first.
+func (a *Archive) readInstances() ([]instanceRecord, error) {
+	records := []instanceRecord{{Number: 1}}
+	entries, err := os.ReadDir(a.options.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), instancePrefix))
+		if err != nil || n < 2 || !strings.HasPrefix(e.Name(), instancePrefix) {
+			continue
+		}
+		r, err := readInstance(filepath.Join(a.options.Dir, e.Name()), n)
+		if err != nil {
+			if _, ok := a.options.State.SetAside(filepath.Join(a.options.Dir, e.Name()), instancePiece, err); !ok {
+				return nil, fmt.Errorf("set aside %s: %w", e.Name(), err)
+			}
+			continue
+		}
+		r.Dir = e.Name()
+		records = append(records, r)
+	}
+	slices.SortFunc(records, func(a, b instanceRecord) int { return a.Number - b.Number })
+	return records, nil
+}
+
+func readInstance(dir string, number int) (r instanceRecord, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, instanceFile))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err == nil && (r.Number != number || r.Base <= 0) {
+		err = fmt.Errorf("%s has number %d and base %d", instanceFile, r.Number, r.Base)
+	}
+	return r, err
+}
+
+// before reports whether a Key has calls from before the first samples of the instance. When its first call was
+// is unknown then: the clock was another one.
+func (in *instance) before(s *Sample) bool { return s.ID <= in.writer.lastID }
+
+// A ClockStep is where the clock was set back so far that another instance label started.
+type ClockStep struct {
+	From, To      time.Time // the newest samples before, the first ones after
+	Before, After string    // instance labels
+}
+
+// ClockSteps returns all of them, the oldest first.
+func (a *Archive) ClockSteps() (steps []ClockStep) {
+	all := a.all()
+	for i, in := range all[1:] {
+		steps = append(steps, ClockStep{
+			From: time.UnixMilli(in.ended).UTC(), To: time.UnixMilli(in.base).UTC(),
+			Before: all[i].labels[InstanceLabel], After: in.labels[InstanceLabel],
+		})
+	}
+	return steps
+}
+
+// tooFarAhead reports whether another instance label has to start. The caller holds flushing.
+func (a *Archive) tooFarAhead(in *instance) bool {
+	w := in.writer
+	elapsed := a.options.Elapsed()
+	at := w.last + (elapsed - w.lastElapsed).Milliseconds()
+	return w.last > 0 && elapsed >= a.hold && at-a.options.Now().UnixMilli() > a.options.MaxAhead.Milliseconds()
+}
+
+// beginInstance writes everything that was counted to an instance, and the same values as the first samples
+// of another one, at the time of the clock. The caller holds flushing.
+func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, error) {
+	if err := in.ready(); err != nil {
+		return nil, err
+	}
+	r := instanceRecord{Number: in.number + 1}
+	for slices.ContainsFunc(a.options.Gateway.Blocks(), func(b storegateway.BlockInfo) bool { return maps.Equal(b.Labels, r.labels(a.options.Labels)) }) {
+		r.Number++ // the directory of an earlier one was lost
+	}
+	r.Dir = instancePrefix + strconv.Itoa(r.Number)
+	dir := filepath.Join(a.options.Dir, r.Dir)
+	if err := errors.Join(os.RemoveAll(dir), a.options.State.Dir(dir, localstate.File{Piece: instancePiece})); err != nil {
+		return nil, fmt.Errorf("create instance: %w", err)
+	}
+	next, err := a.openInstance(r, false)
+	if err != nil {
+		return nil, fmt.Errorf("create instance: %w", err)
+	}
+	a.options.Source.Repeat()
+	err = in.writer.handOver(ctx, next.writer)
+	if in.writer.broken != nil {
+		in.stop(in.writer.broken, true)
+	} else {
+		in.resume()
+		in.written()
+	}
+	if err == nil {
+		r.Base, r.LastID, r.Ended = next.writer.began, next.writer.lastID, in.writer.last
+		err = writeInstance(dir, &r)
+	}
+	if err != nil {
+		a.options.State.Forget(dir)
+		return nil, errors.Join(fmt.Errorf("start instance %s: %w", next.labels[InstanceLabel], err), next.close(), os.RemoveAll(dir))
+	}
+	next.base, next.ended, next.rollups.base = r.Base, r.Ended, r.Base
+	next.written()
+	a.mu.Lock()
+	a.instances = append(a.instances, next)
+	a.mu.Unlock()
+	in.finish()
+	a.hold = a.options.Elapsed() + holdInstance
+	if a.start != nil {
+		a.start(next)
+	}
+	ahead := time.Duration(in.writer.last-r.Base) * time.Millisecond
+	a.log.Warn("the clock was set back: samples continue at its time with another instance label",
+		"instance", next.labels[InstanceLabel], "before", in.labels[InstanceLabel], "ahead", ahead, "most", a.options.MaxAhead)
+	return next, nil
+}
+
+func writeInstance(dir string, r *instanceRecord) error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = writeFile(filepath.Join(dir, instanceFile), text)
+	}
+	return err
+}
+
+var errEvictedMeanwhile = errors.New("digests were evicted within the round")
+
+// handOver writes a round, and each Key's counts of it to next too: the counters of next continue
+// from these values.
+func (w *writer) handOver(ctx context.Context, next *writer) error {
+	next.last = next.nextTime()
+	next.began, next.prev, next.app = next.last, next.last, next.db.AppenderV2(ctx)
+	next.orphans, next.previous = nil, nil
+	w.next = next
+	err := w.round(ctx, false)
+	w.next = nil
+	err = errors.Join(err, next.commit())
+	if err != nil {
+		return err
+	}
+	for id, e := range w.tracks {
+		if next.tracks[id] == nil && e.written > 0 {
+			return errEvictedMeanwhile // its counts would appear as an increase of Evicted
+		}
+	}
+	next.good, next.full = next.last, next.last
+	for id := range next.tracks {
+		next.lastID = max(next.lastID, id)
+	}
+	return nil
+}
+
+// copyFrom writes the first sample of a Key, without a zero sample before it.
+func (w *writer) copyFrom(s *Sample) error {
+	if s.Kind == Gone {
+		return nil
+	}
+	if len(w.batch) >= maxBatchKeys {
+		if err := w.commit(); err != nil {
+			return err
+		}
+		w.app = w.db.AppenderV2(context.Background())
+	}
+	e := w.begin(s)
+	e.born = false
+	if s.Kind == Tracked && s.Text != "" {
+		w.tell(e, s.Text)
+	}
+	e.visited = w.last
+	if s.Calls == 0 {
+		e.clean = true
+		return nil
+	}
+	w.batch = append(w.batch, e)
+	if err := w.append(e, s); err != nil {
+		return fmt.Errorf("append first samples of digest %x: %w", e.key.Digest, err)
+	}
+	e.written, e.calls, e.clean = w.last, s.Calls, true
+	return nil
+}

@@ -1,0 +1,136 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+)
+
+// A retainedRollup is a rollup in the bucket with our labels.
+type retainedRollup struct {
+	rollupName
+	object string
+	bytes  int64 // 0 where there is no limit
+	dayed  bool  // the rollup of its day is there too
+}
+
+// listRollups lists the rollups of all instances, the oldest first.
+func (r *bucketRetainer) listRollups(ctx context.Context) (rollups []retainedRollup, err error) {
+	sizes := make(map[string]int64)
+	for _, in := range r.all() {
+		lists, err := listRollups(ctx, r.options.Bucket, in.hash)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lists {
+			days := make(map[int64]bool)
+			for _, n := range l.files {
+				days[n.start] = days[n.start] || n.span == rollupDay
+			}
+			for _, n := range l.files {
+				up := retainedRollup{rollupName: n, object: path.Join(rollupPrefix, l.instance, l.epoch, n.String())}
+				up.dayed = days[n.begin().Truncate(rollupDay).Unix()]
+				if r.limits.Bytes > 0 {
+					if up.bytes, err = r.sizeOf(ctx, in, l.epoch, &up); err != nil {
+						return nil, err
+					}
+					sizes[up.object] = up.bytes
+				}
+				rollups = append(rollups, up)
+			}
+		}
+	}
+	r.sizes = sizes
+	slices.SortFunc(rollups, func(a, b retainedRollup) int { return a.compare(b.rollupName) })
+	return rollups, nil
+}
+
+// sizeOf returns the size of a rollup, which never changes. The bucket is asked once for those that are not local.
+func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string, up *retainedRollup) (int64, error) {
+	if bytes, ok := r.sizes[up.object]; ok {
+		return bytes, nil
+	}
+	if bytes := in.rollups.size(up.rollupName); bytes > 0 && epoch == in.rollups.state.Epoch {
+		return bytes, nil
+	}
+	var bytes int64
+	err := r.current().shipper.do(ctx, func(ctx context.Context) error {
+		at, err := r.options.Bucket.Attributes(ctx, up.object)
+		bytes = at.Size
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read size of %s: %w", up.object, err)
+	}
+	return bytes, nil
+}
+
+// expiredRollups returns the rollups that are older than blocks are kept, and than local rollups. Of the others,
+// hours are those that a limit of bytes may take together with blocks, days those that it takes last.
+func (r *bucketRetainer) expiredRollups(now int64, rollups []retainedRollup) (old, hours, days []retainedRollup) {
+	before := func(up *retainedRollup, age time.Duration) bool { return up.end().UnixMilli() < now-age.Milliseconds() }
+	for _, up := range rollups {
+		kept := max(r.limits.Age, r.options.RollupAge)
+		if up.span == rollupHour {
+			kept = max(r.limits.Age, hourAge)
+		}
+		switch {
+		case r.limits.Age > 0 && before(&up, kept+r.limits.Delay):
+			old = append(old, up)
+		case !before(&up, hourAge): // read by pages of other gateways
+		case up.dayed && up.span == rollupHour:
+			hours = append(hours, up)
+		default:
+			days = append(days, up)
+		}
+	}
+	return old, hours, days
+}
+
+// deleteRollups deletes rollups. They have no marks: readers list them for each query.
+func (r *bucketRetainer) deleteRollups(ctx context.Context, rollups []retainedRollup) error {
+	var errs []error
+	for _, up := range rollups {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := r.delete(ctx, up.object); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.counts.rollups.Add(1)
+	}
+	return errors.Join(errs...)
+}
+
+// report logs what a run without DryRun would delete.
+func (r *bucketRetainer) report(blocks []retainedBlock, rollups []retainedRollup) {
+	r.counts.pending.Store(int64(len(blocks)))
+	if len(blocks)+len(rollups) == 0 {
+		r.log.Info("bucket retention: a dry run found nothing to delete")
+		return
+	}
+	var from, to int64
+	span := func(begin, end int64) {
+		if from == 0 || begin < from {
+			from = begin
+		}
+		to = max(to, end)
+	}
+	var blockBytes, rollupBytes int64
+	for _, b := range blocks {
+		blockBytes += b.bytes
+		span(b.mint, b.maxt)
+		r.log.Debug("block would be deleted", "block", b.id, "bytes", b.bytes)
+	}
+	for _, up := range rollups {
+		rollupBytes += up.bytes
+		span(up.begin().UnixMilli(), up.end().UnixMilli())
+		r.log.Debug("rollup would be deleted", "rollup", up.object, "bytes", up.bytes)
+	}
+	r.log.Info("bucket retention: a dry run found blocks or rollups to delete", "blocks", len(blocks), "bytes", blockBytes,
+		"rollups", len(rollups), "rollup_bytes", rollupBytes, "from", time.UnixMilli(from).UTC(), "to", time.UnixMilli(to).UTC())
+}

@@ -1,0 +1,285 @@
+package history
+
+import (
+	"context"
+	stdflag "flag" // the package has a function named flag
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/tsblock"
+)
+
+var faultRounds = stdflag.Int("s3-fault-rounds", 1, "rounds of TestShipS3Faults and TestMove; from 2 each fault alone too")
+
+// s3Bucket opens a bucket behind a proxy.
+func s3Bucket(t *testing.T, p *testbucket.Proxy) objstore.Bucket {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	u, err := storegateway.ParseBucketURL("s3://metrics/tsdb?region=eu-test&path_style=true&insecure=true&endpoint=" + p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := u.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bucket
+}
+
+// halfBlocks returns what is wrong with the blocks of a server: those with a meta.json are whole, byte for byte.
+func halfBlocks(t *testing.T, s *testbucket.Server, dir string, blocks []tsdb.BlockMeta) (whole int, wrong []string) {
+	t.Helper()
+	for _, m := range blocks {
+		prefix := "tsdb/" + m.ULID.String() + "/"
+		if _, ok := s.Get(prefix + tsblock.MetaFile); !ok {
+			continue
+		}
+		whole++
+		files, err := blockFiles(filepath.Join(dir, m.ULID.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := thanosMeta(filepath.Join(dir, m.ULID.String()), map[string]string{"instance": "gw-1"}, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range append(files, blockFile{Name: tsblock.MetaFile}) {
+			want := meta
+			if f.Name != tsblock.MetaFile {
+				if want, err = os.ReadFile(filepath.Join(dir, m.ULID.String(), f.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, _ := s.Get(prefix + f.Name); string(got) != string(want) {
+				wrong = append(wrong, prefix+f.Name)
+			}
+		}
+	}
+	return whole, wrong
+}
+
+// TestShipS3Faults ships blocks to an S3 server behind a proxy with faults, each alone and all together: whenever a
+// meta.json is there its block is whole, and when the faults are over every block is, once.
+func TestShipS3Faults(t *testing.T) {
+	seed := testseed.New(t)
+	dir := t.TempDir()
+	blocks := makeBlocks(t, dir, 2)
+	server := testbucket.NewServer()
+	proxy := testbucket.StartProxy(t, seed, server, server.Get)
+	bucket := s3Bucket(t, proxy)
+	log := slog.New(slog.DiscardHandler)
+	rounds := []testbucket.Rules{{Kinds: testbucket.All, Rate: 0.3}}
+	for _, kind := range testbucket.All {
+		if *faultRounds > 1 && kind != testbucket.Lacks { // a shipper lists nothing
+			rounds = append(rounds, testbucket.Rules{Kinds: []testbucket.Fault{kind}, Rate: 0.5})
+		}
+	}
+	for _, rules := range rounds {
+		server.Delete("tsdb/")
+		if err := os.RemoveAll(filepath.Join(dir, shippedName)); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Break(rules)
+		for range 3 {
+			s := newShipper(bucket, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log) // as after a restart
+			s.pause, s.limit = 0, 200*time.Millisecond
+			failed := s.ship(t.Context(), blocks)
+			whole, wrong := halfBlocks(t, server, dir, blocks)
+			if len(wrong) > 0 || failed == nil && whole != len(blocks) {
+				t.Fatalf("%v: shipping returns %v, %d of %d blocks have a meta.json; different from the local files: %v", rules.Kinds, failed, whole, len(blocks), wrong)
+			}
+			if ids, err := readShipped(dir); err != nil || len(ids) > whole {
+				t.Fatalf("%v: %d blocks are recorded as shipped (%v), %d are", rules.Kinds, len(ids), err, whole)
+			}
+		}
+		proxy.Heal()
+		s := newShipper(bucket, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log)
+		if err := s.ship(t.Context(), blocks); err != nil {
+			t.Fatalf("after %v: %v", rules.Kinds, err)
+		}
+		if whole, wrong := halfBlocks(t, server, dir, blocks); whole != len(blocks) || len(wrong) > 0 {
+			t.Errorf("after %v: %d of %d blocks, different: %v", rules.Kinds, whole, len(blocks), wrong)
+		}
+	}
+	t.Logf("faults: %v", proxy.Done())
+}
+
+// newS3Hourglass is an hourglass whose bucket is an S3 server behind a proxy. limit is that of its calls to the bucket.
+func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass, *testbucket.Proxy, *testbucket.Server) {
+	t.Helper()
+	server := testbucket.NewServer()
+	proxy := testbucket.StartProxy(t, seed, server, server.Get)
+	bucket := s3Bucket(t, proxy)
+	g, err := storegateway.New(storegateway.Options{
+		Bucket: bucket, PlainBucket: true, Layout: storegateway.LayoutThanos, DataDir: t.TempDir(), CallTimeout: limit, CallTries: 2,
+		Cache: tsblock.NewCache(256 << 10), Pool: slab.NewPool(slab.PoolOptions{}),
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	h := newHourglass(t, func(o *ArchiveOptions) {
+		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
+		o.Bucket, o.Gateway = bucket, g
+	})
+	h.archive.current().shipper.pause, h.archive.current().shipper.limit = 0, limit
+	h.rig.gateway = g
+	return h, proxy, server
+}
+
+// evaluate returns the result of an expression, and the error or the warnings that name what could not be read.
+func (h *hourglass) evaluate(ctx context.Context, expr string, at time.Time) (string, error) {
+	q, err := h.engine.NewInstantQuery(ctx, h.archive.Queryable(), nil, expr, at)
+	if err != nil {
+		return "", err
+	}
+	defer q.Close()
+	r := q.Exec(ctx)
+	if len(r.Warnings) > 0 && r.Err == nil {
+		return fmt.Sprint(r.Value), fmt.Errorf("warnings: %v", r.Warnings)
+	}
+	return fmt.Sprint(r.Value), r.Err
+}
+
+// TestMove has samples move from the head to blocks, to the bucket, and out of the local directory, while a bucket
+// refuses, stalls, damages and lies, and queries run: each result is the one from before, or an error that names a block
+// and the bucket. When the faults are over all are as before.
+func TestMove(t *testing.T) {
+	seed := testseed.New(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	h, proxy, server := newS3Hourglass(t, seed, 200*time.Millisecond)
+	for n := range 11 * 60 {
+		for range 1 + r.IntN(3) {
+			h.model.call(r.IntN(5), h.now.Add(time.Second), time.Duration(1+r.IntN(50))*time.Millisecond, r.IntN(9) == 0)
+		}
+		if n%200 == 150 {
+			h.model.evict(r.IntN(5), h.now)
+		}
+		h.round(time.Minute)
+	}
+	h.archive.current().rollups.mu.Lock()
+	h.archive.current().rollups.done = h.now
+	h.archive.current().rollups.mu.Unlock()
+	h.archive.current().settled.Store(h.archive.current().writer.last)
+	h.archive.current().rollups.newest.Store(h.now.Add(time.Hour).UnixMilli()) // rollups need no sample any more
+
+	type question struct {
+		expr, want string
+		at         time.Time
+	}
+	var questions []question
+	exprs := []string{
+		"sum(tare_queries_total)", "sum by (digest) (tare_queries_total)", "sum(increase(tare_queries_total[1h]))", "count(tare_queries_total)",
+		"sum(histogram_count(tare_query_duration_seconds))", "sum by (digest) (count_over_time(tare_queries_total[90m]))",
+		"max_over_time(sum(tare_queries_total)[3h:10m])", `tare_query_errors_total{class="deadlock"}`, "sum(resets(tare_queries_total[5h]))",
+	}
+	for range 40 {
+		q := question{expr: exprs[r.IntN(len(exprs))], at: h.now.Add(-time.Duration(r.IntN(600)) * time.Minute)}
+		var err error
+		if q.want, err = h.evaluate(t.Context(), q.expr, q.at); err != nil {
+			t.Fatal(err)
+		}
+		questions = append(questions, q)
+	}
+	wrong := func(when string, faults bool) (failed int) {
+		t.Helper()
+		for _, q := range questions {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			got, err := h.evaluate(ctx, q.expr, q.at)
+			for err != nil && !faults && ctx.Err() == nil { // a busy machine may be slower than the limit of a call
+				got, err = h.evaluate(ctx, q.expr, q.at)
+			}
+			cancel()
+			switch {
+			case err != nil && faults && (strings.Contains(err.Error(), "bucket metrics") || strings.Contains(err.Error(), "incomplete result")) && slices.ContainsFunc(server.Keys(), func(key string) bool { return strings.Contains(err.Error(), key[5:31]) }):
+				failed++
+			case err != nil:
+				t.Errorf("%s: %s at %v: %v", when, q.expr, q.at, err)
+			case got != q.want:
+				t.Errorf("%s: %s at %v is\n%s\nwant\n%s", when, q.expr, q.at, got, q.want)
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+		return failed
+	}
+	h.must(h.archive.current().maintainOnce(t.Context()))
+	wrong("in blocks", false)
+	kinds := slices.DeleteFunc(slices.Clone(testbucket.All), func(f testbucket.Fault) bool { return f == testbucket.Flip || f == testbucket.Short }) // damaged blocks name no bucket
+	proxy.Break(testbucket.Rules{Kinds: kinds, Rate: 0.3})
+	failed, rounds := 0, 3**faultRounds
+	for range rounds {
+		_ = h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()) // it may fail
+		_ = h.rig.gateway.Sync(t.Context())                                                              // it may fail
+		h.archive.current().checkReplaced(t.Context())
+		h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks that are served
+		failed += wrong("while shipping", true)
+	}
+	proxy.Heal()
+	h.archive.current().shipper.limit = time.Minute
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	for h.rig.gateway.Sync(t.Context()) != nil {
+		if t.Context().Err() != nil {
+			t.Fatal("no sync goes through")
+		}
+	}
+	h.must(h.archive.current().maintainOnce(t.Context()))
+	wrong("afterwards", false)
+	if start := wholeStart(h.archive.current().db.current()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
+		t.Errorf("local data begins at %v; the bucket serves %d blocks: nothing has moved", time.UnixMilli(start), len(h.rig.gateway.Blocks()))
+	}
+	t.Logf("%d of %d results failed; faults: %v", failed, rounds*len(questions), proxy.Done())
+}
+
+// TestUnlistedBlock has lists of the bucket lack a shipped block: its local copy stays until the gateway serves it.
+func TestUnlistedBlock(t *testing.T) {
+	h, proxy, server := newS3Hourglass(t, 1, time.Minute) // no fault delays a call
+	for range 9 * 60 {
+		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
+		h.round(time.Minute)
+	}
+	h.must(h.archive.current().maintainOnce(t.Context()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	proxy.Break(testbucket.Rules{Kinds: []testbucket.Fault{testbucket.Lacks}, Rate: 1})
+	h.must(h.rig.gateway.Sync(t.Context()))
+	served := 0
+	for _, m := range h.archive.current().db.current().BlockMetas() {
+		if got, want := h.archive.current().served(m.ULID), h.rig.gateway.Serves(noTenant, m.ULID); got != want {
+			t.Errorf("block %s may be deleted: %v; the gateway serves it: %v", m.ULID, got, want)
+		} else if want {
+			served++
+		}
+	}
+	if n := len(h.archive.current().db.current().BlockMetas()); served == n || served == 0 {
+		t.Errorf("%d of %d blocks are served", served, n)
+	}
+	proxy.Heal()
+	// A block deleted by a compactor need not be served under its id.
+	first := h.archive.current().db.current().BlockMetas()[0].ULID
+	server.Delete("tsdb/" + first.String())
+	h.must(h.rig.gateway.Sync(t.Context()))
+	h.archive.current().checkReplaced(t.Context())
+	for _, m := range h.archive.current().db.current().BlockMetas() {
+		if !h.archive.current().served(m.ULID) {
+			t.Errorf("block %s must be kept", m.ULID)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// A clientBody is a request's body. Its client has to send some of it within the time of a write, and all of it within
+// the time of a request: one that does not is cut, and counted as one that takes no data.
+type clientBody struct {
+	io.ReadCloser
+	control *http.ResponseController // nil: the connection has no deadlines
+	budget  *responses
+	end     time.Time
+}
+
+// Read implements io.Reader. The deadline is lifted at the end of the body: the server reads on, to learn when the
+// client leaves.
+func (b *clientBody) Read(p []byte) (int, error) {
+	if b.control == nil {
+		return b.ReadCloser.Read(p)
+	}
+	deadline := time.Now().Add(b.budget.timeout)
+	if deadline.After(b.end) {
+		deadline = b.end
+	}
+	if b.control.SetReadDeadline(deadline) != nil {
+		b.control = nil
+		return b.ReadCloser.Read(p)
+	}
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		b.budget.cut.Add(1)
+		b.control = nil // the deadline stays: the rest of the body is not waited for either
+		err = fmt.Errorf("read request: the client sent no data for %s, or not all of it in time: %w", b.budget.timeout, err)
+	case err != nil:
+		_ = b.control.SetReadDeadline(time.Time{}) // it has just been set
+	}
+	return n, err
+}
+
+// limitBody gives the request's body, if there is one, its limits.
+func (c *call) limitBody() {
+	if c.r.Body == nil || c.r.Body == http.NoBody {
+		return
+	}
+	o := &c.api.o
+	body := &clientBody{c.r.Body, http.NewResponseController(c.w), c.api.responses, time.Now().Add(o.Timeout)}
+	c.r.Body = http.MaxBytesReader(c.w, body, o.MaxBody)
+}
+
+// badBody returns the error of a body that cannot be read.
+func (c *call) badBody(err error) *Error {
+	e := badData(err)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		e.Status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		e.Status = http.StatusRequestTimeout
+		c.w.Header().Set("Connection", "close")
+	}
+	return e
+}

@@ -1,0 +1,52 @@
+package rowstream
+
+import (
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// TestChunkUnsignedEnds cuts a table whose keys were past a signed integer in an earlier view, from where that was cut or up to its
+// end.
+func TestChunkUnsignedEnds(t *testing.T) {
+	s := testmysql.Start(t)
+	c := connect(t, root(s))
+	exec(t, c, "CREATE DATABASE f", "CREATE TABLE f.a (id BIGINT UNSIGNED PRIMARY KEY)", "INSERT INTO f.a VALUES (1), (2), (3), (4)")
+	table, err := ReadTable(t.Context(), c, "f", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const largest = "18446744073709551615"
+	for _, tt := range []struct {
+		name string
+		from Chunk
+		want []string // the chunks' ends
+	}{
+		{"end", Chunk{Upto: mysqlwire.TextRow{[]byte(largest)}}, []string{"2", "4", ""}},
+		{"start", Chunk{After: mysqlwire.TextRow{[]byte(largest)}}, []string{""}},
+		{"signed", Chunk{After: mysqlwire.TextRow{[]byte("1")}, Upto: mysqlwire.TextRow{[]byte("4")}}, []string{"3", ""}},
+	} {
+		k, err := NewChunker(t.Context(), c, table, 2*table.rowBytes(), tt.from)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		for i, want := range tt.want {
+			chunk, err := k.Next(t.Context(), c)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.name, err)
+			}
+			got := ""
+			if chunk.Upto != nil {
+				got = string(chunk.Upto[0])
+			}
+			if got != want {
+				t.Errorf("%s: chunk %d ends at %q, want %q", tt.name, i, got, want)
+			}
+			if chunk.Upto == nil {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package storegateway
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A countedPool counts the bytes of the buffers that gRPC has taken from its pool, as large as the pool has them.
+type countedPool struct {
+	mem.BufferPool
+	held, peak atomic.Int64
+}
+
+func (p *countedPool) Get(n int) *[]byte {
+	b := p.BufferPool.Get(n)
+	held := p.held.Add(int64(cap(*b)))
+	for peak := p.peak.Load(); held > peak && !p.peak.CompareAndSwap(peak, held); peak = p.peak.Load() {
+	}
+	return b
+}
+
+func (p *countedPool) Put(b *[]byte) {
+	p.held.Add(-int64(cap(*b)))
+	p.BufferPool.Put(b)
+}
+
+// serveWriter has a server with a method whose handler gets its stream, and returns a connection to it.
+func serveWriter(t *testing.T, handle func(grpc.ServerStream) error, options ...grpc.ServerOption) *grpc.ClientConn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(append(options, grpc.ForceServerCodecV2(codec{}), grpc.WaitForHandlers(true))...)
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "test", Streams: []grpc.StreamDesc{{
+		StreamName: "Write", ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return handle(stream) },
+	}}}, nil)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})), grpc.WithStaticStreamWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		s.Stop()
+		if err := testwait.Receive(t, "Serve to return", done); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestCompressedCopiesAreCharged has a client stop reading a stream of incompressible chunks: the buffers that gRPC holds for
+// it, when no more is sent, are charged to the query, whatever the compressor and the sizes of messages. A stream without
+// compression is charged its frame.
+func TestCompressedCopiesAreCharged(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, sizes := range []struct {
+		name        string
+		chunk, each int // bytes of a chunk, and chunks of a series
+		batch       int
+	}{
+		{"small messages", 1500, 1, 1},
+		{"full frames", 1000, 30, 64},
+		{"chunks larger than frames", 700_000, 1, 1},
+	} {
+		for _, compressor := range []string{"", snappyName, gzip.Name} {
+			t.Run(sizes.name+"/"+compressor, func(t *testing.T) {
+				chunks := make([]ChunkView, sizes.each)
+				for i := range chunks {
+					chunks[i] = ChunkView{Encoding: 1, Data: make([]byte, sizes.chunk)}
+					for j := range chunks[i].Data {
+						chunks[i].Data[j] = byte(r.Uint32())
+					}
+				}
+				pool := &countedPool{BufferPool: mem.DefaultBufferPool()}
+				quota := testQuota(t, 16<<20)
+				conn := serveWriter(t, func(stream grpc.ServerStream) error {
+					if err := stream.RecvMsg(everything()); err != nil {
+						return err
+					}
+					w, err := newSeriesWriter(stream, newFramePool(), quota, sizes.batch, compresses(stream.Context()))
+					if err != nil {
+						return err
+					}
+					defer w.close()
+					for {
+						if err := w.write([]tsblock.Label{{Name: "a", Value: "b"}}, chunks); err != nil {
+							return err
+						}
+					}
+				}, experimental.BufferPool(pool))
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				var options []grpc.CallOption
+				if compressor != "" {
+					options = append(options, grpc.UseCompressor(compressor))
+				}
+				stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/test/Write", options...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := stream.SendMsg(everything()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := stream.Header(); err != nil {
+					t.Fatal(err)
+				}
+				waitForBlockedWriter(t)
+				frame := max(frameBytes, sizes.chunk)
+				charged, held := quota.Used(), pool.peak.Load()
+				if compressor == "" {
+					if charged > int64(frame+1<<10) {
+						t.Errorf("%d bytes are charged without compression", charged)
+					}
+				} else if copies := charged - int64(frame); held > copies || held < 64<<10 && compressor == snappyName {
+					t.Errorf("copies of messages take %d bytes, and %d are charged", held, copies)
+				}
+				leave()
+				testwait.Until(t, "the handler to return its bytes", func() bool { return quota.Used() == 0 })
+			})
+		}
+	}
+}
+
+// waitForBlockedWriter waits until a goroutine waits for the transport to take messages.
+func waitForBlockedWriter(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 4<<20)
+	testwait.Until(t, "the writer to wait for the transport", func() bool {
+		all := stacks[:runtime.Stack(stacks, true)]
+		return bytes.Contains(all, []byte("transport.(*writeQuota).get(")) || bytes.Contains(all, []byte("storegateway.wait("))
+	})
+}

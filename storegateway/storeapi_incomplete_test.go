@@ -1,0 +1,159 @@
+package storegateway
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// A rawClient writes HTTP/2 frames as no gRPC client does.
+type rawClient struct {
+	t     *testing.T
+	conn  net.Conn
+	frame *http2.Framer
+	last  uint32 // stream
+}
+
+func dialRaw(t *testing.T, addr string) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(testwait.Limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		t.Fatal(err)
+	}
+	c := &rawClient{t: t, conn: conn, frame: http2.NewFramer(conn, conn)}
+	c.frame.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	if err := c.frame.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// open opens a stream and sends data, which is all it ever sends.
+func (c *rawClient) open(method string, data []byte) {
+	c.t.Helper()
+	var headers bytes.Buffer
+	e := hpack.NewEncoder(&headers)
+	for _, h := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "store"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		if err := e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.last = max(c.last+2, 1) | 1
+	if err := c.frame.WriteHeaders(http2.HeadersFrameParam{StreamID: c.last, BlockFragment: headers.Bytes(), EndHeaders: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	if len(data) == 0 {
+		return
+	}
+	if err := c.frame.WriteData(c.last, false, data); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// statuses reads until so many streams have ended and returns how many have each grpc-status.
+func (c *rawClient) statuses(streams int) map[string]int {
+	c.t.Helper()
+	codes := make(map[string]int)
+	for ended := 0; ended < streams; {
+		f, err := c.frame.ReadFrame()
+		if err != nil {
+			c.t.Fatalf("after the end of %d streams of %d: %v", ended, streams, err)
+		}
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if !f.StreamEnded() {
+				continue
+			}
+			ended++
+			for _, h := range f.Fields {
+				if h.Name == "grpc-status" {
+					codes[h.Value]++
+				}
+			}
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				err = c.frame.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			err = c.frame.WritePing(true, f.Data)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return codes
+}
+
+// TestIncompleteRequests has a client open many streams of each method and send nothing, a part of a message, or a message
+// without the end of the request. All are cut and counted in the time of a write, no query is admitted for them, and
+// another client is served.
+func TestIncompleteRequests(t *testing.T) {
+	g := labelStore(t)
+	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 200 * time.Millisecond}) // and no time-out of queries
+	conn := dial(t, a)
+	empty := make([]byte, 5) // a message of any type
+	part := append(binary.BigEndian.AppendUint32([]byte{0}, 1000), make([]byte, 999)...)
+	methods := []string{
+		"/thanos.Store/Series", "/thanos.Store/LabelNames", "/thanos.Store/LabelValues",
+		"/thanos.info.Info/Info", healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName,
+	}
+	client := dialRaw(t, conn.Target())
+	const each = 20
+	streams := 0
+	for _, method := range methods {
+		for _, data := range [][]byte{nil, part[:3], part, empty} {
+			for range each {
+				client.open(method, data)
+				streams++
+			}
+		}
+	}
+	got := client.statuses(streams)
+	if got["1"] != streams { // Canceled
+		t.Errorf("%d incomplete requests end with %v", streams, got)
+	}
+	if n := a.cut.Load(); n != uint64(streams) {
+		t.Errorf("%d clients are counted as slow, want %d", n, streams)
+	}
+	if n := g.gate.Stats(); n.Admitted+n.Cancelled != 0 {
+		t.Errorf("%d queries were admitted and %d waited", n.Admitted, n.Cancelled)
+	}
+	if values, err := storepb.NewStoreClient(conn).LabelValues(t.Context(), valuesOfI()); err != nil || len(values.GetValues()) != 8000 {
+		t.Errorf("beside incomplete requests: %d values, %v", len(values.GetValues()), err)
+	}
+	for _, method := range []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName} {
+		var r healthpb.HealthCheckResponse
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.SendMsg(&healthpb.HealthCheckRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.RecvMsg(&r); err != nil || r.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("%s: %v, %v", method, r.GetStatus(), err)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package storegateway
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// All methods are served as streams, which is the same on the wire: a unary handler is called once its request is
+// complete, however long that takes, and returns before its response is written. A stream's handler limits the time of
+// both.
+
+// storeService describes the StoreAPI.
+func (a *StoreAPI) storeService() *grpc.ServiceDesc {
+	d := storepb.Store_ServiceDesc
+	d.Methods = nil
+	d.Streams = []grpc.StreamDesc{
+		a.method("Series", a.sendSeries), a.method("LabelNames", a.sendLabelNames), a.method("LabelValues", a.sendLabelValues),
+	}
+	d.Streams[0].ServerStreams = true
+	return &d
+}
+
+// infoService describes the InfoAPI.
+func (a *StoreAPI) infoService() *grpc.ServiceDesc {
+	d := storepb.Info_ServiceDesc
+	d.Methods = nil
+	d.Streams = []grpc.StreamDesc{a.method("Info", a.sendInfo)}
+	return &d
+}
+
+// healthService describes gRPC's health service.
+func (a *StoreAPI) healthService(s *health.Server) *grpc.ServiceDesc {
+	d := healthpb.Health_ServiceDesc
+	watch := d.Streams[0]
+	d.Methods = nil
+	d.Streams = []grpc.StreamDesc{
+		a.method("Check", func(stream *guardedStream) error { return sendHealth(s, stream) }),
+		a.method(watch.StreamName, func(stream *guardedStream) error { return watch.Handler(s, stream) }),
+	}
+	d.Streams[1].ServerStreams = true
+	return &d
+}
+
+// method describes a method whose streams are guarded.
+func (a *StoreAPI) method(name string, handle func(*guardedStream) error) grpc.StreamDesc {
+	return grpc.StreamDesc{StreamName: name, Handler: func(_ any, stream grpc.ServerStream) error { return handle(a.guard(stream)) }}
+}
+
+func sendHealth(s *health.Server, stream *guardedStream) error {
+	var r healthpb.HealthCheckRequest
+	if err := stream.RecvMsg(&r); err != nil {
+		return err
+	}
+	response, err := s.Check(stream.Context(), &r)
+	if err != nil {
+		return err //nolint:wrapcheck // a status
+	}
+	return stream.SendMsg(response)
+}
+
+func (a *StoreAPI) sendSeries(stream *guardedStream) error {
+	var r storepb.SeriesRequest
+	if err := stream.RecvMsg(&r); err != nil {
+		return err
+	}
+	return a.series(&r, stream)
+}
+
+func (a *StoreAPI) sendLabelNames(stream *guardedStream) (err error) {
+	var r storepb.LabelNamesRequest
+	if err := stream.RecvMsg(&r); err != nil {
+		return err
+	}
+	c := a.begin(stream.Context(), "LabelNames", r.GetStart(), r.GetEnd())
+	defer func() { err = c.end(recover(), err) }()
+	if _, err := c.labelNames(stream.Context(), &r, c.encode); err != nil {
+		return err
+	}
+	return c.send(stream)
+}
+
+func (a *StoreAPI) sendLabelValues(stream *guardedStream) (err error) {
+	var r storepb.LabelValuesRequest
+	if err := stream.RecvMsg(&r); err != nil {
+		return err
+	}
+	c := a.begin(stream.Context(), "LabelValues", r.GetStart(), r.GetEnd())
+	defer func() { err = c.end(recover(), err) }()
+	if _, err := c.labelValues(stream.Context(), &r, c.encode); err != nil {
+		return err
+	}
+	return c.send(stream)
+}
+
+func (a *StoreAPI) sendInfo(stream *guardedStream) error {
+	if err := stream.RecvMsg(&storepb.InfoRequest{}); err != nil {
+		return err
+	}
+	b, err := a.encodedInfo()
+	if err != nil {
+		return err
+	}
+	return sendBytes(stream, b)
+}
+
+// encodedInfo returns the response of Info, encoded. All clients share its bytes until the blocks change.
+func (a *StoreAPI) encodedInfo() ([]byte, error) {
+	set := a.gateway.current()
+	a.info.Lock()
+	defer a.info.Unlock()
+	if a.info.set == set {
+		return a.info.encoded, nil
+	}
+	r, err := a.Info(context.Background(), nil)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("encode response: %w", err)
+	}
+	a.info.set, a.info.encoded = set, b
+	return b, nil
+}
+
+// A singleResponse is the encoded response of a method that has one. It is charged to the budget of responses, or to the query
+// if it has no room there.
+type singleResponse struct {
+	buf    []byte
+	budget int64 // reserved in the budget of responses
+	quota  int64 // reserved in the quota of the query
+}
+
+// encode charges and encodes the response of a call.
+func (c *call) encode(m vtMessage) error {
+	n := int64(m.SizeVT())
+	if c.api.options.Responses.Reserve(n, 0) {
+		c.response.budget = n
+	} else {
+		if err := c.query.Quota().Reserve(slab.Answers, n); err != nil {
+			return err
+		}
+		c.response.quota = n
+		c.api.unbuffered.Add(1)
+	}
+	c.response.buf = make([]byte, n)
+	if _, err := m.MarshalToSizedBufferVT(c.response.buf); err != nil {
+		return fmt.Errorf("encode response: %w", err)
+	}
+	return nil
+}
+
+// send sends the encoded response of a call. The query is closed before, unless the response is charged to it.
+func (c *call) send(stream *guardedStream) error {
+	if c.response.quota == 0 {
+		c.query.Close()
+	}
+	return sendBytes(stream, c.response.buf)
+}
+
+// release returns the bytes that the response was charged.
+func (c *call) release() {
+	c.api.options.Responses.Release(c.response.budget)
+	if c.response.quota > 0 {
+		c.query.Quota().Return(slab.Answers, c.response.quota)
+	}
+	c.response = singleResponse{}
+}
+
+// sendBytes sends a message and blocks until the transport has taken all of it, at most for the time of a write.
+func sendBytes(stream *guardedStream, b []byte) error {
+	if len(b) > frameBytes {
+		// The compressor would copy the message to memory that is not charged.
+		if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
+			return fmt.Errorf("send response: %w", err)
+		}
+	}
+	sent := make(chan struct{}, 1)
+	var buffer mem.Buffer = mem.SliceBuffer(b)
+	if mem.IsBelowBufferPoolingThreshold(cap(b)) {
+		sent <- struct{}{}
+	} else {
+		buffer = mem.NewBuffer(&b, freed(sent))
+	}
+	if err := stream.SendMsg(&answer{[1]mem.Buffer{buffer}}); err != nil {
+		return fmt.Errorf("send response: %w", err)
+	}
+	return wait(stream, sent)
+}
+
+// freed is the pool of one buffer: it gets a value when gRPC has released it.
+type freed chan<- struct{}
+
+// Get implements mem.BufferPool. It is not called.
+func (freed) Get(int) *[]byte { panic("BUG: storegateway: a response has one buffer") }
+
+// Put implements mem.BufferPool.
+func (f freed) Put(*[]byte) { f <- struct{}{} }

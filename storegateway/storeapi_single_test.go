@@ -1,0 +1,162 @@
+package storegateway
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+
+	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/storepb"
+)
+
+// labelStore is a store with some hundred kilobytes of label values, for one whole query beside light ones.
+func labelStore(t *testing.T) *Gateway {
+	t.Helper()
+	dir := sharedBlocks(t, "labels", func(dir string) error {
+		shape := testblock.Shape{Count: 8000, Samples: 1, Seed: 1}
+		_, err := shape.Write(dir, testblock.Options{})
+		return err
+	})
+	return newStore(t, dir, func(o *Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 48 << 20, PerQuery: 32 << 20, Light: 16 << 20})
+	})
+}
+
+// stallCall requests and reads nothing but the header of the response.
+func stallCall(ctx context.Context, t *testing.T, c *grpc.ClientConn, method string, request vtMessage) {
+	t.Helper()
+	stream, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.SendMsg(request); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Header(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func valuesOfI() *storepb.LabelValuesRequest {
+	return &storepb.LabelValuesRequest{Label: "i", End: 1 << 60}
+}
+
+// TestStalledLabels has clients of LabelValues stop reading. Each encoded response is charged to the budget of responses
+// until its client leaves; no query is held, and another client is served.
+func TestStalledLabels(t *testing.T) {
+	g := labelStore(t)
+	budget := promapi.NewResponseBudget(64 << 20)
+	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: time.Hour, Responses: budget})
+	conn := dial(t, a, grpc.WithStaticStreamWindowSize(64<<10))
+	client := storepb.NewStoreClient(conn)
+	want, err := client.LabelValues(t.Context(), valuesOfI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(want.SizeVT())
+	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	const stalled = 12 // more than light queries run at once
+	for range stalled {
+		stallCall(ctx, t, conn, "/thanos.Store/LabelValues", valuesOfI())
+	}
+	testwait.Until(t, "all responses to be charged", func() bool { return budget.Held() == stalled*size })
+	waitForIdle(t, g)
+	got, err := client.LabelValues(t.Context(), valuesOfI())
+	if err != nil || len(got.GetValues()) != len(want.GetValues()) {
+		t.Errorf("beside stalled clients: %d values, %v", len(got.GetValues()), err)
+	}
+	leave()
+	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
+	if n := a.cut.Load() + a.unbuffered.Load(); n != 0 {
+		t.Errorf("%d clients were cut or had no room", n)
+	}
+}
+
+// TestStalledLabelsUnbuffered has no room for responses: each is charged to its query, and the clients are cut, so that
+// others are served.
+func TestStalledLabelsUnbuffered(t *testing.T) {
+	g := labelStore(t)
+	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 50 * time.Millisecond, Responses: promapi.NewResponseBudget(1)})
+	conn := dial(t, a, grpc.WithStaticStreamWindowSize(64<<10))
+	client := storepb.NewStoreClient(conn)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	const stalled = 12
+	for range stalled {
+		stallCall(ctx, t, conn, "/thanos.Store/LabelValues", valuesOfI())
+	}
+	if got, err := client.LabelValues(t.Context(), valuesOfI()); err != nil || len(got.GetValues()) != 8000 {
+		t.Errorf("beside stalled clients: %d values, %v", len(got.GetValues()), err)
+	}
+	testwait.Until(t, "all stalled clients to be cut", func() bool { return a.cut.Load() == stalled })
+	waitForIdle(t, g)
+	if n := a.unbuffered.Load(); n != stalled+1 {
+		t.Errorf("%d responses had no room, want %d", n, stalled+1)
+	}
+}
+
+// An encodingOf keeps how the last response of a client's connection was compressed.
+type encodingOf struct{ last atomic.Pointer[string] }
+
+func (e *encodingOf) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (e *encodingOf) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (e *encodingOf) HandleConn(context.Context, stats.ConnStats)                       {}
+
+func (e *encodingOf) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if h, ok := s.(*stats.InHeader); ok {
+		e.last.Store(&h.Compression)
+	}
+}
+
+// TestLargeLabelsUncompressed requests labels with compressed messages: a response that is larger than a frame is sent as it was
+// charged.
+func TestLargeLabelsUncompressed(t *testing.T) {
+	g := labelStore(t)
+	var encoding encodingOf
+	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}), grpc.WithStatsHandler(&encoding)))
+	for limit, compressed := range map[int64]bool{10: true, 0: false} {
+		r := valuesOfI()
+		r.Limit = limit
+		got, err := client.LabelValues(t.Context(), r, grpc.UseCompressor("snappy"))
+		if err != nil || len(got.GetValues()) == 0 {
+			t.Fatalf("limit %d: %d values, %v", limit, len(got.GetValues()), err)
+		}
+		if last := *encoding.last.Load(); (last == "snappy") != compressed {
+			t.Errorf("a response of %d bytes has encoding %q", got.SizeVT(), last)
+		}
+	}
+}
+
+// TestInfoIsShared has several responses of Info be the same bytes, until the blocks change.
+func TestInfoIsShared(t *testing.T) {
+	g := labelStore(t)
+	a := NewStoreAPI(g, StoreAPIOptions{})
+	first, err := a.encodedInfo()
+	if err != nil || len(first) == 0 {
+		t.Fatalf("%d bytes, %v", len(first), err)
+	}
+	second, err := a.encodedInfo()
+	if err != nil || &first[0] != &second[0] {
+		t.Errorf("Info is encoded for each client, %v", err)
+	}
+	if err := g.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.info.set = nil
+	third, err := a.encodedInfo()
+	if err != nil || &first[0] == &third[0] || string(first) != string(third) {
+		t.Errorf("Info of other blocks has the bytes of those before, %v", err)
+	}
+}
