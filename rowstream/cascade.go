@@ -27,6 +27,9 @@ func (c *Cascade) OnUpdate() bool { return acts(c.Key.OnUpdate) }
 // acts reports whether an action of a foreign key changes rows in place of refusing a statement.
 func acts(action string) bool { return action != "" && action != "RESTRICT" && action != "NO ACTION" }
 
+// maxCascades is the number of foreign keys of one table whose changes can be derived: Change.Cascade has eight bits.
+const maxCascades = 1 << 8
+
 // ResolveCascades sets the Cascades of tables that are followed together.
 //
 // Only actions of one level are derived. The changes of a second one are a function of the rows of the first, which a target has as
@@ -41,7 +44,9 @@ func ResolveCascades(tables []*Table) error {
 		for i := range keys {
 			if keys[i].Acts() {
 				c := Cascade{Key: keys[i]}
-				c.resolve(t, tables)
+				if c.resolve(t, tables); c.Refused == "" && len(t.Cascades) >= maxCascades {
+					c.Refused = fmt.Sprintf("its table has more than %d foreign keys that change rows", maxCascades)
+				}
 				t.Cascades = append(t.Cascades, c)
 			}
 		}
@@ -179,8 +184,8 @@ func (t *Table) uniqueExpression() bool {
 	})
 }
 
-// setNull returns the start of an UPDATE that sets the key's columns to NULL. Columns that the server sets by itself in an UPDATE
-// keep their values, as they do in what a foreign key does.
+// setNull returns an UPDATE, up to its condition, that sets the key's columns to NULL. It assigns ON UPDATE CURRENT_TIMESTAMP
+// columns to themselves, because SET NULL of a foreign key does not change them.
 func (c *Cascade) setNull(table string, t *Table) string {
 	var set []string
 	for _, name := range c.Key.Columns {
@@ -195,8 +200,8 @@ func (c *Cascade) setNull(table string, t *Table) string {
 	return "UPDATE " + table + " SET " + strings.Join(set, ",") + " WHERE "
 }
 
-// NewCascadeSQL is the RowSQL of what the cascade with a number does to rows of the table t, under the name that it has as SQL wants
-// it: its DELETE statements change, or delete, the rows whose columns of the foreign key have the values of the given rows.
+// NewCascadeSQL returns the RowSQL that applies the changes of t.Cascades[number] to the table named table, an SQL expression. Its
+// DELETE statements delete the rows whose foreign key has the values of a given row or, with ON DELETE SET NULL, set that key to NULL.
 func NewCascadeSQL(table string, t *Table, number int) (*RowSQL, error) {
 	c := &t.Cascades[number]
 	s, err := NewRowSQL(table, t.Columns, c.Columns)
