@@ -230,7 +230,7 @@ func TestFollowLost(t *testing.T) {
 			var b ChangeBatch
 			next, split, resumed := 0, 0, from
 			read := func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 				defer cancel()
 				if err := changes.Next(ctx, &b); err != nil {
 					t.Fatal(err)

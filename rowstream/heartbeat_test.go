@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -51,7 +52,7 @@ type beatReader struct {
 // until reads until a heartbeat has come.
 func (r *beatReader) until(number uint64) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), testwait.Limit)
 	defer cancel()
 	for r.beat < number {
 		if err := r.next(ctx); err != nil {
@@ -189,7 +190,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 	}
 	run("FLUSH BINARY LOGS", "INSERT INTO one.t (v) VALUES ('g')")
 	for what, from := range map[string]Position{"its text": upto, "file and offset": {File: upto.File, Offset: upto.Offset, Beat: upto.Beat}} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 		r := follow(from)
 		for err = nil; err == nil; {
 			err = r.next(ctx)

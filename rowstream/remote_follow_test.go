@@ -128,7 +128,7 @@ func TestFollowCut(t *testing.T) {
 	var b ChangeBatch
 	id, next, split := 0, 0, 0
 	read := func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 		defer cancel()
 		if err := changes.Next(ctx, &b); err != nil {
 			t.Fatalf("after %d changes: %v", next, err)
@@ -194,7 +194,8 @@ func TestFollowCut(t *testing.T) {
 	if next != id || stop.Reason != StopSchema || stop.SQL != "ALTER TABLE a ADD COLUMN x INT FIRST" || stop.Change != ChangeColumns {
 		t.Errorf("%d changes of %d, and %+v", next, id, stop)
 	}
-	if s := services[0].Stats(); s.Following != 0 || s.Follows == 0 || s.Changes == 0 {
+	testwait.Equal(t, "the drained service to stop following", 0, func() int { return int(services[0].Stats().Following) })
+	if s := services[0].Stats(); s.Follows == 0 || s.Changes == 0 {
 		t.Errorf("%+v", s)
 	}
 }

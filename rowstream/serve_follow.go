@@ -158,8 +158,8 @@ func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer)
 	}
 	c.entry.From, c.entry.Upto, c.entry.Table = m.GetFrom(), m.GetFrom(), tableNames(tables)
 	s.stats.following.Add(1)
+	defer s.stats.following.Add(-1) // a stream that is no longer counted as open is counted as finished
 	err := c.end(s.serveFollow(m, stream, c))
-	s.stats.following.Add(-1)
 	s.stats.follows.Add(1)
 	if err != nil {
 		s.stats.failedFollows.Add(1)

@@ -245,7 +245,7 @@ func TestEndedView(t *testing.T) {
 		if !ended {
 			ended = true
 			_ = v.Close()
-			<-m.closed // though nobody reads what is under way
+			testwait.Receive(t, "the view to be closed though its rows are not read", m.closed)
 		}
 		return nil
 	})

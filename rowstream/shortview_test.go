@@ -61,7 +61,9 @@ func awaitNoView(t *testing.T, c *mysqlconn.Client) {
 	})
 }
 
-func shortReader(t *testing.T, s Server, cfg mysqlconn.Config, age time.Duration) *ShortReader {
+// shortReader returns a reader through views of an age. patience is how long views may come to nothing: on a busy machine one
+// after another expires before its first row.
+func shortReader(t *testing.T, s Server, age, patience time.Duration) *ShortReader {
 	t.Helper()
 	first, err := s.Snapshot(t.Context(), 1, nil)
 	if err != nil {
@@ -71,7 +73,7 @@ func shortReader(t *testing.T, s Server, cfg mysqlconn.Config, age time.Duration
 	if err := first.Close(); err != nil || identity == "" {
 		t.Fatalf("the server's identity is %q, %v", identity, err)
 	}
-	r := NewShortReader(ShortOptions{Server: s.(ShortViewer), Identity: identity, MaxAge: age, Patience: age})
+	r := NewShortReader(ShortOptions{Server: s.(ShortViewer), Identity: identity, MaxAge: age, Patience: patience})
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -89,7 +91,7 @@ func TestShortReader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := shortReader(t, s, cfg, time.Second)
+		r := shortReader(t, s, time.Second, testwait.Limit)
 		var got []string
 		batches, pauses := 0, 0
 		plan := &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 2, From: ColumnValue}, {Column: 3, From: ColumnValue}, {Column: 0, From: ColumnValue}}}
@@ -134,7 +136,7 @@ func TestShortViewBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := shortReader(t, s, cfg, 200*time.Millisecond)
+		r := shortReader(t, s, 200*time.Millisecond, testwait.Limit)
 		if _, err := r.Cut(t.Context(), table, 1<<10, Chunk{}); err != nil {
 			t.Fatal(err)
 		}
@@ -142,12 +144,15 @@ func TestShortViewBound(t *testing.T) {
 		if _, err := r.Cut(t.Context(), table, 1<<10, Chunk{}); err != nil {
 			t.Fatalf("after a comment: %v", err)
 		}
-		_, err = r.Read(t.Context(), table, Chunk{}, ReadOptions{Where: "SLEEP(3600) = 0"}, func(*Batch) error { return nil })
+		impatient := shortReader(t, s, 200*time.Millisecond, 200*time.Millisecond)
+		_, err = impatient.Read(t.Context(), table, Chunk{}, ReadOptions{Where: "SLEEP(3600) = 0"}, func(*Batch) error { return nil })
 		if !errors.Is(err, ErrViewExpired) {
 			t.Errorf("a statement that takes an hour: %v, want an expired view", err)
 		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
+		for _, r := range []*ShortReader{r, impatient} {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 		awaitNoView(t, c)
 		exec(t, c, "ALTER TABLE t COMMENT = 'busy'")
@@ -162,7 +167,7 @@ func TestShortViewAltered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := shortReader(t, s, cfg, 200*time.Millisecond)
+		r := shortReader(t, s, 200*time.Millisecond, testwait.Limit)
 		read := func() (err error) {
 			testwait.UntilState(t, "the table to be read within the age of a view", func() (string, bool) {
 				_, err = r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
