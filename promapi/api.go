@@ -25,6 +25,8 @@ type API struct {
 	gate   gate
 	pools  encoderPools
 
+	parsing gate // of deep expressions, one at a time
+
 	engines   []promql.QueryEngine // of the attempts of a query, the last for all further ones
 	responses *responses
 
@@ -52,6 +54,7 @@ func New(o Options) (*API, error) {
 	a.engines = a.o.engines()
 	a.responses = newResponses(a.o.Responses, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
+	a.parsing = gate{maxRunning: 1, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	both := []string{http.MethodGet, http.MethodPost}
 	a.routes = map[string]route{
@@ -111,7 +114,7 @@ type call struct {
 	enc   sampleEncoder
 	seen  *Observation
 
-	began  time.Time    // of its first admission
+	began  time.Time    // when it first waited for its turn
 	read   *readRequest // of a remote read, whose body can be read once
 	held   int64        // bytes of the response's buffer that Options.Hold was called for
 	broken bool         // a panic left it in an unknown state: it is not used again
@@ -291,15 +294,8 @@ func (c *call) readForm() *Error {
 // has to call the function it got when the response is in out and the storage is closed: what Admit has
 // reserved is released then, before the client has the response.
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
-	a := c.api
-	most, began := a.o.Timeout, a.o.Now()
-	if timeout != nil {
-		most = min(most, *timeout)
-	}
-	if c.began.IsZero() {
-		c.began = began
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, most-began.Sub(c.began)) // of all attempts
+	a, began := c.api, c.api.o.Now()
+	ctx, cancel := c.withTimeout(timeout)
 	err := a.gate.enter(ctx)
 	if err != nil {
 		cancel()
@@ -336,6 +332,19 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 		a.gate.leave()
 		cancel()
 	}, nil
+}
+
+// withTimeout returns the request's context for the rest of its time, all attempts included. A timeout of nil is that of
+// the options.
+func (c *call) withTimeout(timeout *time.Duration) (context.Context, context.CancelFunc) {
+	most, now := c.api.o.Timeout, c.api.o.Now()
+	if timeout != nil {
+		most = min(most, *timeout)
+	}
+	if c.began.IsZero() {
+		c.began = now
+	}
+	return context.WithTimeout(c.ctx, most-now.Sub(c.began))
 }
 
 // begin starts an answer.

@@ -36,7 +36,7 @@ type Repeat uint8
 const (
 	NoRepeat     Repeat = iota
 	RepeatLarger        // as the next attempt, which may hold more, of at most four
-	RepeatSame          // as the same attempt, within the request's time-out: the cause of the error is gone
+	RepeatSame          // as the same attempt, within the request's time-out, since the cause of the error was removed
 )
 
 // SampleParts are how many times fewer samples than MaxSamples a query may hold in its first attempts, if

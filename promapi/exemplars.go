@@ -20,7 +20,11 @@ func (c *call) exemplars() *Error {
 		return badData(errExemplarEnd)
 	}
 	c.seen.Query = c.form.Get("query")
-	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
+	var expr parser.Expr
+	var err error
+	if e := c.parse(nil, func() { expr, err = c.api.o.Parser.ParseExpr(c.seen.Query) }); e != nil {
+		return e
+	}
 	if err != nil {
 		return badData(err)
 	}

@@ -2,7 +2,7 @@ package promapi
 
 import (
 	"fmt"
-	"sync"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -18,27 +18,34 @@ const (
 	maxNestedText = 250 // of an expression to format
 )
 
-// A boundedParser refuses expressions that are too long or too deep before they are parsed, and parses one deep expression
-// at a time: expressions are parsed before queries are admitted. It is safe for concurrent use.
-type boundedParser struct {
-	parser.Parser
-	deep sync.Mutex
-}
+// A boundedParser refuses expressions that are too long or too deep before they are parsed. It is safe for concurrent use.
+type boundedParser struct{ parser.Parser }
 
 // ParseExpr implements parser.Parser.
-func (p *boundedParser) ParseExpr(input string) (parser.Expr, error) {
+func (p boundedParser) ParseExpr(input string) (parser.Expr, error) {
 	if err := CheckExpr(input); err != nil {
 		return nil, err
-	}
-	if boundExpr(input, maxNestedText) != nil {
-		p.deep.Lock()
-		defer p.deep.Unlock()
 	}
 	return p.Parser.ParseExpr(input)
 }
 
+// parse calls parse, which parses the request's expression. One deep expression is parsed at a time, since expressions are
+// parsed before queries are admitted: parse waits for its turn within the time of the request.
+func (c *call) parse(timeout *time.Duration, parse func()) *Error {
+	if boundExpr(c.seen.Query, maxNestedText) != nil {
+		ctx, cancel := c.withTimeout(timeout)
+		defer cancel()
+		if err := c.api.parsing.enter(ctx); err != nil {
+			return c.api.classify(err)
+		}
+		defer c.api.parsing.leave()
+	}
+	parse()
+	return nil
+}
+
 // ParseMetricSelector implements parser.Parser.
-func (p *boundedParser) ParseMetricSelector(input string) ([]*labels.Matcher, error) {
+func (p boundedParser) ParseMetricSelector(input string) ([]*labels.Matcher, error) {
 	if err := boundLength(input); err != nil {
 		return nil, err
 	}
@@ -46,7 +53,7 @@ func (p *boundedParser) ParseMetricSelector(input string) ([]*labels.Matcher, er
 }
 
 // ParseMetricSelectors implements parser.Parser.
-func (p *boundedParser) ParseMetricSelectors(inputs []string) ([][]*labels.Matcher, error) {
+func (p boundedParser) ParseMetricSelectors(inputs []string) ([][]*labels.Matcher, error) {
 	for _, input := range inputs {
 		if err := boundLength(input); err != nil {
 			return nil, err

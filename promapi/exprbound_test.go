@@ -115,6 +115,37 @@ func TestDeepExpressionsInTurn(t *testing.T) {
 	}
 }
 
+// TestDeepExpressionTimeout has a deep expression wait for another until its request times out or its client disconnects.
+func TestDeepExpressionTimeout(t *testing.T) {
+	held := &heldParser{Parser: parser.NewParser(parser.Options{}), entered: make(chan struct{}, 1), release: make(chan struct{})}
+	api := newAPI(t, func(o *promapi.Options) { o.Parser = held })
+	deep := url.QueryEscape(strings.Repeat("1+", 1000) + "1")
+	get := func(ctx context.Context, path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/"+path+deep, nil))
+		return w
+	}
+	var first sync.WaitGroup
+	first.Go(func() {
+		if w := get(t.Context(), "query?query="); w.Code != http.StatusOK {
+			t.Errorf("the first deep expression: %d %s", w.Code, w.Body)
+		}
+	})
+	testwait.Receive(t, "a deep expression to be parsed", held.entered)
+	disconnected, disconnect := context.WithCancel(t.Context())
+	disconnect()
+	for _, path := range []string{"query?query=", "query_range?start=0&end=1&step=1&query=", "query_exemplars?start=0&end=1&query=", "parse_query?query="} {
+		if w := get(disconnected, path); w.Code != 499 {
+			t.Errorf("%s of a client that disconnected: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := get(t.Context(), "query?timeout=1ms&query="); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"errorType":"timeout"`) {
+		t.Errorf("with a time-out: %d %s", w.Code, w.Body)
+	}
+	close(held.release)
+	testwait.Group(t, "the first deep expression", &first)
+}
+
 // TestParsingIsAdmitted has expressions parsed and formatted once they are admitted, and not before.
 func TestParsingIsAdmitted(t *testing.T) {
 	refuse, released := true, 0

@@ -1,5 +1,7 @@
 package promapi
 
+import "github.com/prometheus/prometheus/promql/parser"
+
 // formatQuery answers an expression as it is usually written.
 func (c *call) formatQuery() *Error {
 	c.seen.Query = c.form.Get("query")
@@ -24,7 +26,8 @@ func (c *call) formatQuery() *Error {
 // parseQuery answers an expression as a tree.
 func (c *call) parseQuery() *Error {
 	c.seen.Query = c.form.Get("query")
-	if err := CheckExpr(c.seen.Query); err != nil {
+	err := CheckExpr(c.seen.Query)
+	if err != nil {
 		return badParam("query", err)
 	}
 	release, e := c.admit(nil)
@@ -32,7 +35,10 @@ func (c *call) parseQuery() *Error {
 		return e
 	}
 	defer release()
-	expr, err := c.api.o.Parser.ParseExpr(c.seen.Query)
+	var expr parser.Expr
+	if e := c.parse(nil, func() { expr, err = c.api.o.Parser.ParseExpr(c.seen.Query) }); e != nil {
+		return e
+	}
 	if err != nil {
 		return badParam("query", err)
 	}

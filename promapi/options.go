@@ -170,7 +170,7 @@ func (o Options) withDefaults() Options {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(o.Features.parser())
 	}
-	o.Parser = &boundedParser{Parser: o.Parser}
+	o.Parser = boundedParser{o.Parser}
 	return o
 }
 

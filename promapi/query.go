@@ -106,7 +106,11 @@ func (c *call) queryParams() (timeout *time.Duration, opts promql.QueryOpts, e *
 
 // evaluate runs a query and writes its result.
 func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promql.Query, error)) *Error {
-	q, err := prepare()
+	var q promql.Query
+	var err error
+	if e := c.parse(timeout, func() { q, err = prepare() }); e != nil {
+		return e
+	}
 	if err != nil {
 		return badParam("query", err)
 	}
