@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestGate lets requests in by order of arrival, refuses those that find the queue full, and
@@ -73,19 +75,15 @@ func TestGateTurnLost(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() { first <- g.enter(ctx) }()
-		for g.stats().Queued == 0 {
-			// The other goroutine is on its way.
-		}
+		testwait.Until(t, "the first to wait", func() bool { return g.stats().Queued == 1 })
 		go func() { second <- g.enter(t.Context()) }()
-		for g.stats().Queued == 1 {
-			// So is this one.
-		}
+		testwait.Until(t, "the second to wait", func() bool { return g.stats().Queued == 2 })
 		go cancel()
 		g.leave()
-		if err := <-first; err == nil {
+		if err := testwait.Receive(t, "the first in the queue", first); err == nil {
 			g.leave()
 		}
-		if err := <-second; err != nil {
+		if err := testwait.Receive(t, "the second in the queue", second); err != nil {
 			t.Fatalf("the second in the queue: %v", err)
 		}
 		g.leave()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestGateOrder has three queries wait for the one place: they get it in the order in which they
@@ -221,7 +223,7 @@ func TestGateStress(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Group(t, "the queries", &all)
 	if s := g.Stats(); s.Running != 0 || s.Waiting != 0 || s.Held != 0 || s.Misused != 0 || s.Admitted+s.Cancelled < 16*200 {
 		t.Errorf("stats at the end: %+v", s)
 	}

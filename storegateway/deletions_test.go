@@ -22,13 +22,14 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// A deletingBucket deletes one of its old blocks between any two listings, just before an object of it is read.
+// A deletingBucket deletes one of its old blocks between any two listings, just before an object of it is read. Reads of the
+// other old blocks wait for the next listing, so that nothing of them is cached when it is their turn.
 type deletingBucket struct {
 	objstore.Bucket
 
 	mu      sync.Mutex
 	old     map[string][]string // names of objects by block
-	listed  bool                // since the last deletion
+	listed  chan struct{}       // closed by the first listing after the last deletion
 	deleted int
 }
 
@@ -37,8 +38,17 @@ func (b *deletingBucket) delete(ctx context.Context, name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id, file, _ := strings.Cut(name, "/")
-	if !b.listed || b.old[id] == nil || file == metaName {
-		return nil
+	for b.old[id] != nil && file != metaName && !isClosed(b.listed) && ctx.Err() == nil {
+		listed := b.listed
+		b.mu.Unlock()
+		select {
+		case <-listed:
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+	}
+	if b.old[id] == nil || file == metaName || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	for _, name := range b.old[id] {
 		if err := b.Bucket.Delete(ctx, name); err != nil {
@@ -46,7 +56,7 @@ func (b *deletingBucket) delete(ctx context.Context, name string) error {
 		}
 	}
 	delete(b.old, id)
-	b.listed = false
+	b.listed = make(chan struct{})
 	b.deleted++
 	return nil
 }
@@ -56,9 +66,20 @@ func (b *deletingBucket) Iter(ctx context.Context, dir string, f func(string) er
 	if dir == "" {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.listed = true
+		if !isClosed(b.listed) {
+			close(b.listed)
+		}
 	}
 	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (b *deletingBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
@@ -133,7 +154,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &deletingBucket{Bucket: objstore.NewInMemBucket(), old: make(map[string][]string)}
+			b := &deletingBucket{Bucket: objstore.NewInMemBucket(), old: make(map[string][]string), listed: make(chan struct{})}
 			before := readBlocks(t, old)
 			uploadBlocks(t, b, before)
 			options := testOptions(t, b)

@@ -57,7 +57,13 @@ func logOf(t *testing.T, r querylog.Redaction) (*querylog.Logger, func() []map[s
 	}
 }
 
+// newHTTPServer returns the URL of a server of the HTTP API and the status page.
 func newHTTPServer(t *testing.T, g *Gateway, queries *querylog.Logger) string {
+	t.Helper()
+	return startHTTPServer(t, g, queries).URL
+}
+
+func startHTTPServer(t *testing.T, g *Gateway, queries *querylog.Logger) *httptest.Server {
 	t.Helper()
 	api, err := NewHTTPAPI(g, HTTPOptions{Queries: queries, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -68,7 +74,7 @@ func newHTTPServer(t *testing.T, g *Gateway, queries *querylog.Logger) string {
 	mux.Handle("/api/v1/status/blocks", StatusHandler(g))
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return s.URL
+	return s
 }
 
 func getJSON(t *testing.T, url, tenant string) (code int, answer map[string]any) {
@@ -103,7 +109,8 @@ func TestHTTPAPI(t *testing.T) {
 	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
 	g := newStore(t, dir, nil)
 	log, lines := logOf(t, querylog.RedactLiterals)
-	base := newHTTPServer(t, g, log)
+	server := startHTTPServer(t, g, log)
+	base := server.URL
 	code, answer := getJSON(t, base+"/api/v1/query?explain=1&time=1700001700&query="+url.QueryEscape(`count({__name__=~".+",cluster="eu"})`), "")
 	if code != http.StatusOK || answer["status"] != "success" {
 		t.Fatalf("%d %v", code, answer)
@@ -125,11 +132,13 @@ func TestHTTPAPI(t *testing.T) {
 	if code, answer := getJSON(t, base+"/api/v1/query?query=nonsense(", ""); code != http.StatusBadRequest {
 		t.Errorf("a bad query: %d %v", code, answer)
 	}
+	waitForIdle(t, g)
 	code, answer = getJSON(t, base+"/api/v1/status/blocks", "")
 	page, _ := answer["data"].(map[string]any)
 	if code != http.StatusOK || len(page["blocks"].([]any)) != 3 || page["budgets"].(map[string]any)["heldBytes"] != 0.0 {
 		t.Errorf("status: %d %v", code, answer)
 	}
+	server.Close() // blocks until the handlers have returned: requests are logged after their responses
 	got := lines()
 	if len(got) != 3 {
 		t.Fatalf("%d lines, want one for each request that is not for a page: %v", len(got), got)
@@ -165,8 +174,6 @@ func TestHTTPAPIRefuses(t *testing.T) {
 		t.Errorf("ann's values: %d %v", code, answer)
 	}
 	for _, g := range []*Gateway{small, g} {
-		if n := g.gate.Stats(); n.Running != 0 || n.Held != 0 || n.Misused != 0 {
-			t.Errorf("after all requests: %+v", n)
-		}
+		waitForIdle(t, g)
 	}
 }

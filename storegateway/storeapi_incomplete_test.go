@@ -131,29 +131,29 @@ func TestIncompleteRequests(t *testing.T) {
 	if got["1"] != streams { // Canceled
 		t.Errorf("%d incomplete requests end with %v", streams, got)
 	}
-	if n := a.cut.Load(); n != uint64(streams) {
-		t.Errorf("%d clients are counted as slow, want %d", n, streams)
-	}
+	testwait.Equal(t, "the clients to be counted as slow", uint64(streams), a.cut.Load)
 	if n := g.gate.Stats(); n.Admitted+n.Cancelled != 0 {
 		t.Errorf("%d queries were admitted and %d waited", n.Admitted, n.Cancelled)
 	}
-	if values, err := storepb.NewStoreClient(conn).LabelValues(t.Context(), valuesOfI()); err != nil || len(values.GetValues()) != 8000 {
-		t.Errorf("beside incomplete requests: %d values, %v", len(values.GetValues()), err)
+	values := untilFast(t, "label values beside incomplete requests", func() (*storepb.LabelValuesResponse, error) {
+		return storepb.NewStoreClient(conn).LabelValues(t.Context(), valuesOfI())
+	})
+	if len(values.GetValues()) != 8000 {
+		t.Errorf("beside incomplete requests: %d values", len(values.GetValues()))
 	}
 	for _, method := range []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName} {
-		var r healthpb.HealthCheckResponse
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.SendMsg(&healthpb.HealthCheckRequest{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.RecvMsg(&r); err != nil || r.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("%s: %v, %v", method, r.GetStatus(), err)
+		got := untilFast(t, method, func() (healthpb.HealthCheckResponse_ServingStatus, error) {
+			var r healthpb.HealthCheckResponse
+			stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
+			if err == nil {
+				_ = stream.SendMsg(&healthpb.HealthCheckRequest{}) // RecvMsg returns the error of the call
+				_ = stream.CloseSend()
+				err = stream.RecvMsg(&r)
+			}
+			return r.GetStatus(), err
+		})
+		if got != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("%s: %v", method, got)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/storepb"
 )
@@ -36,9 +37,7 @@ func TestBucketUnavailable(t *testing.T) {
 		o := testOptions(t, bucket)
 		o.Layout, o.CallTimeout, o.CallTries = LayoutThanos, 50*time.Millisecond, 2
 		g := newGateway(t, o)
-		if err := g.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testwait.Until(t, "a sync whose calls are in time", func() bool { return g.Sync(t.Context()) == nil })
 		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
 		base := newHTTPServer(t, g, nil)
 		bucket.fail(faultRule{times: -1, fault: kind})
@@ -52,9 +51,10 @@ func TestBucketUnavailable(t *testing.T) {
 			t.Errorf("%s: StoreAPI: %v", kind, err)
 		}
 		bucket.heal()
-		if code, answer := getJSON(t, base+b.all(f), ""); code != http.StatusOK {
-			t.Errorf("%s, healed: %d %v", kind, code, answer)
-		}
+		testwait.UntilState(t, "a query after the faults whose calls are in time", func() (string, bool) {
+			code, answer := getJSON(t, base+b.all(f), "")
+			return fmt.Sprint(kind, code, answer["error"]), code == http.StatusOK
+		})
 	}
 }
 
@@ -71,10 +71,14 @@ func TestTimeoutNames(t *testing.T) {
 		server := httptest.NewServer(api)
 		defer server.Close()
 		bucket.fail(faultRule{op: "range", name: file, times: -1, fault: faultHang})
-		code, answer := getJSON(t, server.URL+b.all(f), "")
-		if text := fmt.Sprint(answer["error"]); code != http.StatusServiceUnavailable || !strings.Contains(text, b.id.String()+"/"+file) || !strings.Contains(text, bucket.Name()) {
-			t.Errorf("%s: %d %v", file, code, answer)
-		}
+		testwait.UntilState(t, "a query that comes to the read that hangs", func() (string, bool) {
+			code, answer := getJSON(t, server.URL+b.all(f), "")
+			text := fmt.Sprint(answer["error"])
+			if code != http.StatusServiceUnavailable {
+				t.Fatalf("%s: %d %v", file, code, answer)
+			}
+			return text, strings.Contains(text, b.id.String()+"/"+file) && strings.Contains(text, bucket.Name())
+		})
 	}
 }
 
@@ -119,9 +123,10 @@ func TestQueueTimeout(t *testing.T) {
 		t.Errorf("StoreAPI: %v", err)
 	}
 	q.Close()
-	if code, answer := getJSON(t, base+countAll+"up", ""); code != http.StatusOK {
-		t.Errorf("after it: %d %v", code, answer)
-	}
+	testwait.UntilState(t, "a query after it that is admitted in time", func() (string, bool) {
+		code, answer := getJSON(t, base+countAll+"up", "")
+		return fmt.Sprint(code, answer["error"]), code == http.StatusOK
+	})
 }
 
 // TestBlockReplacedUnderQueries has each block replaced by another with the same samples just before a query: no
@@ -157,9 +162,10 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 			t.Fatalf("round %d: %d %.300v", i, code, answer)
 		}
 	}
-	if err := f.check(); err != nil {
-		t.Error(err)
-	}
+	testwait.UntilState(t, "the queries to release all", func() (string, bool) {
+		err := f.check()
+		return fmt.Sprint(err), err == nil
+	})
 }
 
 // TestTenantNames has requests name tenants that cannot be.
