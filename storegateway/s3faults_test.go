@@ -136,7 +136,7 @@ func (w *s3Twin) start(t *testing.T) {
 	o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Cache = LayoutThanos, 150*time.Millisecond, 2, 40*time.Millisecond, tsblock.NewCache(64<<10)
 	w.gateway = &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
 	testwait.Until(t, "a sync that goes through", func() bool { return w.gateway.Sync(t.Context()) == nil })
-	w.tested = newAPI(t, w.gateway.Gateway, w.reporter, 3*time.Second)
+	w.tested = newAPI(t, w.gateway.Gateway, w.reporter, requestLimit/2)
 }
 
 // A seriesProbe is a request of the StoreAPI.
@@ -201,7 +201,8 @@ func (w *s3Twin) probe(r *rand.Rand, g *testpromql.Generator) (name string, do f
 	return p.String(), func(ctx context.Context, a api) testpromql.Response { return p.Do(ctx, client, a.base) }
 }
 
-// requestLimit is how long a request may take in all, however many faults it meets: far more than its time-out.
+// requestLimit is how long a request may take in all, however many faults it meets: more than its time-out, which none comes
+// to, as the calls to the bucket have their own.
 const requestLimit = time.Minute
 
 // compare sends a request to both gateways and judges the response of the tested one.
