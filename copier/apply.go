@@ -29,8 +29,8 @@ import (
 // An update that leaves the key's bytes alone is a REPLACE; any other is a DELETE of the old
 // key and a REPLACE: the server, not Tare, knows that 'a' and 'A' may be one key.
 //
-// Tables are independent: the target's foreign keys do nothing in the sessions that write, triggers are refused, and what the
-// source's keys did comes as changes of the table of the key (rowstream.Cascaded), which depend on no other table. So the
+// Tables are independent: the target's foreign keys do nothing in the sessions that write, triggers are refused, and the actions
+// of the source's keys come as changes of the table of the key (rowstream.Cascaded), which depend on no other table. So the
 // statements of a transaction may be sorted by table. Within a table the order stays, but for
 // a table with no unique key besides its own, with a key whose equality is that of its
 // bytes (RowSQL.ExactKey), and with no foreign key whose changes are derived. There

@@ -211,3 +211,5 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 	}
 	return cases
 }
+
+func TestAllocs(t *testing.T) { alloctest.Run(t, applyAllocs(t)) }

@@ -1,7 +1,6 @@
 package copier
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -322,19 +321,15 @@ func TestCascadeModel(t *testing.T) {
 	}
 }
 
-// TestCascadeModelMutants shows that the model finds a loss wherever the reasoning is changed, and in what is refused.
+// TestCascadeModelMutants shows that the model finds a loss wherever the reasoning is changed, and where keys are derived that the copier refuses.
 func TestCascadeModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []cascadeMutant{notDerived, deriveUnchecked, deriveFirst, deriveEarly, lateParents, writeUnchecked, deriveUpdates, deriveChains} {
 		t.Run(string(mutant), func(t *testing.T) {
-			for i := range 20 * uint64(*modelRounds) {
-				m, err := playCascades(first+i, mutant)
-				if errors.Is(err, errViewLoss) {
-					t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(m.trace, "\n"))
-					return
-				}
-			}
-			t.Error("no history lost a row")
+			mustLose(t, first, errViewLoss, func(seed uint64) ([]string, error) {
+				m, err := playCascades(seed, mutant)
+				return m.trace, err
+			})
 		})
 	}
 }

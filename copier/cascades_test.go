@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,9 +104,10 @@ func TestDeriveCascades(t *testing.T) {
 		for range 6 {
 			ctx, cancel := context.WithCancel(t.Context())
 			o := options()
-			events, at := 0, 2+rnd.IntN(16)
+			var events atomic.Int64
+			at := int64(2 + rnd.IntN(16))
 			o.Observe = func(Event) {
-				if events++; events == at {
+				if events.Add(1) == at {
 					cancel()
 				}
 			}
@@ -124,7 +126,7 @@ func TestDeriveCascades(t *testing.T) {
 		}
 		o := options()
 		o.Verify = true
-		report, err := Run(t.Context(), o)
+		report, err := runAfter(t, o)
 		if err != nil {
 			t.Fatal(err)
 		}

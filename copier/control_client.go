@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/taredb/tare/throttle"
 )
 
 // controlTimeout bounds one request to a copy, which answers from memory.
@@ -41,7 +43,7 @@ func (c *Control) Status(ctx context.Context) (*Status, error) {
 }
 
 // Throttle changes limits.
-func (c *Control) Throttle(ctx context.Context, change ThrottleChange) (*Status, error) {
+func (c *Control) Throttle(ctx context.Context, change throttle.Change) (*Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/throttle", change)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/httpserver"
+	"github.com/taredb/tare/throttle"
 )
 
 // ErrAborted ends a copy that was told to stop over its control socket.
@@ -37,7 +38,7 @@ const maxSocketPath = 107
 // A controlled is what a control socket can be told to change.
 type controlled struct {
 	status func() Status
-	change func(ThrottleChange) error
+	change func(throttle.Change) error
 	abort  func()
 	finish func() error
 
@@ -137,7 +138,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) },
 		"POST /v1/throttle": func(w http.ResponseWriter, r *http.Request) {
-			var change ThrottleChange
+			var change throttle.Change
 			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&change); err != nil {
@@ -148,7 +149,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 		},
 		"POST /v1/resume": func(w http.ResponseWriter, _ *http.Request) {
 			all := 1.0
-			answer(w, c.change(ThrottleChange{Share: &all}))
+			answer(w, c.change(throttle.Change{Share: &all}))
 		},
 		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, nil) // before the end takes the socket away

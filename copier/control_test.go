@@ -10,21 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
 // fakeControlled notes what it is told.
 type fakeControlled struct {
-	told []string
-	p    *pacer
+	told    []string
+	p       *throttle.Pacer
+	observe func(Event)
 }
 
 func (f *fakeControlled) controlled() controlled {
 	return controlled{
-		status: func() Status { return Status{Version: StatusVersion, Phase: RunCopying, Throttle: f.p.status()} },
-		change: f.p.change, observe: f.p.observe,
+		status: func() Status { return Status{Version: StatusVersion, Phase: RunCopying, Throttle: f.p.Status()} },
+		change: f.p.Change, observe: f.observe,
 		abort:  func() { f.told = append(f.told, "abort") },
 		finish: func() error { return errNotFollowing },
 	}
@@ -33,13 +36,13 @@ func (f *fakeControlled) controlled() controlled {
 func TestControl(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, ControlName("db2:3306", []TableSpec{{Schema: "shop", Name: "orders"}}))
-	limits := newThrottle([]Limit{{Kind: LimitP99, Name: "p99", Unit: "ms", Bound: 20}}, time.Minute)
+	limits := throttle.Options{MaxP99: 20 * time.Millisecond, Gateway: gatewayclient.Gateway{URL: "http://127.0.0.1:1"}}
 	var calls []string
-	f := &fakeControlled{p: &pacer{core: limits, values: make([]reading, 1), observe: func(e Event) {
+	f := &fakeControlled{p: throttle.NewPacer(throttle.PacerOptions{Limits: limits}), observe: func(e Event) {
 		if e.Kind == EventControl {
 			calls = append(calls, e.Text)
 		}
-	}}}
+	}}
 	stale, err := net.Listen("unix", path) // a copy that was killed leaves this behind
 	if err != nil {
 		t.Fatal(err)
@@ -70,26 +73,26 @@ func TestControl(t *testing.T) {
 	if s, err := c.Status(ctx); err != nil || s.Version != 1 || s.Throttle.Limits[0].Bound != 20 || s.Throttle.Reason == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := c.Throttle(ctx, ThrottleChange{Share: number(0), P99: number(30)}); err != nil || !s.Throttle.Stopped || s.Throttle.Limits[0].Bound != 30 {
+	if s, err := c.Throttle(ctx, throttle.Change{Share: number(0), P99: number(30)}); err != nil || !s.Throttle.Stopped || s.Throttle.Limits[0].Bound != 30 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if s, err := c.Resume(ctx); err != nil || s.Throttle.Most != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, wrong := range []struct {
-		change ThrottleChange
+		change throttle.Change
 		want   string
 	}{
-		{ThrottleChange{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
-		{ThrottleChange{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
-		{ThrottleChange{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
+		{throttle.Change{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
+		{throttle.Change{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
+		{throttle.Change{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
 	} {
 		if _, err := c.Throttle(ctx, wrong.change); err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("got %v, want %s", err, wrong.want)
 		}
 	}
-	if limits.most != 1 || limits.limits[0].Bound != 30 {
-		t.Errorf("a change that was refused was made in part: %+v", limits)
+	if s := f.p.Status(); s.Most != 1 || s.Limits[0].Bound != 30 {
+		t.Errorf("a change that was refused was made in part: %+v", s)
 	}
 	if _, err := c.Finish(ctx); err == nil || !strings.Contains(err.Error(), "does not follow") {
 		t.Errorf("finish: %v", err)
@@ -148,6 +151,24 @@ func TestControlPaths(t *testing.T) {
 	}
 }
 
+// awaitEvent waits for an event of a copy that has not ended.
+func awaitEvent(t *testing.T, events <-chan Event, ended <-chan error, is func(Event) bool) Event {
+	t.Helper()
+	late := time.After(testwait.Limit)
+	for {
+		select {
+		case e := <-events:
+			if is(e) {
+				return e
+			}
+		case err := <-ended:
+			t.Fatalf("it ended before: %v", err)
+		case <-late:
+			t.Fatal("waited too long for the event")
+		}
+	}
+}
+
 // TestThrottledCopy stops a copy by its limits, changes them while it stands, aborts it and
 // lets it go on: directly and through a service.
 func TestThrottledCopy(t *testing.T) {
@@ -163,7 +184,7 @@ func TestThrottledCopy(t *testing.T) {
 			}
 			o.ChunkBytes, o.Workers = 15_000, 2
 			o.Control = filepath.Join(t.TempDir(), "c.sock")
-			o.Throttle = ThrottleOptions{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
+			o.Throttle = throttle.Options{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
 			c := NewControl(o.Control)
 			defer c.Close()
 			events := make(chan Event, 1000)
@@ -171,16 +192,7 @@ func TestThrottledCopy(t *testing.T) {
 			ended := make(chan error, 1)
 			until := func(share float64) Event {
 				t.Helper()
-				for {
-					select {
-					case e := <-events:
-						if e.Kind == EventThrottle && (*e.Share == 0) == (share == 0) {
-							return e
-						}
-					case err := <-ended:
-						t.Fatalf("it ended before: %v", err)
-					}
-				}
+				return awaitEvent(t, events, ended, func(e Event) bool { return e.Kind == EventThrottle && (*e.Share == 0) == (share == 0) })
 			}
 			var report *Report
 			start := func() {
@@ -209,7 +221,7 @@ func TestThrottledCopy(t *testing.T) {
 			start()
 			until(0)
 			above := 100.0
-			if _, err := c.Throttle(t.Context(), ThrottleChange{Above: &above}); err != nil {
+			if _, err := c.Throttle(t.Context(), throttle.Change{Above: &above}); err != nil {
 				t.Fatal(err)
 			}
 			until(1)
@@ -230,7 +242,7 @@ func TestSilentSource(t *testing.T) {
 	p := newPair(t, "silent")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
 	o := p.options("a")
-	o.Throttle = ThrottleOptions{MaxP99: time.Millisecond, Gateway: Gateway{URL: "http://127.0.0.1:1"}, Patience: time.Millisecond}
+	o.Throttle = throttle.Options{MaxP99: time.Millisecond, Gateway: gatewayclient.Gateway{URL: "http://127.0.0.1:1"}, Patience: time.Millisecond}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the p99 of live traffic is not known for 1ms") {
 		t.Fatal(err)
 	}
@@ -249,9 +261,9 @@ func TestControlBetweenRuns(t *testing.T) {
 	if c.finishes(RunReversing) {
 		t.Error("a finish is known before it was requested")
 	}
-	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}}
+	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}, waits: &waits{}}
 	start := func() (*run, *follower) {
-		r := &run{o: options, control: c, pacer: newPacer(options), waits: &waits{}, from: sourceAt{addr: "source:3306"}}
+		r := &run{o: options, control: c, pacer: options.newPacer(), from: sourceAt{addr: "source:3306"}}
 		if err := c.attach(r); err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +285,7 @@ func TestControlBetweenRuns(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, errBetweenRuns) {
 		t.Errorf("finish between two runs: %v", err)
 	}
-	if err := c.change(ThrottleChange{}); !errors.Is(err, errBetweenRuns) {
+	if err := c.change(throttle.Change{}); !errors.Is(err, errBetweenRuns) {
 		t.Errorf("throttle between two runs: %v", err)
 	}
 	if _, f := start(); !f.finish {

@@ -2,6 +2,7 @@ package copier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -165,6 +166,16 @@ func sortedKeys(rows []string) []string {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// runAfter is Run after a run that was stopped or killed, whose lock the server releases once it has noticed the end of the session.
+func runAfter(t *testing.T, o Options) (report *Report, err error) {
+	t.Helper()
+	testwait.Until(t, "the lock of the run before to be released", func() bool {
+		report, err = Run(t.Context(), o)
+		return !errors.Is(err, errLocked)
+	})
+	return report, err
 }
 
 func TestCopy(t *testing.T) {

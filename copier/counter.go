@@ -54,7 +54,7 @@ func (r *run) raiseCounters(ctx context.Context, limit time.Duration, do func(fu
 // endCounters raises the counters at the end of a copy.
 func (r *run) endCounters(ctx context.Context) error {
 	w := &writer{
-		cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.waits,
+		cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.o.waits,
 		retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
 	}
 	defer w.close()

@@ -46,7 +46,7 @@ func TestCounterBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = there.c.Close() }() // with its locks
+			defer closeHolder(there.c)
 			return c.raiseBack(t.Context(), there)
 		}
 		counter := func(want uint64) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -19,9 +20,9 @@ type cutover struct {
 	o       *CutoverOptions
 	m       *cutMachine
 	state   *cutState
-	gateway *gatewayRoute
-	names   routeNames  // the gateway's, of both sides
-	asked   routeAnswer // when they were found out
+	gateway *gatewayclient.Client
+	names   routeNames          // the gateway's, of both sides
+	asked   gatewayclient.Route // when they were found out
 	notes   *writer
 
 	back     *rowstream.Direct // the target as a source; nil without a reverse stream
@@ -95,7 +96,7 @@ func (r *run) openCutover(ctx context.Context) error {
 		return nil
 	}
 	c := &cutover{
-		r: r, o: r.o.Cutover, state: state, gateway: &gatewayRoute{r.o.Cutover.Gateway.client()}, target: noted.target, since: noted.since,
+		r: r, o: r.o.Cutover, state: state, gateway: gatewayclient.New(&r.o.Cutover.Gateway), target: noted.target, since: noted.since,
 		m: newCutMachine(noted.phase, r.o.Cutover.Tries, r.o.Cutover.Window > 0),
 		notes: &writer{
 			cfg: r.o.To, state: r.state, patience: r.o.Patience,
@@ -122,7 +123,7 @@ func (c *cutover) begin(ctx context.Context) (err error) {
 		}
 	}
 	if c.m.step == cutWait && c.m.err == nil {
-		return c.gateway.mayChange(ctx)
+		return c.gateway.MaySwitch(ctx)
 	}
 	return c.m.err
 }
@@ -179,12 +180,12 @@ func (c *cutover) mayReverse(ctx context.Context) error {
 func (c *cutover) known(ctx context.Context) error {
 	step := c.m.step
 	for began := time.Now(); ; {
-		a, err := c.gateway.route(ctx)
+		a, err := c.gateway.Route(ctx)
 		if err == nil {
 			if err := c.findNames(ctx, &a); err != nil {
 				return err
 			}
-			c.m.route(a.at(c.names))
+			c.m.route(clientsAt(&a, c.names))
 			if c.m.step != step {
 				return nil
 			}
@@ -193,7 +194,7 @@ func (c *cutover) known(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		var refused refusedError
+		var refused gatewayclient.RefusedError
 		if time.Since(began) > c.r.o.Patience || errors.As(err, &refused) {
 			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
 		}
@@ -211,7 +212,7 @@ func (c *cutover) close() {
 		return
 	}
 	c.notes.close()
-	c.gateway.close()
+	c.gateway.Close()
 	if c.back != nil {
 		_ = c.back.Close()
 	}
@@ -276,7 +277,7 @@ func (c *cutover) cut(ctx context.Context) error {
 
 // do does the next step. It fails when the machine is not to know: ctx is done.
 func (c *cutover) do(ctx context.Context) error {
-	defer c.r.waits.begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
+	defer c.r.o.waits.begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
 	var err error
 	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
 	switch c.m.step {
@@ -299,7 +300,7 @@ func (c *cutover) do(ctx context.Context) error {
 	case cutSwitch:
 		err = c.change(whole)
 	case cutRelease:
-		err = c.gateway.release(whole, c.token)
+		err = c.gateway.Release(whole, c.token)
 	case cutForget:
 		err = c.notes.again(whole, func() error { return c.state.forget(whole, c.notes.c) })
 	case cutPause:
@@ -365,7 +366,7 @@ func (c *cutover) wait(ctx context.Context) error {
 		}
 		if time.Since(asked) > routePause {
 			asked = time.Now()
-			if a, err := c.gateway.route(ctx); err == nil && a.at(c.names) == routeTarget {
+			if a, err := c.gateway.Route(ctx); err == nil && clientsAt(&a, c.names) == routeTarget {
 				return errElsewhere
 			}
 		}
@@ -384,7 +385,7 @@ func (c *cutover) waitsForPinned(ctx context.Context) bool {
 	if c.o.ClosePinned == 0 {
 		return false
 	}
-	a, err := c.gateway.route(ctx)
+	a, err := c.gateway.Route(ctx)
 	if err != nil || len(a.Pinned) == 0 {
 		return false // the hold will tell
 	}
@@ -412,7 +413,7 @@ func (c *cutover) hold(ctx context.Context) (err error) {
 	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
 	c.began = time.Now()
 	c.limit = c.began.Add(c.o.Hold)
-	c.token, err = c.gateway.hold(ctx, c.o.Hold)
+	c.token, err = c.gateway.Pause(ctx, c.o.Hold)
 	return err
 }
 
@@ -423,7 +424,7 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 		return err
 	}
 	if c.f.pace != nil { // nobody is to be spared who waits for just this
-		defer c.f.pace.lift()()
+		defer c.f.pace.Lift()()
 	}
 	if err := c.f.catchUp(ctx, c.source); err != nil {
 		return c.late(ctx, err, "the target had not reached the source's position")
@@ -465,7 +466,7 @@ func (c *cutover) late(ctx context.Context, err error, what string) error {
 
 // change has the gateway switch, and tells how long clients had to wait.
 func (c *cutover) change(ctx context.Context) error {
-	done, err := c.gateway.change(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
+	done, err := c.gateway.Switch(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
 	if err != nil {
 		return err
 	}
@@ -535,7 +536,7 @@ func (c *cutover) openBack(ctx context.Context, specs []TableSpec) (*backSide, e
 		err = s.createFollow(ctx, conn)
 	}
 	if err != nil {
-		_ = conn.Close()
+		closeHolder(conn)
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
 	back := s.followed(c.r.o.To.Addr, specs)

@@ -122,7 +122,7 @@ func (c *cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = there.c.Close() }() // what it wrote is committed
+	defer closeHolder(there.c) // what it wrote is committed
 	f, err := newFollower(&o, c.back, c.reversed, there.state, from)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, f
 		err = c.back.CheckFollow(ctx, c.sources(), from)
 	}
 	if err != nil {
-		_ = there.c.Close() // its note may be written again
+		closeHolder(there.c) // its note may be written again
 		return nil, from, err
 	}
 	return there, from, nil
@@ -243,7 +243,7 @@ func (c *cutover) watchBack(ctx context.Context, f *follower, left time.Duration
 		case <-over.C:
 			f.Finish()
 		case <-look.C:
-			if a, err := c.gateway.route(ctx); err == nil && a.at(c.names) == routeSource {
+			if a, err := c.gateway.Route(ctx); err == nil && clientsAt(&a, c.names) == routeSource {
 				end(errSwitchedBack)
 			}
 		}

@@ -191,7 +191,7 @@ func TestDelayedStatement(t *testing.T) {
 		d.close()
 		o.Observe = nil
 		o.ChunkBytes = sizes[rnd.IntN(3)]
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAfter(t, o); err != nil {
 			t.Errorf("seed %d: the last run: %v", seed, err)
 		}
 		p.same(t, "a")

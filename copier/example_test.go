@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/throttle"
 )
 
 // Two tables to another server, one of them in part. When it is interrupted, the same call goes
@@ -46,7 +48,7 @@ func ExampleRun_follow() {
 		Tables:        []copier.TableSpec{{Schema: "shop", Name: "orders"}},
 		Follow:        true,
 		UntilCaughtUp: true,
-		Throttle:      copier.ThrottleOptions{MaxP99: 20 * time.Millisecond, Gateway: copier.Gateway{URL: "http://127.0.0.1:8316"}},
+		Throttle:      throttle.Options{MaxP99: 20 * time.Millisecond, Gateway: gatewayclient.Gateway{URL: "http://127.0.0.1:8316"}},
 	})
 	if err != nil {
 		fmt.Println("run it again to go on:", err)

@@ -144,7 +144,7 @@ func TestBrokenWrites(t *testing.T) {
 				if !b.broken.Load() {
 					t.Fatalf("write %d, applied %v: %v", at, applied, err)
 				}
-				if report, err = Run(t.Context(), o); err != nil {
+				if report, err = runAfter(t, o); err != nil {
 					t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
 // A follower keeps the target tables current after their rows are copied: it reads the source's
@@ -29,10 +30,10 @@ type follower struct {
 	writers []*writer
 	now     func() time.Time
 
-	pace     *followPace   // nil: it obeys no throttle
-	heart    *heart        // nil: no heartbeats
-	mayEnd   func() bool   // asked before it ends by itself
-	stop     chan struct{} // closed when it is to end at the next boundary
+	pace     *throttle.Stream // nil: it obeys no throttle
+	heart    *heart           // nil: no heartbeats
+	mayEnd   func() bool      // asked before it ends by itself
+	stop     chan struct{}    // closed when it is to end at the next boundary
 	stopOnce sync.Once
 
 	mu       sync.Mutex
@@ -327,7 +328,7 @@ func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 func (f *follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
 	paced := f.pace != nil && len(s.batch.Changes) > 0
 	if paced {
-		if err := f.pace.begin(ctx); err != nil {
+		if err := f.pace.Begin(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -343,7 +344,7 @@ func (f *follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
 	if err != nil || !paced {
 		return false, err
 	}
-	return false, f.pace.end(ctx)
+	return false, f.pace.End(ctx)
 }
 
 // apply applies a batch. Where several writers have a part of it, the first one's transaction

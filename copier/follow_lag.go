@@ -178,7 +178,7 @@ func (w *lagWatch) lag(applied rowstream.Position, behind *int64, changes int64,
 	if behind != nil {
 		held := time.Duration(0)
 		if f.pace != nil {
-			held, _ = f.pace.hold()
+			held, _ = f.pace.Held()
 		}
 		w.chase.note(look{at: now, behind: *behind, applied: w.done, changes: changes, held: held})
 	}
@@ -224,7 +224,7 @@ func (w *lagWatch) report(lag *Lag, first bool) {
 	}
 	reason := ""
 	if f.pace != nil {
-		_, reason = f.pace.hold()
+		_, reason = f.pace.Held()
 	}
 	if text := w.chase.tell(lag.Outrun, reason); text != "" {
 		f.o.Observe(Event{Kind: EventOutrun, Text: text})
@@ -242,7 +242,7 @@ func (f *follower) status() *FollowStatus {
 		CaughtUp: f.caughtUp, Outrun: lag.Outrun,
 	}
 	if f.pace != nil {
-		held, reason := f.pace.hold()
+		held, reason := f.pace.Held()
 		s.HeldSeconds, s.Held = held.Seconds(), reason
 	}
 	return s

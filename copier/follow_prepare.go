@@ -157,10 +157,13 @@ func (r *run) startTables(ctx context.Context) error {
 		if t.state == nil {
 			continue
 		}
-		if t.start, err = t.copiedAt(); err != nil {
+		copied, err := t.copiedAt()
+		if err != nil {
 			return err
 		}
-		t.start = later(t.start, followed[t.spec.target()])
+		if t.start, err = latest(append(followed[t.spec.target()], copied)...); err != nil {
+			return fmt.Errorf("follow the changes of %s: %w", t.spec.source(), err)
+		}
 	}
 	return nil
 }
@@ -260,9 +263,9 @@ func (r *run) followChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.pace = newFollowPace(r.pacer, tick.Process())
+	f.pace = r.pacer.Stream(tick.Process())
 	f.beats(r.heart)
-	defer f.pace.close()
+	defer f.pace.Close()
 	r.o.Observe(Event{Kind: EventFollow, Text: r.goOn.String()})
 	r.mu.Lock()
 	r.follower = f

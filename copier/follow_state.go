@@ -86,15 +86,15 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 
 // followedTables are the positions before which all changes of a target table are in it, by the
 // name of the table: of all sets of tables that were followed from the source together, which may be recorded in several ways.
-func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string]rowstream.Position, error) {
-	all := make(map[string]rowstream.Position)
+func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string][]rowstream.Position, error) {
+	all := make(map[string][]rowstream.Position)
 	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.follows()+" WHERE source IN "+among(sources), func(row mysqlwire.TextRow) error {
 		p, err := rowstream.ParsePosition(string(row[1]))
 		if err != nil {
 			return err
 		}
 		for target := range strings.SplitSeq(string(row[0]), "\n") {
-			all[target] = later(all[target], p)
+			all[target] = append(all[target], p)
 		}
 		return nil
 	})
@@ -107,15 +107,26 @@ func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources 
 	return all, nil
 }
 
-// later is the later one of two positions, of which either may be zero.
-func later(p, q rowstream.Position) rowstream.Position {
-	if p.IsZero() {
-		return q
+// latest returns the latest of positions, of which any may be zero. It fails where neither of two is before the other: changes
+// would be skipped after either.
+func latest(all ...rowstream.Position) (last rowstream.Position, err error) {
+	for _, p := range all {
+		if p.IsZero() {
+			continue
+		}
+		before, known := last.IsZero(), true
+		if !before {
+			before, known = last.Before(p)
+		}
+		if !known {
+			return last, fmt.Errorf("its rows contain all changes before %s and all before %s, and neither is before the other: "+
+				"they come from servers that had different transactions; copy the table again with --restart", last, p)
+		}
+		if before {
+			last = p
+		}
 	}
-	if before, _ := p.Before(q); before && !q.IsZero() {
-		return q
-	}
-	return p
+	return last, nil
 }
 
 // note records, within the transaction that wrote the changes, that all before p is in the target. It checks the

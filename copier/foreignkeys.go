@@ -21,7 +21,7 @@ import (
 //
 // The state has the keys that are still to be created. A run that follows creates them when the target has caught up for the
 // first time, while no change is applied: the target is then a state of the source between two transactions. From then on
-// changes are still applied with foreign_key_checks = 0, since the source has checked them, and what its keys do is in its log or
+// changes are still applied with foreign_key_checks = 0, since the source has checked them; the changes that its keys make are in its log, or
 // derived from it (cascades.go).
 
 // A foreignKey is a key of a target table that is to be created after the rows.
@@ -243,7 +243,7 @@ func (r *run) addKeys(ctx context.Context) error {
 		}
 		r.o.Observe(Event{Kind: EventIndexes, Table: t.spec.source(), Text: joinKeys(t.state.keys)})
 		w := &writer{
-			cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.waits,
+			cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.o.waits,
 			retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Table: t.spec.source(), Text: err.Error()}) },
 		}
 		err := w.again(ctx, func() error {

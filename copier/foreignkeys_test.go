@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,7 +121,7 @@ func TestForeignKeys(t *testing.T) {
 		if keys := keysOf(t, p.target, "copied", "two"); len(keys) > 0 {
 			t.Fatalf("keys before all rows: %v", keys)
 		}
-		_, err = Run(t.Context(), p.into("copied", tables...))
+		_, err = runAfter(t, p.into("copied", tables...))
 		if want := "create the foreign key kinds of copied." + oddTable + ": 2 rows refer to no row of `copied`.`kinds`; they are listed by SELECT "; err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("a violation: %v, want %q", err, want)
 		}
@@ -155,7 +156,7 @@ func TestForeignKeys(t *testing.T) {
 		}
 		o = p.into("copied", tables...)
 		o.Restart = true
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAfter(t, o); err != nil {
 			t.Fatal(err)
 		}
 		p.sameKeys(t, tables)
@@ -237,9 +238,10 @@ func TestFollowCascades(t *testing.T) {
 		for range 4 {
 			ctx, cancel := context.WithCancel(t.Context())
 			o := options()
-			events, at := 0, 2+rnd.IntN(12)
+			var events atomic.Int64
+			at := int64(2 + rnd.IntN(12))
 			o.Observe = func(Event) {
-				if events++; events == at {
+				if events.Add(1) == at {
 					cancel()
 				}
 			}
@@ -253,7 +255,7 @@ func TestFollowCascades(t *testing.T) {
 				}
 			}
 		}
-		report, err := Run(t.Context(), options())
+		report, err := runAfter(t, options())
 		if err != nil {
 			t.Fatal(err)
 		}

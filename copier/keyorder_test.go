@@ -72,7 +72,7 @@ func TestKeyDirections(t *testing.T) {
 				sqlExec(t, p.source, "ALTER TABLE "+tt.name+" DROP PRIMARY KEY, ADD PRIMARY KEY "+tt.altered)
 			}
 			o.Verify = true
-			report, err := Run(t.Context(), o)
+			report, err := runAfter(t, o)
 			if err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
@@ -90,7 +90,7 @@ func TestKeyDirections(t *testing.T) {
 		o.ChunkBytes, o.Follow, o.UntilCaughtUp, o.Verify = 1<<10, true, true, true
 		stopAfter(t, o, 3)
 		sqlExec(t, p.source, "UPDATE followed SET b = CONCAT('m', b) WHERE a = 3", "DELETE FROM followed WHERE a = 5", "INSERT INTO followed VALUES (5, 'zz', 1), (-1, 'aa', 1), (99, 'q', 1)")
-		report, err := Run(t.Context(), o)
+		report, err := runAfter(t, o)
 		if err != nil || report.Mismatches() != 0 {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestKeyDirectionsOverTheWire(t *testing.T) {
 	o := p.options("a")
 	o.ChunkBytes, o.Follow, o.UntilCaughtUp, o.Verify = 1<<10, true, true, true
 	stopAfter(t, o, 5)
-	report, err := Run(t.Context(), o)
+	report, err := runAfter(t, o)
 	if err != nil || report.Mismatches() != 0 || report.Tables[0].Chunks < 20 {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -99,6 +99,15 @@ func acquireLease(ctx context.Context, c *mysqlconn.Client, s state, specs []*Ta
 	return l, nil
 }
 
+// closeHolder closes the connection that holds a lease. It releases the locks first, which the server does, too, but not before it
+// has noticed that the connection is closed: until then another run waits, and Plan refuses.
+func closeHolder(c *mysqlconn.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = queryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
+	_ = c.Close()
+}
+
 func newEpoch() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
 // Metrics are the metrics of one copy: its Options.Metrics. The counters start with the process, the gauges are those of its
@@ -136,7 +137,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	status := m.status
 	m.mu.Unlock()
-	s := Status{Phase: RunPreparing, Throttle: ThrottleStatus{Share: 1}}
+	s := Status{Phase: RunPreparing, Throttle: throttle.Status{Share: 1}}
 	if status != nil {
 		s = status()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/throttle"
 )
 
 // gathered returns the values of the metrics, by name and label values.
@@ -52,11 +53,11 @@ func TestMetricsOfStatus(t *testing.T) {
 		status Status
 		want   map[string]float64
 	}{
-		{"preparing", Status{Phase: RunPreparing, Throttle: ThrottleStatus{Share: 1}}, phases(RunPreparing, map[string]float64{"throttle_rate": 1})},
+		{"preparing", Status{Phase: RunPreparing, Throttle: throttle.Status{Share: 1}}, phases(RunPreparing, map[string]float64{"throttle_rate": 1})},
 		{
 			"copying, and waiting", Status{
 				Phase: RunCopying, Progress: &CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
-				Throttle: ThrottleStatus{Share: 0.5, Limits: []LimitStatus{{Name: "lag of r", HeldSeconds: 2}, {Name: "lag of r", HeldSeconds: 3}}},
+				Throttle: throttle.Status{Share: 0.5, Limits: []throttle.LimitStatus{{Name: "lag of r", HeldSeconds: 2}, {Name: "lag of r", HeldSeconds: 3}}},
 				Waits:    []WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
 			},
 			phases(RunCopying, map[string]float64{
@@ -102,18 +103,19 @@ func TestMetrics(t *testing.T) {
 	f := startFollowing(t, o)
 	sqlExec(t, p.source, "INSERT INTO a VALUES (1000, 1), (1001, 1), (1002, 1)", "UPDATE a SET v = 0 WHERE id IN (1, 2)", "DELETE FROM a WHERE id = 3")
 	var got map[string]float64
-	testwait.UntilState(t, "the changes, and a proof of the lag after them", func() (string, bool) {
-		got = gathered(t, o.Metrics)
-		lag, known := got["lag_seconds"]
-		return fmt.Sprint(got), known && lag < 10 && got["changes_total delete"] == 1 && got["caught_up"] == 1
-	})
-	for name, want := range map[string]float64{
-		"rows_total": 500, "rows": 500, "progress_ratio": 1, "changes_total insert": 3, "changes_total update": 2, "phase following": 1, "phase copying": 0, "throttle_rate": 1,
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
+	want := map[string]float64{
+		"rows_total": 500, "rows": 500, "progress_ratio": 1, "changes_total insert": 3, "changes_total update": 2, "changes_total delete": 1,
+		"phase following": 1, "phase copying": 0, "throttle_rate": 1, "caught_up": 1,
 	}
+	testwait.UntilState(t, "the changes, and a proof of the lag after them", func() (string, bool) { // values are read one after the other
+		got = gathered(t, o.Metrics)
+		lag, ok := got["lag_seconds"]
+		ok = ok && lag < 10
+		for name, v := range want {
+			ok = ok && got[name] == v
+		}
+		return fmt.Sprint(got), ok
+	})
 	if got["chunks_total"] < 1 || got["row_bytes_total"] < 500 {
 		t.Errorf("%v chunks of %v bytes", got["chunks_total"], got["row_bytes_total"])
 	}

@@ -458,6 +458,19 @@ func playModel(seed uint64, mutant mutant) (*model, error) {
 	return m, m.history(1 + m.rnd.IntN(4))
 }
 
+// mustLose plays histories from a seed on until one ends with the error of a loss.
+func mustLose(t *testing.T, first uint64, loss error, play func(seed uint64) (trace []string, err error)) {
+	t.Helper()
+	for i := range 20 * uint64(*modelRounds) {
+		trace, err := play(first + i)
+		if errors.Is(err, loss) {
+			t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(trace, "\n"))
+			return
+		}
+	}
+	t.Error("no history lost a row")
+}
+
 // TestStateModel plays random histories: none loses a row under the protocol, and each mutant does.
 func TestStateModel(t *testing.T) {
 	first := testseed.New(t)
@@ -473,14 +486,10 @@ func TestStateModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []mutant{noFence, lateBounds, noEpoch, noLease, lateFollow} {
 		t.Run(string(mutant), func(t *testing.T) {
-			for i := range 20 * uint64(*modelRounds) {
-				m, err := playModel(first+i, mutant)
-				if errors.Is(err, errModelLoss) {
-					t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(m.trace, "\n"))
-					return
-				}
-			}
-			t.Error("no history lost a row")
+			mustLose(t, first, errModelLoss, func(seed uint64) ([]string, error) {
+				m, err := playModel(seed, mutant)
+				return m.trace, err
+			})
 		})
 	}
 }

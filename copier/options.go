@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/throttle"
 )
 
 const (
@@ -78,7 +80,7 @@ type Options struct {
 	Verify bool
 
 	// Throttle slows the copy down for the sake of others.
-	Throttle ThrottleOptions
+	Throttle throttle.Options
 
 	// Control is the path of a unix socket over which the copy can be watched and changed while
 	// it runs; empty: none. See Control, ControlDir and ControlName.
@@ -88,7 +90,7 @@ type Options struct {
 	// process' clock; nil: it may.
 	MayGoOn func() bool
 
-	waits *waits // of the run
+	waits *waits // all that the copy waits for
 
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics
@@ -157,7 +159,7 @@ func (o *Options) Validate() error {
 type CutoverOptions struct {
 	// Gateway is the tare serve that switches its clients. Without one, the steps to do by hand are
 	// reported once the target has caught up.
-	Gateway Gateway
+	Gateway gatewayclient.Gateway
 
 	// Back is the source as a server that is written to, for what goes back there.
 	Back mysqlconn.Config

@@ -214,8 +214,12 @@ func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Posi
 	if err != nil {
 		return copied, err
 	}
-	if p, ok := followed[spec.target()]; ok {
-		return later(p, copied), nil
+	if positions, ok := followed[spec.target()]; ok {
+		from, err := latest(append(positions, copied)...)
+		if err != nil {
+			err = fmt.Errorf("follow the changes of %s: %w", spec.source(), err)
+		}
+		return from, err
 	}
 	if known != finished {
 		return rowstream.Position{}, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
 // A Report is what a copy has done.
@@ -21,9 +22,9 @@ type Report struct {
 
 	NotCopied []NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
 
-	Throttle *ThrottleStatus `json:"throttle,omitempty"` // when there were limits
-	Follow   *FollowReport   `json:"follow,omitempty"`   // when changes were followed
-	Cutover  *CutoverReport  `json:"cutover,omitempty"`  // when clients were to be switched
+	Throttle *throttle.Status `json:"throttle,omitempty"` // when there were limits
+	Follow   *FollowReport    `json:"follow,omitempty"`   // when changes were followed
+	Cutover  *CutoverReport   `json:"cutover,omitempty"`  // when clients were to be switched
 }
 
 // A TableReport is what was done for one table.
@@ -71,7 +72,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
 	defer control.close()
 	o.meter(control)
-	pacer, losses := newPacer(&o), 0
+	o.waits = &waits{observe: o.Observe}
+	pacer, losses := o.newPacer(), 0
 	var lost time.Time // when the lease was lost the last time
 	for {
 		report, err := runOnce(ctx, &o, pacer, control)
@@ -90,10 +92,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 			return nil, context.Cause(ctx)
 		}
-		next := newPacer(&o)
-		next.inherit(pacer)
+		next := o.newPacer()
+		next.Inherit(pacer)
 		pacer = next
 	}
+}
+
+// newPacer returns a pacer of the limits, whose waits and rates are reported.
+func (o *Options) newPacer() *throttle.Pacer {
+	return throttle.NewPacer(throttle.PacerOptions{
+		Limits: o.Throttle, MayGoOn: o.MayGoOn, Wait: o.waits.begin,
+		Observe: func(rate float64, reason string) { o.Observe(Event{Kind: EventThrottle, Share: &rate, Text: reason}) },
+	})
 }
 
 // mayResume reports whether a run that follows one which has lost its lease may be followed by another. It may not where the source's log
@@ -104,9 +114,8 @@ func mayResume(err error) bool {
 }
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
-func runOnce(ctx context.Context, o *Options, pacer *pacer, control *control) (*Report, error) {
-	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, control: control, waits: &waits{observe: o.Observe}}
-	o.waits, pacer.waits = r.waits, r.waits
+func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
+	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, control: control}
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -131,7 +140,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.control.attach(r); err != nil {
 		return nil, err
 	}
-	defer r.pacer.start(ctx, fail)()
+	defer r.pacer.Start(ctx, fail)()
 	defer func() { r.endHeart(ctx) }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -181,9 +190,8 @@ type run struct {
 	snapshot rowstream.View
 
 	started time.Time
-	pacer   *pacer
+	pacer   *throttle.Pacer
 	control *control
-	waits   *waits
 
 	verified []*VerifyReport // by table, once they are compared
 
@@ -224,7 +232,7 @@ func (r *run) close() {
 		_ = r.from.Close()
 	}
 	if r.to != nil {
-		_ = r.to.Close()
+		closeHolder(r.to)
 	}
 }
 
@@ -314,7 +322,7 @@ func (r *run) strip(ctx context.Context) error {
 
 // openSnapshot takes the source's view.
 func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
-	defer r.waits.begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
+	defer r.o.waits.begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
 	defer cancel()
 	return r.from.Snapshot(ctx, workers, r.present())
@@ -374,7 +382,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 
 // connectSource connects to the source.
 func (r *run) connectSource(ctx context.Context) (rowstream.Server, error) {
-	defer r.waits.begin("a connection to the source", "", r.o.Patience)()
+	defer r.o.waits.begin("a connection to the source", "", r.o.Patience)()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
 	defer cancel()
 	return r.o.From(ctx)
@@ -500,7 +508,7 @@ func (r *run) report() *Report {
 		return report
 	}
 	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
-	if s := r.pacer.status(); len(s.Limits) > 0 {
+	if s := r.pacer.Status(); len(s.Limits) > 0 {
 		report.Throttle = &s
 	}
 	if r.follower != nil {

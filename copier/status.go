@@ -3,6 +3,8 @@ package copier
 import (
 	"os"
 	"sync"
+
+	"github.com/taredb/tare/throttle"
 )
 
 // enter notes what the run is at.
@@ -16,7 +18,7 @@ func (r *run) enter(p RunPhase) {
 func (r *run) status() Status {
 	s := Status{
 		Version: StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
-		Tables: []TableStatus{}, Throttle: r.pacer.status(), Waits: r.waits.status(),
+		Tables: []TableStatus{}, Throttle: r.pacer.Status(), Waits: r.o.waits.status(),
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,13 +97,13 @@ func (c *control) status() Status {
 	return c.run.status()
 }
 
-func (c *control) change(change ThrottleChange) error {
+func (c *control) change(change throttle.Change) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
 		return errBetweenRuns
 	}
-	return c.run.pacer.change(change)
+	return c.run.pacer.Change(change)
 }
 
 func (c *control) finish() error {

@@ -28,7 +28,7 @@ type VerifyReport struct {
 	Position string `json:"position"`        // of the source's binary log, as of which they were read
 
 	Passes    int `json:"passes,omitempty"`    // while following: how often all chunks were compared
-	Undecided int `json:"undecided,omitempty"` // chunks whose rows were written too often to tell
+	Undecided int `json:"undecided,omitempty"` // chunks whose rows changed in every comparison
 
 	Missing   int64           `json:"missing"` // rows that only the source has
 	Extra     int64           `json:"extra"`   // rows that only the target has
@@ -319,8 +319,8 @@ func (v *verifier) work(ctx context.Context, w *worker) error {
 
 // compare compares a chunk, once the throttle lets it.
 func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error {
-	defer w.pace.end()
-	if err := w.pace.begin(ctx); err != nil {
+	defer w.pace.End()
+	if err := w.pace.Begin(ctx); err != nil {
 		return err
 	}
 	c := v.comparisons[k.table]

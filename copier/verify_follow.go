@@ -188,8 +188,8 @@ type comparedChunk struct {
 
 // look compares a chunk in a view of the source with the target, once that has reached the view.
 func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
-	defer w.pace.end()
-	if err := w.pace.begin(ctx); err != nil {
+	defer w.pace.End()
+	if err := w.pace.Begin(ctx); err != nil {
 		return nil, err
 	}
 	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
@@ -205,11 +205,11 @@ func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison
 	if err != nil {
 		return nil, err
 	}
-	w.pace.end()
+	w.pace.End()
 	if err := v.f.catchUp(ctx, p); err != nil {
 		return nil, err
 	}
-	if err := w.pace.begin(ctx); err != nil {
+	if err := w.pace.Begin(ctx); err != nil {
 		return nil, err
 	}
 	l := &comparedChunk{}
@@ -229,7 +229,7 @@ func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison
 	return l, nil
 }
 
-// settled records what is known of a part: rows that differ for sure, and whether others were written too often to tell. With the last
+// settled records what is known of a part: rows that differ, and whether others changed in every comparison. With the last
 // part the chunk counts as compared.
 func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *VerifyReport) {
 	var counts VerifyReport

@@ -22,8 +22,8 @@ type partedChunk struct {
 // part cuts the next part. A chunk without an end is cut up to the last key that the table had at the first cut: otherwise a
 // table that grows faster than it is compared would have no last part.
 func (v *followVerifier) part(ctx context.Context, w *worker, c *comparison, k *partedChunk) (part rowstream.Chunk, last bool, err error) {
-	defer w.pace.end()
-	if err := w.pace.begin(ctx); err != nil {
+	defer w.pace.End()
+	if err := w.pace.Begin(ctx); err != nil {
 		return part, false, err
 	}
 	bytes := v.run.o.ChunkBytes

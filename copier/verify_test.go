@@ -109,7 +109,7 @@ func TestVerifyGoesOn(t *testing.T) {
 	if _, err := Run(ctx, interrupted); !errors.Is(err, stopped) && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	report, err := Run(t.Context(), o)
+	report, err := runAfter(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}

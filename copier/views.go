@@ -29,7 +29,7 @@ func (r *run) shortReader() *rowstream.ShortReader {
 	return rowstream.NewShortReader(rowstream.ShortOptions{
 		Server: r.from.(rowstream.ShortViewer), Identity: rowstream.Identity(r.snapshot), MaxAge: r.o.MaxViewAge, Patience: r.o.Patience,
 		Waiting: func() func() {
-			return r.waits.begin("a view of a table of the source", "locks of others there", r.o.MaxViewAge)
+			return r.o.waits.begin("a view of a table of the source", "locks of others there", r.o.MaxViewAge)
 		},
 	})
 }
@@ -54,11 +54,11 @@ func (v *followVerifier) inView(ctx context.Context, w *worker, t *table, do fun
 			return err
 		}
 		w.writer.close() // a statement may have been interrupted
-		w.pace.end()
+		w.pace.End()
 		if err := v.caughtUp(ctx); err != nil {
 			return err
 		}
-		if err := w.pace.begin(ctx); err != nil {
+		if err := w.pace.Begin(ctx); err != nil {
 			return err
 		}
 	}

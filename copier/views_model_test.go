@@ -271,14 +271,10 @@ func TestViewModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []viewMutant{fromLater, fromLastView, staleView, keyAsOne, exactAtOnce, noteAhead, skipSeen, earlyBound, openBound, skipAbove, wrongSide} {
 		t.Run(string(mutant), func(t *testing.T) {
-			for i := range 20 * uint64(*modelRounds) {
-				m, err := playViews(first+i, mutant)
-				if errors.Is(err, errViewLoss) {
-					t.Logf("history %d, the %dth: %v\n%s", first+i, i+1, err, strings.Join(m.trace, "\n"))
-					return
-				}
-			}
-			t.Error("no history lost a row")
+			mustLose(t, first, errViewLoss, func(seed uint64) ([]string, error) {
+				m, err := playViews(seed, mutant)
+				return m.trace, err
+			})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/tick"
 )
 
@@ -17,14 +18,14 @@ type worker struct {
 	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
 	writer   *writer
 	throttle *tick.Throttle
-	pace     *pace
+	pace     *throttle.Pace
 }
 
 func newWorker(r *run, number int) *worker {
-	pace := r.pacer.join()
+	pace := r.pacer.Join()
 	w := &worker{
-		run: r, throttle: tick.NewThrottle(tick.Process(), pace.mayGoOn), pace: pace,
-		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.waits},
+		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayGoOn), pace: pace,
+		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.o.waits},
 	}
 	if r.shortViews() {
 		w.short = r.shortReader()
@@ -61,8 +62,8 @@ func (w *worker) work(ctx context.Context) error {
 
 // do does a step, once the throttle lets it.
 func (w *worker) do(ctx context.Context, s step) error {
-	defer w.pace.end()
-	if err := w.pace.begin(ctx); err != nil {
+	defer w.pace.End()
+	if err := w.pace.Begin(ctx); err != nil {
 		return err
 	}
 	switch s.do {
@@ -71,7 +72,7 @@ func (w *worker) do(ctx context.Context, s step) error {
 	case copyChunk:
 		return w.copy(ctx, s.table, s.chunk)
 	case buildIndexes:
-		w.pace.end() // it cannot be slowed down, and nobody waits for it
+		w.pace.End() // it cannot be slowed down, and nobody waits for it
 		return w.buildIndexes(ctx, s.table)
 	}
 	panic("BUG: a worker is told to " + s.do.String())
@@ -108,11 +109,13 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 				bytes += int64(len(b.Bytes))
 				writeErr = each(b)
 			}
-			return w.pace.rest(ctx, func() {
-				if writeErr == nil {
-					writeErr = settle()
-				}
-			})
+			if !w.pace.Due() {
+				return nil
+			}
+			if writeErr == nil {
+				writeErr = settle()
+			}
+			return w.pace.Rest(ctx)
 		})
 		if err != nil {
 			return sourceError{t.readError(err)}

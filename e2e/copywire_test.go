@@ -119,11 +119,7 @@ func TestCopyWireAlone(t *testing.T) {
 		"copy", "--from", "tare://" + reader.listen, "--from-token", "wire", "--to", "mysql://copier:" + testmysql.Password + "@" + target.Addr,
 		"--tables", "alone.t", "--follow", "--json", "--control-socket", "off",
 	})
-	for text := range events {
-		if strings.Contains(text, `"caught-up"`) {
-			break
-		}
-	}
+	awaitText(t, c, events, `"caught-up"`, "")
 	to := open(t, target.Addr, "")
 	for i, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		reader.c.end(signal)

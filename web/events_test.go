@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/throttle"
 )
 
 // eventsOf are the events of a page, one a line: their tag, and the words behind it.
@@ -56,9 +57,9 @@ func TestEvents(t *testing.T) {
 				{Target: "shop.done", Started: now, Finished: &now},
 			},
 			Running: []*copier.Status{
-				{From: "a:3306", To: "b:3306", Tables: []copier.TableStatus{{Target: "shop.items"}}, Throttle: copier.ThrottleStatus{Stopped: true, Reason: "lag 9 s"}},
-				{From: "c:3306", To: "d:3306", Throttle: copier.ThrottleStatus{Share: 1}, Verify: &copier.VerifyStatus{Mismatches: 2}},
-				{From: "e:3306", To: "f:3306", Throttle: copier.ThrottleStatus{Share: 1}, Follow: &copier.FollowStatus{Held: "p99 31 ms"}},
+				{From: "a:3306", To: "b:3306", Tables: []copier.TableStatus{{Target: "shop.items"}}, Throttle: throttle.Status{Stopped: true, Reason: "lag 9 s"}},
+				{From: "c:3306", To: "d:3306", Throttle: throttle.Status{Share: 1}, Verify: &copier.VerifyStatus{Mismatches: 2}},
+				{From: "e:3306", To: "f:3306", Throttle: throttle.Status{Share: 1}, Follow: &copier.FollowStatus{Held: "p99 31 ms"}},
 			},
 		}
 	}

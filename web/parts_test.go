@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/throttle"
 )
 
 // hostile is what a name may be that somebody else has chosen.
@@ -71,7 +72,7 @@ func partOptions(full bool) Options {
 		copies.Running = []*copier.Status{{
 			From: "a:3306", To: "b:3306", Phase: copier.RunCopying, Started: start,
 			Tables:   []copier.TableStatus{{Source: hostile, Target: "x", Rows: 5, RowsEstimate: 10}},
-			Throttle: copier.ThrottleStatus{Share: 0.5, Most: 1, Reason: "lag " + hostile, Limits: []copier.LimitStatus{{Name: "lag", Unit: "s", Bound: 5, Value: 9}}},
+			Throttle: throttle.Status{Share: 0.5, Most: 1, Reason: "lag " + hostile, Limits: []throttle.LimitStatus{{Name: "lag", Unit: "s", Bound: 5, Value: 9}}},
 			Follow:   &copier.FollowStatus{Position: "bin.1 4", Lag: "3 s behind, confirmed 0.2 s ago", LagSeconds: new(float64(3)), LagBytes: new(int64(4096))}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
 		}}
 		store = manyBlocks(3)

@@ -17,9 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
 func newCopyCommand() *cobra.Command {
@@ -172,7 +174,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 }
 
 // copyGateway is the gateway that carries the live traffic, with its account.
-func copyGateway(c *config.Copy) (g copier.Gateway, err error) {
+func copyGateway(c *config.Copy) (g gatewayclient.Gateway, err error) {
 	g.URL = c.Throttle.Gateway.Reveal()
 	if g.Token, err = c.Throttle.GatewayToken.Read(); err != nil {
 		return g, fmt.Errorf("--gateway-token-file: %w", err)
@@ -182,7 +184,7 @@ func copyGateway(c *config.Copy) (g copier.Gateway, err error) {
 }
 
 // copyThrottle are the limits, with the servers that are asked: with the TLS of the source.
-func copyThrottle(c *config.Copy, authorities *x509.CertPool) copier.ThrottleOptions {
+func copyThrottle(c *config.Copy, authorities *x509.CertPool) throttle.Options {
 	o := c.Throttle.Options()
 	for _, replica := range c.Throttle.Replicas {
 		o.Replicas = append(o.Replicas, mysqlServer(replica, c.FromTLS, authorities))

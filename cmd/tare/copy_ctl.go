@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/throttle"
 )
 
 // A ctlFlags says which copy is meant and how it is answered.
@@ -69,7 +70,7 @@ other flags are those of tare copy; limits that the copy was not started with ca
 	f.Float64Var(&above, "throttle-above", 0, "see tare copy --help")
 	f.DurationVar(&p99, "max-p99", 0, "see tare copy --help")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var change copier.ThrottleChange
+		var change throttle.Change
 		given := 0
 		set := func(name string, to **float64, v float64) {
 			if f.Changed(name) {
@@ -206,7 +207,7 @@ func throttleText(e copier.Event) string {
 }
 
 // printHeld says which limits held a copy back.
-func printHeld(w io.Writer, s *copier.ThrottleStatus) error {
+func printHeld(w io.Writer, s *throttle.Status) error {
 	if s == nil {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/throttle"
 )
 
 // waitingWriter tells when a text was written.
@@ -109,7 +110,7 @@ func TestCopyCtl(t *testing.T) {
 	}
 	var s copier.Status
 	must(t, json.Unmarshal([]byte(ctl(exitOK, "status", "--json")), &s))
-	if s.Version != 1 || !s.Throttle.Stopped || s.Throttle.Limits[0].Kind != copier.LimitQuery {
+	if s.Version != 1 || !s.Throttle.Stopped || s.Throttle.Limits[0].Kind != throttle.LimitQuery {
 		t.Errorf("%+v", s)
 	}
 	sockets, err := os.ReadDir(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tare"))

@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -91,7 +92,7 @@ func TestCutoverWaits(t *testing.T) {
 	must(t, open.Close())
 
 	byHand := d.options(nil)
-	byHand.Cutover.Gateway = copier.Gateway{}
+	byHand.Cutover.Gateway = gatewayclient.Gateway{}
 	var steps strings.Builder
 	var mu sync.Mutex
 	byHand.Observe = func(e copier.Event) {

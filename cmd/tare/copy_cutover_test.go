@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -166,7 +167,7 @@ func (d *cutoverDrill) options(observe func(copier.Event)) copier.Options {
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
 		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
 		Cutover: &copier.CutoverOptions{
-			Gateway: copier.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
+			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
 		},
 	}
 }

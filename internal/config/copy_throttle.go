@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/gatewayclient"
+	"github.com/taredb/tare/throttle"
 )
 
 // CopyThrottle holds the options that tell a copy when to slow down.
@@ -55,7 +56,7 @@ func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
 	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
 	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
 	pair(t.Gateway.set(), t.MaxP99 > 0 || cutover, "--gateway has no effect without --max-p99 or --cutover")
-	gateway := copier.Gateway{URL: t.Gateway.Reveal()}
+	gateway := gatewayclient.Gateway{URL: t.Gateway.Reveal()}
 	if t.GatewayToken.given() {
 		gateway.Token = mask // its file is read later
 	}
@@ -139,8 +140,8 @@ func parseGatewayURL(text string) (GatewayURL, error) {
 }
 
 // Options are the limits for the copier, without the servers and the gateway that are polled.
-func (t *CopyThrottle) Options() copier.ThrottleOptions {
-	return copier.ThrottleOptions{
+func (t *CopyThrottle) Options() throttle.Options {
+	return throttle.Options{
 		MaxLag: t.MaxLag, MaxThreadsRunning: t.MaxThreadsRunning, Query: t.Query, Above: t.Above,
 		MaxP99: t.MaxP99, Patience: t.Patience,
 	}

@@ -1,20 +1,22 @@
-package copier
+package throttle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// DefaultThrottlePatience is how long the source of a limit may fail to answer. Until then the
-// copy stands still: a figure that is not known is no good news.
-const DefaultThrottlePatience = 5 * time.Minute
+// DefaultPatience is how long a limit's metric may be unavailable. Until then the copy is paused: an unknown value counts as
+// over the limit.
+const DefaultPatience = 5 * time.Minute
 
-// ThrottleOptions say what the copy is slowed down by. The zero value has no limits.
-type ThrottleOptions struct {
+// Options are the limits that slow a copy down. The zero value has none.
+type Options struct {
 	MaxLag   time.Duration      // how far the replicas may be behind; 0: no limit
 	Replicas []mysqlconn.Config // of the source or of the target
 
@@ -24,15 +26,15 @@ type ThrottleOptions struct {
 	Query             string  // answers one figure; empty: no limit
 	Above             float64 // which must not exceed this
 
-	MaxP99  time.Duration // of the statements of live traffic; 0: no limit
-	Gateway Gateway       // the tare serve that measures it
+	MaxP99  time.Duration         // of the statements of live traffic; 0: no limit
+	Gateway gatewayclient.Gateway // the tare serve that measures it
 
-	Patience time.Duration // 0: DefaultThrottlePatience
+	Patience time.Duration // 0: DefaultPatience
 }
 
-// Validate fills in defaults and says what is wrong with o, if anything.
-func (o *ThrottleOptions) Validate() error {
-	setDefault(&o.Patience, DefaultThrottlePatience)
+// Validate fills in defaults and reports the first error in o.
+func (o *Options) Validate() error {
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	switch {
 	case o.MaxLag < 0 || o.MaxThreadsRunning < 0 || o.MaxP99 < 0 || o.Above < 0 || o.Patience < 0:
 		return errors.New("a limit is negative")
@@ -55,7 +57,7 @@ func (o *ThrottleOptions) Validate() error {
 	return o.Gateway.Validate()
 }
 
-// A LimitKind is what a limit is about.
+// A LimitKind is the metric that is limited.
 type LimitKind string
 
 // The kinds of limits.
@@ -66,8 +68,8 @@ const (
 	LimitP99     LimitKind = "p99"
 )
 
-// limits are the limits that o asks for, and what is asked for their figures.
-func (o *ThrottleOptions) limits() (limits []Limit, sources []source) {
+// limits returns the limits, and the sources of their metrics.
+func (o *Options) limits() (limits []Limit, sources []source) {
 	if o.MaxLag > 0 {
 		for _, cfg := range o.Replicas {
 			limits = append(limits, Limit{Kind: LimitLag, Name: "lag of replica " + cfg.Addr, Unit: "s", Bound: o.MaxLag.Seconds(), Memory: 2 * time.Second})
@@ -84,7 +86,7 @@ func (o *ThrottleOptions) limits() (limits []Limit, sources []source) {
 	}
 	if o.MaxP99 > 0 {
 		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 10 * time.Second})
-		sources = append(sources, &gatewaySource{o.Gateway.client()})
+		sources = append(sources, gatewaySource{gatewayclient.New(&o.Gateway)})
 	}
 	return limits, sources
 }

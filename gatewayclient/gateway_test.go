@@ -1,7 +1,8 @@
-package copier
+package gatewayclient
 
 import (
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,10 +21,10 @@ func TestGatewayRoute(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
-	g := &gatewayRoute{(&Gateway{URL: strings.Replace(server.URL, "http://", "http://me:hunter2@", 1) + "/"}).client()}
-	defer g.close()
+	g := New(&Gateway{URL: strings.Replace(server.URL, "http://", "http://me:hunter2@", 1) + "/"})
+	defer g.Close()
 	body = `{"held": true, "token": "abc"}`
-	if token, err := g.hold(t.Context(), time.Second); err != nil || token != "abc" || got != "POST /api/v1/route/hold me:hunter2 application/json" {
+	if token, err := g.Pause(t.Context(), time.Second); err != nil || token != "abc" || got != "POST /api/v1/route/hold me:hunter2 application/json" {
 		t.Errorf("hold: %q, %v; it was asked %s", token, err, got)
 	}
 	for _, c := range []struct {
@@ -37,37 +38,13 @@ func TestGatewayRoute(t *testing.T) {
 		{http.StatusOK, "<html>", "is it a tare serve?"},
 	} {
 		status, body = c.status, c.body
-		if _, err := g.change(t.Context(), "abc", "standby", true); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := g.Switch(t.Context(), "abc", "standby", true); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%d %s: %v, want %q", c.status, c.body, err, c.want)
 		}
 	}
 	server.Close()
-	if _, err := g.route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := g.Route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a gateway that is gone: %v", err)
-	}
-}
-
-// TestRouteAnswer tells whether a gateway's servers are a copy's, and where its clients are.
-func TestRouteAnswer(t *testing.T) {
-	for _, c := range []struct {
-		a    routeAnswer
-		side string
-		at   cutRoute
-	}{
-		{routeAnswer{Backend: "a:1", Standby: "b:1", Address: "a:1", Stage: "open"}, "standby", routeSource},
-		{routeAnswer{Backend: "a:1", Standby: "b:1", Address: "b:1", Stage: "open"}, "standby", routeTarget},
-		{routeAnswer{Backend: "b:1", Standby: "a:1", Address: "a:1", Stage: "open"}, "backend", routeSource},
-		{routeAnswer{Backend: "a:1", Standby: "b:1", Address: "a:1", Stage: "saving"}, "standby", routeUnknown},
-		{routeAnswer{Backend: "a:1", Standby: "c:1", Address: "a:1", Stage: "open"}, "", routeSource},
-		{routeAnswer{Backend: "a:1", Address: "a:1", Stage: "open"}, "", routeSource},
-	} {
-		n, ok := c.a.namesOf("a:1", "b:1")
-		if n.side != c.side || ok != (c.side != "") {
-			t.Errorf("%+v: side %q, %v", c.a, n.side, ok)
-		}
-		if at := c.a.at(routeNames{from: "a:1", to: "b:1"}); at != c.at {
-			t.Errorf("%+v: clients are at %d, want %d", c.a, at, c.at)
-		}
 	}
 }
 
@@ -92,12 +69,12 @@ func TestGatewayAccount(t *testing.T) {
 		"viewer":   `refused the request (403): /api/v1/route/release requires the role operator; the account "ci" has the role viewer.`,
 		"unknown":  "requires an account (401): use --gateway-token-file",
 	} {
-		g := &gatewayRoute{(&Gateway{URL: server.URL, Token: token, RootCAs: authorities}).client()}
-		err := g.mayChange(t.Context())
+		g := New(&Gateway{URL: server.URL, Token: token, RootCAs: authorities})
+		err := g.MaySwitch(t.Context())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", token, err, want)
 		}
-		g.close()
+		g.Close()
 	}
 	for _, c := range []struct {
 		g    Gateway
@@ -116,4 +93,36 @@ func TestGatewayAccount(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.g.URL, err, c.want)
 		}
 	}
+}
+
+// TestP99 reads the p99 of gateways, and of servers that are none.
+func TestP99(t *testing.T) {
+	answer := `{"seconds": 10, "statements": 5, "p99_us": 12500}`
+	code := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); r.URL.Path != "/api/v1/live" || user != "me" || password != "hunter2" {
+			t.Errorf("%s as %s:%s", r.URL, user, password)
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, answer)
+	}))
+	defer s.Close()
+	g := New(&Gateway{URL: strings.Replace(s.URL, "http://", "http://me:hunter2@", 1) + "/"})
+	defer g.Close()
+	if v, err := g.P99(t.Context()); err != nil || v != 12500*time.Microsecond {
+		t.Errorf("got %v, %v", v, err)
+	}
+	fails := func(want string) {
+		t.Helper()
+		if _, err := g.P99(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, answer = range []string{"", "{}", "[1]", `{"p99_us": "fast"}`} {
+		fails("reports no p99: is it a tare serve?")
+	}
+	code = http.StatusUnauthorized
+	fails("requires an account (401): use --gateway-token-file, or")
+	s.Close()
+	fails("connection refused")
 }

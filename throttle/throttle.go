@@ -1,4 +1,4 @@
-package copier
+package throttle
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The throttle is the pure core of slowing down: what the limits' sources said goes in, the
-// share of its full speed that the copy may use comes out. It knows no server and no clock
+// The throttle is the pure core of slowing down: readings of the limits' metrics go in, the
+// fraction of its full speed that the copy may use comes out. It has no server and no clock
 // (testdata/throttle).
 //
 // Below all limits the share doubles again and again until a limit is first met, in half the time that the limits' figures look

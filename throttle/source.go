@@ -1,15 +1,13 @@
-package copier
+package throttle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/internal/httpclient"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -22,11 +20,6 @@ type source interface {
 	figure(ctx context.Context) (float64, error)
 	close()
 }
-
-var (
-	_ source = (*sqlSource)(nil)
-	_ source = (*gatewaySource)(nil)
-)
 
 // A sqlRead reads a figure over a connection.
 type sqlRead func(context.Context, *mysqlconn.Client) (float64, error)
@@ -122,21 +115,11 @@ func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) 
 const errSyntax = 1064
 
 // A gatewaySource polls a gateway for the p99 of the last ten seconds, in milliseconds.
-type gatewaySource struct{ client *httpclient.Client }
+type gatewaySource struct{ client *gatewayclient.Client }
 
-func (s *gatewaySource) close() { s.client.Close() }
+func (s gatewaySource) close() { s.client.Close() }
 
-func (s *gatewaySource) figure(ctx context.Context) (float64, error) {
-	const most = 64 << 10
-	text, err := s.client.Do(ctx, http.MethodGet, "/api/v1/live", nil, most)
-	if err != nil {
-		return 0, err
-	}
-	var live struct {
-		P99 *float64 `json:"p99_us"`
-	}
-	if err := json.Unmarshal(text, &live); err != nil || live.P99 == nil {
-		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", s.client.Host())
-	}
-	return *live.P99 / 1000, nil
+func (s gatewaySource) figure(ctx context.Context) (float64, error) {
+	p99, err := s.client.P99(ctx)
+	return milliseconds(p99), err
 }

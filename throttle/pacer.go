@@ -1,6 +1,7 @@
-package copier
+package throttle
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -18,13 +19,10 @@ const lookEvery = 500 * time.Millisecond
 // works for a slice, and then nobody (gate). Slices are short, a batch of one worker where the share is low, so that a
 // statement of the live traffic is not held up for long. Who rests is within no statement, and so keeps no lock that others
 // wait for, such as the one on AUTO_INCREMENT that LOAD DATA has to its end.
-type pacer struct {
+type Pacer struct {
 	share atomic.Uint64 // bits of the float64 that the throttle allows
 
-	// mayGoOn is the caller's own question; nil: none.
-	mayGoOn func() bool
-	observe func(Event)
-	waits   *waits // of the run
+	o       PacerOptions
 	sources []source
 
 	mu     sync.Mutex
@@ -35,21 +33,37 @@ type pacer struct {
 
 	joined int     // goroutines that obey
 	steps  int     // of them, those within a step
-	queue  []*pace // who waits for another's step to end, in order
+	queue  []*Pace // who waits for another's step to end, in order
 }
 
-func newPacer(o *Options) *pacer {
-	limits, sources := o.Throttle.limits()
-	p := &pacer{
-		core: newThrottle(limits, o.Throttle.Patience), sources: sources, values: make([]reading, len(limits)),
-		mayGoOn: o.MayGoOn, observe: o.Observe, gate: newGate(),
+// PacerOptions are the limits of a pacer, and its callers' functions.
+type PacerOptions struct {
+	Limits Options // validated
+
+	MayGoOn func() bool                                                 // reports whether the caller lets work continue; nil: always
+	Observe func(rate float64, reason string)                           // is called when the rate is changed for another reason than before
+	Wait    func(what, detail string, limit time.Duration) (end func()) // starts a wait; nil: waits are not reported
+}
+
+// NewPacer returns a pacer that polls no limit before Start.
+func NewPacer(o PacerOptions) *Pacer {
+	if o.Observe == nil {
+		o.Observe = func(float64, string) {}
 	}
+	if o.MayGoOn == nil {
+		o.MayGoOn = func() bool { return true }
+	}
+	if o.Wait == nil {
+		o.Wait = func(string, string, time.Duration) func() { return func() {} }
+	}
+	limits, sources := o.Limits.limits()
+	p := &Pacer{core: newThrottle(limits, o.Limits.Patience), sources: sources, values: make([]reading, len(limits)), o: o, gate: newGate()}
 	p.share.Store(math.Float64bits(p.core.allowed()))
 	return p
 }
 
-// inherit takes over what was changed while the copy ran.
-func (p *pacer) inherit(old *pacer) {
+// Inherit takes over the changes that were made to another pacer.
+func (p *Pacer) Inherit(old *Pacer) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	p.core.most, p.core.limits = old.core.most, old.core.limits
@@ -57,7 +71,7 @@ func (p *pacer) inherit(old *pacer) {
 }
 
 // allow publishes the core's decision. The caller holds mu.
-func (p *pacer) allow() {
+func (p *Pacer) allow() {
 	before, now := p.allowed(), p.core.allowed()
 	if before == now {
 		return
@@ -69,11 +83,11 @@ func (p *pacer) allow() {
 	p.gate.wake()
 }
 
-func (p *pacer) allowed() float64 { return math.Float64frombits(p.share.Load()) }
+func (p *Pacer) allowed() float64 { return math.Float64frombits(p.share.Load()) }
 
-// start looks at the limits until the returned function is called. A source that stays silent
-// for too long is told to fail.
-func (p *pacer) start(ctx context.Context, fail func(error)) (end func()) {
+// Start polls the limits until the returned function is called. It calls fail when a metric is unavailable for longer than the
+// patience.
+func (p *Pacer) Start(ctx context.Context, fail func(error)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	if len(p.sources) > 0 {
@@ -94,7 +108,7 @@ func (p *pacer) start(ctx context.Context, fail func(error)) (end func()) {
 	}
 }
 
-func (p *pacer) lookOn(ctx context.Context) error {
+func (p *Pacer) lookOn(ctx context.Context) error {
 	begun := time.Now()
 	next := time.NewTicker(lookEvery)
 	defer next.Stop()
@@ -116,7 +130,7 @@ func (p *pacer) lookOn(ctx context.Context) error {
 }
 
 // ask asks all sources at once.
-func (p *pacer) ask(ctx context.Context, readings []reading) {
+func (p *Pacer) ask(ctx context.Context, readings []reading) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
 	var all sync.WaitGroup
@@ -127,21 +141,21 @@ func (p *pacer) ask(ctx context.Context, readings []reading) {
 }
 
 // look hands the readings to the core and tells what changed by it.
-func (p *pacer) look(now time.Duration, readings []reading) error {
+func (p *Pacer) look(now time.Duration, readings []reading) error {
 	p.mu.Lock()
 	copy(p.values, readings)
 	err := p.core.look(now, readings)
 	p.allow()
-	event, news := p.news()
+	rate, reason, news := p.news()
 	p.mu.Unlock()
 	if news {
-		p.observe(event)
+		p.o.Observe(rate, reason)
 	}
 	return err
 }
 
-// news is the event about the core's state, unless the last one said the same. The caller holds mu.
-func (p *pacer) news() (Event, bool) {
+// news returns the rate and its reason, unless they were observed last. The caller holds mu.
+func (p *Pacer) news() (rate float64, reason string, news bool) {
 	t := p.core
 	about := "full speed"
 	switch {
@@ -161,39 +175,36 @@ func (p *pacer) news() (Event, bool) {
 		about = "raised"
 	}
 	if about == p.told || p.told == "" && about == "full speed" {
-		return Event{}, false
+		return 0, "", false
 	}
 	p.told = about
-	share, text := t.allowed(), t.reason()
-	if text == "" {
-		text = "all limits allow full speed"
-	}
-	return Event{Kind: EventThrottle, Share: &share, Text: text}, true
+	return t.allowed(), cmp.Or(t.reason(), "all limits allow full speed"), true
 }
 
-// A pace is how one goroutine of a run obeys.
-type pace struct {
-	p      *pacer
+// A Pace is one goroutine's part in a pacer.
+type Pace struct {
+	p      *Pacer
 	step   bool // it is within a step
 	within bool // it is let in, and does not rest
 	timer  *time.Timer
 }
 
-func (p *pacer) join() *pace {
+// Join adds a goroutine to those that share the rate.
+func (p *Pacer) Join() *Pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.joined++
-	return &pace{p: p}
+	return &Pace{p: p}
 }
 
 // abreast is how many may be within a step: the share of all, rounded up. Where few do the same work in more slices,
 // a statement of the live traffic waits behind one of them instead of all. Who has begun a step is never kept from ending
 // it, since others may wait for its locks. The caller holds mu.
-func (p *pacer) abreast() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
+func (p *Pacer) abreast() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
 
-// begin waits until the goroutine may begin a step; end says that it has ended, if it was begun or not.
-func (w *pace) begin(ctx context.Context) error {
-	for !w.mayGoOn() {
+// Begin waits until the goroutine may start a step.
+func (w *Pace) Begin(ctx context.Context) error {
+	for !w.p.o.MayGoOn() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -208,7 +219,7 @@ func (w *pace) begin(ctx context.Context) error {
 }
 
 // turn waits until there are not too many within a step. Those that came first begin first.
-func (w *pace) turn(ctx context.Context) error {
+func (w *Pace) turn(ctx context.Context) error {
 	p := w.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +244,7 @@ func (w *pace) turn(ctx context.Context) error {
 }
 
 // unqueue takes w out of the queue, and has the others look whether it is their turn. The caller holds mu.
-func (p *pacer) unqueue(w *pace) {
+func (p *Pacer) unqueue(w *Pace) {
 	at := slices.Index(p.queue, w)
 	p.queue = slices.Delete(p.queue, at, at+1)
 	if len(p.queue) > 0 {
@@ -241,7 +252,8 @@ func (p *pacer) unqueue(w *pace) {
 	}
 }
 
-func (w *pace) end() {
+// End ends a step, if one was started.
+func (w *Pace) End() {
 	w.leave()
 	if !w.step {
 		return
@@ -256,7 +268,7 @@ func (w *pace) end() {
 }
 
 // leave says that the goroutine rests.
-func (w *pace) leave() {
+func (w *Pace) leave() {
 	if !w.within {
 		return
 	}
@@ -266,32 +278,29 @@ func (w *pace) leave() {
 	w.p.gate.leave(time.Now())
 }
 
-// mayGoOn is what the goroutine's tick.Throttle asks within a batch: the caller's question alone. Pauses
-// are taken between batches.
-func (w *pace) mayGoOn() bool { return w.p.mayGoOn == nil || w.p.mayGoOn() }
+// MayGoOn reports whether the caller of the pacer lets work continue within a batch. Pauses of the pacer are taken between batches.
+func (w *Pace) MayGoOn() bool { return w.p.o.MayGoOn() }
 
-// due reports whether it is time to rest.
-func (w *pace) due() bool {
+// Due reports whether a pause is due, which Rest takes: the caller ends the statement under way before it. At full speed it
+// costs one atomic read.
+func (w *Pace) Due() bool { return w.p.allowed() != 1 && w.due() }
+
+func (w *Pace) due() bool {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	share := w.p.allowed()
 	return share < 1 && w.p.gate.due(time.Now(), share)
 }
 
-// rest pauses after a batch, if it is time to; settle ends the statement that is under way, if there is
-// one. At full speed it costs one atomic read.
-func (w *pace) rest(ctx context.Context, settle func()) error {
-	if w.p.allowed() == 1 || !w.due() {
-		return nil
-	}
-	settle()
+// Rest pauses until the gate is open.
+func (w *Pace) Rest(ctx context.Context) error {
 	w.leave()
 	return w.pass(ctx)
 }
 
 // pass waits until the gate is open.
-func (w *pace) pass(ctx context.Context) error {
-	defer w.p.waits.begin("the throttle", w.p.reason(), 0)()
+func (w *Pace) pass(ctx context.Context) error {
+	defer w.p.o.Wait("the throttle", w.p.reason(), 0)()
 	for {
 		w.p.mu.Lock()
 		now := time.Now()
@@ -315,7 +324,7 @@ func (w *pace) pass(ctx context.Context) error {
 }
 
 // after is time.After with the goroutine's own timer; nil, which is never ready, after nothing.
-func (w *pace) after(d time.Duration) <-chan time.Time {
+func (w *Pace) after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
 	}

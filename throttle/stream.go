@@ -1,15 +1,14 @@
-package copier
+package throttle
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/taredb/tare/tick"
 )
 
-// A followPace makes the changes that a follower applies obey the throttle: a batch waits until
+// A Stream makes the changes that a follower applies obey the throttle: a batch waits until
 // it may be applied, and after it comes a pause as the share asks. It does not go through the
 // workers' gate: those that verify wait for changes, so that each of them would wait for the other.
 //
@@ -17,8 +16,8 @@ import (
 // source has removed its log: then a batch is applied every longestHold. Nothing is when
 // a person has stopped the copy, or when a figure is not known, which ends it after a while.
 // While the clients themselves wait for the changes, at a cutover, nothing holds these back.
-type followPace struct {
-	p        *pacer
+type Stream struct {
+	p        *Pacer
 	throttle *tick.Throttle
 	resumed  time.Time // when the batch was begun
 
@@ -33,20 +32,23 @@ type followPace struct {
 
 const (
 	longestHold  = 10 * time.Second
-	tellHold     = time.Second     // of a wait, before it is told
+	tellHold     = time.Second // of a wait, before it is observed
+	tellAgain    = 30 * time.Second
 	longestPause = 2 * time.Second // after a batch
 )
 
-func newFollowPace(p *pacer, clock *tick.Clock) *followPace {
-	f := &followPace{p: p}
-	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && (p.mayGoOn == nil || p.mayGoOn()) })
+// Stream returns the pace of a stream of changes, which is to be closed.
+func (p *Pacer) Stream(clock *tick.Clock) *Stream {
+	f := &Stream{p: p}
+	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && p.o.MayGoOn() })
 	return f
 }
 
-func (f *followPace) close() { f.throttle.Close() }
+// Close ends its use of the clock.
+func (f *Stream) Close() { f.throttle.Close() }
 
-// begin waits until a batch may be applied.
-func (f *followPace) begin(ctx context.Context) error {
+// Begin waits until a batch may be applied.
+func (f *Stream) Begin(ctx context.Context) error {
 	if !f.throttle.OK() {
 		if err := f.wait(ctx, f.await); err != nil {
 			return err
@@ -56,21 +58,24 @@ func (f *followPace) begin(ctx context.Context) error {
 	return nil
 }
 
-// end pauses after a batch.
-func (f *followPace) end(ctx context.Context) error {
+// End pauses after a batch.
+func (f *Stream) End(ctx context.Context) error {
 	share := f.p.allowed()
 	if share == 1 || share == 0 { // which begin waits for
 		return nil
 	}
 	return f.wait(ctx, func(ctx context.Context) error {
-		sleep(ctx, min(longestPause, pauseAfter(time.Since(f.resumed), share)))
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(longestPause, pauseAfter(time.Since(f.resumed), share))):
+		}
 		return context.Cause(ctx)
 	})
 }
 
-// wait waits in a way that lift ends.
-func (f *followPace) wait(ctx context.Context, how func(context.Context) error) error {
-	defer f.p.waits.begin("the throttle, to apply changes", f.p.reason(), longestHold)()
+// wait waits in a way that Lift ends.
+func (f *Stream) wait(ctx context.Context, how func(context.Context) error) error {
+	defer f.p.o.Wait("the throttle, to apply changes", f.p.reason(), longestHold)()
 	waiting, end := context.WithCancel(ctx)
 	defer end()
 	f.mu.Lock()
@@ -90,8 +95,8 @@ func (f *followPace) wait(ctx context.Context, how func(context.Context) error) 
 	return err
 }
 
-// lift has nothing wait until the returned function is called.
-func (f *followPace) lift() (lower func()) {
+// Lift lets all batches pass until the returned function is called.
+func (f *Stream) Lift() (lower func()) {
 	set := func(lifted bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -103,7 +108,7 @@ func (f *followPace) lift() (lower func()) {
 	return func() { set(false) }
 }
 
-func (f *followPace) await(ctx context.Context) error {
+func (f *Stream) await(ctx context.Context) error {
 	begun := time.Now()
 	again := time.NewTicker(tick.Interval)
 	defer again.Stop()
@@ -123,8 +128,8 @@ func (f *followPace) await(ctx context.Context) error {
 	}
 }
 
-// hold is how long changes have waited for the throttle in all, and why it is not at full speed.
-func (f *followPace) hold() (held time.Duration, reason string) {
+// Held returns how long changes have waited for the throttle, and why it is not at full speed.
+func (f *Stream) Held() (held time.Duration, reason string) {
 	f.mu.Lock()
 	held = f.held
 	if !f.since.IsZero() {
@@ -135,29 +140,28 @@ func (f *followPace) hold() (held time.Duration, reason string) {
 }
 
 // tell says that changes wait, once in a while.
-func (f *followPace) tell() {
+func (f *Stream) tell() {
 	f.mu.Lock()
 	now := time.Now()
-	due := f.told.IsZero() || now.Sub(f.told) >= outrunWindow
+	due := f.told.IsZero() || now.Sub(f.told) >= tellAgain
 	if due {
 		f.told = now
 	}
 	f.mu.Unlock()
 	if due {
-		share := f.p.allowed()
-		f.p.observe(Event{Kind: EventThrottle, Share: &share, Text: fmt.Sprintf("changes wait to be applied: %s", f.p.reason())})
+		f.p.o.Observe(f.p.allowed(), "changes wait to be applied: "+f.p.reason())
 	}
 }
 
 // crossed reports whether a limit, by a figure that is known, has stopped the copy.
-func (p *pacer) crossed() bool {
+func (p *Pacer) crossed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.core
-	return t.stopped && t.most > 0 && t.holding >= 0 && p.values[t.holding].err == nil && (p.mayGoOn == nil || p.mayGoOn())
+	return t.stopped && t.most > 0 && t.holding >= 0 && p.values[t.holding].err == nil && p.o.MayGoOn()
 }
 
-func (p *pacer) reason() string {
+func (p *Pacer) reason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.core.reason()

@@ -1,0 +1,65 @@
+package copier
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/tick"
+)
+
+// TestFollowThrottled stops a copy that has caught up: what is written then waits, the status says
+// why, and is applied once the copy is let go.
+func TestFollowThrottled(t *testing.T) {
+	p := newPair(t, "followheld")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ANALYZE TABLE a")
+	o := p.options("a")
+	o.Follow = true
+	o.Control = filepath.Join(t.TempDir(), "c.sock")
+	events := make(chan Event, 10_000)
+	o.Observe = func(e Event) { events <- e }
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Run(t.Context(), o)
+		ended <- err
+	}()
+	until := func(is func(Event) bool) {
+		t.Helper()
+		awaitEvent(t, events, ended, is)
+	}
+	until(func(e Event) bool { return e.Kind == EventCaughtUp })
+	c := NewControl(o.Control)
+	defer c.Close()
+	stop := 0.0
+	if _, err := c.Throttle(t.Context(), throttle.Change{Share: &stop}); err != nil {
+		t.Fatal(err)
+	}
+	until(func(e Event) bool { return e.Kind == EventThrottle }) // within a tick nothing is asked again
+	before := tick.Process().Now()
+	hold := tick.Process().Hold()
+	defer hold()
+	until(func(e Event) bool { return tick.Process().Now() != before })
+	sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
+	until(func(e Event) bool {
+		return e.Kind == EventThrottle && strings.HasPrefix(e.Text, "changes wait to be applied: stopped by")
+	})
+	s, err := c.Status(t.Context())
+	if err != nil || s.Follow == nil || s.Follow.HeldSeconds <= 0 || s.Follow.Held != "stopped by tare copy ctl throttle" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if got := read(t, p.target, "SELECT COUNT(*) FROM followheld.a"); got[0] != `["1"]` {
+		t.Errorf("%v rows while it is stopped", got)
+	}
+	if _, err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := testwait.Receive(t, "the copy to finish", ended); err != nil {
+		t.Fatal(err)
+	}
+	p.same(t, "a")
+}

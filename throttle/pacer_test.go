@@ -1,0 +1,194 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/tick"
+)
+
+// pacerAt is a pacer that allows a share without asking anybody.
+func pacerAt(t *testing.T, share float64) *Pacer {
+	t.Helper()
+	p := NewPacer(PacerOptions{})
+	if err := p.Change(Change{Share: &share}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// batchesMoved has workers copy for a minute, and answers how many batches they did. A batch is read in a fifth of
+// a millisecond and written in two, a bit longer by each worker; so many make a chunk, which is one statement
+// unless there is a rest within it. When they serialise, a statement has a lock to its end, as LOAD DATA has it on
+// AUTO_INCREMENT.
+func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise bool) (n int) {
+	const minute = time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		p := pacerAt(t, share)
+		end := time.Now().Add(minute)
+		lock := make(chan struct{}, 1)
+		moved := make([]int, workers)
+		var all sync.WaitGroup
+		for i := range workers {
+			all.Go(func() {
+				w := p.Join()
+				within := false // a statement
+				settle := func() {
+					if within && serialise {
+						<-lock
+					}
+					within = false
+				}
+				for time.Now().Before(end) {
+					if err := w.Begin(t.Context()); err != nil {
+						t.Error(err)
+					}
+					for range chunk {
+						if !time.Now().Before(end) {
+							break
+						}
+						time.Sleep(200 * time.Microsecond)
+						if !within && serialise {
+							lock <- struct{}{}
+						}
+						within = true
+						time.Sleep(2*time.Millisecond + time.Duration(i)*50*time.Microsecond)
+						moved[i]++
+						if w.Due() {
+							settle()
+							if err := w.Rest(t.Context()); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					settle()
+					w.End()
+				}
+			})
+		}
+		all.Wait()
+		for i := range moved {
+			n += moved[i]
+		}
+		for i := range moved {
+			if moved[i] < n/workers/2-chunk { // turns are by chunks
+				t.Errorf("worker %d did %d batches of %d", i, moved[i], n)
+			}
+		}
+	})
+	return n
+}
+
+// TestPacerKeepsTheShare has workers do as much of what they do at full speed as the share says, where they hinder
+// each other, and no more where they do not.
+func TestPacerKeepsTheShare(t *testing.T) {
+	for _, tt := range []struct {
+		workers, chunk int
+		serialise      bool
+	}{{1, 8, false}, {4, 8, false}, {4, 128, false}, {4, 8, true}, {4, 128, true}, {16, 8, true}} {
+		full := batchesMoved(t, 1, tt.workers, tt.chunk, tt.serialise)
+		for _, share := range []float64{1.0 / 64, 0.125, 0.3, 0.5, 0.69, 0.9} {
+			got := float64(batchesMoved(t, share, tt.workers, tt.chunk, tt.serialise)) / float64(full)
+			t.Logf("%+v at %.3g: %.3g", tt, share, got)
+			least := 0.85 * share
+			if !tt.serialise { // who is not held up by others could do more than those that are let in
+				least *= math.Ceil(share*float64(tt.workers)) / float64(tt.workers)
+			}
+			if got < least || got > 1.15*share {
+				t.Errorf("%+v: at a share of %.3g they did %.3g of their work", tt, share, got)
+			}
+		}
+	}
+}
+
+// TestPacerChanges changes the share while workers are at it: nobody works while it is stopped, and what was done at
+// full speed is not paid for. One that is within a long statement holds up nobody for long.
+func TestPacerChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pacerAt(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var moved atomic.Int64
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				w := p.Join()
+				defer w.End()
+				for err := w.Begin(ctx); err == nil; {
+					time.Sleep(time.Millisecond)
+					moved.Add(1)
+					if w.Due() {
+						err = w.Rest(ctx)
+					}
+				}
+			})
+		}
+		after := func(share float64, d time.Duration, least, most int64) {
+			t.Helper()
+			if err := p.Change(Change{Share: &share}); err != nil {
+				t.Fatal(err)
+			}
+			before := moved.Load()
+			time.Sleep(d)
+			if n := moved.Load() - before; n < least || n > most {
+				t.Errorf("at %v: %d batches in %v, want %d to %d", share, n, d, least, most)
+			}
+		}
+		after(1, time.Minute, 239_000, 240_004)
+		after(0.5, time.Second, 1800, 2100)
+		after(0, time.Hour, 0, 4)
+		after(0.01, time.Minute, 2000, 2450)
+		after(1, time.Second, 3900, 4004)
+
+		stray := p.Join()
+		if err := stray.Begin(ctx); err != nil {
+			t.Fatal(err)
+		}
+		after(0.5, time.Minute, 800, 120_000)
+		stray.End()
+		after(0.5, time.Second, 1700, 2100)
+		after(0, time.Second, 0, 4)
+		cancel()
+		all.Wait()
+		if p.gate.working != 0 {
+			t.Errorf("%d are within after all have ended", p.gate.working)
+		}
+	})
+}
+
+// TestAllocs has the checks of each row and each batch.
+func TestAllocs(t *testing.T) {
+	full, half := pacerAt(t, 1).Join(), pacerAt(t, 0.5).Join()
+	if err := half.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	th := tick.NewThrottle(tick.Process(), half.MayGoOn)
+	defer th.Close()
+	alloctest.Run(t, []alloctest.Case{
+		{Name: "due at full speed", Op: func() error {
+			if full.Due() {
+				return errors.New("a pause is due")
+			}
+			return nil
+		}},
+		{Name: "due at half speed", Op: func() error {
+			half.p.gate.since = time.Now().Add(time.Hour) // however long the goroutine is not scheduled
+			if half.Due() {
+				return errors.New("a pause is due at once")
+			}
+			return nil
+		}},
+		{Name: "the throttle of a row", Op: func() error {
+			if !th.OK() {
+				return errors.New("no")
+			}
+			return nil
+		}},
+	})
+}

@@ -1,0 +1,99 @@
+package throttle
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Status is the rate that a copy may use, and why.
+type Status struct {
+	Share   float64       `json:"share"`   // of full speed, now; 0: it stands still
+	Most    float64       `json:"most"`    // what tare copy ctl throttle allows; 1: all
+	Stopped bool          `json:"stopped"` // share is 0
+	Reason  string        `json:"reason"`  // why it is not at full speed; empty when it is
+	Limits  []LimitStatus `json:"limits"`
+}
+
+// A LimitStatus is a limit with its last figure.
+type LimitStatus struct {
+	Kind        LimitKind `json:"kind"`
+	Name        string    `json:"name"`
+	Unit        string    `json:"unit"` // s, ms or empty
+	Bound       float64   `json:"bound"`
+	Value       float64   `json:"value"`
+	Error       string    `json:"error,omitempty"` // why the value is not known
+	HeldSeconds float64   `json:"held_seconds"`    // how long it has held the copy back
+}
+
+// A Change changes limits while a copy runs; nil leaves one as it is.
+type Change struct {
+	Share          *float64 `json:"share,omitempty"` // of full speed, at most: 0 stops it, 1 leaves it to the limits
+	Lag            *float64 `json:"max_lag_seconds,omitempty"`
+	ThreadsRunning *float64 `json:"max_threads_running,omitempty"`
+	Above          *float64 `json:"throttle_above,omitempty"`
+	P99            *float64 `json:"max_p99_ms,omitempty"`
+}
+
+// change applies a change, all of it or nothing.
+func (t *throttle) change(c Change) error {
+	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
+		return fmt.Errorf("a share of %v: use 0 to 1", *c.Share)
+	}
+	limits := slices.Clone(t.limits)
+	for _, wanted := range []struct {
+		kind  LimitKind
+		bound *float64
+		flag  string
+	}{{LimitLag, c.Lag, "--max-lag"}, {LimitThreads, c.ThreadsRunning, "--max-threads-running"}, {LimitQuery, c.Above, "--throttle-above"}, {LimitP99, c.P99, "--max-p99"}} {
+		if wanted.bound == nil {
+			continue
+		}
+		if !(*wanted.bound >= 0) {
+			return fmt.Errorf("%s %v: use 0 or more", wanted.flag, *wanted.bound)
+		}
+		found := false
+		for i := range limits {
+			if limits[i].Kind == wanted.kind {
+				limits[i].Bound, found = *wanted.bound, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the copy was started without %s, so it does not know that figure: stop it and run it again with it", wanted.flag)
+		}
+	}
+	t.limits = limits
+	if c.Share != nil {
+		t.most = *c.Share
+	}
+	return nil
+}
+
+// Change applies a change of limits at once, all of it or nothing.
+func (p *Pacer) Change(c Change) error {
+	p.mu.Lock()
+	err := p.core.change(c)
+	p.allow()
+	rate, reason, news := p.news()
+	p.mu.Unlock()
+	if news {
+		p.o.Observe(rate, reason)
+	}
+	return err
+}
+
+// Status returns the rate and the limits.
+func (p *Pacer) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.core
+	s := Status{Share: t.allowed(), Most: t.most, Reason: t.reason(), Limits: []LimitStatus{}}
+	s.Stopped = s.Share == 0
+	for i, l := range t.limits {
+		ls := LimitStatus{Kind: l.Kind, Name: l.Name, Unit: l.Unit, Bound: l.Bound, Value: p.values[i].value, HeldSeconds: t.held[i].Seconds()}
+		if err := p.values[i].err; err != nil {
+			ls.Error, ls.Value = err.Error(), 0
+		}
+		s.Limits = append(s.Limits, ls)
+	}
+	return s
+}
