@@ -138,11 +138,12 @@ func TestWaitingKeepsNoOneWaiting(t *testing.T) {
 		slept <- err
 	}()
 	var n int
-	for n == 0 { // until the sleeping statement is seen to run
+	testwait.Until(t, "the sleeping statement to run", func() bool {
 		if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return n > 0
+	})
 	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM products").Scan(&n); err != nil || n != embedded.Products {
 		t.Errorf("counted %d products, %v; want %d", n, err, embedded.Products)
 	}
