@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // ErrMatcherSets is the error of Tracker.Add for a combination of matchers after 65,535 others.

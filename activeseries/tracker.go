@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A Key is a series' identity: a hash of its labels, of 64 bits that are as good as random.

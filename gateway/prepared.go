@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )

@@ -3,10 +3,10 @@ package gateway
 import (
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // What a session holds on the heap that cannot be looked at from here, in bytes, each as

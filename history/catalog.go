@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/activeseries"
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/tsblock"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // What the head keeps of a series, as the allocator charges it. The types are tsdb's own and cannot be looked into: these are

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A minute is what all statements together had counted at one time.

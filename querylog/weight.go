@@ -3,7 +3,7 @@ package querylog
 import (
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // HeapBytes is what the logger holds on the heap: the ring, the stripes with what they have

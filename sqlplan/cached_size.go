@@ -5,7 +5,7 @@ package sqlplan
 import (
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/sizegen/bytecache"
 )
 
 const heapCapacity = 32 << 20

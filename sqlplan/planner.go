@@ -9,8 +9,8 @@ import (
 
 	"vitess.io/vitess/go/vt/sqlparser"
 
-	"github.com/taredb/tare/bytecache"
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/bytecache"
+	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/sqldigest"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/sizegen/bytecache"
 	"github.com/taredb/tare/sqldigest"
 )
 

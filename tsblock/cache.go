@@ -3,8 +3,8 @@ package tsblock
 import (
 	"sync/atomic"
 
-	"github.com/taredb/tare/bytecache"
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/bytecache"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // PageSize is how many bytes of a file are cached, fetched and checked as one: what an object store

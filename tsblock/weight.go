@@ -3,7 +3,7 @@ package tsblock
 import (
 	"unsafe"
 
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // HeapBytes is what the block's loaded index header and series hashes take on the heap; 0 when they

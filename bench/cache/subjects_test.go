@@ -8,8 +8,8 @@ import (
 	"github.com/maypok86/otter/v2"
 	"vitess.io/vitess/go/cache/theine"
 
-	"github.com/taredb/tare/bytecache"
-	"github.com/taredb/tare/heapsize"
+	"github.com/taredb/tare/sizegen/bytecache"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A key is 32 bytes, as a plan's: Vitess' own key type, so that all subjects hash the same.

@@ -1,6 +1,10 @@
 package alloctest
 
-import "testing"
+import (
+	"runtime/debug"
+	"slices"
+	"testing"
+)
 
 // opsPerRun is how many operations one measured run holds. testing.AllocsPerRun divides
 // integers, so 999 allocations in 1,000 runs of one operation would read as 0.
@@ -26,7 +30,7 @@ type Case struct {
 // Run measures each case in a subtest and fails the ones that allocate more than they may.
 func Run(t *testing.T, cases []Case) {
 	t.Helper()
-	if raceEnabled {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector allocates by itself: allocation tables are measured without it")
 	}
 	for _, c := range cases {

@@ -69,6 +69,9 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Goroutines(t, "internal/archtest/testdata/goroutines.txt", string(text))
 		},
+		"module": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			return archtest.StandsAlone(t, "sizegen", "1.25", "subjects")
+		},
 		"security": archtest.Security,
 		"prose":    archtest.Prose,
 		"messages": archtest.Messages,

@@ -84,6 +84,10 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 	}
 	found, err := archtest.NotLinked(tree, "example.com/house/heavy", "cmd/demo", "start cmd/demo instead")
 	note("links", found, err)
+	if _, err := os.Stat(filepath.Join(dir, "apart")); err == nil {
+		found, err := archtest.StandsAlone(tree, "apart", "1.25", "subjects")
+		note("module", found, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "durations.txt")); err == nil {
 		found, err := archtest.Durations(tree, "durations.txt", string(text))
 		note("durations", found, err)

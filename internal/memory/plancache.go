@@ -3,7 +3,7 @@ package memory
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/bytecache"
+	"github.com/taredb/tare/sizegen/bytecache"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )

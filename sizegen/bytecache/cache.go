@@ -1,0 +1,312 @@
+package bytecache
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/taredb/tare/sizegen/heapsize"
+)
+
+// Options say what a cache holds and how much. Capacity is required.
+type Options[K comparable, V any] struct {
+	// Capacity is the most heap bytes that the cache takes, all in: entries, keys, table,
+	// policy and the Cache itself.
+	Capacity int64
+
+	// Hash spreads the keys. It decides who finds a place in which group, so where
+	// strangers choose keys it has to be keyed. Default: hash/maphash with a seed of its own.
+	Hash func(K) uint64
+
+	// Size returns the heap bytes that a key and a value own beyond their inline K and V,
+	// as heapsize counts them; the inline part is charged with the entry. It is called
+	// once for each Set: an entry's size is fixed at insertion. Default: 0.
+	Size func(K, V) int64
+
+	// MaxEntry is the most bytes that one entry may be charged, its node included; larger
+	// ones are refused. Default: an eighth of the capacity, so that no single entry can
+	// displace more.
+	MaxEntry int64
+
+	// OnEvict is told of each entry that leaves, for whatever reason, after it has left and
+	// outside of all locks. It may use the cache.
+	OnEvict func(K, V, Reason)
+}
+
+// Cache holds values by key, bounded by their true heap bytes. It is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	hash    func(K) uint64
+	size    func(K, V) int64
+	onEvict func(K, V, Reason)
+
+	table atomic.Pointer[table[K, V]] // replaced under mu, read without
+
+	capacity atomic.Int64 // written under mu
+	maxEntry atomic.Int64 // written under mu
+	bytes    atomic.Int64 // written under mu
+	epoch    atomic.Uint64
+
+	nodeBytes  int64 // what a node alone costs
+	fixedBytes int64 // what the cache costs without table and sketch
+	maxDefault bool  // maxEntry follows the capacity
+
+	counters []counters       // striped: hits and misses are counted without a lock
+	calls    []callList[K, V] // Loads under way, by hash
+
+	// mu serialises writers. Get does not take it.
+	mu       sync.Mutex
+	overhead int64 // fixedBytes, table and sketch
+	lists    [segments]list[K, V]
+	sketch   sketch
+	gone     *node[K, V] // evicted entries that OnEvict has not heard of, linked by next
+	written  writeCounts
+}
+
+// New returns an empty cache. It refuses a capacity that could not hold the cache's own
+// structures and one entry.
+func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
+	c := &Cache[K, V]{hash: o.Hash, size: o.Size, onEvict: o.OnEvict}
+	if c.hash == nil {
+		seed := maphash.MakeSeed()
+		c.hash = func(k K) uint64 { return maphash.Comparable(seed, k) }
+	}
+	if c.size == nil {
+		c.size = func(K, V) int64 { return 0 }
+	}
+	stripes := 1
+	for stripes < 2*runtime.GOMAXPROCS(0) && stripes < 64 {
+		stripes *= 2
+	}
+	c.counters = make([]counters, stripes)
+	c.calls = make([]callList[K, V], callLists)
+	c.nodeBytes = int64(heapsize.Object(unsafe.Sizeof(node[K, V]{}), true))
+	if o.MaxEntry != 0 && o.MaxEntry < c.nodeBytes {
+		return nil, fmt.Errorf("bytecache: largest entry of %d bytes is too small: each takes %d bytes of overhead", o.MaxEntry, c.nodeBytes)
+	}
+	c.fixedBytes = int64(heapsize.Object(unsafe.Sizeof(*c), true) +
+		heapsize.Array(uintptr(stripes), unsafe.Sizeof(counters{}), false) +
+		heapsize.Array(callLists, unsafe.Sizeof(callList[K, V]{}), true))
+	c.maxDefault = o.MaxEntry == 0
+	if err := c.setCapacity(o.Capacity, o.MaxEntry); err != nil {
+		return nil, err
+	}
+	c.reset()
+	return c, nil
+}
+
+// ErrCapacity is wrapped by the errors of New and Resize for a capacity that is too small.
+var ErrCapacity = errors.New("capacity is too small")
+
+func (c *Cache[K, V]) setCapacity(capacity, maxEntry int64) error {
+	least := c.fixedBytes + structureBytes[K, V](minGroups) + c.nodeBytes
+	if capacity < least {
+		return fmt.Errorf("bytecache: %w: %d bytes, and the least is %d (%d for its structures, %d of overhead per entry)",
+			ErrCapacity, capacity, least, least-c.nodeBytes, c.nodeBytes)
+	}
+	c.capacity.Store(capacity)
+	if c.maxDefault {
+		maxEntry = max(capacity/8, c.nodeBytes)
+	}
+	c.maxEntry.Store(maxEntry)
+	return nil
+}
+
+// structureBytes is what table and sketch cost for that many groups.
+func structureBytes[K comparable, V any](groups int) int64 {
+	return tableBytes[K, V](groups) + sketchBytes(groups)
+}
+
+// reset gives the cache an empty table, sketch and lists.
+func (c *Cache[K, V]) reset() {
+	c.table.Store(newTable[K, V](minGroups))
+	c.sketch = newSketch(minGroups)
+	c.lists = [segments]list[K, V]{}
+	c.overhead = c.fixedBytes + structureBytes[K, V](minGroups)
+	c.bytes.Store(c.overhead)
+}
+
+// hashOf mixes what the caller's hash returns, so that a weak one still fills all bits.
+func (c *Cache[K, V]) hashOf(k K) uint64 {
+	h := c.hash(k)
+	h ^= h >> 32
+	h *= 0x9E3779B97F4A7C15
+	return h ^ h>>29
+}
+
+// Get returns the value of k. It does not allocate and takes no lock.
+func (c *Cache[K, V]) Get(k K) (V, bool) {
+	hash := c.hashOf(k)
+	n := c.table.Load().find(hash, k)
+	if n == nil {
+		c.stripe().misses.Add(1)
+		var zero V
+		return zero, false
+	}
+	c.hit(n)
+	return n.value, true
+}
+
+func (c *Cache[K, V]) hit(n *node[K, V]) {
+	if n.visits.Load() < maxVisits {
+		n.visits.Add(1)
+	}
+	c.stripe().hits.Add(1)
+}
+
+// Set makes v the value of k and reports whether the cache took it. It refuses entries that are
+// larger than the largest allowed, and those that would displace entries asked for more
+// often. Whatever k had before is gone in both cases. It makes one allocation.
+func (c *Cache[K, V]) Set(k K, v V) bool {
+	hash := c.hashOf(k)
+	c.outdate(hash, k)
+	return c.set(hash, k, v, nil)
+}
+
+// set stores a value, unless it comes from a call that was outdated meanwhile.
+func (c *Cache[K, V]) set(hash uint64, k K, v V, from *call[K, V]) bool {
+	owned := c.size(k, v)
+	if owned < 0 {
+		panic(fmt.Sprintf("BUG: the size of a cache entry is negative: %d", owned))
+	}
+	c.mu.Lock()
+	defer c.unlock()
+	if from != nil && (from.stale.Load() || from.epoch != c.epoch.Load()) {
+		c.written.refusedStale++
+		return false
+	}
+	old := c.table.Load().find(hash, k)
+	if limit := c.maxEntry.Load(); owned > limit-c.nodeBytes {
+		c.written.refusedLarge++
+		if old != nil {
+			c.drop(old, Replaced)
+		}
+		return false
+	}
+	c.sketch.add(hash, 1)
+	n := &node[K, V]{hash: hash, bytes: c.nodeBytes + owned, key: k, value: v}
+	if old != nil {
+		return c.replace(old, n)
+	}
+	c.ensureSlot()
+	if !c.admit(n) {
+		c.written.refusedPolicy++
+		return false
+	}
+	c.table.Load().insert(n)
+	c.bytes.Add(n.bytes)
+	c.written.inserted++
+	return true
+}
+
+// replace puts n where old is, in the table and in the policy, and makes room if n is larger.
+func (c *Cache[K, V]) replace(old, n *node[K, V]) bool {
+	c.table.Load().replace(old, n)
+	s := old.segment
+	c.unlink(old)
+	c.link(n, s)
+	c.bytes.Add(n.bytes - old.bytes)
+	c.evicted(old, Replaced)
+	c.written.replaced++
+	for c.bytes.Load() > c.capacity.Load() {
+		v := c.victim()
+		c.drop(v, Capacity)
+		if v == n {
+			return false
+		}
+	}
+	return true
+}
+
+// drop takes n out of the table, out of its segment, and out of the account.
+func (c *Cache[K, V]) drop(n *node[K, V], why Reason) {
+	c.table.Load().remove(n)
+	if n.segment != unlinked {
+		c.unlink(n)
+	}
+	c.bytes.Add(-n.bytes)
+	c.evicted(n, why)
+}
+
+// evicted counts n and keeps it for OnEvict.
+func (c *Cache[K, V]) evicted(n *node[K, V], why Reason) {
+	c.written.evicted[why]++
+	if c.onEvict != nil {
+		n.reason = why
+		n.next, c.gone = c.gone, n
+	}
+}
+
+// unlock ends a write, and tells OnEvict what left.
+func (c *Cache[K, V]) unlock() {
+	if invariants {
+		c.checkAccount()
+	}
+	gone := c.gone
+	c.gone = nil
+	c.mu.Unlock()
+	for gone != nil {
+		n := gone
+		gone, n.next = n.next, nil
+		c.onEvict(n.key, n.value, n.reason)
+	}
+}
+
+// ensureSlot sees to it that the table can take one more node: rebuilt in its size when deleted
+// slots fill it, otherwise in twice its size, for which entries may have to go.
+func (c *Cache[K, V]) ensureSlot() {
+	t := c.table.Load()
+	for t.free == 0 {
+		groups := len(t.groups)
+		if need := groupsFor(t.live + 1); need > groups || t.sparse() {
+			groups = need
+		}
+		more := structureBytes[K, V](groups) - structureBytes[K, V](len(t.groups))
+		if c.bytes.Load()+more <= c.capacity.Load() {
+			c.rebuild(groups)
+			return
+		}
+		c.drop(c.victim(), Capacity)
+	}
+}
+
+// rebuild moves all nodes into a table of that many groups, and fits the sketch to it.
+func (c *Cache[K, V]) rebuild(groups int) {
+	old := c.table.Load()
+	t := newTable[K, V](groups)
+	old.all(func(n *node[K, V]) bool {
+		t.insert(n)
+		return true
+	})
+	c.table.Store(t)
+	if groups != len(old.groups) {
+		c.sketch = c.sketch.resized(groups)
+		more := structureBytes[K, V](groups) - structureBytes[K, V](len(old.groups))
+		c.overhead += more
+		c.bytes.Add(more)
+	}
+}
+
+// checkAccount panics when the parts of the account do not add up.
+func (c *Cache[K, V]) checkAccount() {
+	sum := c.overhead
+	for i := range c.lists {
+		sum += c.lists[i].bytes
+	}
+	switch have := c.bytes.Load(); {
+	case sum != have:
+		panic(fmt.Sprintf("BUG: cache accounts for %d bytes and its lists hold %d", have, sum))
+	case have > c.capacity.Load():
+		panic(fmt.Sprintf("BUG: cache holds %d bytes of at most %d", have, c.capacity.Load()))
+	}
+}
+
+// Bytes returns the heap bytes that the cache takes, its own structures included: what the heap
+// gets back when the cache is dropped. It is exact at any time and costs one atomic load.
+func (c *Cache[K, V]) Bytes() int64 { return c.bytes.Load() }
+
+// Capacity returns the most bytes that the cache may take.
+func (c *Cache[K, V]) Capacity() int64 { return c.capacity.Load() }

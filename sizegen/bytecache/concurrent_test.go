@@ -1,0 +1,117 @@
+package bytecache
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// TestConcurrent runs all operations at once; the bubble detects a hang. What a reader finds belongs to its key, and
+// afterwards everything adds up.
+func TestConcurrent(t *testing.T) { synctest.Test(t, testConcurrent) }
+
+func testConcurrent(t *testing.T) {
+	c, err := New(Options[int, [2]int]{
+		Capacity: 64 << 10,
+		Size:     func(k int, _ [2]int) int64 { return int64(k % 512) },
+		OnEvict: func(k int, v [2]int, _ Reason) {
+			if v[0] != k {
+				t.Errorf("evicted %d with value %v", k, v)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(11, uint64(w)))
+			for i := range 4000 {
+				k := rng.IntN(2000)
+				var v [2]int
+				ok := false
+				switch op := rng.IntN(1000); {
+				case op < 500:
+					v, ok = c.Get(k)
+				case op < 700:
+					c.Set(k, [2]int{k, i})
+				case op < 950:
+					v, _ = c.Load(k, func() ([2]int, bool, error) { return [2]int{k, i}, i%9 != 0, nil })
+					ok = true
+				case op < 990:
+					c.Delete(k)
+				case op < 993:
+					c.DeleteFunc(func(k int, _ [2]int) bool { return k%5 == 0 })
+				case op < 994:
+					c.Clear()
+				case op < 996:
+					if err := c.Resize(int64(32<<10 + rng.IntN(64<<10))); err != nil {
+						t.Error(err)
+					}
+				case op < 998:
+					for k, v := range c.All() {
+						if v[0] != k {
+							t.Errorf("All yields %d with value %v", k, v)
+						}
+					}
+				default:
+					if s := c.Stats(); s.Bytes > s.Capacity || len(c.Largest(3)) > 3 {
+						t.Errorf("over capacity: %+v", s)
+					}
+				}
+				if ok && v[0] != k {
+					t.Errorf("key %d has value %v", k, v)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c.check(t)
+}
+
+// A key that stays is found at any moment, whatever comes and goes around it: through reused
+// slots, rebuilt and grown tables, and new values of its own.
+func TestReadersAlwaysFind(t *testing.T) { synctest.Test(t, testReadersAlwaysFind) }
+
+func testReadersAlwaysFind(t *testing.T) {
+	c := newTestCache(t, 64<<20)
+	const stay, passing = 300, 20_000
+	for k := range stay {
+		c.Set(k, "a")
+	}
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for w := range 3 {
+		readers.Go(func() {
+			for i := w; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if v, ok := c.Get(i % stay); !ok || v != "a" && v != "b" {
+					t.Errorf("key %d that stays has %q, %v", i%stay, v, ok)
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(13, 13))
+	for i := range 60_000 {
+		switch k := stay + rng.IntN(passing); {
+		case i%100 == 0:
+			c.Set(rng.IntN(stay), "b")
+		case i%3 == 0:
+			c.Delete(k)
+		case i%20_000 == 1:
+			c.DeleteFunc(func(k int, _ string) bool { return k >= stay }) // shrinks the table
+		default:
+			c.Set(k, "passing")
+		}
+	}
+	close(done)
+	readers.Wait()
+	c.check(t)
+}

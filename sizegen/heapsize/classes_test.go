@@ -1,0 +1,127 @@
+package heapsize_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"unsafe"
+
+	"github.com/taredb/tare/sizegen/heapsize"
+)
+
+// heapDelta returns by how many bytes the heap grows while f runs. The collector has to be off,
+// and swept out. The caches of the allocator are flushed by reading the statistics.
+func heapDelta(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.HeapAlloc - before.HeapAlloc)
+}
+
+// collectorOff keeps the collector from running until the function it returns is called.
+func collectorOff() (on func()) {
+	percent := debug.SetGCPercent(-1)
+	runtime.GC()
+	return func() { debug.SetGCPercent(percent) }
+}
+
+// sink keeps what a test allocates on the heap.
+var sink any
+
+// allocation makes one object of a random type of about size bytes, and says what it is.
+func allocation(size int, pointers bool) reflect.Type {
+	if !pointers {
+		return reflect.ArrayOf(size, reflect.TypeFor[byte]())
+	}
+	// A pointer first and bytes behind it: any size is possible, not only whole words.
+	return reflect.StructOf([]reflect.StructField{
+		{Name: "P", Type: reflect.TypeFor[*byte]()},
+		{Name: "B", Type: reflect.ArrayOf(size, reflect.TypeFor[byte]())},
+	})
+}
+
+func TestObjectAgainstHeap(t *testing.T) {
+	sizes := []int{1, 7, 8, 9, 15, 16, 17, 500, 503, 504, 505, 511, 512, 513, 520, 1016, 1017, 1024, 1025, 32752, 32753, 32760, 32761, 32767, 32768, 32769, 40960, 100_000}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		sizes = append(sizes, 1+rng.IntN(1<<(1+rng.IntN(16))))
+	}
+	const copies = 8
+	keep := make([]unsafe.Pointer, copies)
+	defer collectorOff()()
+	for i, n := range sizes {
+		if i%256 == 0 {
+			runtime.GC()
+		}
+		for _, pointers := range []bool{false, true} {
+			typ := allocation(n, pointers)
+			if !pointers && n < 16 {
+				continue // tiny: TestTinyObjects
+			}
+			want := int64(heapsize.Object(typ.Size(), pointers)) * copies
+			measure := func() int64 {
+				return heapDelta(func() {
+					for i := range keep {
+						keep[i] = reflect.New(typ).UnsafePointer()
+					}
+				})
+			}
+			got := measure()
+			for try := 0; got != want && try < 5; try++ { // another goroutine's allocation
+				got = measure()
+			}
+			if got != want {
+				t.Errorf("%d objects of %d bytes, pointers %v: heap grew by %d, Object says %d", copies, typ.Size(), pointers, got, want)
+			}
+		}
+	}
+	runtime.KeepAlive(keep)
+}
+
+// Every size up to two pages past the largest class, against what append shows, which is the
+// allocator's own rounding.
+func TestObjectAllSizes(t *testing.T) {
+	for n := 16; n <= 48<<10; n++ {
+		if got, want := heapsize.Object(uintptr(n), false), cap(append([]byte(nil), make([]byte, n)...)); got != uintptr(want) {
+			t.Fatalf("Object(%d, false) = %d, a slice of that size gets %d", n, got, want)
+		}
+	}
+}
+
+func TestTinyObjects(t *testing.T) {
+	const copies = 4096
+	keep := make([]*[3]byte, copies)
+	defer collectorOff()()
+	bytes := heapDelta(func() {
+		for i := range keep {
+			keep[i] = new([3]byte)
+		}
+	})
+	// The tiny allocator packs them; each alone may keep its block.
+	if charged := int64(heapsize.Object(3, false)) * copies; bytes > charged {
+		t.Errorf("%d tiny objects took %d bytes, more than the %d charged", copies, bytes, charged)
+	}
+	var w heapsize.Walk
+	for _, p := range keep {
+		w.Enter(unsafe.Pointer(p), 3, false)
+	}
+	if got := w.Finish(); got < bytes-64 || got > bytes+64 {
+		t.Errorf("a walk over them says %d, the heap %d", got, bytes)
+	}
+	runtime.KeepAlive(keep)
+}
+
+func TestZeroSize(t *testing.T) {
+	if got := heapsize.Object(0, false) + heapsize.Object(0, true) + heapsize.String("") + heapsize.Slice([]struct{}{{}}); got != 0 {
+		t.Errorf("nothing costs %d bytes", got)
+	}
+}
+
+func ExampleObject() {
+	fmt.Println(heapsize.Object(33, false), heapsize.Object(1024, false), heapsize.Object(1024, true))
+	// Output: 48 1024 1152
+}

@@ -1,0 +1,2 @@
+// Package alloctest holds operations to a number of heap allocations.
+package alloctest

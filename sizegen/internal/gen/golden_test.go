@@ -1,0 +1,221 @@
+package gen
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what was generated into the transcripts")
+
+// TestGolden runs the transcripts in testdata. Each command writes a module of the files in
+// its input and generates for it:
+//
+//	gen [root=path.Type] [packages=./x] [show=file]
+//	files
+//	----
+//	----
+//	output
+//	----
+//	----
+//
+// The output is the written files, or those that show names; or the problems. Rewrite the
+// transcripts with go test -rewrite.
+func TestGolden(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d transcripts, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := transcript(t, string(text))
+			switch {
+			case got == string(text):
+			case *rewrite:
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				t.Errorf("%s differs from line %d on; rewritten with -rewrite it is\n%s", path, firstDifference(got, string(text)), got)
+			}
+		})
+	}
+}
+
+func firstDifference(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return 1 + strings.Count(a[:n], "\n")
+}
+
+const fence = "----\n----\n"
+
+// transcript runs the commands of a text and returns it with their output.
+func transcript(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for text != "" {
+		input, rest, _ := strings.Cut(text, fence)
+		if rest == "" && strings.TrimSpace(input) == "" {
+			return b.String() + input
+		}
+		_, rest, ok := strings.Cut(rest, fence)
+		at := strings.Index("\n"+input, "\ngen")
+		if at < 0 || !ok {
+			t.Fatalf("no command, or no output, in\n%s", input)
+		}
+		command, files, _ := strings.Cut(input[at:], "\n")
+		b.WriteString(input + fence + generate(t, strings.Fields(command)[1:], files) + fence)
+		text = rest
+	}
+	return b.String()
+}
+
+// generate runs one command and returns its output.
+func generate(t *testing.T, args []string, files string) string {
+	t.Helper()
+	cfg := Config{Dir: t.TempDir(), Patterns: []string{"./..."}}
+	var show string
+	for _, arg := range args {
+		switch name, value, _ := strings.Cut(arg, "="); name {
+		case "show":
+			show = value
+		case "packages":
+			cfg.Patterns[0] = value
+		case "root":
+			cfg.Roots = []string{value}
+		default:
+			t.Fatalf("unknown argument %s", arg)
+		}
+	}
+	writeFiles(t, cfg.Dir, parseArchive(files))
+	written, problems, err := Generate(cfg)
+	switch {
+	case err != nil:
+		return strings.ReplaceAll(err.Error(), cfg.Dir, "$DIR") + "\n"
+	case len(problems) > 0:
+		var b strings.Builder
+		for _, p := range problems {
+			fmt.Fprintln(&b, p)
+		}
+		return b.String()
+	}
+	checkCompiles(t, cfg.Dir, written)
+	var b strings.Builder
+	for _, f := range written {
+		rel, err := filepath.Rel(cfg.Dir, f.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Data == nil || show != "" && filepath.ToSlash(rel) != show {
+			continue
+		}
+		fmt.Fprintf(&b, "-- %s --\n%s", filepath.ToSlash(rel), f.Data)
+	}
+	return b.String()
+}
+
+// parseArchive returns the files of a module: each follows a line "-- name --"; text before the
+// first is a.go.
+func parseArchive(text string) map[string]string {
+	files := map[string]string{"go.mod": "module example.com/m\n\ngo 1.25\n"}
+	name := "a.go"
+	for line := range strings.Lines(text) {
+		if n, ok := strings.CutPrefix(line, "-- "); ok {
+			name = strings.TrimSuffix(n, " --\n")
+			files[name] = ""
+			continue
+		}
+		files[name] += line
+	}
+	if strings.TrimSpace(files["a.go"]) == "" {
+		delete(files, "a.go")
+	}
+	return files
+}
+
+func writeFiles(tb testing.TB, dir string, files map[string]string) {
+	tb.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// checkCompiles writes the files and type-checks the module with them, tests included.
+func checkCompiles(t *testing.T, dir string, files []File) {
+	t.Helper()
+	for _, f := range files {
+		if f.Data == nil {
+			continue
+		}
+		if err := os.WriteFile(f.Path, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The module gets this one's heapsize, which needs nothing but the standard library.
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := map[string]string{
+		"go.mod":     string(mod) + "\nrequire " + modulePath + " v0.0.0\n\nreplace " + modulePath + " => ./lib\n",
+		"lib/go.mod": "module " + modulePath + "\n\ngo 1.25\n",
+	}
+	sources, err := filepath.Glob("../../heapsize/*.go")
+	if err != nil || len(sources) == 0 {
+		t.Fatal("no sources of heapsize: ", err)
+	}
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lib["lib/heapsize/"+filepath.Base(name)] = string(text)
+	}
+	writeFiles(t, dir, lib)
+	vet := exec.Command("go", "vet", "./...")
+	vet.Dir = dir
+	if out, err := vet.CombinedOutput(); err != nil {
+		t.Errorf("what was generated: go vet: %v\n%s", err, out)
+	}
+}
+
+// TestDeterministic generates twice what has many of everything.
+func TestDeterministic(t *testing.T) {
+	cfg := Config{Dir: "../..", Patterns: []string{"./internal/zoo/..."}}
+	first, problems, err := Generate(cfg)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	for range 3 {
+		again, _, err := Generate(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range first {
+			if again[i].Path != first[i].Path || string(again[i].Data) != string(first[i].Data) {
+				t.Errorf("%s differs from run to run", first[i].Path)
+			}
+		}
+	}
+}

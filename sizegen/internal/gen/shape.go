@@ -1,0 +1,231 @@
+package gen
+
+import (
+	"go/types"
+	"strings"
+)
+
+// hasPointers reports whether the garbage collector has to look into a value of type t: the
+// allocator treats such objects apart. A type that does not type-check may have pointers.
+func hasPointers(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Info()&types.IsString != 0 || t.Kind() == types.UnsafePointer || t.Kind() == types.Invalid
+	case *types.Array:
+		return t.Len() > 0 && hasPointers(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if hasPointers(f.Type()) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// silent reports whether a value of t has nothing to walk: no pointers, and nothing of which
+// a size is stated.
+func (g *generator) silent(t types.Type) bool { return !hasPointers(t) && !g.stated(t) }
+
+func (g *generator) stated(t types.Type) bool {
+	if n := named(t); n != nil {
+		if _, ok := g.dirs.find(n.Obj().Pos(), dirSize); ok {
+			return true
+		}
+	}
+	switch t := t.Underlying().(type) {
+	case *types.Array:
+		return g.stated(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if _, ok := g.dirs.find(f.Origin().Pos(), dirSize); ok || g.stated(f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holdsInterface reports whether a //sizegen:types said of a field of type t has a meaning:
+// an interface that is not inside of a defined type.
+func holdsInterface(t types.Type) bool {
+	if types.IsInterface(t) {
+		return true
+	}
+	switch t := types.Unalias(t).(type) {
+	case *types.Pointer:
+		return holdsInterface(t.Elem())
+	case *types.Slice:
+		return holdsInterface(t.Elem())
+	case *types.Array:
+		return holdsInterface(t.Elem())
+	case *types.Map:
+		return holdsInterface(t.Key()) || holdsInterface(t.Elem())
+	}
+	return false
+}
+
+// replaced reports whether detaching may change the bytes of a t themselves, and not only
+// what they point to: strings get new data words, interfaces new boxes.
+func replaced(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Info()&types.IsString != 0
+	case *types.Array:
+		return t.Len() > 0 && replaced(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if replaced(f.Type()) {
+				return true
+			}
+		}
+		return false
+	case *types.Interface:
+		return true
+	}
+	return false
+}
+
+// zeroSize reports whether values of t take no memory.
+func zeroSize(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Array:
+		return t.Len() == 0 || zeroSize(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if !zeroSize(f.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// pointerShaped reports whether an interface holds a t in its own data word, without a box.
+func pointerShaped(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Kind() == types.UnsafePointer
+	case *types.Pointer, *types.Map, *types.Chan, *types.Signature:
+		return true
+	case *types.Array:
+		return t.Len() == 1 && pointerShaped(t.Elem())
+	case *types.Struct:
+		words := 0
+		for f := range t.Fields() {
+			switch {
+			case zeroSize(f.Type()):
+			case pointerShaped(f.Type()):
+				words++
+			default:
+				return false
+			}
+		}
+		return words == 1
+	}
+	return false
+}
+
+// named returns the defined type that t is, through aliases, or nil.
+func named(t types.Type) *types.Named {
+	n, _ := types.Unalias(t).(*types.Named)
+	return n
+}
+
+// nameable reports whether package from may write t in its source without a new dependency:
+// exported, declared at package level, not behind somebody's internal directory, and in a
+// package that from depends on already.
+func (g *generator) nameable(from *types.Package, t types.Type) bool {
+	switch t := t.(type) {
+	case *types.Alias:
+		return g.nameable(from, types.Unalias(t))
+	case *types.Basic:
+		return true
+	case *types.Named:
+		for a := range t.TypeArgs().Types() {
+			if !g.nameable(from, a) {
+				return false
+			}
+		}
+		obj := t.Obj()
+		switch {
+		case obj.Pkg() == nil, g.isMirror[obj]:
+			return true
+		case obj.Parent() != obj.Pkg().Scope():
+			return false
+		case obj.Pkg() == from:
+			return true
+		}
+		return obj.Exported() && obj.Pkg().Name() != "main" &&
+			importable(from.Path(), obj.Pkg().Path()) && g.dependsOn(from.Path(), obj.Pkg().Path())
+	case *types.Pointer:
+		return g.nameable(from, t.Elem())
+	case *types.Slice:
+		return g.nameable(from, t.Elem())
+	case *types.Array:
+		return g.nameable(from, t.Elem())
+	case *types.Chan:
+		return g.nameable(from, t.Elem())
+	case *types.Map:
+		return g.nameable(from, t.Key()) && g.nameable(from, t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if !f.Exported() && f.Pkg() != from || !g.nameable(from, f.Type()) {
+				return false
+			}
+		}
+		return true
+	case *types.Interface:
+		for m := range t.Methods() {
+			if !m.Exported() && m.Pkg() != from || !g.nameable(from, m.Type()) {
+				return false
+			}
+		}
+		return true
+	case *types.Signature:
+		return g.nameable(from, t.Params()) && g.nameable(from, t.Results())
+	case *types.Tuple:
+		for v := range t.Variables() {
+			if !g.nameable(from, v.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// importable applies the rule for internal directories.
+func importable(from, path string) bool {
+	if strings.HasPrefix(path, "vendor/") {
+		return false
+	}
+	i := strings.LastIndex("/"+path+"/", "/internal/")
+	if i < 0 {
+		return true
+	}
+	parent := strings.TrimSuffix(("/" + path)[:i], "/")
+	return ("/" + from + "/")[:min(len(parent)+1, len(from)+2)] == parent+"/"
+}
+
+// timeLocation is process-wide: what points to one does not own it.
+const timeLocation = "time.Location"
+
+// holdsNothing reports whether values of n, a type of the standard library, are known to own
+// nothing: locations and unique values belong to the process.
+func holdsNothing(n *types.Named) bool {
+	switch qualified(n) {
+	case "time.Time", timeLocation, "unique.Handle":
+		return true
+	}
+	return false
+}
+
+func qualified(n *types.Named) string {
+	if n.Obj().Pkg() == nil {
+		return n.Obj().Name()
+	}
+	return n.Obj().Pkg().Path() + "." + n.Obj().Name()
+}

@@ -1,0 +1,115 @@
+package gen
+
+import (
+	"fmt"
+	"go/types"
+)
+
+// root writes the methods of a root type.
+func (o *output) root(n *types.Named) {
+	name := n.Obj().Name()
+	for _, method := range []string{"WalkHeap", "CachedSize"} {
+		if obj, _, _ := types.LookupFieldOrMethod(n, true, o.pkg, method); obj != nil && declaredBy(obj, n) {
+			o.g.problems.add(Problem{
+				o.g.position(obj.Pos()), name + "." + method,
+				"a root gets a method of this name", "rename it, or remove the root",
+			})
+			return
+		}
+	}
+	walk := o.heapsize("Walk")
+	body := fmt.Sprintf("w.Enter(%s(p), %s(*p), %t)\n", o.unsafe("Pointer"), o.unsafe("Sizeof"), hasPointers(n))
+	if !o.g.silent(n) {
+		body = fmt.Sprintf("if %s {\n%s(w, p)\n}\n", body[:len(body)-1], o.walkFunc(n, site{}))
+	}
+	o.declare(declMethod, name+".WalkHeap", fmt.Sprintf(
+		"// WalkHeap leads w over *p and all that it holds.\nfunc (p *%s) WalkHeap(w *%s) {\n%s}\n", name, walk, body))
+	o.declare(declMethod, name+".CachedSize", fmt.Sprintf(
+		"// CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is\n"+
+			"// set, the strings of *p are its own from then on. It returns a [%[4]s], and\n"+
+			"// leaves *p as it is, when an interface holds a type that sizegen did not find.\n"+
+			"func (p *%[1]s) CachedSize(w *%[2]s) (size int64, err error) {\n"+
+			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
+}
+
+// declaredBy reports whether method obj is n's own, not a promoted one.
+func declaredBy(obj types.Object, n *types.Named) bool {
+	for m := range n.Methods() {
+		if m == obj {
+			return true
+		}
+	}
+	return false
+}
+
+// partsMethod writes the method by which other packages of the module walk an n they hold.
+func (o *output) partsMethod(n *types.Named) {
+	if o.parts[n] {
+		return
+	}
+	o.parts[n] = true
+	name := n.Obj().Name()
+	o.declare(declMethod, name+".WalkHeapParts", fmt.Sprintf(
+		"// WalkHeapParts leads w over all that *p holds, *p itself not included.\n"+
+			"func (p *%s) WalkHeapParts(w *%s) { %s(w, p) }\n", name, o.heapsize("Walk"), o.walkFunc(n, site{})))
+}
+
+// walkFunc returns the name of the function that walks the parts of a t, and sees to it that
+// there is one. A problem in another module's type is reported at from.
+func (o *output) walkFunc(t types.Type, from site) string {
+	if u, ok := t.(*types.Interface); ok && u.Empty() {
+		t = emptyInterface // any, however it was written
+	}
+	if name, ok := o.walks.at(t); ok {
+		return name
+	}
+	name := o.unique("walkHeap" + title(types.TypeString(t, func(p *types.Package) string {
+		if p == o.pkg {
+			return ""
+		}
+		return p.Name()
+	})))
+	o.walks.set(t, name)
+	o.g.work = append(o.g.work, func() { o.writeWalk(name, t, from) })
+	return name
+}
+
+func (o *output) writeWalk(name string, t types.Type, from site) {
+	e := &emitter{o: o, what: short(t)}
+	param := o.typeName(t)
+	subject := "*p"
+	n := named(t)
+	if n != nil {
+		e.owner, e.at = n, n.Obj().Pos()
+		if pkg := n.Obj().Pkg(); pkg == nil || !o.g.inModule(pkg.Path()) || o.mirrored[n] != nil {
+			e.via = from
+		}
+		if original := o.mirrored[n]; original != nil {
+			e.owner, e.what = original, short(original)
+		} else if n.Obj().Pkg() != o.pkg && o.needsMirror(n) {
+			m := o.mirror(n)
+			e.printf("m := (*%s)(%s(p))\n", m.Obj().Name(), o.unsafe("Pointer"))
+			subject, t = "*m", m
+		}
+	}
+	body := e.capture(func() {
+		if u, ok := t.Underlying().(*types.Interface); ok {
+			e.walkInterface(subject, t, u)
+		} else {
+			e.walkUnderlying(subject, t)
+		}
+	})
+	doc := "// " + name + " walks what a value of type " + e.what + " holds.\n"
+	if body == "" {
+		// All of it is shared, or of a stated size of 0.
+		o.declare(declWalk, name, fmt.Sprintf("%sfunc %s(*%s, *%s) {}\n", doc, name, o.heapsize("Walk"), param))
+		return
+	}
+	o.declare(declWalk, name, fmt.Sprintf("%sfunc %s(w *%s, p *%s) {\n%s%s}\n", doc, name, o.heapsize("Walk"), param, e.b.String(), body))
+}
+
+// shape writes what the type of a map says about its memory.
+func (o *output) shape(m *types.Map) string {
+	return fmt.Sprintf("%s[%s, %s](%t, %t)", o.heapsize("ShapeWith"),
+		o.typeName(m.Key()), o.typeName(m.Elem()), hasPointers(m.Key()), hasPointers(m.Elem()))
+}

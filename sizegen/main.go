@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/taredb/tare/sizegen/internal/gen"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 64
+)
+
+const usage = `usage: sizegen [-verify] [-root path.Type]… packages
+
+Sizegen writes cached_size.go into the packages: for each type marked //sizegen:root, a walk
+that adds up the heap bytes a value holds, counts what is shared once, and detaches strings.
+
+  -verify           write nothing; exit 1 and name the files that are stale
+  -root path.Type   a root besides the marked types; may be repeated
+
+Packages are named as for the go command. Name all packages of the module that the roots
+reach, most simply by ./...
+`
+
+func main() { os.Exit(run(os.Args[1:], ".", os.Stdout, os.Stderr)) }
+
+// run is the program: it works in dir, and returns the exit code.
+func run(args []string, dir string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("sizegen", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	verify := flags.Bool("verify", false, "")
+	var roots []string
+	flags.Func("root", "", func(s string) error {
+		if i := strings.LastIndexByte(s, '.'); i <= 0 || i == len(s)-1 || strings.HasSuffix(s, "/") {
+			return errors.New("want path.Type, such as example.com/module/plan.Plan")
+		}
+		roots = append(roots, s)
+		return nil
+	})
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "sizegen: %v\nTry: sizegen -help\n", err)
+		return exitUsage
+	case flags.NArg() == 0:
+		fmt.Fprint(stderr, "sizegen: no packages named\nTry: sizegen ./...\n")
+		return exitUsage
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		fmt.Fprintf(stderr, "sizegen: %v\n", err)
+		return exitFailed
+	}
+	files, problems, err := gen.Generate(gen.Config{Dir: dir, Patterns: flags.Args(), Roots: roots})
+	if err != nil {
+		fmt.Fprintf(stderr, "sizegen: %v\n", err)
+		return exitFailed
+	}
+	for _, p := range problems {
+		fmt.Fprintln(stderr, p)
+	}
+	if len(problems) > 0 {
+		fmt.Fprintf(stderr, "sizegen: nothing written: %d not sizable\n", len(problems))
+		return exitFailed
+	}
+	stale, err := update(files, !*verify)
+	for _, path := range stale {
+		if rel, err := filepath.Rel(dir, path); err == nil {
+			path = filepath.ToSlash(rel)
+		}
+		if *verify {
+			fmt.Fprintf(stderr, "%s: stale\n", path)
+		} else {
+			fmt.Fprintln(stdout, path)
+		}
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "sizegen: %v\n", err)
+		return exitFailed
+	case *verify && len(stale) > 0:
+		fmt.Fprintf(stderr, "sizegen: run it again without -verify, and commit what it writes\n")
+		return exitFailed
+	}
+	return exitOK
+}
+
+// update returns the paths of the files that are not as they have to be, and writes or
+// removes them when write is set.
+func update(files []gen.File, write bool) ([]string, error) {
+	var stale []string
+	for _, f := range files {
+		have, err := os.ReadFile(f.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if f.Data == nil {
+				continue
+			}
+		case err != nil:
+			return stale, err
+		case f.Data != nil && bytes.Equal(have, f.Data):
+			continue
+		case !gen.IsGenerated(have):
+			if f.Data == nil {
+				continue // somebody's own file of that name
+			}
+			return stale, fmt.Errorf("%s is not of sizegen's making: rename it", f.Path)
+		}
+		stale = append(stale, f.Path)
+		if !write {
+			continue
+		}
+		if f.Data == nil {
+			err = os.Remove(f.Path)
+		} else {
+			err = os.WriteFile(f.Path, f.Data, 0o644)
+		}
+		if err != nil {
+			return stale, err
+		}
+	}
+	return stale, nil
+}
