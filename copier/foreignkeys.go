@@ -112,9 +112,20 @@ func (r *run) referred(t *table, k *rowstream.ForeignKey) (schema, name string) 
 	return schema, k.Table
 }
 
-// copiesTo reports whether the run copies to a table of the target.
-func (r *run) copiesTo(schema, name string) bool { return isTarget(r.tables, schema, name) }
+// copiesTo reports whether the run copies to a table of the target. Names that differ in case alone are one table only where
+// the target does not distinguish them.
+func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
+	if slices.ContainsFunc(r.tables, func(t *table) bool { return t.spec.ToSchema == schema && t.spec.ToName == name }) {
+		return true, nil
+	}
+	if !isTarget(r.tables, schema, name) {
+		return false, nil
+	}
+	fold, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+	return fold != "0", err
+}
 
+// isTarget reports whether a table of the target is one of tables, by names without regard to case.
 func isTarget(tables []*table, schema, name string) bool {
 	return slices.ContainsFunc(tables, func(t *table) bool {
 		return strings.EqualFold(t.spec.ToSchema, schema) && strings.EqualFold(t.spec.ToName, name)
@@ -123,8 +134,8 @@ func isTarget(tables []*table, schema, name string) bool {
 
 // mayReferTo refuses a key of a table that is to be created when the table that it refers to will not exist.
 func (r *run) mayReferTo(ctx context.Context, t *table, k *rowstream.ForeignKey, schema, name string) error {
-	if r.copiesTo(schema, name) {
-		return nil
+	if copied, err := r.copiesTo(ctx, schema, name); copied || err != nil {
+		return err
 	}
 	_, err := rowstream.ReadTable(ctx, r.to, schema, name)
 	if errors.Is(err, rowstream.ErrNoTable) {

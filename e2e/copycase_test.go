@@ -63,4 +63,17 @@ func TestCopyNameCase(t *testing.T) {
 		refused(exact, folds, "has rows already", "--tables=names.A")
 		refused(folds, start(false), "are one, whose changes can be followed once", "--tables=names.a,names.A", "--follow", "--follow-until=caught-up")
 	})
+	t.Run("foreign key in another case", func(t *testing.T) {
+		from, to := start(true), start(false)
+		must(t, from.Exec("create database names", "create table names.parent (id int primary key)", "insert into names.parent values (1)",
+			"create table names.child (id int primary key, foreign key (id) references names.parent (id))", "insert into names.child values (1)"))
+		// The target would have Names.Parent and a key to Names.parent.
+		for _, more := range []string{"--verify", "--dry-run"} {
+			out, err := exec.CommandContext(t.Context(), binary, copyArgs(from, to, "--tables=Names.Parent,Names.Child", more)...).CombinedOutput()
+			if want := "refers to Names.parent, which is not copied"; err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v: %s", more, err, out)
+			}
+		}
+		mustRun(t, "", binary, copyArgs(from, to, "--tables=names.parent,names.child", "--verify")...)
+	})
 }
