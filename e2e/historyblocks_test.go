@@ -26,6 +26,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
@@ -70,7 +71,7 @@ func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *p
 	var clock atomic.Int64 // Unix seconds
 	clock.Store(began.Unix())
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
-	table, err := history.OpenTable(history.Options{Dir: filepath.Join(dir, "digests"), Now: now, Slog: slog.New(slog.DiscardHandler)})
+	table, err := stmtstats.OpenTable(stmtstats.Options{Dir: filepath.Join(dir, "digests"), Now: now, Slog: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	bucket, err := filesystem.NewBucket(t.TempDir())
 	must(t, err)

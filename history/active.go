@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -18,14 +19,14 @@ import (
 // next one is asked, by the counts of writes that entries keep anyway: statements pay nothing for it, nobody pays
 // for it while nobody asks, and an answer has all that was over when it was asked for.
 type Active struct {
-	table  *Table
+	table  *stmtstats.Table
 	labels map[string]string
 	known  catalog
 }
 
 // NewActive makes an Active. The labels are on every series, as those of ArchiveOptions; a series is
 // active for as long as idle after the last call, and up to a 1200th of that longer.
-func NewActive(t *Table, labels map[string]string, idle time.Duration) (*Active, error) {
+func NewActive(t *stmtstats.Table, labels map[string]string, idle time.Duration) (*Active, error) {
 	if err := ValidateLabels(labels); err != nil {
 		return nil, fmt.Errorf("active series: %w", err)
 	}
@@ -51,14 +52,14 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 	return func(yield func(labels.Labels) bool) {
 		l := newLabeller(a.labels)
 		var ls labels.Labels
-		var key Key // of the series before, which mostly is the next one's
+		var key stmtstats.Key // of the series before, which mostly is the next one's
 		var id uint64
 		found := false
 		told := make(map[[16]byte]struct{}) // digests whose text is a series already
 		for _, s := range a.known.noted(shard) {
 			number, series := s.place.split()
 			if !found || s.id != id {
-				if key, found = a.table.keyOfNumber(number, s.id); !found {
+				if key, found = a.table.KeyAt(number, s.id); !found {
 					continue // evicted since
 				}
 				id = s.id
@@ -67,7 +68,7 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 				if _, is := told[key.Digest]; is {
 					continue
 				}
-				text, _ := a.table.textOfNumber(number, id)
+				text, _ := a.table.TextAt(number, id)
 				if text == "" {
 					continue // evicted since
 				}

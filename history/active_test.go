@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -30,9 +32,9 @@ func activeSeries(a *Active, keep func(labels.Labels) bool) []string {
 func anySeries(labels.Labels) bool { return true }
 
 func TestActive(t *testing.T) {
-	r := record(1, time.Millisecond)
+	r := teststmt.Record(1, time.Millisecond)
 	now := r.Start.Add(time.Minute)
-	table := mustOpen(t, Options{Now: func() time.Time { return now }})
+	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now }})
 	defer func() { _ = table.Close() }()
 	a, err := NewActive(table, map[string]string{"instance": "gw1", "zone": "eu"}, 20*time.Minute)
 	if err != nil {
@@ -42,15 +44,15 @@ func TestActive(t *testing.T) {
 		t.Errorf("before any statement: %v", got)
 	}
 	table.Observe(r)
-	failed := record(2, time.Millisecond)
+	failed := teststmt.Record(2, time.Millisecond)
 	failed.RowsReturned, failed.RowsAffected, failed.BytesOut, failed.Normalized = 0, 0, 0, nil
 	failed.ErrorNumber, failed.Schema, failed.User = 1062, "", "\xff"
 	table.Observe(failed)
-	old := record(3, time.Millisecond)
+	old := teststmt.Record(3, time.Millisecond)
 	old.Start = now.Add(-time.Hour)
 	table.Observe(old)
 	// The same digest of another user has the same text.
-	other := record(1, time.Millisecond)
+	other := teststmt.Record(1, time.Millisecond)
 	other.User = "batch"
 	table.Observe(other)
 
@@ -85,7 +87,7 @@ func TestActive(t *testing.T) {
 		if ls.IsEmpty() {
 			t.Error("a series without labels")
 		}
-		if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+		if err := table.Collect(func(*stmtstats.Sample) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		break
@@ -97,7 +99,7 @@ func TestActive(t *testing.T) {
 }
 
 func TestNewActiveRefuses(t *testing.T) {
-	table := mustOpen(t, Options{})
+	table := openTable(t, stmtstats.Options{})
 	defer func() { _ = table.Close() }()
 	for name, c := range map[string]struct {
 		labels map[string]string
@@ -114,7 +116,7 @@ func TestNewActiveRefuses(t *testing.T) {
 }
 
 // slowActive is the oracle, as text, sorted.
-func slowActive(table *Table, given map[string]string, idle time.Duration, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
+func slowActive(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
 	var all []string
 	visitSlowly(table, given, idle, shard, func(ls labels.Labels) bool {
 		if keep(ls) {
@@ -127,16 +129,16 @@ func slowActive(table *Table, given map[string]string, idle time.Duration, shard
 }
 
 // visitSlowly reads all of the table, and hashes the labels of each series.
-func visitSlowly(table *Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
+func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
 	l := newLabeller(given)
 	told := make(map[[16]byte]bool)
-	oldest := table.opts.Now().Add(-idle)
+	oldest := table.Now().Add(-idle)
 	var ls labels.Labels
 	add := func() bool {
 		l.overwrite(&ls)
 		return (shard.All() || labels.StableHash(ls)%shard.Count == shard.Index) && visit(ls)
 	}
-	err := table.Each(func(s *Sample) error {
+	err := table.Each(func(s *stmtstats.Sample) error {
 		if s.Calls == 0 || s.Last.Before(oldest) {
 			return nil
 		}
@@ -151,7 +153,7 @@ func visitSlowly(table *Table, given map[string]string, idle time.Duration, shar
 				add()
 			}
 		}
-		if s.Kind == Tracked && s.Text != "" && !told[s.Digest] {
+		if s.Kind == stmtstats.Tracked && s.Text != "" && !told[s.Digest] {
 			l.addInfo(s.Digest, s.Text)
 			told[s.Digest] = add()
 		}
@@ -182,8 +184,8 @@ func TestActiveLikeSlow(t *testing.T) {
 			now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 			idle := 20 * time.Minute
 			dir := t.TempDir()
-			open := func() *Table {
-				return mustOpen(t, Options{
+			open := func() *stmtstats.Table {
+				return openTable(t, stmtstats.Options{
 					MaxDigests: 80, Dir: dir, Now: func() time.Time { return now },
 					MinIdle: 2 * time.Minute, Turnover: 10 * time.Minute,
 				})
@@ -205,7 +207,7 @@ func TestActiveLikeSlow(t *testing.T) {
 				case 0:
 					now = now.Add(time.Duration(rng.IntN(30)) * time.Minute)
 				case 1, 2, 3:
-					if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+					if err := table.Collect(func(*stmtstats.Sample) error { return nil }); err != nil {
 						t.Fatal(err)
 					}
 				case 4:
@@ -219,7 +221,7 @@ func TestActiveLikeSlow(t *testing.T) {
 					}
 				default:
 					for range rng.IntN(40) {
-						r := record(rng.IntN(300), time.Duration(rng.IntN(1e9)))
+						r := teststmt.Record(rng.IntN(300), time.Duration(rng.IntN(1e9)))
 						r.Start = now.Add(-r.Total)
 						if rng.IntN(3) == 0 {
 							r.RowsReturned, r.RowsAffected, r.BytesOut, r.Normalized = 0, 0, 0, nil
@@ -271,7 +273,7 @@ func activeBound(entries int, a *Active) int64 {
 // TestActiveWhileCounted asks while statements are counted and digests make room, and after.
 func TestActiveWhileCounted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	table := mustOpen(t, Options{MaxDigests: 200, Now: func() time.Time { return now }, MinIdle: time.Nanosecond, Turnover: time.Nanosecond})
+	table := openTable(t, stmtstats.Options{MaxDigests: 200, Now: func() time.Time { return now }, MinIdle: time.Nanosecond, Turnover: time.Nanosecond})
 	defer func() { _ = table.Close() }()
 	given := map[string]string{"instance": "gw1"}
 	a, err := NewActive(table, given, time.Hour)
@@ -282,11 +284,11 @@ func TestActiveWhileCounted(t *testing.T) {
 	for w := range 2 {
 		writers.Go(func() {
 			for i := range 3000 {
-				r := record((i*(w+1))%500, time.Duration(i)*time.Microsecond)
+				r := teststmt.Record((i*(w+1))%500, time.Duration(i)*time.Microsecond)
 				r.Start = now.Add(-time.Duration(i) * time.Millisecond)
 				table.Observe(r)
 				if i%100 == 0 {
-					if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+					if err := table.Collect(func(*stmtstats.Sample) error { return nil }); err != nil {
 						t.Error(err)
 					}
 				}
@@ -310,12 +312,12 @@ func TestActiveWhileCounted(t *testing.T) {
 
 // TestActiveAfterClose has nothing to say of a table whose memory is gone.
 func TestActiveAfterClose(t *testing.T) {
-	table := mustOpen(t, Options{})
+	table := openTable(t, stmtstats.Options{})
 	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := record(1, time.Millisecond)
+	r := teststmt.Record(1, time.Millisecond)
 	r.Start = time.Now()
 	table.Observe(r)
 	if n := len(activeSeries(a, anySeries)); n != 6 {
@@ -332,7 +334,7 @@ func TestActiveAfterClose(t *testing.T) {
 // TestActiveBytes is the bound of docs/tasks/list-active-series.md at the defaults.
 func TestActiveBytes(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	table := mustOpen(t, Options{Now: func() time.Time { return now }})
+	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now }})
 	defer func() { _ = table.Close() }()
 	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
 	if err != nil {
@@ -341,13 +343,13 @@ func TestActiveBytes(t *testing.T) {
 	if n := a.HeapBytes(); n != 0 {
 		t.Errorf("%d bytes before the first question", n)
 	}
-	for i := range DefaultMaxDigests {
-		table.Observe(record(i, time.Millisecond))
+	for i := range stmtstats.DefaultMaxDigests {
+		table.Observe(teststmt.Record(i, time.Millisecond))
 	}
 	series := len(activeSeries(a, anySeries))
 	n := a.HeapBytes()
 	t.Logf("%d series: %d bytes", series, n)
-	if most := int64(series)*24 + DefaultMaxDigests*112; n < int64(series)*12 || n > most {
+	if most := int64(series)*24 + stmtstats.DefaultMaxDigests*112; n < int64(series)*12 || n > most {
 		t.Errorf("%d bytes for %d series, want at most %d", n, series, most)
 	}
 }
@@ -359,11 +361,11 @@ func BenchmarkActiveSeries(b *testing.B) {
 		for _, way := range []string{"known", "slow"} {
 			b.Run(calls+"/"+way, func(b *testing.B) {
 				now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-				table := mustOpen(b, Options{Now: func() time.Time { return now }})
+				table := openTable(b, stmtstats.Options{Now: func() time.Time { return now }})
 				defer func() { _ = table.Close() }()
-				records := make([]*querylog.Record, DefaultMaxDigests)
+				records := make([]*querylog.Record, stmtstats.DefaultMaxDigests)
 				for i := range records {
-					records[i] = record(i, time.Millisecond)
+					records[i] = teststmt.Record(i, time.Millisecond)
 					table.Observe(records[i])
 				}
 				given := map[string]string{"instance": "gw1"}
@@ -397,7 +399,7 @@ func BenchmarkActiveSeries(b *testing.B) {
 				}
 				b.ReportMetric(float64(n), "series")
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "µs/shard")
-				if n < 4*DefaultMaxDigests {
+				if n < 4*stmtstats.DefaultMaxDigests {
 					b.Errorf("%d series", n)
 				}
 			})

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // refreshAge is how old the last sample of a Key becomes before its unchanged counters are written
@@ -28,16 +30,16 @@ const (
 type Source interface {
 	// Collect visits Evicted, Other, what has changed since it was last visited, and what is Gone
 	// since; what is Gone is part of Evicted.
-	Collect(visit func(*Sample) error) error
+	Collect(visit func(*stmtstats.Sample) error) error
 
 	// Each visits everything but what is Gone.
-	Each(visit func(*Sample) error) error
+	Each(visit func(*stmtstats.Sample) error) error
 
 	// Repeat makes the next Collect visit everything as the first one did.
 	Repeat()
 }
 
-var _ Source = (*Table)(nil)
+var _ Source = (*stmtstats.Table)(nil)
 
 // A writer turns what a source says into samples of a head. All samples of a Key in a round have one
 // time. Only what changed since the round before is written, and what would otherwise be too old.
@@ -58,13 +60,13 @@ type writer struct {
 	good        int64         // what last was when the last round began that was written whole
 	broken      error         // a commit that failed: nothing can be written before restart
 
-	tracks  map[uint64]*track // by Sample.ID
-	byKey   map[Key]*track    // the newest of each Key
+	tracks  map[uint64]*track        // by Sample.ID
+	byKey   map[stmtstats.Key]*track // the newest of each Key
 	infos   map[[16]byte]*info
 	unused  []*info                  // that may have no users any more, to be ended by this round
 	orphans map[uint64]labels.Labels // series of an earlier process that nobody has written to yet; nil after the first round
-	ended   map[Key]*track           // Keys that are gone and not back, to be ended by this round
-	evicted *Sample                  // what they are part of, from its visit to its commit; else nil
+	ended   map[stmtstats.Key]*track // Keys that are gone and not back, to be ended by this round
+	evicted *stmtstats.Sample        // what they are part of, from its visit to its commit; else nil
 	stale   []staleSeries            // to be ended by the next commit
 	full    int64                    // time of the last round that looked at all Keys
 
@@ -99,8 +101,8 @@ type writerCounts struct {
 
 // A track is what the writer knows of a Key.
 type track struct {
-	key  Key
-	kind Kind
+	key  stmtstats.Key
+	kind stmtstats.Kind
 
 	written int64  // time of its last samples; 0: there are none of this process
 	calls   uint64 // in these
@@ -137,7 +139,7 @@ func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Durat
 	w := &writer{
 		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
 		last: lastTime(db), good: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
-		byKey: make(map[Key]*track), ended: make(map[Key]*track),
+		byKey: make(map[stmtstats.Key]*track), ended: make(map[stmtstats.Key]*track),
 	}
 	return w, w.findOrphans()
 }
@@ -186,7 +188,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	if all && w.broken == nil {
 		w.app = w.db.AppenderV2(ctx)
 		w.minutes.begin()
-		err := w.source.Each(func(s *Sample) error {
+		err := w.source.Each(func(s *stmtstats.Sample) error {
 			w.minutes.add(s)
 			return p.visit(s)
 		})
@@ -229,7 +231,7 @@ func (p *pass) failed(err error) {
 }
 
 // visit writes what is to be written of one Key. Its errors are kept: the other Keys go on.
-func (p *pass) visit(s *Sample) error {
+func (p *pass) visit(s *stmtstats.Sample) error {
 	if p.broken != nil {
 		return errBroken // what was not visited is visited again
 	}
@@ -266,7 +268,7 @@ func (w *writer) restart(db *tsdb.DB) error {
 	w.good = min(w.good, w.last)
 	w.full, w.evicted, w.stale, w.unused, w.batch, w.pending = 0, nil, nil, nil, nil, written{}
 	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
-	w.byKey, w.ended = make(map[Key]*track), make(map[Key]*track)
+	w.byKey, w.ended = make(map[stmtstats.Key]*track), make(map[stmtstats.Key]*track)
 	return w.findOrphans()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
@@ -35,7 +36,7 @@ func countAndAsk() error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	quiet := slog.New(slog.DiscardHandler)
 
-	table, err := history.OpenTable(history.Options{MaxDigests: 100, Slog: quiet})
+	table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: 100, Slog: quiet})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // An hourglass is an archive whose rounds a test runs itself, at times of its own.
@@ -346,7 +347,7 @@ func TestShippedBlock(t *testing.T) {
 					if kind != chunkenc.ValHistogram {
 						t.Fatalf("a sample of kind %v", kind)
 					}
-					if _, h := it.AtHistogram(nil); h.Validate() != nil || h.Schema != Schema {
+					if _, h := it.AtHistogram(nil); h.Validate() != nil || h.Schema != stmtstats.Schema {
 						t.Fatalf("histogram %v", h)
 					}
 					samples++

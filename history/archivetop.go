@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // Top ranks the statements of this gateway within a time, or of all in the bucket. Up to six hours are answered
@@ -42,7 +44,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	r := ranking{query: q, filter: f}
 	defer r.unzipper.close()
 	var all counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	var details []*detail
 	if err := p.together(ctx, func(files []*openFile) error {
 		for _, file := range files {
@@ -72,7 +74,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	}
 	top := &Top{From: p.from, To: p.to, Source: p.source, Total: all.totals(&spread), Matching: r.matching}
 	for _, d := range details {
-		d.spread.nanos = d.counts.nanos
+		d.spread.Nanos = d.counts.nanos
 		row := TopRow{Key: d.key, Text: d.text, Totals: d.counts.totals(&d.spread), New: d.first >= p.from.UnixMilli(), Last: time.UnixMilli(d.last)}
 		if d.first > 0 {
 			row.First = time.UnixMilli(d.first)
@@ -94,7 +96,7 @@ func (a *Archive) compare(ctx context.Context, q *TopQuery, top *Top) error {
 	}
 	err = p.try(func() error {
 		var all counts
-		var spread Histogram
+		var spread stmtstats.Histogram
 		details := top.details()
 		reader := newDetailer(details)
 		defer reader.close()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A called is a call that a test has made.
@@ -125,7 +127,7 @@ func checkSeries(t *testing.T, calls diary, top *Top) {
 			t.Errorf("%s, up to %v: %v calls, %v errors, %v s; want %d to %d, %d to %d, %v to %v",
 				top.Source, end, sum, failures, load, least, most, leastFailed, mostFailed, leastSeconds, mostSeconds)
 		}
-		var h Histogram
+		var h stmtstats.Histogram
 		clear := true
 		for _, c := range calls {
 			if c.at.After(begin) && !c.at.After(end) {

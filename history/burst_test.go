@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // TestBurst calls many new digests at once: one that was known before has a sample within any two intervals, the sum of
@@ -25,7 +26,7 @@ func TestBurst(t *testing.T) {
 
 func testBurst(t *testing.T, interval time.Duration, digests int) {
 	synctest.Test(t, func(t *testing.T) {
-		table, err := OpenTable(Options{MaxDigests: digests * 5 / 4, Bytes: 256 << 20})
+		table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: digests * 5 / 4, Bytes: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

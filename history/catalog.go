@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -26,24 +27,22 @@ func (p place) split() (number, series int) { return int(p >> placeBits), int(p 
 
 // Numbers of entries and of series fit.
 const (
-	_ = uint(1<<(32-placeBits) - (maxDigests + 2))
+	_ = uint(1<<(32-placeBits) - (stmtstats.MostDigests + 2))
 	_ = uint(1<<placeBits - (seriesInfo + 1))
 )
 
 // A knownKey is what a catalog knows of an entry.
 type knownKey struct {
-	id       uint64           // of the Key that has the entry
-	gate     uint64           // of the entry when it was read, if nobody was writing: the same one says that nobody has written since
-	track    activeseries.Key // 0: nothing is known of the entry
-	series   uint32           // a bit for each series in the catalog
-	textless bool             // of the entry when it was read
-	gone     bool             // during update: what is at its places is no more
+	mark   stmtstats.Mark   // of the entry when it was read
+	track  activeseries.Key // 0: nothing is known of the entry
+	series uint32           // a bit for each series in the catalog
+	gone   bool             // during update: the Key was evicted, its places are invalid
 }
 
 // A catalog is the series of a table's entries by the hash of their labels, which is computed
 // once in the life of a series, and when each entry was called last.
 type catalog struct {
-	table *Table
+	table *stmtstats.Table
 	idle  time.Duration
 
 	mu       sync.Mutex // never taken with the table's held
@@ -62,8 +61,8 @@ type readKey struct {
 	number int
 	series uint32 // that are new
 	last   time.Time
-	key    Key    // where series are new
-	text   string // where seriesInfo is new
+	key    stmtstats.Key // where series are new
+	text   string        // where seriesInfo is new
 }
 
 // A notedSeries is an active one.
@@ -72,28 +71,28 @@ type notedSeries struct {
 	place place
 }
 
-func newCatalog(t *Table, labels map[string]string, idle time.Duration) catalog {
+func newCatalog(t *stmtstats.Table, labels map[string]string, idle time.Duration) catalog {
 	return catalog{table: t, idle: idle, labeller: newLabeller(labels)}
 }
 
 // kind is what an entry's number says of it.
-func (c *catalog) kind(number int) Kind {
+func (c *catalog) kind(number int) stmtstats.Kind {
 	switch number {
 	case 0:
-		return Other
-	case len(c.table.mem.entries):
-		return Evicted
+		return stmtstats.Other
+	case c.table.Numbers() - 1:
+		return stmtstats.Evicted
 	}
-	return Tracked
+	return stmtstats.Tracked
 }
 
 // noted brings the catalog up to date and returns the active series of a shard.
 func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.table.opts.Now()
+	now := c.table.Now()
 	if c.keys == nil {
-		c.keys = make([]knownKey, len(c.table.mem.entries)+1)
+		c.keys = make([]knownKey, c.table.Numbers())
 		c.track(now)
 	}
 	if !c.update() {
@@ -114,7 +113,7 @@ func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 			last, live = number, c.tracker.Live(k.track, moment)
 		}
 		if live {
-			out = append(out, notedSeries{id: k.id, place: c.places[i]})
+			out = append(out, notedSeries{id: k.mark.ID(), place: c.places[i]})
 		}
 	}
 	return out
@@ -130,7 +129,7 @@ func (c *catalog) track(now time.Time) {
 	}
 	c.tracker, c.swept = tracker, 0
 	for i := range c.keys {
-		c.keys[i].gate = 0
+		c.keys[i].mark = stmtstats.Mark{}
 	}
 }
 
@@ -184,60 +183,41 @@ func (c *catalog) update() bool {
 	return true
 }
 
-// look reads what was written of the entries in [from, to) to c.read. Keys that are no more are only
-// marked: what has their entries now is read when nothing is left of them.
+// look reads the changed entries in [from, to) to c.read. Keys that were evicted are only marked: the Keys that have their
+// entries now are read once the catalog has forgotten them.
 func (c *catalog) look(from, to int) (gone, ok bool) {
-	t := c.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	c.read = c.read[:0]
-	if t.closed.Load() {
-		return false, false
-	}
-	for number := from; number < to; number++ {
-		k := &c.keys[number]
-		if number == len(t.mem.entries) {
-			sums := &t.mem.sets[t.mem.header.set()]
-			c.note(number, seriesOf(func(counter int) uint64 { return sums.counters[counter] }), sums.last, nil)
-			continue
-		}
-		e := &t.mem.entries[number]
-		gate, textless := e.gate.Load(), e.textless.Load() != 0
-		if gate == k.gate && textless == k.textless {
-			continue // for a line of the processor's cache
-		}
-		live := gate&gateStates == gateLive
-		if k.track != 0 && (!live || e.id != k.id) {
+	mark := func(number int) stmtstats.Mark { return c.keys[number].mark }
+	ok = c.table.Changes(from, to, mark, func(e *stmtstats.Change) {
+		k := &c.keys[e.Number]
+		if k.track != 0 && (!e.Live || e.Mark.ID() != k.mark.ID()) {
 			*k = knownKey{gone: true}
 			gone = true
 		}
-		if !live || k.gone {
-			continue
+		if e.Live && !k.gone {
+			k.mark = e.Mark
+			c.note(e)
 		}
-		series := seriesOf(func(counter int) uint64 { return e.counters[counter].Load() })
-		if e.text.bytes > 0 && c.kind(number) == Tracked {
-			series |= 1 << seriesInfo
-		}
-		k.id, k.gate, k.textless = e.id, gate, textless
-		if gate&gateInside != 0 {
-			k.gate = 0
-		}
-		c.note(number, series, e.last.Load(), e)
-	}
-	return gone, true
+	})
+	return gone, ok
 }
 
-// note appends to c.read, with the table's lock held. e is nil for the evicted ones' totals.
-func (c *catalog) note(number int, series uint32, last int64, e *entry) {
-	if last == 0 {
+// note appends an entry to c.read.
+func (c *catalog) note(e *stmtstats.Change) {
+	if e.Last == 0 {
 		return // nothing was counted
 	}
-	r := readKey{number: number, series: series &^ c.keys[number].series, last: at(last)}
-	if r.series != 0 && e != nil {
-		r.key = c.table.names.key(e, c.table.mem.pages)
-		if r.series&(1<<seriesInfo) != 0 {
-			r.text, _ = c.table.textOf(e)
-		}
+	counters := e.Counters()
+	series := seriesOf(&counters)
+	if e.HasText() {
+		series |= 1 << seriesInfo
+	}
+	r := readKey{number: e.Number, series: series &^ c.keys[e.Number].series, last: timeAt(e.Last)}
+	if r.series != 0 {
+		r.key = e.Key()
+	}
+	if r.series&(1<<seriesInfo) != 0 {
+		r.text = e.Text()
 	}
 	c.read = append(c.read, r)
 }
@@ -296,37 +276,19 @@ func (c *catalog) bytes() int64 {
 		heapsize.Array(uintptr(cap(c.read)), unsafe.Sizeof(readKey{}), true))
 }
 
-// seriesOf are the series of an entry that was called, by its counters: those that were 0 all the time are not
-// written.
-func seriesOf(counter func(int) uint64) uint32 {
+// seriesOf returns the series of an entry that was called: those of counters that were always 0 are not written.
+func seriesOf(counters *stmtstats.Counters) uint32 {
 	series := uint32(1<<seriesQueries | 1<<seriesDuration)
-	set := func(s, n int) {
-		if counter(n) > 0 {
+	set := func(s int, n uint64) {
+		if n > 0 {
 			series |= 1 << s
 		}
 	}
-	set(seriesRowsSent, counterRowsSent)
-	set(seriesRowsAffected, counterRowsAffected)
-	set(seriesBytesSent, counterBytesSent)
-	for class := range int(ErrorClasses) {
-		set(seriesErrors+class, counterErrors+class)
+	set(seriesRowsSent, counters.RowsSent)
+	set(seriesRowsAffected, counters.RowsAffected)
+	set(seriesBytesSent, counters.BytesSent)
+	for class, n := range counters.Errors {
+		set(seriesErrors+class, n)
 	}
 	return series
-}
-
-// keyOfNumber is the Key of the entry with a number, if it still has the ID.
-func (t *Table) keyOfNumber(number int, id uint64) (Key, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed.Load() {
-		return Key{}, false
-	}
-	if number == 0 || number == len(t.mem.entries) {
-		return Key{}, true
-	}
-	e := &t.mem.entries[number]
-	if e.state() != gateLive || e.id != id {
-		return Key{}, false
-	}
-	return t.names.key(e, t.mem.pages), true
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 func TestChartQueryWindow(t *testing.T) {
@@ -70,7 +72,7 @@ func TestChartsArePromQL(t *testing.T) {
 		began := time.Now()
 		d.start()
 		rng := rand.New(rand.NewPCG(31, 32))
-		madeRoom := make(map[Key]time.Time)
+		madeRoom := make(map[stmtstats.Key]time.Time)
 		for slot := range 30 * 4 { // quarters of an hour
 			time.Sleep(4 * time.Minute)
 			for range 6 + rng.IntN(10) {
@@ -138,7 +140,7 @@ func TestChartsArePromQL(t *testing.T) {
 						continue
 					}
 					compared++
-					c := counts{calls: row.Calls, nanos: uint64(row.Seconds * 1e9), rowsSent: row.RowsSent, errors: [ErrorClasses]uint64{row.Errors}}
+					c := counts{calls: row.Calls, nanos: uint64(row.Seconds * 1e9), rowsSent: row.RowsSent, errors: [stmtstats.ErrorClasses]uint64{row.Errors}}
 					want := by.value(&c, 0, nil)
 					if by == BySeconds {
 						want /= 1e9

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -85,7 +86,7 @@ func (c *clockRig) checkRange(from, to time.Time) {
 	if math.Abs(sum-float64(n)) > 5 { // calls between two samples are shared between points; the first sample after a pause has none
 		c.t.Errorf("from %v to %v, by %s: %v calls in the points, want %d", top.From, top.To, top.Source, sum, n)
 	}
-	rows := make(map[Key]bool)
+	rows := make(map[stmtstats.Key]bool)
 	for _, row := range top.Rows {
 		key := int(row.Digest[0])<<8 | int(row.Digest[1])
 		if n, _, _ := c.calls.of(key, top.From, top.To); row.Calls != n || rows[row.Key] || row.Text == "" {

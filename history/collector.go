@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A tableCollector answers for a table, with as many series whatever it holds.
 type tableCollector struct {
-	table *Table
+	table *stmtstats.Table
 
 	digests, tableBytes, freePages, admitted, evicted, untracked *prometheus.Desc
 }
@@ -19,7 +21,7 @@ func metricDesc(name, help string) *prometheus.Desc {
 }
 
 // NewTableCollector returns the metrics of a table.
-func NewTableCollector(t *Table) prometheus.Collector {
+func NewTableCollector(t *stmtstats.Table) prometheus.Collector {
 	return &tableCollector{
 		table:      t,
 		digests:    metricDesc("digests", "Keys of digest, schema, user and backend in the table."),

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // Bounds of what a scrape of digests answers.
@@ -23,7 +24,7 @@ const (
 // NewDigestsHandler answers a scrape of the Keys that took the most time, ?limit= of them, with the series that an Archive
 // writes, but instance. Scrapers that take protobuf get native histograms; the others get their sum and count. One request
 // is answered at a time. noTexts leaves tare_digest_info out.
-func NewDigestsHandler(t *Table, noTexts bool, log *slog.Logger) http.Handler {
+func NewDigestsHandler(t *stmtstats.Table, noTexts bool, log *slog.Logger) http.Handler {
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelError)
 	return limited(1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limit := DefaultScraped
@@ -56,7 +57,7 @@ func limited(n int, h http.Handler) http.Handler {
 
 // A digestCollector makes metrics of a table's digests, for one scrape.
 type digestCollector struct {
-	table   *Table
+	table   *stmtstats.Table
 	limit   int
 	noTexts bool
 }
@@ -66,11 +67,11 @@ func (c *digestCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
-	var s Sample
+	var s stmtstats.Sample
 	var rows []ranked
-	_, err := c.table.scan(&s, func(number int) {
-		if s.Kind == Tracked && s.Calls > 0 {
-			rows = append(rows, ranked{value: float64(s.Histogram.nanos), number: uint32(number), id: s.ID})
+	_, err := c.table.Scan(&s, func(number int) {
+		if s.Kind == stmtstats.Tracked && s.Calls > 0 {
+			rows = append(rows, ranked{value: float64(s.Histogram.Nanos), number: uint32(number), id: s.ID})
 		} else if s.Calls > 0 {
 			c.send(ch, &s)
 		}
@@ -81,14 +82,14 @@ func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
 	q := TopQuery{Limit: c.limit}
 	told := make(map[[16]byte]bool)
 	for _, r := range q.page(rows) {
-		if !c.table.scanEntry(&s, int(r.number)) || s.ID != r.id {
+		if !c.table.ReadEntry(&s, int(r.number)) || s.ID != r.id {
 			continue // evicted since
 		}
 		c.send(ch, &s)
 		if c.noTexts || told[s.Digest] {
 			continue
 		}
-		if text, _ := c.table.textOfNumber(int(r.number), s.ID); text != "" {
+		if text, _ := c.table.TextAt(int(r.number), s.ID); text != "" {
 			told[s.Digest] = true
 			desc := prometheus.NewDesc(nameInfo, "1; the text of a digest.", []string{labelDigest, labelText}, nil)
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, hex.EncodeToString(s.Digest[:]), strings.ToValidUTF8(text, "\uFFFD"))
@@ -97,10 +98,10 @@ func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // send makes the metrics of one Key.
-func (c *digestCollector) send(ch chan<- prometheus.Metric, s *Sample) {
+func (c *digestCollector) send(ch chan<- prometheus.Metric, s *stmtstats.Sample) {
 	names := []string{labelDigest, labelSchema, labelUser, labelBackend}
 	values := []string{s.Kind.String(), s.Schema, s.User, s.Backend}
-	if s.Kind == Tracked {
+	if s.Kind == stmtstats.Tracked {
 		values[0] = hex.EncodeToString(s.Digest[:])
 	}
 	for i, v := range values {
@@ -116,22 +117,8 @@ func (c *digestCollector) send(ch chan<- prometheus.Metric, s *Sample) {
 	count(nameRowsAffected, "Rows that were changed.", s.RowsAffected, names, values)
 	count(nameBytesSent, "Bytes of the responses.", s.BytesSent, names, values)
 	for class, n := range s.Errors {
-		count(nameErrors, "Statements that failed.", n, append(slices.Clone(names), labelClass), append(slices.Clone(values), ErrorClass(class).String()))
+		count(nameErrors, "Statements that failed.", n, append(slices.Clone(names), labelClass), append(slices.Clone(values), stmtstats.ErrorClass(class).String()))
 	}
 	desc := prometheus.NewDesc(nameDuration, "Durations of the statements.", names, nil)
-	ch <- prometheus.MustNewConstNativeHistogram(desc, s.Calls, s.Histogram.Sum(), s.Histogram.indexed(), nil, s.Histogram.zero, Schema, zeroThreshold, s.First, values...)
-}
-
-// indexed are the counts by Prometheus' indexes.
-func (h *Histogram) indexed() map[int]int64 {
-	counts := make(map[int]int64)
-	for used := h.used; used != 0; used &= used - 1 {
-		o := bits.TrailingZeros64(used)
-		for b := o * perOctave; b < (o+1)*perOctave; b++ {
-			if n := h.buckets[b]; n != 0 {
-				counts[b+1+firstOctave*perOctave] = int64(n)
-			}
-		}
-	}
-	return counts
+	ch <- prometheus.MustNewConstNativeHistogram(desc, s.Calls, s.Histogram.Sum(), s.Histogram.Indexed(), nil, s.Histogram.Zero, stmtstats.Schema, stmtstats.ZeroThreshold, s.First, values...)
 }

@@ -13,6 +13,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/taredb/tare/internal/teststmt"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // scrape asks for digests as protobuf.
@@ -40,18 +43,18 @@ func scrape(t *testing.T, h http.Handler, target string) map[string]*dto.MetricF
 
 // TestScrapeDigests scrapes the digests that took the most time: counts, native histograms and texts.
 func TestScrapeDigests(t *testing.T) {
-	table := mustOpen(t, Options{})
+	table := openTable(t, stmtstats.Options{})
 	defer func() { _ = table.Close() }()
 	for n := range 5 {
 		for range n + 1 {
-			r := record(n, time.Duration(n+1)*time.Second)
+			r := teststmt.Record(n, time.Duration(n+1)*time.Second)
 			if n == 4 {
 				r.ErrorNumber = 1213
 			}
 			table.Observe(r)
 		}
 	}
-	without := record(0, time.Second)
+	without := teststmt.Record(0, time.Second)
 	without.Digest = [16]byte{}
 	table.Observe(without)
 	log := slog.New(slog.DiscardHandler)
@@ -80,9 +83,9 @@ func TestScrapeDigests(t *testing.T) {
 		if !strings.HasPrefix(label, "01000004") {
 			continue
 		}
-		if g := m.GetHistogram(); g.GetSampleCount() != 5 || g.GetSampleSum() != 25 || g.GetSchema() != Schema || len(g.GetPositiveSpan()) != 1 || g.GetPositiveDelta()[0] != 5 {
+		if g := m.GetHistogram(); g.GetSampleCount() != 5 || g.GetSampleSum() != 25 || g.GetSchema() != stmtstats.Schema || len(g.GetPositiveSpan()) != 1 || g.GetPositiveDelta()[0] != 5 {
 			t.Errorf("histogram %v", g)
-		} else if want := record(4, 5*time.Second).Total; bucketOf(want)+1+firstOctave*perOctave != int(g.GetPositiveSpan()[0].GetOffset()) {
+		} else if want := teststmt.Record(4, 5*time.Second).Total; stmtstats.BucketOf(want)+1+stmtstats.FirstOctave*stmtstats.PerOctave != int(g.GetPositiveSpan()[0].GetOffset()) {
 			t.Errorf("its bucket is %d", g.GetPositiveSpan()[0].GetOffset())
 		}
 	}

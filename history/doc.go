@@ -1,51 +1,12 @@
-// Package history keeps the past of every statement: a table counts the calls of each digest as
-// they happen, and an archive makes series of them, in blocks, in a bucket.
+// Package history keeps the past of every statement: an archive makes series of the counters of stmtstats, in blocks, in
+// a bucket.
 //
 // # Terms
 //
-//   - A key is a digest with the schema, the user and the backend of its calls: what is counted
-//     together. Its entry is the counters.
-//   - A page is 256 bytes: the buckets of one octave, a power of two of seconds, of one entry,
-//     or a part of a text. An entry takes pages as its durations spread.
-//   - Other counts the statements that no entry is kept for, Evicted has the totals of entries that
-//     made room for others. The sum over these two and all entries is every statement ever
-//     observed.
-//   - A sample is what is read of an entry at one moment.
+//   - A Key, its entry, Other, Evicted and a sample are those of stmtstats.
 //   - A rollup is what each Key has counted in one hour or day.
 //   - An instance is the series of one instance label. There is another one after the clock was set back by more
 //     than ArchiveOptions.MaxAhead.
-//
-// # Data flow
-//
-//	gateway ─Record─► Table.Observe ──► index ──► entry ──► counters, pages    ┐ one file, shared
-//	                        │ a new key, a new octave: under the lock          │ with the kernel
-//	                        └──► free entries, free pages; else Other ─────────┘
-//	                  Table.Collect ──► samples of what has changed, Other, Evicted, gone keys
-//
-// # The table
-//
-// All that is counted lies in one memory, which is a file's when Options.Dir names a directory:
-// the kernel keeps it when the process is killed, and OpenTable goes on where the process
-// was. A statement that was just being counted may be half in it, at most one a session. What
-// does not fit in one store is guarded: an entry exists when its state says so, which is
-// stored last; an eviction happens with the one store that switches to the new totals; texts
-// have checksums. The loss of the machine's power is another matter: what the kernel had not
-// written is lost, a table that does not add up is set aside, and counting begins at 0. Nobody
-// else may shorten the file: that would end the process.
-//
-// Writers of an entry exclude nobody: they announce themselves in its gate and add to its
-// counters. Who reads an entry does so between two writes, and who evicts one closes the gate
-// and waits until those inside have left. A lock is taken for a digest that is new, for a
-// duration in an octave that the entry has not seen, and for a call that is one of its slowest.
-//
-// Durations are counted in the buckets of Prometheus' native histograms of schema 5: each is 2.2 %
-// wider than the one before, and so is the error of a quantile at most. They begin at 0.95 µs
-// and end at 36 hours.
-//
-// The memory is bounded: with the defaults, 20,000 keys in 64 MiB. An entry is 640 bytes, and
-// has on average 10 pages; the texts of slow calls have one page in 32. When there are no more, new keys are counted in Other; at the next
-// Collect those that were idle the longest make room, so many an hour that series do not grow
-// without bound. A call in a new octave evicts at once, where there is no free page.
 //
 // # The archive
 //
@@ -92,10 +53,6 @@
 //
 // # What it does not do
 //
-// The table keeps no time axis: it counts from the first call on. It knows durations from the
-// gateway alone, and nothing of statements that bypassed it. The archive compacts no blocks,
-// and deletes from the bucket only as BucketRetention specifies. Rollups are for Top and Statement;
+// The archive compacts no blocks, and deletes from the bucket only as BucketRetention specifies. Rollups are for Top and Statement;
 // PromQL does not read them.
-//
-// Specification: Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 package history

@@ -15,6 +15,7 @@ import (
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
@@ -24,29 +25,29 @@ import (
 type model struct {
 	mu      sync.Mutex
 	nextID  uint64
-	live    map[Key]*Sample
+	live    map[stmtstats.Key]*stmtstats.Sample
 	visited map[uint64]bool // by an archive that still runs
 	changed map[uint64]bool // since the last Collect
 	rand    *rand.Rand
-	gone    []Sample
-	other   Sample
-	evicted Sample
+	gone    []stmtstats.Sample
+	other   stmtstats.Sample
+	evicted stmtstats.Sample
 
 	calls, errors, rows uint64 // all that were ever counted
 }
 
 func newModel() *model {
 	return &model{
-		nextID: 2, live: make(map[Key]*Sample), visited: make(map[uint64]bool), changed: make(map[uint64]bool), rand: rand.New(rand.NewPCG(7, 7)),
-		other: Sample{Kind: Other, ID: 1}, evicted: Sample{Kind: Evicted, ID: 0},
+		nextID: 2, live: make(map[stmtstats.Key]*stmtstats.Sample), visited: make(map[uint64]bool), changed: make(map[uint64]bool), rand: rand.New(rand.NewPCG(7, 7)),
+		other: stmtstats.Sample{Kind: stmtstats.Other, ID: 1}, evicted: stmtstats.Sample{Kind: stmtstats.Evicted, ID: 0},
 	}
 }
 
-func keyOf(n int) Key {
-	return Key{Digest: [16]byte{byte(n >> 8), byte(n), 0xaa}, Schema: "shop", User: []string{"app", "batch"}[n%2], Backend: "db1"}
+func keyOf(n int) stmtstats.Key {
+	return stmtstats.Key{Digest: [16]byte{byte(n >> 8), byte(n), 0xaa}, Schema: "shop", User: []string{"app", "batch"}[n%2], Backend: "db1"}
 }
 
-func count(s *Sample, now time.Time, d time.Duration, failed bool) {
+func count(s *stmtstats.Sample, now time.Time, d time.Duration, failed bool) {
 	if s.Calls == 0 && s.First.IsZero() {
 		s.First, s.Born = now, true
 	}
@@ -55,7 +56,7 @@ func count(s *Sample, now time.Time, d time.Duration, failed bool) {
 	s.RowsSent += 3
 	s.BytesSent += 100
 	if failed {
-		s.Errors[ClassDeadlock]++
+		s.Errors[stmtstats.ClassDeadlock]++
 	}
 	s.Histogram.Record(d)
 }
@@ -67,7 +68,7 @@ func (m *model) call(n int, now time.Time, d time.Duration, failed bool) {
 	k := keyOf(n)
 	s := m.live[k]
 	if s == nil {
-		s = &Sample{Key: k, ID: m.nextID, Text: "SELECT " + strings.Repeat("x", n%5+1)}
+		s = &stmtstats.Sample{Key: k, ID: m.nextID, Text: "SELECT " + strings.Repeat("x", n%5+1)}
 		m.nextID++
 		m.live[k] = s
 	}
@@ -110,7 +111,7 @@ func (m *model) evict(n int, now time.Time) {
 		e.Errors[c] += n
 	}
 	e.Histogram.Merge(&s.Histogram)
-	m.gone = append(m.gone, Sample{Key: s.Key, ID: s.ID, Kind: Gone, First: s.First, Last: s.Last})
+	m.gone = append(m.gone, stmtstats.Sample{Key: s.Key, ID: s.ID, Kind: stmtstats.Gone, First: s.First, Last: s.Last})
 }
 
 // restart is what a table that is opened again does not know any more.
@@ -124,13 +125,13 @@ func (m *model) restart() {
 func (m *model) Repeat() { m.restart() }
 
 // Collect implements Source. Keys that are gone and those that live come in any order.
-func (m *model) Collect(visit func(*Sample) error) error {
+func (m *model) Collect(visit func(*stmtstats.Sample) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := errors.Join(m.show(&m.evicted, visit), m.show(&m.other, visit)); err != nil {
 		return err
 	}
-	var all []*Sample
+	var all []*stmtstats.Sample
 	for i := range m.gone {
 		all = append(all, &m.gone[i])
 	}
@@ -151,7 +152,7 @@ func (m *model) Collect(visit func(*Sample) error) error {
 	return nil
 }
 
-func (m *model) show(s *Sample, visit func(*Sample) error) error {
+func (m *model) show(s *stmtstats.Sample, visit func(*stmtstats.Sample) error) error {
 	shown := *s
 	shown.Fresh = !m.visited[s.ID]
 	if !shown.Fresh {
@@ -162,7 +163,7 @@ func (m *model) show(s *Sample, visit func(*Sample) error) error {
 }
 
 // Each implements Source.
-func (m *model) Each(visit func(*Sample) error) error {
+func (m *model) Each(visit func(*stmtstats.Sample) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.live {
@@ -285,4 +286,13 @@ func (r *rig) options(source Source) ArchiveOptions {
 		Source: source, Dir: r.dir, Labels: map[string]string{"instance": "gw-1", "cluster": "eu"},
 		Bucket: r.bucket, Gateway: r.gateway, Interval: time.Minute, Log: slog.New(slog.DiscardHandler),
 	}
+}
+
+func openTable(t testing.TB, o stmtstats.Options) *stmtstats.Table {
+	t.Helper()
+	table, err := stmtstats.OpenTable(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // panickedEnv is set in the process of TestChunkWriteFails.
@@ -64,9 +66,9 @@ type faultySource struct {
 	during func()
 }
 
-func (s *faultySource) Collect(visit func(*Sample) error) error {
+func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
 	visits := 0
-	return s.model.Collect(func(sample *Sample) error {
+	return s.model.Collect(func(sample *stmtstats.Sample) error {
 		if visits++; visits > s.visits && s.during != nil {
 			during := s.during
 			s.during = nil

@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // maxFilter bounds the words of a filter, as each of them is looked for in each text.
@@ -53,7 +55,7 @@ func parseFilter(text string) (filter, error) {
 }
 
 // matches says whether a Key with that text is asked for. The text may be left out unless wantText.
-func (f *filter) matches(k *Key, text string) bool {
+func (f *filter) matches(k *stmtstats.Key, text string) bool {
 	if f.wantText {
 		text = strings.ToLower(text)
 	}

@@ -10,18 +10,20 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A gathering puts a Statement together.
 type gathering struct {
 	axis   axis
 	points []pointCounts
-	spread []Histogram
-	parts  map[Key]*detail
+	spread []stmtstats.Histogram
+	parts  map[stmtstats.Key]*detail
 }
 
 func newGathering(x axis) *gathering {
-	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]Histogram, x.n), parts: make(map[Key]*detail)}
+	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]stmtstats.Histogram, x.n), parts: make(map[stmtstats.Key]*detail)}
 }
 
 // pointCounts are what was counted in a point. Calls are shared among points, so that there are parts of them.
@@ -35,7 +37,7 @@ func (p *pointCounts) add(c *counts, part float64) {
 	p.nanos += part * float64(c.nanos)
 }
 
-func (g *gathering) part(k Key) *detail {
+func (g *gathering) part(k stmtstats.Key) *detail {
 	d := g.parts[k]
 	if d == nil {
 		d = &detail{key: k}
@@ -92,11 +94,11 @@ func (a *Archive) planOfStatement(ctx context.Context, q *StatementQuery, now ti
 
 // live adds what only the table knows: the text to its end, and the slowest calls.
 func (a *Archive) live(ctx context.Context, q *StatementQuery, st *Statement) {
-	t, ok := a.options.Source.(*Table)
+	t, ok := a.options.Source.(*stmtstats.Table)
 	if !ok {
 		return
 	}
-	if now, err := t.Statement(ctx, *q); err == nil {
+	if now, err := (TableStatements{t}).Statement(ctx, *q); err == nil {
 		st.Text, st.TextCut, st.Slow, st.First, st.Last = now.Text, now.TextCut, now.Slow, now.First, now.Last
 	}
 }
@@ -112,11 +114,11 @@ func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *pl
 		}
 		d := g.part(s.key)
 		if s.count < 0 {
-			d.counts.nanos += s.spread.nanos
+			d.counts.nanos += s.spread.Nanos
 			d.spread.Merge(s.spread)
 			g.axis.share(s.since, s.at, func(i int, from, to float64) {
-				g.points[i].nanos += (to - from) * float64(s.spread.nanos)
-				g.spread[i].mergePart(s.spread, from, to)
+				g.points[i].nanos += (to - from) * float64(s.spread.Nanos)
+				g.spread[i].MergePart(s.spread, from, to)
 			})
 			return
 		}
@@ -160,7 +162,7 @@ func (g *gathering) count(rows []rollupRow) error {
 		d := g.part(row.key)
 		d.counts = row.counts
 		d.spread.Reset()
-		if err := d.spread.addSpread(row.spread); err != nil {
+		if err := d.spread.AddSpread(row.spread); err != nil {
 			return err
 		}
 		d.last = max(d.last, row.last)
@@ -202,7 +204,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 	}
 	point := g.axis.point(file.begin)
 	for _, d := range details {
-		d.spread.nanos = d.counts.nanos
+		d.spread.Nanos = d.counts.nanos
 		g.points[point].add(&d.counts, 1)
 		g.spread[point].Merge(&d.spread)
 		to := g.part(d.key)
@@ -222,7 +224,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 // fill makes the statement of what was gathered.
 func (g *gathering) fill(st *Statement, points int) {
 	var all counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	milli := func(ms int64) time.Time {
 		if ms == 0 {
 			return time.Time{}
@@ -259,27 +261,27 @@ func (g *gathering) fill(st *Statement, points int) {
 }
 
 // heatOf spreads durations over the octaves that any point has.
-func heatOf(points []Histogram) Heat {
+func heatOf(points []stmtstats.Histogram) Heat {
 	var used uint64
 	zero := false
 	for i := range points {
-		used |= points[i].used
-		zero = zero || points[i].zero > 0
+		used |= points[i].Octaves
+		zero = zero || points[i].Zero > 0
 	}
 	var heat Heat
 	heat.Counts = make([][]uint64, len(points))
-	add := func(bound float64, of func(h *Histogram) uint64) {
+	add := func(bound float64, of func(h *stmtstats.Histogram) uint64) {
 		heat.Bounds = append(heat.Bounds, time.Duration(bound*1e9))
 		for i := range points {
 			heat.Counts[i] = append(heat.Counts[i], of(&points[i]))
 		}
 	}
 	if zero {
-		add(zeroThreshold, func(h *Histogram) uint64 { return h.zero })
+		add(stmtstats.ZeroThreshold, func(h *stmtstats.Histogram) uint64 { return h.Zero })
 	}
 	for o := bits.TrailingZeros64(used); used>>o != 0; o++ {
-		add(boundOf((o+1)*perOctave-1), func(h *Histogram) (n uint64) {
-			for _, c := range h.buckets[o*perOctave : (o+1)*perOctave] {
+		add(stmtstats.BoundOf((o+1)*stmtstats.PerOctave-1), func(h *stmtstats.Histogram) (n uint64) {
+			for _, c := range h.Buckets[o*stmtstats.PerOctave : (o+1)*stmtstats.PerOctave] {
 				n += c
 			}
 			return n

@@ -61,7 +61,8 @@ func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 	w := headWeigher{chunks: cr}
 	every := max(count/headSample, 1)
 	for n := uint64(0); all.Next(); n++ {
-		if n*mix>>32%every != 0 {
+		const spread = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio: neighbors are spread over all bits
+		if n*spread>>32%every != 0 {
 			continue
 		}
 		if err := ir.Series(all.At(), &w.builder, &w.metas); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -89,7 +90,7 @@ func readInstance(dir string, number int) (r instanceRecord, err error) {
 
 // before reports whether a Key has calls from before the first samples of the instance. When its first call was
 // is unknown then: the clock was another one.
-func (in *instance) before(s *Sample) bool { return s.ID <= in.writer.lastID }
+func (in *instance) before(s *stmtstats.Sample) bool { return s.ID <= in.writer.lastID }
 
 // A ClockStep is where the clock was set back so far that another instance label started.
 type ClockStep struct {
@@ -204,8 +205,8 @@ func (w *writer) handOver(ctx context.Context, next *writer) error {
 }
 
 // copyFrom writes the first sample of a Key, without a zero sample before it.
-func (w *writer) copyFrom(s *Sample) error {
-	if s.Kind == Gone {
+func (w *writer) copyFrom(s *stmtstats.Sample) error {
+	if s.Kind == stmtstats.Gone {
 		return nil
 	}
 	if len(w.batch) >= maxBatchKeys {
@@ -216,7 +217,7 @@ func (w *writer) copyFrom(s *Sample) error {
 	}
 	e := w.begin(s)
 	e.born = false
-	if s.Kind == Tracked && s.Text != "" {
+	if s.Kind == stmtstats.Tracked && s.Text != "" {
 		w.tell(e, s.Text)
 	}
 	e.visited = w.last

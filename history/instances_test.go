@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // TestArchiveTopAllInstances has four gateways share a bucket: two whose clocks are right, one whose clock is 90 minutes ahead, and
@@ -69,7 +71,7 @@ func TestArchiveTopAllInstances(t *testing.T) {
 			}
 			var want uint64
 			var seconds float64
-			byKey := make(map[Key]uint64)
+			byKey := make(map[stmtstats.Key]uint64)
 			for _, g := range all[:3] {
 				to := top.To
 				if g != all[0] {

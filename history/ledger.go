@@ -16,6 +16,8 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // The ledger is a directory with one file per range of BlockRange, named after the start of the range in
 // milliseconds. A file has one line per round: the numbers of a ledgerLine and a CRC-32C, in text.
 const (

@@ -8,9 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killedEnv); dir != "" {
-		observeUntilKilled(dir)
-	}
 	if os.Getenv(panickedEnv) != "" {
 		os.Exit(m.Run()) // a TSDB that panics while it closes leaves its log open
 	}

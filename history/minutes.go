@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A minute is what all statements together had counted at one time.
@@ -21,8 +22,8 @@ type minutes struct {
 	mu   sync.Mutex
 	kept []minute // under mu: the oldest first
 
-	counts counts    // of the round under way, as all below; the writer's
-	spread Histogram // of it
+	counts counts              // of the round under way, as all below; the writer's
+	spread stmtstats.Histogram // of it
 }
 
 // begin begins a round that visits all Keys.
@@ -32,7 +33,7 @@ func (t *minutes) begin() {
 }
 
 // add adds a Key.
-func (t *minutes) add(s *Sample) {
+func (t *minutes) add(s *stmtstats.Sample) {
 	c := countsOf(s)
 	t.counts.add(&c)
 	t.spread.Merge(&s.Histogram)
@@ -49,7 +50,7 @@ func (t *minutes) end(at int64) {
 	}
 	t.kept = append(t.kept[:0], t.kept[drop:]...)
 	clear(t.kept[len(t.kept):cap(t.kept)])
-	t.kept = append(t.kept, minute{at: at, counts: t.counts, spread: t.spread.appendSpread(nil)})
+	t.kept = append(t.kept, minute{at: at, counts: t.counts, spread: t.spread.AppendSpread(nil)})
 }
 
 // within are those that tell of a time: from the newest one before its beginning to the newest in it.
@@ -78,11 +79,11 @@ func (t *minutes) heapBytes() (bytes int64) {
 // addBetween adds what was counted from one total to the next. A Key that makes room while a round goes on may lack in it: then there is
 // less in the second, and what is owed is carried over as totalPoint.owe does.
 func (x axis) addBetween(points []totalPoint, a, b *minute) error {
-	var before, after Histogram
-	if err := before.addSpread(a.spread); err != nil {
+	var before, after stmtstats.Histogram
+	if err := before.AddSpread(a.spread); err != nil {
 		return err
 	}
-	if err := after.addSpread(b.spread); err != nil {
+	if err := after.AddSpread(b.spread); err != nil {
 		return err
 	}
 	x.share(time.UnixMilli(a.at), time.UnixMilli(b.at), func(i int, from, to float64) {
@@ -90,11 +91,11 @@ func (x axis) addBetween(points []totalPoint, a, b *minute) error {
 		grown := func(b, a uint64) float64 { return part * float64(int64(b-a)) }
 		p.errors += grown(b.counts.failed(), a.counts.failed())
 		p.nanos += grown(b.counts.nanos, a.counts.nanos)
-		p.zero += grown(after.zero, before.zero)
-		p.used |= after.used | before.used
+		p.zero += grown(after.Zero, before.Zero)
+		p.used |= after.Octaves | before.Octaves
 		for n := range p.buckets {
-			if after.buckets[n] != before.buckets[n] {
-				p.buckets[n] += grown(after.buckets[n], before.buckets[n])
+			if after.Buckets[n] != before.Buckets[n] {
+				p.buckets[n] += grown(after.Buckets[n], before.Buckets[n])
 			}
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A TopSeries is all statements together by point, of those without an entry too, whatever the filter is. All
@@ -30,18 +32,18 @@ type totalPoint struct {
 	nanos   float64
 	zero    float64
 	used    uint64 // octaves, as a Histogram's
-	buckets [numBuckets]float64
+	buckets [stmtstats.NumBuckets]float64
 }
 
 // add adds a part of what was counted.
-func (p *totalPoint) add(h *Histogram, part float64) {
-	p.nanos += part * float64(h.nanos)
-	p.zero += part * float64(h.zero)
-	p.used |= h.used
-	for used := h.used; used != 0; used &= used - 1 {
+func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
+	p.nanos += part * float64(h.Nanos)
+	p.zero += part * float64(h.Zero)
+	p.used |= h.Octaves
+	for used := h.Octaves; used != 0; used &= used - 1 {
 		o := bits.TrailingZeros64(used)
-		for b := o * perOctave; b < (o+1)*perOctave; b++ {
-			p.buckets[b] += part * float64(h.buckets[b])
+		for b := o * stmtstats.PerOctave; b < (o+1)*stmtstats.PerOctave; b++ {
+			p.buckets[b] += part * float64(h.Buckets[b])
 		}
 	}
 }
@@ -68,7 +70,7 @@ func (p *totalPoint) calls() float64 {
 	n := p.zero
 	for used := p.used; used != 0; used &= used - 1 {
 		o := bits.TrailingZeros64(used)
-		for _, c := range p.buckets[o*perOctave : (o+1)*perOctave] {
+		for _, c := range p.buckets[o*stmtstats.PerOctave : (o+1)*stmtstats.PerOctave] {
 			n += c
 		}
 	}
@@ -91,9 +93,9 @@ func (p *totalPoint) quantile(q, calls float64) float64 {
 	last := 0.0
 	for used := p.used; used != 0; used &= used - 1 {
 		o := bits.TrailingZeros64(used)
-		for b := o * perOctave; b < (o+1)*perOctave; b++ {
+		for b := o * stmtstats.PerOctave; b < (o+1)*stmtstats.PerOctave; b++ {
 			if p.buckets[b] > 0 {
-				last = math.Sqrt(boundOf(b-1) * boundOf(b))
+				last = math.Sqrt(stmtstats.BoundOf(b-1) * stmtstats.BoundOf(b))
 			}
 			if seen += p.buckets[b]; seen >= rank {
 				return last
@@ -175,7 +177,7 @@ func (top *Top) beginPoints(x axis) {
 // addTotals adds what all rows of a file have counted.
 func (p *totalPoint) addTotals(f *rollupFile) error {
 	var c counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	if err := f.addTotals(&c, &spread); err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func (p *totalPoint) addTotals(f *rollupFile) error {
 
 // pointsOfSamples goes through the samples of all statements, or of the rows alone where they are too many.
 func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x axis) error {
-	rows := make(map[Key]*TopRow, len(top.Rows))
+	rows := make(map[stmtstats.Key]*TopRow, len(top.Rows))
 	digests := make([][16]byte, len(top.Rows))
 	for i := range top.Rows {
 		rows[top.Rows[i].Key] = &top.Rows[i]
@@ -194,7 +196,7 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 	}
 	addRow := func(s *step) {
 		row := rows[s.key]
-		if row == nil || s.kind != Tracked || s.lost || s.count >= 0 {
+		if row == nil || s.kind != stmtstats.Tracked || s.lost || s.count >= 0 {
 			return
 		}
 		x.share(s.since, s.at, func(i int, from, to float64) {

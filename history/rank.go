@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"sort"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // What a ranking holds of files at once, shared out among their columns; at least a page of each. Beside
@@ -24,7 +26,7 @@ type ranking struct {
 	query    *TopQuery
 	filter   filter
 	unzipper unzipper
-	tail     tail
+	tail     stmtstats.Tail
 
 	rows     []rankedPrint // those that may be shown, and some more
 	matching int
@@ -52,7 +54,7 @@ func (m Measure) columnsOf() []int {
 	case ByMean:
 		return []int{colCalls, colNanos}
 	case ByErrors:
-		columns := make([]int, ErrorClasses)
+		columns := make([]int, stmtstats.ErrorClasses)
 		for i := range columns {
 			columns[i] = colErrors + i
 		}
@@ -295,7 +297,7 @@ func (r *ranking) value(rows []*rankedFile) (float64, error) {
 
 // p99 is the bucket that the quantile is in, of so many calls.
 func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
-	r.tail.begin(0.99, calls)
+	r.tail.Begin(0.99, calls)
 	for _, days := range [...]bool{true, false} { // those with the most calls leave the least to be read of the others
 		for _, f := range rows {
 			if (f.open.span == rollupDay) != days {
@@ -303,12 +305,12 @@ func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
 			}
 			spread, err := f.spreads.spread(f.row)
 			if err == nil {
-				err = r.tail.add(spread)
+				err = r.tail.Add(spread)
 			}
 			if err != nil {
 				return 0, f.open.failed(err)
 			}
 		}
 	}
-	return float64(r.tail.bucket()), nil
+	return float64(r.tail.Bucket()), nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A rollup file has what was counted of each Key in one hour or one day, by column, so that a
@@ -59,7 +61,7 @@ const (
 	colRowsAffected        //
 	colBytesSent           //
 	colErrors              // of the first class; the others follow
-	colSpreadEnds   = colErrors + ErrorClasses
+	colSpreadEnds   = colErrors + stmtstats.ErrorClasses
 	colSpreads      = colSpreadEnds + 1 // see Histogram.appendSpread
 
 	rollupColumns = colSpreads + 1
@@ -93,7 +95,7 @@ func (p keyPrint) isSum() bool { return p == evictedPrint() || p == otherPrint()
 func (p keyPrint) compare(o keyPrint) int { return bytes.Compare(p[:], o[:]) }
 
 // printOf is the print of a Key, as its series have it.
-func printOf(k *Key) keyPrint {
+func printOf(k *stmtstats.Key) keyPrint {
 	b := make([]byte, 0, 256)
 	b = append(b, k.Digest[:]...)
 	for _, name := range [...]string{k.Schema, k.User, k.Backend} {
@@ -108,7 +110,7 @@ func printOf(k *Key) keyPrint {
 // A rollupRow is what was counted of one Key.
 type rollupRow struct {
 	print       keyPrint
-	key         Key
+	key         stmtstats.Key
 	text        string
 	first, last int64 // Unix milliseconds; first is 0 when it was before
 	counts      counts

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // benchRollups writes seven days of rollups of so many digests into an archive that has no samples. Each hour has all of them,
@@ -19,7 +20,7 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 	done := start.Add(7*24*time.Hour + 10*time.Hour)
 	now = done.Add(20 * time.Minute)
 	rng := rand.New(rand.NewPCG(1, 2))
-	table := mustOpen(b, Options{Now: func() time.Time { return now }})
+	table := openTable(b, stmtstats.Options{Now: func() time.Time { return now }})
 	b.Cleanup(func() { _ = table.Close() })
 	rig := newRig(b, b.TempDir(), b.TempDir(), b.TempDir())
 	o := rig.options(nil)
@@ -33,7 +34,7 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 	b.Cleanup(func() { _ = a.Close() })
 	up := &rollup{}
 	for n := range digests {
-		k := Key{Schema: "shop", User: "app", Backend: "127.0.0.1:3306"}
+		k := stmtstats.Key{Schema: "shop", User: "app", Backend: "127.0.0.1:3306"}
 		binary.BigEndian.PutUint64(k.Digest[:], rng.Uint64())
 		text := fmt.Sprintf("SELECT c%d FROM t WHERE id = ? AND name = ? ORDER BY created LIMIT ?", n)
 		up.rows = append(up.rows, rollupRow{print: printOf(&k), key: k, text: text})
@@ -48,15 +49,15 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 		up.start, up.span = at, span
 		for i := range up.rows {
 			row := &up.rows[i]
-			var h Histogram
+			var h stmtstats.Histogram
 			median := float64(time.Millisecond) * float64(1+row.print[0]%20) * (0.5 + rng.Float64())
 			for range calls {
 				h.Record(time.Duration(median * (0.5 + rng.ExpFloat64())))
 			}
 			row.last = at.UnixMilli() + 1000
-			row.counts = counts{calls: h.Count(), nanos: h.nanos, rowsSent: rng.Uint64N(1000), bytesSent: rng.Uint64N(1e6)}
-			row.counts.errors[ClassDeadlock] = rng.Uint64N(10)
-			row.spread = h.appendSpread(nil)
+			row.counts = counts{calls: h.Count(), nanos: h.Nanos, rowsSent: rng.Uint64N(1000), bytesSent: rng.Uint64N(1e6)}
+			row.counts.errors[stmtstats.ClassDeadlock] = rng.Uint64N(10)
+			row.spread = h.AppendSpread(nil)
 		}
 		if err := a.current().rollups.write(up); err != nil {
 			b.Fatal(err)

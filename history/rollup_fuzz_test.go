@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // fuzzFiles are the good files that a fuzz test damages.
@@ -109,7 +111,7 @@ func FuzzRollup(f *testing.F) {
 		}
 		for _, d := range details {
 			row := rows[d.print]
-			if row == nil || d.counts != row.counts || d.key != row.key || d.text != row.text || d.first != row.first || d.last != max(row.last, 0) || !bytes.Equal(d.spread.appendSpread(nil), spreadAgain(t, row.spread)) {
+			if row == nil || d.counts != row.counts || d.key != row.key || d.text != row.text || d.first != row.first || d.last != max(row.last, 0) || !bytes.Equal(d.spread.AppendSpread(nil), spreadAgain(t, row.spread)) {
 				t.Fatalf("the details are %+v, want %+v", d, row)
 			}
 		}
@@ -126,9 +128,9 @@ func FuzzRollup(f *testing.F) {
 
 // spreadAgain is a spread with each number as short as it can be, and nothing where it says nothing.
 func spreadAgain(t *testing.T, spread []byte) []byte {
-	var h Histogram
-	if err := h.addSpread(spread); err != nil {
+	var h stmtstats.Histogram
+	if err := h.AddSpread(spread); err != nil {
 		t.Fatal(err)
 	}
-	return h.appendSpread(nil)
+	return h.AppendSpread(nil)
 }

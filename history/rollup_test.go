@@ -21,6 +21,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/stmtstats"
 )
 
 var rollupStart = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -29,17 +30,17 @@ var rollupStart = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 func randomRollup(rng *rand.Rand, start time.Time, rows int) *rollup {
 	r := &rollup{start: start, span: rollupHour, last: start.UnixMilli() + 12345, labels: map[string]string{"instance": "gw-1"}}
 	add := func(row rollupRow) {
-		var h Histogram
+		var h stmtstats.Histogram
 		for range 1 + rng.IntN(20) {
 			h.Record(time.Duration(rng.ExpFloat64() * float64(10*time.Millisecond)))
 		}
 		row.counts = counts{
-			calls: h.Count(), nanos: h.nanos, rowsSent: rng.Uint64N(1 << rng.IntN(40)), rowsAffected: rng.Uint64N(9), bytesSent: rng.Uint64N(1e6),
+			calls: h.Count(), nanos: h.Nanos, rowsSent: rng.Uint64N(1 << rng.IntN(40)), rowsAffected: rng.Uint64N(9), bytesSent: rng.Uint64N(1e6),
 		}
 		if rng.IntN(4) == 0 {
-			row.counts.errors[rng.IntN(ErrorClasses)] = rng.Uint64N(300)
+			row.counts.errors[rng.IntN(stmtstats.ErrorClasses)] = rng.Uint64N(300)
 		}
-		row.spread = h.appendSpread(nil)
+		row.spread = h.AppendSpread(nil)
 		row.last = start.UnixMilli() + rng.Int64N(3600_000)
 		if rng.IntN(2) == 0 {
 			row.first = start.UnixMilli() + rng.Int64N(3600_000)
@@ -57,7 +58,7 @@ func randomRollup(rng *rand.Rand, start time.Time, rows int) *rollup {
 	add(rollupRow{print: otherPrint()})
 	add(rollupRow{print: evictedPrint()})
 	slices.SortFunc(r.rows, func(a, b rollupRow) int { return a.print.compare(b.print) })
-	r.owed = owed{counts: counts{calls: 1}, spread: (&Histogram{zero: 1}).appendSpread(nil)}
+	r.owed = owed{counts: counts{calls: 1}, spread: (&stmtstats.Histogram{Zero: 1}).AppendSpread(nil)}
 	return r
 }
 
@@ -178,11 +179,11 @@ func TestRollupSeal(t *testing.T) {
 // TestRollupBound puts together what is too much for one file.
 func TestRollupBound(t *testing.T) {
 	r := &rollup{start: rollupStart.Truncate(rollupDay), span: rollupDay}
-	var h Histogram
+	var h stmtstats.Histogram
 	h.Record(time.Millisecond)
 	for n := range maxRollupRows + 500 {
-		k := Key{Digest: [16]byte{byte(n >> 16), byte(n >> 8), byte(n)}}
-		r.rows = append(r.rows, rollupRow{print: printOf(&k), key: k, counts: counts{calls: 1, nanos: uint64(n)}, spread: h.appendSpread(nil)})
+		k := stmtstats.Key{Digest: [16]byte{byte(n >> 16), byte(n >> 8), byte(n)}}
+		r.rows = append(r.rows, rollupRow{print: printOf(&k), key: k, counts: counts{calls: 1, nanos: uint64(n)}, spread: h.AppendSpread(nil)})
 	}
 	r.rows = append(r.rows, rollupRow{print: otherPrint(), counts: counts{calls: 7}}, rollupRow{print: evictedPrint(), counts: counts{calls: 9}})
 	got, err := readRollup(mustEncode(t, r))

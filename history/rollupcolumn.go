@@ -1,6 +1,10 @@
 package history
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/taredb/tare/stmtstats"
+)
 
 // A columnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. What is before the
 // window can be read too, which reads it again.
@@ -99,8 +103,8 @@ type spreadReader struct {
 	ends, spreads columnReader
 	next          int // the row whose spread begins at from
 	from          int64
-	scratch       *Histogram // of a file of version 1
-	turned        []byte     // its spread as files have it now
+	scratch       *stmtstats.Histogram // of a file of version 1
+	turned        []byte               // its spread as files have it now
 }
 
 func (f *rollupFile) spreadReader(window int64) (spreadReader, error) {
@@ -140,22 +144,22 @@ func (s *spreadReader) spread(row int) ([]byte, error) {
 		return b, err
 	}
 	if s.scratch == nil {
-		s.scratch = new(Histogram)
+		s.scratch = new(stmtstats.Histogram)
 	}
 	s.turned, err = s.ends.file.turn(s.turned[:0], b, s.scratch)
 	return s.turned, err
 }
 
 // turn appends a spread of the file to dst, as files have it now. The scratch is overwritten.
-func (f *rollupFile) turn(dst, spread []byte, scratch *Histogram) ([]byte, error) {
+func (f *rollupFile) turn(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
 	if f.version > 1 || len(spread) == 0 {
 		return append(dst, spread...), nil
 	}
 	scratch.Reset()
-	if err := scratch.addSpread1(spread); err != nil {
+	if err := scratch.AddSpreadV1(spread); err != nil {
 		return nil, badRollup("a spread: %v", err)
 	}
-	return scratch.appendSpread(dst), nil
+	return scratch.AppendSpread(dst), nil
 }
 
 // A rollupNames tells the Keys of rows.
@@ -188,7 +192,7 @@ func (f *rollupFile) names(window int64) (*rollupNames, error) {
 }
 
 // key is that of a row.
-func (n *rollupNames) key(row int) (k Key, err error) {
+func (n *rollupNames) key(row int) (k stmtstats.Key, err error) {
 	b, err := n.digests.bytes(16*int64(row), 16)
 	if err != nil {
 		return k, err

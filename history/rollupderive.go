@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // An hourDeriver adds up what the samples of a time say that each Key has counted in it: (start, end],
@@ -26,14 +28,14 @@ import (
 // between the two, the rollup says what it is owed, and the next hour's Evicted does not count that again.
 type hourDeriver struct {
 	start, end int64 // Unix milliseconds
-	rows       map[Key]*rollupRow
+	rows       map[stmtstats.Key]*rollupRow
 	other      rollupRow
 	evicted    rollupRow // of its spread, in spread
 	owed       owed      // by the hour before
 	lost       counts    // what Keys had that made room
-	lostSpread Histogram
-	gained     Histogram // Evicted's
-	last       int64     // of the newest sample
+	lostSpread stmtstats.Histogram
+	gained     stmtstats.Histogram // Evicted's
+	last       int64               // of the newest sample
 	texts      map[[16]byte]string
 }
 
@@ -51,7 +53,7 @@ const baseMargin = 10 * time.Minute
 func deriveHour(ctx context.Context, db storage.Queryable, start time.Time, since, base int64, before owed) (*rollup, error) {
 	d := &hourDeriver{
 		start: max(start.UnixMilli(), base), end: start.Add(rollupHour).UnixMilli(),
-		rows: make(map[Key]*rollupRow), texts: make(map[[16]byte]string),
+		rows: make(map[stmtstats.Key]*rollupRow), texts: make(map[[16]byte]string),
 		owed: before,
 	}
 	q, err := db.Querier(min(since, d.start), d.end)
@@ -91,24 +93,24 @@ func (d *hourDeriver) sums(r *rollup) error {
 		r.rows = append(r.rows, d.other)
 	}
 	e := &d.evicted
-	e.counts.nanos, d.lost.nanos = d.gained.nanos, d.lostSpread.nanos
-	before := &Histogram{nanos: d.owed.counts.nanos}
-	if err := before.addSpread(d.owed.spread); err != nil {
+	e.counts.nanos, d.lost.nanos = d.gained.Nanos, d.lostSpread.Nanos
+	before := &stmtstats.Histogram{Nanos: d.owed.counts.nanos}
+	if err := before.AddSpread(d.owed.spread); err != nil {
 		return err
 	}
 	e.counts.subtract(&d.owed.counts)
-	d.gained.subtract(before)
+	d.gained.Subtract(before)
 
 	r.owed.counts = d.lost
 	r.owed.counts.subtract(&e.counts)
 	left := d.lostSpread
-	left.subtract(&d.gained)
-	r.owed.spread = left.appendSpread(nil)
+	left.Subtract(&d.gained)
+	r.owed.spread = left.AppendSpread(nil)
 
 	e.counts.subtract(&d.lost)
-	d.gained.subtract(&d.lostSpread)
+	d.gained.Subtract(&d.lostSpread)
 	if e.counts.calls > 0 {
-		e.spread = d.gained.appendSpread(nil)
+		e.spread = d.gained.AppendSpread(nil)
 		e.print = evictedPrint()
 		r.rows = append(r.rows, *e)
 	}
@@ -127,24 +129,24 @@ func (c *counts) subtract(o *counts) {
 // A derivedCounter is a metric and which count it is.
 type derivedCounter struct {
 	name  string
-	count func(c *counts, class ErrorClass) *uint64
+	count func(c *counts, class stmtstats.ErrorClass) *uint64
 }
 
 // The counters that rows have; the time is the histograms'.
 var derivedCounters = []derivedCounter{
-	{nameQueries, func(c *counts, _ ErrorClass) *uint64 { return &c.calls }},
-	{nameRowsSent, func(c *counts, _ ErrorClass) *uint64 { return &c.rowsSent }},
-	{nameRowsAffected, func(c *counts, _ ErrorClass) *uint64 { return &c.rowsAffected }},
-	{nameBytesSent, func(c *counts, _ ErrorClass) *uint64 { return &c.bytesSent }},
-	{nameErrors, func(c *counts, class ErrorClass) *uint64 { return &c.errors[class] }},
+	{nameQueries, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.calls }},
+	{nameRowsSent, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.rowsSent }},
+	{nameRowsAffected, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.rowsAffected }},
+	{nameBytesSent, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.bytesSent }},
+	{nameErrors, func(c *counts, class stmtstats.ErrorClass) *uint64 { return &c.errors[class] }},
 }
 
 // row is where a series' growth belongs.
-func (d *hourDeriver) row(k Key, kind Kind) *rollupRow {
+func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollupRow {
 	switch kind {
-	case Other:
+	case stmtstats.Other:
 		return &d.other
-	case Evicted:
+	case stmtstats.Evicted:
 		return &d.evicted
 	}
 	row := d.rows[k]
@@ -186,7 +188,7 @@ func (d *hourDeriver) counters(ctx context.Context, q storage.Querier, c derived
 		}
 		row := d.row(k, kind)
 		*c.count(&row.counts, class) += g.grown
-		if kind == Tracked {
+		if kind == stmtstats.Tracked {
 			*c.count(&d.lost, class) += g.lost
 		}
 		if c.name == nameQueries {
@@ -268,10 +270,10 @@ func (d *hourDeriver) durations(ctx context.Context, q storage.Querier) error {
 		if err := g.end(); err != nil {
 			return err
 		}
-		if kind == Tracked {
+		if kind == stmtstats.Tracked {
 			d.lostSpread.Merge(&g.lost)
 		}
-		if kind == Evicted {
+		if kind == stmtstats.Evicted {
 			d.gained.Merge(&g.grown)
 			continue
 		}
@@ -279,8 +281,8 @@ func (d *hourDeriver) durations(ctx context.Context, q storage.Querier) error {
 			continue
 		}
 		row := d.row(k, kind)
-		row.counts.nanos = g.grown.nanos
-		row.spread = g.grown.appendSpread(nil)
+		row.counts.nanos = g.grown.Nanos
+		row.spread = g.grown.AppendSpread(nil)
 	}
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("read %s: %w", nameDuration, err)
@@ -293,10 +295,10 @@ type spreadGrowth struct {
 	now, next *histogram.Histogram // now is the last sample
 	live      bool                 // now counts
 	moved     bool                 // now is in the time
-	base      Histogram            // what is not to be counted of now
-	scratch   Histogram
+	base      stmtstats.Histogram  // what is not to be counted of now
+	scratch   stmtstats.Histogram
 
-	grown, lost Histogram
+	grown, lost stmtstats.Histogram
 }
 
 func (g *spreadGrowth) begin() {
@@ -319,7 +321,7 @@ func (g *spreadGrowth) sample(d *hourDeriver, it chunkenc.Iterator) error {
 	if !g.moved {
 		g.moved = true
 		if g.live {
-			if err := g.base.setNative(g.now); err != nil {
+			if err := g.base.SetNative(g.now); err != nil {
 				return err
 			}
 		}
@@ -335,13 +337,13 @@ func (g *spreadGrowth) sample(d *hourDeriver, it chunkenc.Iterator) error {
 
 // settle counts what now has more than base.
 func (g *spreadGrowth) settle(gone bool) error {
-	if err := g.scratch.setNative(g.now); err != nil {
+	if err := g.scratch.SetNative(g.now); err != nil {
 		return err
 	}
 	if gone {
 		g.lost.Merge(&g.scratch)
 	}
-	g.scratch.subtract(&g.base)
+	g.scratch.Subtract(&g.base)
 	g.grown.Merge(&g.scratch)
 	g.base.Reset()
 	return nil
@@ -372,15 +374,15 @@ func (d *hourDeriver) infos(ctx context.Context, q storage.Querier) error {
 }
 
 // keyOfSeries is the Key that a series is of.
-func keyOfSeries(ls labels.Labels) (k Key, kind Kind, class ErrorClass, err error) {
+func keyOfSeries(ls labels.Labels) (k stmtstats.Key, kind stmtstats.Kind, class stmtstats.ErrorClass, err error) {
 	ls.Range(func(l labels.Label) {
 		switch l.Name {
 		case labelDigest:
 			switch {
-			case l.Value == Other.String():
-				kind = Other
-			case l.Value == Evicted.String():
-				kind = Evicted
+			case l.Value == stmtstats.Other.String():
+				kind = stmtstats.Other
+			case l.Value == stmtstats.Evicted.String():
+				kind = stmtstats.Evicted
 			case len(l.Value) != 2*len(k.Digest):
 				err = fmt.Errorf("series %v: digest %q", ls, l.Value)
 			default:
@@ -395,11 +397,7 @@ func keyOfSeries(ls labels.Labels) (k Key, kind Kind, class ErrorClass, err erro
 		case labelBackend:
 			k.Backend = strings.Clone(l.Value)
 		case labelClass:
-			for c, name := range classNames {
-				if name == l.Value {
-					class = ErrorClass(c)
-				}
-			}
+			class, _ = stmtstats.ParseErrorClass(l.Value)
 		}
 	})
 	return k, kind, class, err

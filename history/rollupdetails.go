@@ -3,17 +3,19 @@ package history
 import (
 	"slices"
 	"sort"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A detail is all that is known of a row that is shown.
 type detail struct {
 	print       keyPrint
-	key         Key
+	key         stmtstats.Key
 	text        string
 	known       bool // key and text are, or are not asked for
 	first, last int64
 	counts      counts
-	spread      Histogram
+	spread      stmtstats.Histogram
 }
 
 // A detailer reads rows from file after file.
@@ -112,7 +114,7 @@ func (r *detailer) add(f *rollupFile) error {
 		d.counts.add(&more)
 		spread, err := r.spreads.spread(r.rows[i])
 		if err == nil {
-			err = d.spread.addSpread(spread)
+			err = d.spread.AddSpread(spread)
 		}
 		if err != nil {
 			return err

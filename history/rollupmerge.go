@@ -1,12 +1,16 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"github.com/taredb/tare/stmtstats"
+)
 
 // mergeDay makes the rollup of a day out of those of its hours, which are in order.
 func mergeDay(start time.Time, hours []*rollup) (*rollup, error) {
 	day := &rollup{start: start.UTC(), span: rollupDay}
 	at := make(map[keyPrint]int)
-	var scratch Histogram
+	var scratch stmtstats.Histogram
 	for _, h := range hours {
 		day.last = max(day.last, h.last)
 		day.labels = h.labels
@@ -25,13 +29,13 @@ func mergeDay(start time.Time, hours []*rollup) (*rollup, error) {
 				to.text = row.text
 			}
 			scratch.Reset()
-			if err := scratch.addSpread(to.spread); err != nil {
+			if err := scratch.AddSpread(to.spread); err != nil {
 				return nil, err
 			}
-			if err := scratch.addSpread(row.spread); err != nil {
+			if err := scratch.AddSpread(row.spread); err != nil {
 				return nil, err
 			}
-			to.spread = scratch.appendSpread(nil)
+			to.spread = scratch.AppendSpread(nil)
 		}
 	}
 	return day, nil

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A rollupFile reads a file's columns as they are asked for. What it answers was checked. It is for one
@@ -223,14 +225,14 @@ func (f *rollupFile) instance() (labels map[string]string, err error) {
 }
 
 // addTotals adds what all rows have counted.
-func (f *rollupFile) addTotals(all *counts, spread *Histogram) error {
+func (f *rollupFile) addTotals(all *counts, spread *stmtstats.Histogram) error {
 	c, b, err := f.counts(colTotals)
 	if err != nil {
 		return err
 	}
 	all.add(&c)
-	spread.nanos += c.nanos
-	return spread.addSpread(b)
+	spread.Nanos += c.nanos
+	return spread.AddSpread(b)
 }
 
 // counts are those of a column that begins with them, and the spread that follows.
@@ -247,7 +249,7 @@ func (f *rollupFile) counts(column int) (c counts, spread []byte, err error) {
 		}
 		v[i], b = n, b[width:]
 	}
-	spread, err = f.turn(nil, b, new(Histogram))
+	spread, err = f.turn(nil, b, new(stmtstats.Histogram))
 	return countsFrom(&v), spread, err
 }
 
@@ -282,7 +284,7 @@ func (f *rollupFile) read(u *unzipper) (*rollup, error) {
 	}
 	r.rows = make([]rollupRow, f.count)
 	var sum counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	for i := range r.rows {
 		row := &r.rows[i]
 		if err := f.readRow(row, i, &prints, names, texts, &spreads, &columns); err != nil {
@@ -292,16 +294,16 @@ func (f *rollupFile) read(u *unzipper) (*rollup, error) {
 			return nil, badRollup("rows %d and %d are not in order", i-1, i)
 		}
 		sum.add(&row.counts)
-		if err := spread.addSpread(row.spread); err != nil {
+		if err := spread.AddSpread(row.spread); err != nil {
 			return nil, badRollup("row %d: %v", i, err)
 		}
 	}
 	var all counts
-	var totals Histogram
+	var totals stmtstats.Histogram
 	if err := f.addTotals(&all, &totals); err != nil {
 		return nil, err
 	}
-	if totals.nanos = 0; all != sum || totals != spread {
+	if totals.Nanos = 0; all != sum || totals != spread {
 		return nil, badRollup("its totals are not those of its rows")
 	}
 	return &r, nil
@@ -324,7 +326,7 @@ func (f *rollupFile) readRow(row *rollupRow, i int, prints *columnReader, names 
 		return err
 	}
 	if row.print.isSum() {
-		row.key = Key{}
+		row.key = stmtstats.Key{}
 	}
 	if b, err = texts.text(i); err != nil {
 		return err

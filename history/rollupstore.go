@@ -141,7 +141,7 @@ func openRollups(dir string, labels map[string]string, age time.Duration, s *shi
 // check opens a file and returns its size. What it does not read is checked when it is read.
 func (r *rollupStore) check(n rollupName) (int64, error) {
 	if !localstate.IsFile(filepath.Join(r.dir, n.String())) {
-		return 0, errNotFile
+		return 0, localstate.ErrNotFile
 	}
 	f, err := r.open(n)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // An unzipper takes pages of texts apart, of one file or of many. It is for one goroutine.
@@ -86,7 +88,7 @@ func (t *rollupTexts) text(row int) ([]byte, error) {
 	if at > len(t.page) {
 		return nil, badRollup("a text at %d of %d", at, len(t.page))
 	}
-	size, next := uvarint(t.page, at)
+	size, next := stmtstats.Uvarint(t.page, at)
 	if next < 0 || size > uint64(len(t.page)-next) {
 		return nil, badRollup("a text of %d bytes at %d of %d", size, at, len(t.page))
 	}

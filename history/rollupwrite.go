@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // textPage is how much text is compressed together.
@@ -77,7 +79,7 @@ func (r *rollup) bound() error {
 		return nil
 	}
 	rest := rollupRow{print: otherPrint()}
-	var spread Histogram
+	var spread stmtstats.Histogram
 	selectFirst(r.rows, maxRollupRows-1, func(a, b rollupRow) int {
 		sums := func(row rollupRow) int {
 			if row.print.isSum() {
@@ -99,25 +101,25 @@ func (r *rollup) bound() error {
 	for i := range drop {
 		rest.counts.add(&drop[i].counts)
 		rest.last = max(rest.last, drop[i].last)
-		if err := spread.addSpread(drop[i].spread); err != nil {
+		if err := spread.AddSpread(drop[i].spread); err != nil {
 			return err
 		}
 	}
-	rest.spread = spread.appendSpread(nil)
+	rest.spread = spread.AppendSpread(nil)
 	r.rows = append(r.rows, rest)
 	return nil
 }
 
 func (w *rollupWriter) addTotals(r *rollup) error {
 	var all counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	for i := range r.rows {
 		all.add(&r.rows[i].counts)
-		if err := spread.addSpread(r.rows[i].spread); err != nil {
+		if err := spread.AddSpread(r.rows[i].spread); err != nil {
 			return err
 		}
 	}
-	w.columns[colTotals] = append(all.appendTo(nil), spread.appendSpread(nil)...)
+	w.columns[colTotals] = append(all.appendTo(nil), spread.AppendSpread(nil)...)
 	w.columns[colOwed] = append(r.owed.counts.appendTo(nil), r.owed.spread...)
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // The series of a Key, by their number in an entry. The errors of each class follow.
@@ -19,7 +21,7 @@ const (
 	seriesDuration
 	seriesErrors // and ErrorClasses-1 more
 
-	seriesPerKey = seriesErrors + ErrorClasses
+	seriesPerKey = seriesErrors + stmtstats.ErrorClasses
 )
 
 // Names of metrics.
@@ -79,15 +81,15 @@ func newLabeller(common map[string]string) *labeller {
 
 // series returns the labels of one of a Key's series. Empty ones are left out, which to PromQL is
 // the same.
-func (l *labeller) series(kind Kind, k *Key, series int) labels.Labels {
+func (l *labeller) series(kind stmtstats.Kind, k *stmtstats.Key, series int) labels.Labels {
 	l.addSeries(kind, k, series)
 	return l.end()
 }
 
-func (l *labeller) addSeries(kind Kind, k *Key, series int) {
+func (l *labeller) addSeries(kind stmtstats.Kind, k *stmtstats.Key, series int) {
 	l.begin(nameOf(series))
 	digest := kind.String()
-	if kind == Tracked {
+	if kind == stmtstats.Tracked {
 		digest = hex.EncodeToString(k.Digest[:])
 	}
 	l.add(labelDigest, digest)
@@ -95,7 +97,7 @@ func (l *labeller) addSeries(kind Kind, k *Key, series int) {
 	l.add(labelUser, k.User)
 	l.add(labelBackend, k.Backend)
 	if series >= seriesErrors {
-		l.add(labelClass, ErrorClass(series-seriesErrors).String())
+		l.add(labelClass, stmtstats.ErrorClass(series-seriesErrors).String())
 	}
 }
 

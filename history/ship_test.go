@@ -20,6 +20,7 @@ import (
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // makeBlocks has a head cut n blocks in dir, and returns them.
@@ -30,16 +31,16 @@ func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	var h Histogram
+	var h stmtstats.Histogram
 	step := BlockRange / 8
 	for i := range 8*n + 12 {
 		at := int64(i+1) * step.Milliseconds()
 		h.Record(time.Duration(i) * time.Millisecond)
 		app := db.AppenderV2(t.Context())
 		for s := range 20 {
-			ls := newLabeller(map[string]string{"instance": "gw-1"}).series(Tracked, &Key{Digest: [16]byte{byte(s)}}, seriesQueries)
+			ls := newLabeller(map[string]string{"instance": "gw-1"}).series(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, seriesQueries)
 			must(t, app, ls, at, float64(i), nil)
-			ls = newLabeller(map[string]string{"instance": "gw-1"}).series(Tracked, &Key{Digest: [16]byte{byte(s)}}, seriesDuration)
+			ls = newLabeller(map[string]string{"instance": "gw-1"}).series(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, seriesDuration)
 			must(t, app, ls, at, 0, h.Native())
 		}
 		if err := app.Commit(); err != nil {

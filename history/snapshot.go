@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A snapshot is what each Key had counted at one time, as PromQL finds it then.
@@ -24,13 +25,13 @@ type snapshot struct {
 	at   int64       // Unix milliseconds
 	rows []rollupRow // in the order of their prints, one of each
 
-	byPrint map[keyPrint]*rollupRow // while samples are read
-	spreads []byte                  // where new spreads go
-	before  func(*Sample) bool      // reports that a first call is unknown
+	byPrint map[keyPrint]*rollupRow      // while samples are read
+	spreads []byte                       // where new spreads go
+	before  func(*stmtstats.Sample) bool // reports that a first call is unknown
 }
 
 // row is the one of a Key, which is made when there is none.
-func (s *snapshot) row(k Key, kind Kind) *rollupRow {
+func (s *snapshot) row(k stmtstats.Key, kind stmtstats.Kind) *rollupRow {
 	p := printOfKind(&k, kind)
 	row := s.byPrint[p]
 	if row == nil {
@@ -40,24 +41,24 @@ func (s *snapshot) row(k Key, kind Kind) *rollupRow {
 	return row
 }
 
-func printOfKind(k *Key, kind Kind) keyPrint {
+func printOfKind(k *stmtstats.Key, kind stmtstats.Kind) keyPrint {
 	switch kind {
-	case Other:
+	case stmtstats.Other:
 		return otherPrint()
-	case Evicted:
+	case stmtstats.Evicted:
 		return evictedPrint()
 	}
 	return printOf(k)
 }
 
 // spreadOf keeps a histogram's spread, beside those of other rows.
-func (s *snapshot) spreadOf(h *Histogram) []byte {
+func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 	const room = 64 << 10
-	if cap(s.spreads)-len(s.spreads) < maxSpread {
+	if cap(s.spreads)-len(s.spreads) < stmtstats.MaxSpread {
 		s.spreads = make([]byte, 0, room)
 	}
 	n := len(s.spreads)
-	s.spreads = h.appendSpread(s.spreads)
+	s.spreads = h.AppendSpread(s.spreads)
 	return s.spreads[n:len(s.spreads):len(s.spreads)]
 }
 
@@ -74,8 +75,8 @@ func (s *snapshot) order() error {
 		last := &out[len(out)-1]
 		last.counts.add(&row.counts)
 		last.first, last.last = min(last.first, row.first), max(last.last, row.last)
-		var h Histogram
-		if err := errors.Join(h.addSpread(last.spread), h.addSpread(row.spread)); err != nil {
+		var h stmtstats.Histogram
+		if err := errors.Join(h.AddSpread(last.spread), h.AddSpread(row.spread)); err != nil {
 			return err
 		}
 		last.spread = s.spreadOf(&h)
@@ -173,7 +174,7 @@ func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at
 	defer func() { _ = q.Close() }() // it was only read
 	set := selectName(ctx, q, nameDuration, of...)
 	var it chunkenc.Iterator
-	var spread Histogram
+	var spread stmtstats.Histogram
 	h := &histogram.Histogram{}
 	for set.Next() {
 		it = set.At().Iterator(it)
@@ -188,7 +189,7 @@ func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at
 		if !live || h.Count == 0 {
 			continue
 		}
-		if err := spread.setNative(h); err != nil {
+		if err := spread.SetNative(h); err != nil {
 			return err
 		}
 		k, kind, _, err := keyOfSeries(set.At().Labels())
@@ -196,7 +197,7 @@ func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at
 			return err
 		}
 		row := s.row(k, kind)
-		row.counts.nanos = spread.nanos
+		row.counts.nanos = spread.Nanos
 		row.spread = s.spreadOf(&spread)
 	}
 	return set.Err()
@@ -204,11 +205,11 @@ func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at
 
 // A scanner is a Source that can be read while it is collected: a *Table.
 type scanner interface {
-	room() int // at least as many rows as a scan visits, but for those that are new
-	scan(s *Sample, visit func(number int)) (whole bool, err error)
-	scanEntry(s *Sample, number int) bool
-	numbersOf(digest [16]byte) []int
-	textOfNumber(number int, id uint64) (text string, cut bool)
+	Len() int // at least as many rows as a scan visits, but for those that are new
+	Scan(s *stmtstats.Sample, visit func(number int)) (whole bool, err error)
+	ReadEntry(s *stmtstats.Sample, number int) bool
+	EntriesOf(digest [16]byte) []int
+	TextAt(number int, id uint64) (text string, cut bool)
 }
 
 // snapshotNow reads what the source has counted, of all or of one digest.
@@ -217,41 +218,41 @@ func (in *instance) snapshotNow(now time.Time, digest *[16]byte) (*snapshot, err
 	s := &snapshot{at: now.UnixMilli(), before: in.before}
 	t, ok := source.(scanner)
 	if !ok {
-		err := source.Each(func(sample *Sample) error {
-			if digest == nil || sample.Kind == Tracked && sample.Digest == *digest {
+		err := source.Each(func(sample *stmtstats.Sample) error {
+			if digest == nil || sample.Kind == stmtstats.Tracked && sample.Digest == *digest {
 				s.add(sample, sample.Text)
 			}
 			return nil
 		})
 		return s, errors.Join(err, s.order())
 	}
-	var sample Sample
+	var sample stmtstats.Sample
 	visit := func(number int) {
 		var text string
-		if sample.Kind == Tracked {
-			text, _ = t.textOfNumber(number, sample.ID)
+		if sample.Kind == stmtstats.Tracked {
+			text, _ = t.TextAt(number, sample.ID)
 		}
 		s.add(&sample, text)
 	}
 	if digest != nil {
-		for _, number := range t.numbersOf(*digest) {
-			if t.scanEntry(&sample, number) && sample.Kind == Tracked && sample.Digest == *digest {
+		for _, number := range t.EntriesOf(*digest) {
+			if t.ReadEntry(&sample, number) && sample.Kind == stmtstats.Tracked && sample.Digest == *digest {
 				visit(number)
 			}
 		}
 		return s, s.order()
 	}
-	s.rows = make([]rollupRow, 0, t.room())
+	s.rows = make([]rollupRow, 0, t.Len())
 	for attempt := 1; ; attempt++ {
 		s.rows = s.rows[:0]
-		whole, err := t.scan(&sample, visit)
+		whole, err := t.Scan(&sample, visit)
 		if err != nil || whole || attempt == scanAttempts {
 			return s, errors.Join(err, s.order())
 		}
 	}
 }
 
-func (s *snapshot) add(sample *Sample, text string) {
+func (s *snapshot) add(sample *stmtstats.Sample, text string) {
 	if sample.Calls == 0 {
 		return
 	}
@@ -273,13 +274,13 @@ func (s *snapshot) add(sample *Sample, text string) {
 func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
 	rows := make([]rollupRow, 0, len(s.rows))
 	var lost counts
-	var lostSpread, h, b Histogram
+	var lostSpread, h, b stmtstats.Histogram
 	lose := func(row *rollupRow) error {
 		if row.print.isSum() {
 			return nil
 		}
 		lost.add(&row.counts)
-		return lostSpread.addSpread(row.spread)
+		return lostSpread.AddSpread(row.spread)
 	}
 	evicted := -1 // its place in rows
 	old := before.rows
@@ -313,10 +314,10 @@ func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
 		}
 		h.Reset()
 		b.Reset()
-		if err := errors.Join(h.addSpread(row.spread), b.addSpread(was.spread)); err != nil {
+		if err := errors.Join(h.AddSpread(row.spread), b.AddSpread(was.spread)); err != nil {
 			return nil, err
 		}
-		h.subtract(&b)
+		h.Subtract(&b)
 		out := &rows[len(rows)-1]
 		out.counts.subtract(&was.counts)
 		out.spread = s.spreadOf(&h)
@@ -329,10 +330,10 @@ func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
 	if evicted >= 0 {
 		out := &rows[evicted]
 		h.Reset()
-		if err := h.addSpread(out.spread); err != nil {
+		if err := h.AddSpread(out.spread); err != nil {
 			return nil, err
 		}
-		h.subtract(&lostSpread)
+		h.Subtract(&lostSpread)
 		lost.nanos = min(lost.nanos, out.counts.nanos)
 		out.counts.subtract(&lost)
 		if out.spread = s.spreadOf(&h); out.counts.calls == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // TestSpread has a table of more digests than a commit has, with more again that want in: rounds
@@ -19,8 +20,8 @@ import (
 // of all statements as soon as a round has seen them.
 func TestSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		open := func(dir string) *Table {
-			table, err := OpenTable(Options{MaxDigests: 3 * batchKeys, Dir: dir, Turnover: 10 * time.Minute, Slog: slog.New(slog.DiscardHandler)})
+		open := func(dir string) *stmtstats.Table {
+			table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: 3 * batchKeys, Dir: dir, Turnover: 10 * time.Minute, Slog: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A StatementQuery asks for one digest over time.
@@ -53,18 +55,18 @@ type Statement struct {
 	Notes    []string
 
 	Totals
-	Classes     [ErrorClasses]uint64 // of its errors
-	First, Last time.Time            // calls, as far as is known
-	Parts       []StatementPart      // the one with the most time first
+	Classes     [stmtstats.ErrorClasses]uint64 // of its errors
+	First, Last time.Time                      // calls, as far as is known
+	Parts       []StatementPart                // the one with the most time first
 
 	Series StatementSeries
 	Heat   Heat
-	Slow   []SlowCall // the slowest of late, the slowest first
+	Slow   []stmtstats.SlowCall // the slowest of late, the slowest first
 }
 
 // A StatementPart is one Key of a digest.
 type StatementPart struct {
-	Key
+	stmtstats.Key
 	Totals
 	First, Last time.Time
 }

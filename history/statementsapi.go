@@ -20,7 +20,7 @@ type Ranker interface {
 }
 
 var (
-	_ Ranker = (*Table)(nil)
+	_ Ranker = TableStatements{}
 	_ Ranker = (*Archive)(nil)
 )
 

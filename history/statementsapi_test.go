@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/teststmt"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // askedRanker keeps what it was asked and answers top.
@@ -108,16 +111,16 @@ func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 
 // TestStatementsAnswer answers from a table, for accounts that see texts and those that do not.
 func TestStatementsAnswer(t *testing.T) {
-	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20})
+	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
 	defer func() { _ = table.Close() }()
 	for n := range 5 {
 		for range n + 1 {
-			r := record(n, time.Duration(n+1)*time.Millisecond)
+			r := teststmt.Record(n, time.Duration(n+1)*time.Millisecond)
 			r.User, r.Normalized, r.RowsReturned = "app", fmt.Appendf(nil, "SELECT `secret_%d` FROM t WHERE a < ?", n), 2
 			table.Observe(r)
 		}
 	}
-	o := statementsOptions(table, table)
+	o := statementsOptions(TableStatements{table}, TableStatements{table})
 	type answer struct {
 		Source   string
 		Matching int
@@ -175,9 +178,9 @@ func TestStatementsAnswer(t *testing.T) {
 
 // TestStatementsEmpty: before the first statement the answer is of no time at all.
 func TestStatementsEmpty(t *testing.T) {
-	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20})
+	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
 	defer func() { _ = table.Close() }()
-	code, body := askStatements(statementsOptions(table, table), "")
+	code, body := askStatements(statementsOptions(TableStatements{table}, TableStatements{table}), "")
 	var a struct {
 		From, To   time.Time
 		Statements []any

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A Measure is what statements are ranked by.
@@ -143,7 +145,7 @@ func (t *Totals) Mean() time.Duration {
 
 // A TopRow is one Key of a Top.
 type TopRow struct {
-	Key
+	stmtstats.Key
 	Text    string
 	TextCut bool // it is only the beginning
 
@@ -184,7 +186,7 @@ type counts struct {
 	calls, nanos           uint64
 	rowsSent, rowsAffected uint64
 	bytesSent              uint64
-	errors                 [ErrorClasses]uint64
+	errors                 [stmtstats.ErrorClasses]uint64
 }
 
 func (c *counts) failed() (n uint64) {
@@ -206,15 +208,15 @@ func (c *counts) add(o *counts) {
 }
 
 // countsOf are a sample's.
-func countsOf(s *Sample) counts {
+func countsOf(s *stmtstats.Sample) counts {
 	return counts{
-		calls: s.Calls, nanos: s.Histogram.nanos, rowsSent: s.RowsSent, rowsAffected: s.RowsAffected,
+		calls: s.Calls, nanos: s.Histogram.Nanos, rowsSent: s.RowsSent, rowsAffected: s.RowsAffected,
 		bytesSent: s.BytesSent, errors: s.Errors,
 	}
 }
 
 // totals are the counts for people, with the quantiles of h.
-func (c *counts) totals(h *Histogram) Totals {
+func (c *counts) totals(h *stmtstats.Histogram) Totals {
 	return Totals{
 		Calls: c.calls, Errors: c.failed(), RowsSent: c.rowsSent, RowsAffected: c.rowsAffected, BytesSent: c.bytesSent,
 		Seconds: float64(c.nanos) / 1e9, P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),

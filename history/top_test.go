@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/teststmt"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // span is a time that everything of a test is in.
@@ -16,12 +19,12 @@ func span(now time.Time) (from, to time.Time) { return now.Add(-time.Hour), now.
 // TestTableTop ranks digests by each measure, filters and turns pages. What it answers of one is what Each
 // says.
 func TestTableTop(t *testing.T) {
-	table := mustOpen(t, Options{MaxDigests: 100, Bytes: leastBytes(100) + 1<<20, MinIdle: 1})
+	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20, MinIdle: 1})
 	defer func() { _ = table.Close() }()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := range 150 { // a third finds no place
 		for range 1 + rng.IntN(40) {
-			r := record(n, time.Duration(rng.IntN(1e8)))
+			r := teststmt.Record(n, time.Duration(rng.IntN(1e8)))
 			r.User, r.Normalized = fmt.Sprintf("user%d", n%3), fmt.Appendf(nil, "SELECT column_%d FROM t", n)
 			r.RowsReturned, r.RowsAffected, r.BytesOut = uint64(rng.IntN(9)), uint64(rng.IntN(9)), uint64(rng.IntN(99))
 			if n%10 == 0 {
@@ -30,29 +33,29 @@ func TestTableTop(t *testing.T) {
 			table.Observe(r)
 		}
 	}
-	if err := table.Collect(func(*Sample) error { return nil }); err != nil { // evicts some
+	if err := table.Collect(func(*stmtstats.Sample) error { return nil }); err != nil { // evicts some
 		t.Fatal(err)
 	}
-	var each []Sample
+	var each []stmtstats.Sample
 	var calls uint64
-	if err := table.Each(func(s *Sample) error {
+	if err := table.Each(func(s *stmtstats.Sample) error {
 		calls += s.Calls
-		if s.Kind == Tracked {
+		if s.Kind == stmtstats.Tracked {
 			each = append(each, *s)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	from, to := span(record(0, 0).Start)
+	from, to := span(teststmt.Record(0, 0).Start)
 	for m := range Measure(measures) {
 		for _, ascending := range []bool{false, true} {
 			want := slices.Clone(each)
-			value := func(s *Sample) float64 {
+			value := func(s *stmtstats.Sample) float64 {
 				c := countsOf(s)
 				return m.value(&c, s.First.UnixNano(), func() time.Duration { return s.Histogram.Quantile(0.99) })
 			}
-			slices.SortFunc(want, func(a, b Sample) int {
+			slices.SortFunc(want, func(a, b stmtstats.Sample) int {
 				d := value(&b) - value(&a)
 				if ascending {
 					d = -d
@@ -66,7 +69,7 @@ func TestTableTop(t *testing.T) {
 				return int(a.ID) - int(b.ID)
 			})
 			for _, page := range [][2]int{{0, 10}, {10, 10}, {0, 1000}, {len(want) - 1, 5}, {5000, 5}} {
-				top, err := table.Top(t.Context(), TopQuery{From: from, To: to, By: m, Ascending: ascending, Offset: page[0], Limit: page[1]})
+				top, err := (TableStatements{table}).Top(t.Context(), TopQuery{From: from, To: to, By: m, Ascending: ascending, Offset: page[0], Limit: page[1]})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,17 +90,17 @@ func TestTableTop(t *testing.T) {
 			}
 		}
 	}
-	for filter, want := range map[string]func(*Sample) bool{
-		"":                 func(*Sample) bool { return true },
-		"user=user1":       func(s *Sample) bool { return s.User == "user1" },
-		"-user=user1 from": func(s *Sample) bool { return s.User != "user1" },
-		"COLUMN_7":         func(s *Sample) bool { return strings.Contains(s.Text, "column_7") },
-		"column_1 -column_10": func(s *Sample) bool {
+	for filter, want := range map[string]func(*stmtstats.Sample) bool{
+		"":                 func(*stmtstats.Sample) bool { return true },
+		"user=user1":       func(s *stmtstats.Sample) bool { return s.User == "user1" },
+		"-user=user1 from": func(s *stmtstats.Sample) bool { return s.User != "user1" },
+		"COLUMN_7":         func(s *stmtstats.Sample) bool { return strings.Contains(s.Text, "column_7") },
+		"column_1 -column_10": func(s *stmtstats.Sample) bool {
 			return strings.Contains(s.Text, "column_1") && !strings.Contains(s.Text, "column_10")
 		},
-		"digest=0100000A":        func(s *Sample) bool { return s.Digest[3] == 10 },
-		"schema=shop backend=no": func(*Sample) bool { return false },
-		"a=b":                    func(*Sample) bool { return false },
+		"digest=0100000A":        func(s *stmtstats.Sample) bool { return s.Digest[3] == 10 },
+		"schema=shop backend=no": func(*stmtstats.Sample) bool { return false },
+		"a=b":                    func(*stmtstats.Sample) bool { return false },
 	} {
 		n := 0
 		for i := range each {
@@ -105,7 +108,7 @@ func TestTableTop(t *testing.T) {
 				n++
 			}
 		}
-		top, err := table.Top(t.Context(), TopQuery{From: from, To: to, Filter: filter})
+		top, err := (TableStatements{table}).Top(t.Context(), TopQuery{From: from, To: to, Filter: filter})
 		if err != nil || top.Matching != n {
 			t.Errorf("filter %q: %d match (%v), want %d", filter, top.Matching, err, n)
 		}
@@ -138,26 +141,26 @@ func TestTopQueryRefuses(t *testing.T) {
 
 // TestTableStatement puts the Keys of a digest together.
 func TestTableStatement(t *testing.T) {
-	now := record(0, 0).Start
-	table := mustOpen(t, Options{Now: func() time.Time { return now.Add(time.Minute) }})
+	now := teststmt.Record(0, 0).Start
+	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now.Add(time.Minute) }})
 	defer func() { _ = table.Close() }()
 	for i := range 12 {
-		r := record(7, time.Duration(i+1)*time.Second)
+		r := teststmt.Record(7, time.Duration(i+1)*time.Second)
 		r.User = []string{"app", "batch", "root"}[i%3]
 		r.Start = r.Start.Add(time.Duration(i) * time.Second)
 		if i == 4 {
 			r.ErrorNumber = 1213
 		}
 		table.Observe(r)
-		table.Observe(record(8, time.Hour))
+		table.Observe(teststmt.Record(8, time.Hour))
 	}
 	from, to := span(now)
 	q := StatementQuery{Digest: "01000007" + strings.Repeat("0", 24), From: from, To: to}
-	st, err := table.Statement(t.Context(), q)
+	st, err := (TableStatements{table}).Statement(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Calls != 12 || st.Seconds != 78 || st.Errors != 1 || st.Classes[ClassDeadlock] != 1 || st.Text != "select ?" {
+	if st.Calls != 12 || st.Seconds != 78 || st.Errors != 1 || st.Classes[stmtstats.ClassDeadlock] != 1 || st.Text != "select ?" {
 		t.Errorf("got %+v", st)
 	}
 	if len(st.Parts) != 3 || st.Parts[0].User != "root" || st.Parts[0].Calls != 4 || st.Parts[2].User != "app" {
@@ -166,16 +169,16 @@ func TestTableStatement(t *testing.T) {
 	if !st.First.Equal(now.Add(time.Second)) || !st.Last.Equal(now.Add(23*time.Second)) || !st.From.Equal(st.First) {
 		t.Errorf("from %v to %v", st.First, st.Last)
 	}
-	if len(st.Slow) == 0 || st.Slow[0].Duration != 12*time.Second || !slices.IsSortedFunc(st.Slow, func(a, b SlowCall) int { return int(b.Duration - a.Duration) }) {
+	if len(st.Slow) == 0 || st.Slow[0].Duration != 12*time.Second || !slices.IsSortedFunc(st.Slow, func(a, b stmtstats.SlowCall) int { return int(b.Duration - a.Duration) }) {
 		t.Errorf("slow calls: %+v", st.Slow)
 	}
 	q.Digest = strings.Repeat("9", 32)
-	if _, err := table.Statement(t.Context(), q); !errors.Is(err, ErrNoStatement) {
+	if _, err := (TableStatements{table}).Statement(t.Context(), q); !errors.Is(err, ErrNoStatement) {
 		t.Errorf("an unknown digest: %v", err)
 	}
 	for _, digest := range []string{"", "zz", strings.Repeat("z", 32)} {
 		q.Digest = digest
-		if _, err := table.Statement(t.Context(), q); err == nil || errors.Is(err, ErrNoStatement) {
+		if _, err := (TableStatements{table}).Statement(t.Context(), q); err == nil || errors.Is(err, ErrNoStatement) {
 			t.Errorf("digest %q: %v", digest, err)
 		}
 	}

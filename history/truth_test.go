@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A moment is what had been counted at a time.
@@ -164,7 +166,7 @@ func (d *day) checkRollups() {
 	defer u.close()
 	days := make(map[int64]*rollup)
 	var all counts
-	var spread Histogram
+	var spread stmtstats.Histogram
 	for _, n := range names {
 		f, err := store.open(n)
 		if err != nil {
@@ -179,8 +181,8 @@ func (d *day) checkRollups() {
 		}
 		for i := range up.rows {
 			row := &up.rows[i]
-			var h Histogram
-			if err := h.addSpread(row.spread); err != nil || h.Count() != row.counts.calls {
+			var h stmtstats.Histogram
+			if err := h.AddSpread(row.spread); err != nil || h.Count() != row.counts.calls {
 				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.counts.calls, err)
 			}
 			if !row.print.isSum() && (row.text == "" || row.print != printOf(&row.key) || row.last <= n.begin().UnixMilli() || row.last > n.end().UnixMilli()) {
@@ -191,7 +193,7 @@ func (d *day) checkRollups() {
 			"sum(tare_queries_total)":                           float64(all.calls),
 			"sum(tare_query_rows_sent_total)":                   float64(all.rowsSent),
 			"sum(tare_query_bytes_sent_total)":                  float64(all.bytesSent),
-			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.errors[ClassDeadlock]),
+			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.errors[stmtstats.ClassDeadlock]),
 			"histogram_count(sum(tare_query_duration_seconds))": float64(spread.Count()),
 			"histogram_sum(sum(tare_query_duration_seconds))":   float64(all.nanos) / 1e9,
 		} {
@@ -218,7 +220,7 @@ func (d *day) checkRollups() {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		got, want := make(map[Key]uint64), make(map[Key]uint64)
+		got, want := make(map[stmtstats.Key]uint64), make(map[stmtstats.Key]uint64)
 		for _, row := range up.rows {
 			got[row.key] += row.counts.nanos
 		}

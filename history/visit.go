@@ -13,15 +13,17 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // visit appends what is to be written of one Key, and says whether that was something.
-func (w *writer) visit(s *Sample) (bool, error) {
+func (w *writer) visit(s *stmtstats.Sample) (bool, error) {
 	switch s.Kind {
-	case Gone:
+	case stmtstats.Gone:
 		w.gone(s)
 		return false, nil
-	case Evicted:
+	case stmtstats.Evicted:
 		kept := *s
 		w.evicted = &kept // for the commit in which others end
 		return false, nil
@@ -39,12 +41,12 @@ func (w *writer) writeEvicted() error {
 	return err
 }
 
-func (w *writer) write(s *Sample) (bool, error) {
+func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 	e := w.tracks[s.ID]
 	if e == nil {
 		e = w.begin(s)
 	}
-	if s.Kind == Tracked && s.Text != "" {
+	if s.Kind == stmtstats.Tracked && s.Text != "" {
 		w.tell(e, s.Text)
 	}
 	defer func() { e.visited = w.last }()
@@ -68,14 +70,14 @@ func (w *writer) write(s *Sample) (bool, error) {
 }
 
 // begin makes the track of a Key that is visited for the first time.
-func (w *writer) begin(s *Sample) *track {
-	e := &track{kind: s.Kind, key: Key{
+func (w *writer) begin(s *stmtstats.Sample) *track {
+	e := &track{kind: s.Kind, key: stmtstats.Key{
 		Digest: s.Digest, Schema: strings.Clone(s.Schema), User: strings.Clone(s.User), Backend: strings.Clone(s.Backend),
 	}}
 	// A process that was killed between a visit and its commit has written nothing either.
 	e.born = s.Born || s.First.UnixMilli() > w.prev && s.ID > w.lastID
 	w.tracks[s.ID] = e
-	if s.Kind != Tracked {
+	if s.Kind != stmtstats.Tracked {
 		return e
 	}
 	// A Key that made room and is back goes on with its series, whose counters begin anew.
@@ -93,7 +95,7 @@ func (w *writer) begin(s *Sample) *track {
 }
 
 // gone takes the track of a Key that made room.
-func (w *writer) gone(s *Sample) {
+func (w *writer) gone(s *stmtstats.Sample) {
 	e := w.tracks[s.ID]
 	if e == nil {
 		return // this process has written nothing of it
@@ -163,7 +165,7 @@ func (w *writer) startOf(e *track, first time.Time) int64 {
 }
 
 // append appends a sample of each of a Key's series that are not 0.
-func (w *writer) append(e *track, s *Sample) error {
+func (w *writer) append(e *track, s *stmtstats.Sample) error {
 	start := w.startOf(e, s.First)
 	counters := [...]uint64{seriesQueries: s.Calls, seriesRowsSent: s.RowsSent, seriesRowsAffected: s.RowsAffected, seriesBytesSent: s.BytesSent}
 	for i, n := range counters {

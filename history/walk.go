@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // maxWalk bounds the samples that are looked at for one answer.
@@ -22,15 +24,15 @@ var errWalk = errors.New("too many samples: ask for a shorter time")
 
 // A step is what a series has grown by at one sample, or has lost.
 type step struct {
-	key    Key
-	kind   Kind
+	key    stmtstats.Key
+	kind   stmtstats.Kind
 	since  time.Time // of the calls: the sample before
 	at     time.Time
 	count  int // of derivedCounters; -1: durations
-	class  ErrorClass
+	class  stmtstats.ErrorClass
 	grown  uint64
-	spread *Histogram // of durations, valid during the call
-	lost   bool       // it counts from 0 again, and had counted so much: that is Evicted's
+	spread *stmtstats.Histogram // of durations, valid during the call
+	lost   bool                 // it counts from 0 again, and had counted so much: that is Evicted's
 }
 
 // A walk is a way through the samples of a time.
@@ -58,7 +60,7 @@ func (w *walk) visit(ctx context.Context, visit func(step)) error {
 		}
 		of = append(of, labels.MustNewMatcher(labels.MatchRegexp, labelDigest, strings.Join(names, "|")))
 	}
-	s := &walker{start: w.from.UnixMilli(), interval: w.interval.Milliseconds(), left: w.most, visit: visit, now: new(Histogram), was: new(Histogram)}
+	s := &walker{start: w.from.UnixMilli(), interval: w.interval.Milliseconds(), left: w.most, visit: visit, now: new(stmtstats.Histogram), was: new(stmtstats.Histogram)}
 	for i, c := range w.counters {
 		set := selectName(ctx, q, c.name, of...)
 		for set.Next() {
@@ -102,15 +104,15 @@ type walker struct {
 	visit    func(step)
 	it       chunkenc.Iterator
 	h        histogram.Histogram
-	now, was *Histogram
-	grown    Histogram
+	now, was *stmtstats.Histogram
+	grown    stmtstats.Histogram
 }
 
 // since is when that what a sample adds to the one before has happened. A round looks at all that was called since the last: a
 // sample that is much older was the last of a rest.
-func (w *walker) since(before, at int64, kind Kind) time.Time {
+func (w *walker) since(before, at int64, kind stmtstats.Kind) time.Time {
 	switch {
-	case kind == Evicted:
+	case kind == stmtstats.Evicted:
 		before = at // it is what others had, and they lose it then
 	case at-before > 2*w.interval:
 		before = at - w.interval
@@ -182,14 +184,14 @@ func (w *walker) durations(s storage.Series) error {
 				continue
 			}
 		}
-		if err := w.now.setNative(h); err != nil {
+		if err := w.now.SetNative(h); err != nil {
 			return err
 		}
 		count = h.Count
 		if t > w.start && (!first || h.Count == 0) { // else it goes on after a pause
 			w.grown.Reset()
 			w.grown.Merge(w.now)
-			if w.grown.subtract(w.was); w.grown.Count() > 0 {
+			if w.grown.Subtract(w.was); w.grown.Count() > 0 {
 				w.visit(step{key: k, kind: kind, since: w.since(before, t, kind), at: at, count: -1, spread: &w.grown})
 			}
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // secretText is what an account without texts must not see, in no form.
@@ -70,8 +71,8 @@ func (f *fakeStatements) Statement(_ context.Context, q history.StatementQuery) 
 	}
 	st := &history.Statement{Text: secretText, From: q.From, To: q.To, Source: history.SourceSamples, First: q.From, Last: q.To}
 	st.Totals = history.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
-	st.Parts = []history.StatementPart{{Key: history.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
-	st.Slow = []history.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
+	st.Parts = []history.StatementPart{{Key: stmtstats.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
+	st.Slow = []stmtstats.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
 	if q.Points == 0 {
 		return st, nil
 	}

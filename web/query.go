@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A queryView is the data of the page of one statement.
@@ -35,7 +36,7 @@ type queryView struct {
 	Charts []template.HTML
 	Heat   template.HTML
 	Parts  []barChart
-	Slow   []history.SlowCall
+	Slow   []stmtstats.SlowCall
 	Texts  bool // whether some of Slow has a text
 	Info   template.HTML
 }
@@ -84,7 +85,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
 	for c, n := range st.Classes {
 		if n > 0 {
-			d.Classes = append(d.Classes, classCount{history.ErrorClass(c).String(), n})
+			d.Classes = append(d.Classes, classCount{stmtstats.ErrorClass(c).String(), n})
 		}
 	}
 	for _, slow := range st.Slow {
@@ -230,11 +231,11 @@ func partsOf(v *view, st *history.Statement) []barChart {
 	var charts []barChart
 	for _, by := range []struct {
 		of, title string
-		name      func(*history.Key) string
+		name      func(*stmtstats.Key) string
 	}{
-		{"schema", "By schema", func(k *history.Key) string { return k.Schema }},
-		{"user", "By user", func(k *history.Key) string { return k.User }},
-		{"backend", "By backend", func(k *history.Key) string { return k.Backend }},
+		{"schema", "By schema", func(k *stmtstats.Key) string { return k.Schema }},
+		{"user", "By user", func(k *stmtstats.Key) string { return k.User }},
+		{"backend", "By backend", func(k *stmtstats.Key) string { return k.Backend }},
 	} {
 		c := barChart{Title: by.title, Of: by.of, Unit: unitSeconds, Whole: st.Seconds}
 		place := map[string]int{}

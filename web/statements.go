@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // Statements answers what statements did in some time. A history's Archive does, and a Table, which
@@ -20,7 +21,7 @@ type Statements interface {
 
 var (
 	_ Statements = (*history.Archive)(nil)
-	_ Statements = (*history.Table)(nil)
+	_ Statements = history.TableStatements{}
 	_ Statements = textless{}
 )
 
@@ -128,7 +129,7 @@ func changeOf(now, before float64) change {
 }
 
 // keyName is what a key has besides its digest.
-func keyName(k *history.Key) string {
+func keyName(k *stmtstats.Key) string {
 	var parts []string
 	for _, p := range []string{k.Schema, k.User, k.Backend} {
 		if p != "" {

@@ -32,6 +32,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
@@ -131,7 +132,7 @@ func writeUsedDir(t *testing.T, dir, backend string) {
 	start := time.Now().Add(-hours * time.Hour).Unix()
 	clock.Store(start)
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
-	table, err := history.OpenTable(history.Options{Dir: filepath.Join(data, "digests"), Bytes: 2 << 20, MaxDigests: 100, Now: now, Slog: log})
+	table, err := stmtstats.OpenTable(stmtstats.Options{Dir: filepath.Join(data, "digests"), Bytes: 2 << 20, MaxDigests: 100, Now: now, Slog: log})
 	must(t, err)
 	bucket, err := filesystem.NewBucket(filepath.Join(dir, "bucket"))
 	must(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
@@ -38,7 +39,7 @@ type historyService struct {
 	cfg      config.History
 	log      *slog.Logger
 	registry *registry
-	table    *history.Table
+	table    *stmtstats.Table
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
 	bucket   objstore.Bucket
@@ -134,15 +135,15 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 func (h *historyService) openTable(dir string, state *localstate.Store, redact config.LogRedaction) (err error) {
 	o := h.tableOptions(redact)
 	o.Dir, o.State = dir, state
-	h.table, err = history.OpenTable(o)
+	h.table, err = stmtstats.OpenTable(o)
 	if err != nil {
 		return err
 	}
 	return h.registry.Register(history.NewTableCollector(h.table))
 }
 
-func (h *historyService) tableOptions(redact config.LogRedaction) history.Options {
-	return history.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: redactionOf(redact), Slog: h.log}
+func (h *historyService) tableOptions(redact config.LogRedaction) stmtstats.Options {
+	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: redactionOf(redact), Slog: h.log}
 }
 
 // historyLabels adds the instance: the one that the directory had before, so that a host may change its
@@ -173,7 +174,7 @@ func historyLabels(given map[string]string, dir string, listen config.Address) (
 }
 
 // observed are the table that counts statements and the labels of its series, nil where none are written.
-func (h *historyService) observed() (*history.Table, func() map[string]string) {
+func (h *historyService) observed() (*stmtstats.Table, func() map[string]string) {
 	switch {
 	case h == nil:
 		return nil, nil
@@ -188,7 +189,7 @@ func (h *historyService) ranker() history.Ranker {
 	if h.archive != nil {
 		return h.archive
 	}
-	return h.table
+	return history.TableStatements{Table: h.table}
 }
 
 // now returns the clock of the samples; nil where none are written.
@@ -204,7 +205,7 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
-	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: h.table, Log: h.log}
+	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: history.TableStatements{Table: h.table}, Log: h.log}
 	if h.archive != nil {
 		ranked.Now = h.archive.Now
 	}
@@ -292,7 +293,7 @@ func (h *historyService) makeRoom(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-every.C:
-			if err := h.table.Collect(func(*history.Sample) error { return nil }); err != nil {
+			if err := h.table.Collect(func(*stmtstats.Sample) error { return nil }); err != nil {
 				return fmt.Errorf("collect digests: %w", err)
 			}
 		}

@@ -38,7 +38,7 @@ func (h *historyService) statements() web.Statements {
 	case h.archive != nil:
 		return h.archive
 	}
-	return h.table
+	return history.TableStatements{Table: h.table}
 }
 
 // seriesMatchers are of the labels that all series of the history have.

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
 )
@@ -35,7 +36,7 @@ const (
 
 // An activeService answers which of the gateway's own series are active.
 type activeService struct {
-	table  *history.Table
+	table  *stmtstats.Table
 	labels func() map[string]string // of the series; nil until the gateway listens, without a history
 	active atomic.Pointer[history.Active]
 	front  *frontend.Frontend
@@ -43,7 +44,7 @@ type activeService struct {
 
 // newActiveService answers from the table that counts digests, nil if none does. Where a history is
 // written it has the history's labels.
-func newActiveService(table *history.Table, labels func() map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
+func newActiveService(table *stmtstats.Table, labels func() map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
 	if table == nil {
 		return nil, nil
 	}

@@ -116,6 +116,9 @@ func isDangling(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) && lerr == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
+// ErrNotFile is the cause of a loss where a file was expected and something else was found.
+var ErrNotFile = errors.New("not a regular file")
+
 // IsFile reports whether path can be a regular file: it is one, or does not exist.
 func IsFile(path string) bool {
 	info, err := os.Stat(path)

@@ -1,7 +1,0 @@
-//go:build invariants
-
-package history
-
-// invariants has samples overwritten when they are no longer valid, and the table's pages and
-// entries counted where many have changed.
-const invariants = true

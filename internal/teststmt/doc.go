@@ -1,0 +1,2 @@
+// Package teststmt makes records of statements for tests.
+package teststmt

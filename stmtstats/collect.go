@@ -1,0 +1,280 @@
+package stmtstats
+
+import (
+	"runtime"
+)
+
+// A dropped is the key of an entry for which a smaller file had no room. If the process ends before
+// the next Collect, nobody is told of it: its series ends all the same, without a stale marker.
+type dropped struct {
+	key         Key
+	id          uint64
+	first, last int64
+}
+
+// Collect visits, with a Sample that is valid during the call: Evicted; Other; each digest that was
+// called since the last Collect, and after OpenTable every one; and each that has made room. All
+// counters of one Sample are of one moment, at which no statement was half counted.
+//
+// What was visited counts as told when visit returns nil; Collect ends with the first error
+// that visit returns, and the next one begins with what was not told. Before its visits Collect
+// evicts, when there was no place for new digests; during them nothing is evicted, so that the
+// sum over all samples is that over all statements. visit may use the table, but not Collect
+// or Each.
+func (t *Table) Collect(visit func(*Sample) error) error {
+	t.collecting.Lock()
+	defer t.collecting.Unlock()
+	if t.closed.Load() {
+		return errClosed
+	}
+	t.makeRoom()
+	t.pin(true)
+	defer t.pin(false)
+	if err := t.visitSums(visit); err != nil {
+		return err
+	}
+	if err := t.visitDropped(visit); err != nil {
+		return err
+	}
+	recent := t.opts.Now().Add(-slowWindow).UnixNano()
+	var told []uint32
+	defer func() { t.release(told) }()
+	for i := 1; i < len(t.mem.entries); i++ {
+		e := &t.mem.entries[i]
+		switch e.state() {
+		case gateGone:
+			t.mu.Lock()
+			t.sample.begin(Gone, e.id, e.first, e.last.Load())
+			t.sample.Key = t.names.key(e, t.mem.pages)
+			t.mu.Unlock()
+			if err := t.tell(visit); err != nil {
+				return err
+			}
+			told = append(told, uint32(i))
+		case gateLive:
+			if e.changed.Load() == 0 {
+				if e.floor.Load() > 0 && e.last.Load() < recent {
+					e.floor.Store(0) // none of its slowest calls is recent
+				}
+				continue
+			}
+			e.changed.Store(0) // before the counters are read: a later call sets it again
+			fresh := e.fresh.Swap(0) != 0
+			t.readTracked(e, fresh)
+			t.sample.Fresh = fresh
+			if err := t.tell(visit); err != nil {
+				e.changed.Store(1)
+				if fresh {
+					e.fresh.Store(1)
+				}
+				return err
+			}
+			e.collected.Store(1)
+		}
+	}
+	return nil
+}
+
+// Each visits Evicted, Other and every digest that is tracked, with a Sample that is valid during
+// the call and has its Text. What it has visited does not count as told. visit may use the
+// table, but not Collect or Each.
+func (t *Table) Each(visit func(*Sample) error) error {
+	t.collecting.Lock()
+	defer t.collecting.Unlock()
+	if t.closed.Load() {
+		return errClosed
+	}
+	t.pin(true)
+	defer t.pin(false)
+	if err := t.visitSums(visit); err != nil {
+		return err
+	}
+	for i := 1; i < len(t.mem.entries); i++ {
+		e := &t.mem.entries[i]
+		if e.state() != gateLive {
+			continue
+		}
+		t.readTracked(e, true)
+		t.sample.Fresh = e.fresh.Load() != 0
+		if err := t.tell(visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Repeat makes the next Collect visit every digest, as the first one after OpenTable does: the samples of
+// earlier ones were lost.
+func (t *Table) Repeat() {
+	for i := 1; i < len(t.mem.entries); i++ {
+		t.mem.entries[i].fresh.Store(1)
+		t.mem.entries[i].changed.Store(1)
+	}
+}
+
+// tell has the sample visited. It is nobody's afterwards.
+func (t *Table) tell(visit func(*Sample) error) error {
+	err := visit(&t.sample)
+	if invariants {
+		t.sample.begin(Gone, stale, 0, 0)
+		t.sample.Calls = stale
+	}
+	return err
+}
+
+// pin keeps entries where they are.
+func (t *Table) pin(on bool) {
+	t.mu.Lock()
+	t.pinned = on
+	t.mu.Unlock()
+}
+
+// release makes the entries of digests that were reported gone free, and lets new ones in.
+func (t *Table) release(told []uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, number := range told {
+		t.free(number)
+	}
+	if len(told) > 0 {
+		t.reindex()
+		t.verify()
+	}
+	if len(t.unused) > 0 && t.pages.free() >= t.reserve() {
+		t.full.Store(false)
+	}
+}
+
+func (t *Table) visitSums(visit func(*Sample) error) error {
+	t.mu.Lock()
+	t.copyEvicted(&t.sample)
+	t.mu.Unlock()
+	if err := t.tell(visit); err != nil {
+		return err
+	}
+	other := &t.mem.entries[0]
+	t.read(other, Other)
+	return t.tell(visit)
+}
+
+// copyEvicted reads the totals of what was evicted into s. It is called with the lock held.
+func (t *Table) copyEvicted(s *Sample) {
+	sum := &t.mem.sets[t.mem.header.set()]
+	s.begin(Evicted, evictedID, sum.first, sum.last)
+	s.counters(&sum.counters)
+	for o := range octaves {
+		s.Histogram.octave(o, sum.buckets[o*PerOctave:])
+	}
+	s.Calls = s.Histogram.Count()
+}
+
+func (t *Table) visitDropped(visit func(*Sample) error) error {
+	for len(t.dropped) > 0 {
+		d := t.dropped[0]
+		t.sample.begin(Gone, d.id, d.first, d.last)
+		t.sample.Key = d.key
+		if err := t.tell(visit); err != nil {
+			return err
+		}
+		t.dropped = t.dropped[1:]
+	}
+	t.dropped = nil
+	return nil
+}
+
+// readTracked reads a live entry into t.sample.
+func (t *Table) readTracked(e *entry, withText bool) {
+	t.read(e, Tracked)
+	s := &t.sample
+	s.Born = e.collected.Load() == 0
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Key = t.names.key(e, t.mem.pages)
+	if withText {
+		s.Text, s.TextCut = t.textOf(e)
+	}
+	if e.floor.Load() > 0 {
+		e.refloor(t.opts.Now().Add(-slowWindow).UnixNano())
+	}
+}
+
+// readAttempts is how often an entry is read between the calls that write to it, before they are
+// kept out for once.
+const readAttempts = 64
+
+// read reads a live entry that cannot be evicted into t.sample.
+func (t *Table) read(e *entry, kind Kind) {
+	for range readAttempts {
+		before := e.gate.Load()
+		if before&gateInside == 0 {
+			t.mem.copyEntry(&t.sample, e, kind)
+			if e.gate.Load() == before {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.seal()
+	t.mem.copyEntry(&t.sample, e, kind)
+	e.turn(gateSealed, gateLive)
+}
+
+// copyEntry reads an entry's counters into s.
+func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
+	s.begin(kind, e.id, e.first, e.last.Load())
+	counters := e.load()
+	s.counters(&counters)
+	for o := range e.octaves {
+		if n := e.octaves[o].Load(); n != 0 {
+			var counts [PerOctave]uint64
+			for i := range counts {
+				counts[i] = m.pages[n][i].Load()
+			}
+			s.Histogram.octave(o, counts[:])
+		}
+	}
+	s.Calls = s.Histogram.Count()
+}
+
+// begin makes s a sample without counts.
+func (s *Sample) begin(kind Kind, id uint64, first, last int64) {
+	s.Histogram.Reset()
+	s.Key, s.Kind, s.ID, s.Text, s.TextCut, s.Calls = Key{}, kind, id, "", false, 0
+	s.Counters = Counters{}
+	s.First, s.Last, s.Born, s.Fresh = at(first), at(last), false, false
+}
+
+// load reads all counters.
+func (e *entry) load() (counters [numCounters]uint64) {
+	for i := range counters {
+		counters[i] = e.counters[i].Load()
+	}
+	return counters
+}
+
+// counters sets all counters of s, except the buckets.
+func (s *Sample) counters(of *[numCounters]uint64) {
+	s.Counters = countersOf(of)
+	s.Histogram.Nanos, s.Histogram.Zero = of[counterNanos], of[counterZero]
+}
+
+func countersOf(of *[numCounters]uint64) Counters {
+	return Counters{
+		RowsSent: of[counterRowsSent], RowsAffected: of[counterRowsAffected], BytesReceived: of[counterBytesReceived],
+		BytesSent: of[counterBytesSent], Warnings: of[counterWarnings], Errors: [ErrorClasses]uint64(of[counterErrors:]),
+	}
+}
+
+// octave sets an octave's buckets.
+func (h *Histogram) octave(o int, counts []uint64) {
+	var any uint64
+	for i, n := range counts[:PerOctave] {
+		h.Buckets[o*PerOctave+i] = n
+		any |= n
+	}
+	if any != 0 {
+		h.Octaves |= 1 << o
+	}
+}

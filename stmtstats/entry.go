@@ -1,0 +1,175 @@
+package stmtstats
+
+import (
+	"hash/crc32"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/taredb/tare/querylog"
+)
+
+// A gate counts who is writing to an entry, and how often somebody has: in its low bits are the
+// writers inside, above them the state, and above that the number of writes, which wraps. An
+// entry without a state is free.
+const (
+	gateInside = 1<<24 - 1
+	gateLive   = 1 << 24 // writers may enter
+	gateSealed = 1 << 25 // for as long as somebody holds the table's lock
+	gateGone   = 1 << 26 // evicted, and not yet reported by Collect
+	gateWrites = 1 << 27 // one more write
+
+	gateStates = gateLive | gateSealed | gateGone
+)
+
+const (
+	evictedID = 0
+	otherID   = 1
+	firstID   = 2
+)
+
+// inlineNames is how many bytes of names an entry holds itself; more go to a page.
+const inlineNames = 44
+
+// maxNames is the most bytes of names that a Key may have to be tracked.
+const maxNames = pageText
+
+// An entry is the counters of one Key. The whole of it lies in the file. What each statement needs
+// stands in as few lines of the processor's cache as possible.
+type entry struct {
+	gate atomic.Uint64
+
+	// Of the process; another one that opens the file sets them anew.
+	changed  atomic.Uint32 // 1: since the last Collect
+	textless atomic.Uint32 // 1: it would keep a text, but has not been given one
+	floor    atomic.Int64  // nanoseconds that a call has to exceed to be among the slowest
+	fresh    atomic.Uint32 // 1: its labels or its text are not yet known to whom Collect tells
+
+	collected atomic.Uint32 // 1: a Collect of some process has visited it
+	last      atomic.Int64  // Unix nanoseconds
+
+	// Written under the table's lock before the entry is live, and guarded by sum.
+	id                                uint64
+	digest                            [16]byte
+	first                             int64 // Unix nanoseconds
+	schemaBytes, userBytes, backBytes uint8
+	_                                 uint8
+	namesPage                         uint32 // 0: the names are inline
+	names                             [inlineNames]byte
+	sum                               uint32 // CRC-32C of id up to here, and of the page
+
+	counters [numCounters]atomic.Uint64
+	octaves  [octaves]atomic.Uint32 // the pages of their buckets; 0: none yet
+
+	// Under the table's lock: the statement's text, and the slowest calls.
+	text textRef
+	slow [numSlow]slowRef
+	_    [24]byte
+}
+
+// enter lets the caller write to e until leave or retreat. Where it says no, e is not to be
+// touched.
+func (e *entry) enter() bool {
+	if e.gate.Add(1)&gateLive != 0 {
+		return true
+	}
+	e.retreat()
+	return false
+}
+
+// leave ends a write.
+func (e *entry) leave() { e.gate.Add(gateWrites - 1) }
+
+// retreat leaves without having written.
+func (e *entry) retreat() { e.gate.Add(^uint64(0)) }
+
+// seal keeps writers out and waits until those inside have left. It is called with the table's
+// lock held, so that a writer that is kept out waits for it.
+func (e *entry) seal() {
+	e.turn(gateLive, gateSealed)
+	for e.gate.Load()&gateInside != 0 {
+		runtime.Gosched()
+	}
+}
+
+// turn changes an entry's state, at once, for the file may be read at any moment.
+func (e *entry) turn(from, to uint64) { e.gate.Add(to - from) }
+
+// state is one of the states, 0 for free.
+func (e *entry) state() uint64 { return e.gate.Load() & gateStates }
+
+// checksum is what sum has to be. page is that of the names, nil when they are inline.
+func (e *entry) checksum(page *page) uint32 {
+	b := (*[entryBytes]byte)(unsafe.Pointer(e))
+	sum := crc32.Checksum(b[unsafe.Offsetof(e.id):unsafe.Offsetof(e.sum)], castagnoli)
+	if page != nil {
+		sum = crc32.Update(sum, castagnoli, page.bytes()[:])
+	}
+	return sum
+}
+
+// nameBytes are the schema, the user and the backend, one behind the other.
+func (e *entry) nameBytes(pages []page) []byte {
+	n := int(e.schemaBytes) + int(e.userBytes) + int(e.backBytes)
+	if e.namesPage == 0 {
+		return e.names[:n:inlineNames]
+	}
+	return pages[e.namesPage].bytes()[:n:n]
+}
+
+// is reports whether e counts the statements that r is one of. It does not allocate.
+func (e *entry) is(r *querylog.Record, pages []page) bool {
+	if e.digest != r.Digest || int(e.schemaBytes) != len(r.Schema) || int(e.userBytes) != len(r.User) || int(e.backBytes) != len(r.Backend) {
+		return false
+	}
+	b := e.nameBytes(pages)
+	s, u := len(r.Schema), len(r.Schema)+len(r.User)
+	return string(b[:s]) == r.Schema && string(b[s:u]) == r.User && string(b[u:]) == r.Backend
+}
+
+// count adds a statement whose bucket has a place. The caller is inside. It does not allocate.
+func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
+	if bucket == zeroBucket {
+		e.counters[counterZero].Add(1)
+	} else {
+		pages[e.octaves[bucket/PerOctave].Load()][bucket%PerOctave].Add(1)
+	}
+	e.counters[counterNanos].Add(uint64(max(r.Total, 0)))
+	add(&e.counters[counterRowsSent], r.RowsReturned)
+	add(&e.counters[counterRowsAffected], r.RowsAffected)
+	add(&e.counters[counterBytesReceived], r.BytesIn)
+	add(&e.counters[counterBytesSent], r.BytesOut)
+	add(&e.counters[counterWarnings], uint64(r.Warnings))
+	if r.ErrorNumber != 0 {
+		e.counters[counterErrors+int(ClassOf(r.ErrorNumber, r.SQLState))].Add(1)
+	}
+	if end := endOf(r); end > e.last.Load() {
+		e.last.Store(end)
+	}
+	if e.changed.Load() == 0 { // after the counters: a Collect that clears it reads them after
+		e.changed.Store(1)
+	}
+}
+
+func add(c *atomic.Uint64, n uint64) {
+	if n != 0 {
+		c.Add(n)
+	}
+}
+
+// hasPlace reports whether there is a counter for a bucket.
+func (e *entry) hasPlace(bucket int) bool {
+	return bucket == zeroBucket || e.octaves[bucket/PerOctave].Load() != 0
+}
+
+// endOf is when a statement was over, in Unix nanoseconds.
+func endOf(r *querylog.Record) int64 { return r.Start.UnixNano() + int64(r.Total) }
+
+// at is a time that an entry holds as a number.
+func at(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}

@@ -1,0 +1,193 @@
+package stmtstats
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/taredb/tare/querylog"
+)
+
+// The file is a header, two sets of totals of what was evicted, the entries and the pages, in the
+// machine's byte order. The first entry is Other's; page 0 is nobody's, so that 0 means none.
+const (
+	magic       = "tarehist"
+	version     = 1
+	byteOrder   = 0x01020304
+	headerBytes = 4096
+	entryBytes  = int(unsafe.Sizeof(entry{}))
+	totalsBytes = int(unsafe.Sizeof(totals{}))
+	pageBytes   = PerOctave * 8
+	pageText    = pageBytes - 4 // of a text, behind the number of its next page
+
+	// maxTextPages bounds the text that is kept of a statement.
+	maxTextPages = 4
+	maxText      = maxTextPages * pageText
+)
+
+// The indexes of an entry's counters.
+const (
+	counterNanos = iota
+	counterRowsSent
+	counterRowsAffected
+	counterBytesReceived
+	counterBytesSent
+	counterWarnings
+	counterZero   // of the zero bucket
+	counterErrors // of the first class; the others follow
+
+	numCounters = counterErrors + ErrorClasses
+)
+
+// A header begins the file. What stands up to sum is written once, by whoever makes the file.
+type header struct {
+	magic                        [8]byte
+	version, order               uint32
+	entryBytes, octaves, classes uint32
+	entries, pages               uint32
+	sum                          uint32 // CRC-32C of all before it
+
+	// redaction is the last one that texts were kept with: none that it forbids is there.
+	redaction atomic.Uint64
+
+	nextID atomic.Uint64
+
+	// moved says whose totals were added last to the evicted ones, and in its topmost bit
+	// which of the two sets holds the sum: one store completes an eviction.
+	moved atomic.Uint64
+}
+
+const movedSet = 1 << 63
+
+// totals are the sums of entries that are gone.
+type totals struct {
+	first, last int64 // Unix nanoseconds
+	counters    [numCounters]uint64
+	buckets     [NumBuckets]uint64
+}
+
+// A page holds the buckets of one octave, or a part of a text.
+type page [PerOctave]atomic.Uint64
+
+// bytes is the page as bytes.
+func (p *page) bytes() *[pageBytes]byte { return (*[pageBytes]byte)(unsafe.Pointer(p)) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A memory is the file's content as values. Its numbers of entries and pages are known not to
+// exceed the content.
+type memory struct {
+	raw     []byte
+	header  *header
+	sets    *[2]totals
+	entries []entry
+	pages   []page
+	text    []byte // scratch of who checks texts
+}
+
+// geometry is how many entries and pages a memory has.
+type geometry struct{ entries, pages int }
+
+func (g geometry) bytes() int64 {
+	return headerBytes + 2*int64(totalsBytes) + int64(g.entries)*int64(entryBytes) + int64(g.pages)*pageBytes
+}
+
+// fixedHeap is what a table has on the heap: the index, another one while it is rebuilt, the
+// stacks of free entries and pages, the list of whom to evict, the names that are given out, and
+// the sample that Collect reads into.
+func fixedHeap(digests, pages int) int64 {
+	return 2*8*int64(indexSize(digests)) + (4+int64(unsafe.Sizeof(candidate{})))*int64(digests) + 4*int64(pages) +
+		maxNameBytes + int64(unsafe.Sizeof(Table{}))
+}
+
+// fixedPages is Other's, which never waits for one, and page 0.
+const fixedPages = octaves + 1
+
+// leastPages are what one entry may need at once, besides the fixed ones.
+const leastPages = octaves + maxTextPages + numSlow + 1
+
+// leastBytes is what a table of so many digests takes with room for little but their names.
+func leastBytes(digests int) int64 {
+	g := geometry{entries: digests + 1, pages: fixedPages + leastPages + 2*digests}
+	return g.bytes() + fixedHeap(digests, g.pages)
+}
+
+// geometryOf is what fits into so many bytes.
+func geometryOf(digests int, room int64) geometry {
+	g := geometry{entries: digests + 1}
+	room -= g.bytes() + fixedHeap(digests, 0)
+	g.pages = int(min(room/(pageBytes+4), 1<<31))
+	return g
+}
+
+// place makes values of the bytes of a memory with this geometry. They have to be aligned to 8
+// bytes.
+func (g geometry) place(raw []byte) *memory {
+	if int64(len(raw)) < g.bytes() || uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%8 != 0 {
+		panic("BUG: stmtstats: a memory too short or not aligned for its geometry")
+	}
+	at := unsafe.Pointer(unsafe.SliceData(raw))
+	m := &memory{raw: raw, header: (*header)(at)}
+	at = unsafe.Add(at, headerBytes)
+	m.sets = (*[2]totals)(at)
+	at = unsafe.Add(at, 2*totalsBytes)
+	m.entries = unsafe.Slice((*entry)(at), g.entries)
+	at = unsafe.Add(at, g.entries*entryBytes)
+	m.pages = unsafe.Slice((*page)(at), g.pages)
+	return m
+}
+
+// format makes an empty table of zeroed bytes.
+func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
+	m := g.place(raw)
+	h := m.header
+	h.version, h.order = version, byteOrder
+	h.entryBytes, h.octaves, h.classes = uint32(entryBytes), octaves, uint32(ErrorClasses)
+	h.entries, h.pages = uint32(g.entries), uint32(g.pages)
+	copy(h.magic[:], magic)
+	h.sum = h.checksum()
+	h.redaction.Store(uint64(redaction))
+	h.nextID.Store(firstID)
+	other := &m.entries[0]
+	other.id = otherID
+	for o := range other.octaves {
+		other.octaves[o].Store(uint32(1 + o))
+	}
+	other.turn(0, gateLive)
+	return m
+}
+
+// checksum is what sum has to be.
+func (h *header) checksum() uint32 {
+	b := (*[unsafe.Sizeof(header{})]byte)(unsafe.Pointer(h))
+	return crc32.Checksum(b[:unsafe.Offsetof(h.sum)], castagnoli)
+}
+
+// errForeign is the end of all that is not a table of this version.
+var errForeign = errors.New("not a digest table")
+
+// readHeader tells the geometry of a file's content.
+func readHeader(raw []byte) (geometry, error) {
+	if len(raw) < headerBytes || string(raw[:len(magic)]) != magic {
+		return geometry{}, errForeign
+	}
+	h := (*header)(unsafe.Pointer(unsafe.SliceData(raw)))
+	switch {
+	case h.order != byteOrder:
+		return geometry{}, fmt.Errorf("written by a machine of another byte order (%#x)", h.order)
+	case h.version != version:
+		return geometry{}, fmt.Errorf("of version %d, this is version %d", h.version, version)
+	case h.sum != h.checksum():
+		return geometry{}, errors.New("the header's checksum does not match")
+	case h.entryBytes != uint32(entryBytes) || h.octaves != octaves || h.classes != uint32(ErrorClasses):
+		return geometry{}, fmt.Errorf("entries of %d bytes, %d octaves and %d classes of errors; these have %d, %d and %d",
+			h.entryBytes, h.octaves, h.classes, entryBytes, octaves, ErrorClasses)
+	}
+	g := geometry{entries: int(h.entries), pages: int(h.pages)}
+	if g.entries < 2 || g.entries > MostDigests+1 || g.pages < fixedPages || int64(len(raw)) != g.bytes() {
+		return geometry{}, fmt.Errorf("%d bytes for %d entries and %d pages", len(raw), g.entries, g.pages)
+	}
+	return g, nil
+}

@@ -1,0 +1,130 @@
+package stmtstats
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/internal/localstate"
+)
+
+// The names in Options.Dir. Tables are replaced by renaming, so the lock is a file of its own.
+const (
+	tableName = "digests.table"
+	lockName  = "digests.lock"
+	newSuffix = ".new"
+)
+
+// The pieces of a table in the data directory, as a loss of them is reported.
+var (
+	tablePiece = localstate.Piece{Name: "digest table", Lost: "the counters of all statements, which start at 0"}
+	lockPiece  = localstate.Piece{Name: "digest table lock", Lost: "nothing"}
+)
+
+// A mapFile is the memory of a table: a file that the kernel keeps when the process is killed, or
+// just memory.
+type mapFile struct {
+	raw  []byte
+	lock *os.File // nil: no file
+}
+
+// anonymous is so many bytes without a file.
+func anonymous(bytes int64) (*mapFile, error) {
+	raw, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes: %w", bytes, err)
+	}
+	return &mapFile{raw: raw}, nil
+}
+
+// lockDir keeps other processes out of the directory's table.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errors.New("another process uses it")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// mapExisting maps a file, all of it. Nil without an error: there is none.
+func mapExisting(path string) ([]byte, error) {
+	if !localstate.IsFile(path) {
+		return nil, localstate.ErrNotFile // before a pipe is opened, which blocks
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() < headerBytes {
+		return []byte{}, nil // too short for anything
+	}
+	return mapShared(f, info.Size())
+}
+
+// mapNew makes a file of so many zeroes and maps it.
+func mapNew(path string, bytes int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := reserve(f, bytes); err != nil {
+		return nil, fmt.Errorf("reserve %d bytes for %s: %w", bytes, path, err)
+	}
+	return mapShared(f, bytes)
+}
+
+// reserve gives every page of the file its place on the disk: a page without one on a full disk
+// would end the process at its first use.
+func reserve(f *os.File, bytes int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, bytes)
+	if !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	zeroes := make([]byte, 1<<20)
+	for at := int64(0); at < bytes; at += int64(len(zeroes)) {
+		if _, err := f.WriteAt(zeroes[:min(int64(len(zeroes)), bytes-at)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mapShared(f *os.File, bytes int64) ([]byte, error) {
+	raw, err := unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	return raw, nil
+}
+
+func (m *mapFile) close() error {
+	err := unix.Munmap(m.raw)
+	if m.lock != nil {
+		err = errors.Join(err, m.lock.Close())
+	}
+	return err
+}

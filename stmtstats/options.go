@@ -1,0 +1,91 @@
+package stmtstats
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/querylog"
+)
+
+// Options of a Table.
+type Options struct {
+	// Bytes is the most memory that the table takes, its index included. Default:
+	// DefaultBytes. With a Dir its file is about as long.
+	Bytes int64
+
+	// MaxDigests is how many digests are told apart at once, where each (digest, schema,
+	// user, backend) counts as one. Default: DefaultMaxDigests.
+	MaxDigests int
+
+	// Dir is the directory of the table's file, which outlives the process, however it ends.
+	// Empty: nothing does.
+	Dir string
+
+	// Redaction is that of the query log: with RedactNone the slowest calls keep the beginning
+	// of their own text, with RedactAll no text is kept.
+	Redaction querylog.Redaction
+
+	// Turnover is the time in which at most MaxDigests digests make room for others, so
+	// that statements which are never seen twice do not make series without bound.
+	// Default: DefaultTurnover.
+	Turnover time.Duration
+
+	// MinIdle is how long a digest must not have been called to make room for others. Default:
+	// DefaultMinIdle.
+	MinIdle time.Duration
+
+	// Now is the clock of eviction. Default: time.Now.
+	Now func() time.Time
+
+	// Slog logs files that are set aside. Default: slog.Default.
+	Slog *slog.Logger
+
+	// State records the table's file and sets it aside when it is damaged. Default: one of Dir.
+	State *localstate.Store
+}
+
+// Defaults of Options.
+const (
+	DefaultBytes      = 64 << 20
+	DefaultMaxDigests = 20_000
+	DefaultTurnover   = 2 * time.Hour
+	DefaultMinIdle    = time.Minute
+)
+
+// MostDigests bounds MaxDigests.
+const MostDigests = 1 << 24
+
+// Validate fills in the defaults and says what is wrong with o.
+func (o *Options) Validate() error {
+	if o.Bytes == 0 {
+		o.Bytes = DefaultBytes
+	}
+	if o.MaxDigests == 0 {
+		o.MaxDigests = DefaultMaxDigests
+	}
+	if o.Turnover == 0 {
+		o.Turnover = DefaultTurnover
+	}
+	if o.MinIdle == 0 {
+		o.MinIdle = DefaultMinIdle
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Slog == nil {
+		o.Slog = slog.Default()
+	}
+	if o.MaxDigests < 1 || o.MaxDigests > MostDigests {
+		return fmt.Errorf("%d digests: want 1 to %d", o.MaxDigests, MostDigests)
+	}
+	if o.Turnover < 0 || o.MinIdle < 0 {
+		return errors.New("a duration is negative")
+	}
+	if least := leastBytes(o.MaxDigests); o.Bytes < least {
+		return fmt.Errorf("%d bytes for %d digests: want at least %d", o.Bytes, o.MaxDigests, least)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package stmtstats
+
+import (
+	"runtime"
+	"time"
+)
+
+// Now returns the time of the table's clock.
+func (t *Table) Now() time.Time { return t.opts.Now() }
+
+// Len returns the number of samples that Scan visits when no Key comes or goes.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.live + 2
+}
+
+// Scan reads Evicted, Other and every tracked Key into s and calls visit after each, with the number of the entry, 0
+// for the sums. Unlike Each it delays Collect and evictions by no more than the time in which one entry is read. It
+// sets no texts. whole is false if a Key was evicted meanwhile: the sum over all visits may lack its calls.
+func (t *Table) Scan(s *Sample, visit func(number int)) (whole bool, err error) {
+	t.mu.Lock()
+	if t.closed.Load() {
+		t.mu.Unlock()
+		return false, errClosed
+	}
+	evictions := t.evictions
+	t.copyEvicted(s)
+	t.mu.Unlock()
+	visit(0)
+	for i := range t.mem.entries {
+		if t.ReadEntry(s, i) {
+			visit(i)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return evictions == t.evictions, nil
+}
+
+// ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is not in use.
+func (t *Table) ReadEntry(s *Sample, number int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := &t.mem.entries[number]
+	if t.closed.Load() || e.state() != gateLive {
+		return false
+	}
+	kind := Tracked
+	if number == 0 {
+		kind = Other
+	}
+	t.copyLocked(s, e, kind)
+	if kind == Tracked {
+		s.Key = t.names.key(e, t.mem.pages)
+	}
+	return true
+}
+
+// copyLocked reads a live entry between two writes. It is called with the lock held.
+func (t *Table) copyLocked(s *Sample, e *entry, kind Kind) {
+	for range readAttempts {
+		before := e.gate.Load()
+		if before&gateInside == 0 {
+			t.mem.copyEntry(s, e, kind)
+			if e.gate.Load() == before {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+	e.seal()
+	t.mem.copyEntry(s, e, kind)
+	e.turn(gateSealed, gateLive)
+}
+
+// EntriesOf returns the numbers of the entries of a digest.
+func (t *Table) EntriesOf(digest [16]byte) (numbers []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed.Load() {
+		return nil
+	}
+	for i := 1; i < len(t.mem.entries); i++ {
+		if e := &t.mem.entries[i]; e.digest == digest && e.state() == gateLive {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// TextAt returns the text of the entry with a number, "" if it does not have this ID any more.
+func (t *Table) TextAt(number int, id uint64) (text string, cut bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entryAt(number, id)
+	if e == nil {
+		return "", false
+	}
+	return t.textOf(e)
+}
+
+// KeyAt returns the Key of the entry with a number, an empty one for the evicted Keys' totals. It reports false if the
+// entry does not have this ID any more.
+func (t *Table) KeyAt(number int, id uint64) (Key, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if number == len(t.mem.entries) {
+		return Key{}, !t.closed.Load()
+	}
+	e := t.entryAt(number, id)
+	if e == nil {
+		return Key{}, false
+	}
+	return t.names.key(e, t.mem.pages), true
+}
+
+// entryAt returns the live entry with a number and an ID, or nil. It is called with the lock held.
+func (t *Table) entryAt(number int, id uint64) *entry {
+	if e := &t.mem.entries[number]; !t.closed.Load() && e.state() == gateLive && e.id == id {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package stmtstats
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/teststmt"
+	"github.com/taredb/tare/querylog"
+)
+
+// TestEviction says who makes room, and when: those that were idle the longest, for at least MinIdle,
+// at a Collect after a digest had found no place, and so many in a Turnover.
+func TestEviction(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	table := mustOpen(t, Options{
+		MaxDigests: 32, MinIdle: time.Minute, Turnover: 32 * time.Minute, Now: func() time.Time { return now },
+	})
+	defer func() { _ = table.Close() }()
+	observe := func(n int) {
+		r := teststmt.Record(n, time.Millisecond)
+		r.Start = now
+		table.Observe(r)
+	}
+	collect := func() (gone []string, other, evicted uint64) {
+		if err := table.Collect(func(s *Sample) error {
+			switch s.Kind {
+			case Gone:
+				gone = append(gone, fmt.Sprint(s.Digest[3]))
+			case Other:
+				other = s.Calls
+			case Evicted:
+				evicted = s.Calls
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return gone, other, evicted
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		gone, other, evicted := collect()
+		if got := fmt.Sprintf("gone %v, other %d, evicted %d", gone, other, evicted); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	for n := range 32 {
+		observe(n)
+		now = now.Add(time.Second)
+	}
+	now = now.Add(time.Hour)
+	expect("a full table into which nothing wants", "gone [], other 0, evicted 0")
+	observe(100)
+	expect("a sixteenth at once", "gone [0 1], other 1, evicted 2")
+	observe(100)
+	observe(101)
+	observe(102)
+	expect("nothing is left of the turnover", "gone [], other 2, evicted 2")
+	now = now.Add(time.Minute)
+	expect("one a minute", "gone [2], other 2, evicted 3")
+	now = now.Add(time.Minute)
+	for n := range 32 {
+		if n > 2 {
+			observe(n)
+		}
+	}
+	observe(102)
+	observe(100)
+	observe(101)
+	observe(103)
+	expect("nobody is idle", "gone [], other 3, evicted 3")
+	if s := table.Stats(); s.Digests != 32 || s.Evictions != 3 || s.Untracked != 3 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// TestMemoryIsBounded fills the default table with what takes the most, and adds up what it has.
+func TestMemoryIsBounded(t *testing.T) {
+	table := mustOpen(t, Options{})
+	defer func() { _ = table.Close() }()
+	r := teststmt.Record(0, 0)
+	r.Normalized = bytes.Repeat([]byte("select ?, "), 1000)
+	for n := range 30_000 {
+		r.Digest[1], r.Digest[2], r.Digest[3] = byte(n>>16), byte(n>>8), byte(n)
+		for o := range 6 {
+			r.Total = time.Duration(100<<o) * time.Microsecond
+			table.Observe(r)
+		}
+	}
+	s := table.Stats()
+	if s.Bytes > DefaultBytes {
+		t.Errorf("%d bytes, want at most %d", s.Bytes, DefaultBytes)
+	}
+	var calls uint64
+	if err := table.Each(func(s *Sample) error { calls += s.Calls; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if calls != 30_000*6 {
+		t.Errorf("%d calls, want %d", calls, 30_000*6)
+	}
+	if s.Digests < 15_000 {
+		t.Errorf("%d digests with texts of %d bytes and six octaves have room", s.Digests, maxText)
+	}
+}
+
+// TestDefaultsHoldTheirDigests has ordinary statements: all of them find a place.
+func TestDefaultsHoldTheirDigests(t *testing.T) {
+	table := mustOpen(t, Options{})
+	defer func() { _ = table.Close() }()
+	r := teststmt.Record(0, 0)
+	r.Normalized = bytes.Repeat([]byte("select ?, "), 40)
+	for n := range DefaultMaxDigests {
+		r.Digest[1], r.Digest[2], r.Digest[3] = byte(n>>16), byte(n>>8), byte(n)
+		for o := range 7 {
+			r.Total = time.Duration(100<<o) * time.Microsecond
+			table.Observe(r)
+		}
+	}
+	if s := table.Stats(); s.Digests != DefaultMaxDigests || s.Untracked != 0 || s.Evictions != 0 {
+		t.Errorf("%+v, want %d digests and no call untracked", s, DefaultMaxDigests)
+	}
+}
+
+func TestFileIsLocked(t *testing.T) {
+	o := Options{Dir: t.TempDir(), MaxDigests: 4, Bytes: leastBytes(4)}
+	table := mustOpen(t, o)
+	if _, err := OpenTable(o); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("a second table is opened: %v", err)
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Close(); err == nil {
+		t.Error("closed twice")
+	}
+	if err := mustOpen(t, o).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestForeignFilesAreSetAside has files that are no tables; they stay as they were, under another
+// name.
+func TestForeignFilesAreSetAside(t *testing.T) {
+	o := Options{Dir: t.TempDir(), MaxDigests: 4, Bytes: leastBytes(4)}
+	table := mustOpen(t, o)
+	table.Observe(teststmt.Record(1, time.Millisecond))
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(o.Dir, tableName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := headerBytes + 2*totalsBytes + entryBytes
+	damage := func(at int) []byte {
+		b := bytes.Clone(good)
+		b[at] ^= 0x55
+		return b
+	}
+	for _, c := range []struct {
+		name, want string
+		content    []byte
+	}{
+		{"empty", "not a digest table", nil},
+		{"text", "not a digest table", bytes.Repeat([]byte("hello "), 5000)},
+		{"cut off", "bytes for 5 entries", good[:len(good)-8]},
+		{"version", "of version", damage(8)},
+		{"header", "checksum", damage(12 + 16)},
+		{"digest", "checksum", damage(entry + 50)},
+		{"page", "page", damage(entry + 128 + 8*numCounters + 4*10)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := o
+			o.Dir = t.TempDir()
+			var said bytes.Buffer
+			o.Slog = slog.New(slog.NewTextHandler(&said, nil))
+			if err := os.WriteFile(filepath.Join(o.Dir, tableName), c.content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			table := mustOpen(t, o)
+			defer func() { _ = table.Close() }()
+			aside := table.Stats().SetAside
+			if got, err := os.ReadFile(aside); err != nil || !bytes.Equal(got, c.content) {
+				t.Errorf("what was set aside is %d bytes, %v", len(got), err)
+			}
+			if !strings.Contains(said.String(), c.want) || !strings.Contains(said.String(), aside) {
+				t.Errorf("the log says %q, want %q", said.String(), c.want)
+			}
+			if n := table.Stats().Digests; n != 0 {
+				t.Errorf("%d digests of a file that cannot be trusted", n)
+			}
+		})
+	}
+}
+
+// TestRedaction keeps texts out of the file, those of a run with less redaction too.
+func TestRedaction(t *testing.T) {
+	o := Options{Dir: t.TempDir(), MaxDigests: 4, Bytes: leastBytes(4)}
+	for _, c := range []struct {
+		redaction        querylog.Redaction
+		normalized, text bool
+	}{
+		{querylog.RedactNone, true, true},
+		{querylog.RedactLiterals, true, false},
+		{querylog.RedactAll, false, false},
+		{querylog.RedactLiterals, true, false},
+	} {
+		o.Redaction = c.redaction
+		table := mustOpen(t, o)
+		r := teststmt.Record(1, time.Millisecond)
+		r.Start, r.Normalized, r.Text = time.Now(), []byte("select name = ?"), []byte("select name = 'secret'")
+		table.Observe(r)
+		var id uint64
+		if err := table.Each(func(s *Sample) error { id = max(id, s.ID); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := table.Text(id)
+		slow := table.SlowCalls(nil, id)
+		if (text == "select name = ?") != c.normalized || len(slow) == 0 || slow[0].Duration != r.Total {
+			t.Errorf("%v: text %q, slow calls %+v", c.redaction, text, slow)
+		}
+		content, err := os.ReadFile(filepath.Join(o.Dir, tableName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(content, []byte("secret")); got != c.text {
+			t.Errorf("%v: the text is in the file: %v", c.redaction, got)
+		}
+		if got := bytes.Contains(content, r.Normalized); got != c.normalized {
+			t.Errorf("%v: the normalized text is in the file: %v", c.redaction, got)
+		}
+		if err := table.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSlowestRecentCalls keeps the slowest ones of an hour.
+func TestSlowestRecentCalls(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	table := mustOpen(t, Options{Now: func() time.Time { return now }})
+	defer func() { _ = table.Close() }()
+	observe := func(d time.Duration) {
+		r := teststmt.Record(1, d)
+		r.Start, r.Text = now, fmt.Appendf(nil, "select sleep(%v)", d)
+		table.Observe(r)
+	}
+	slowest := func() (texts []string) {
+		if err := table.Collect(func(*Sample) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range table.SlowCalls(nil, firstID) {
+			texts = append(texts, fmt.Sprint(c.Duration, " ", c.Text))
+		}
+		return texts
+	}
+	for _, ms := range []time.Duration{5, 9, 1, 7, 2, 8, 3} {
+		observe(ms * time.Millisecond)
+	}
+	if got, want := fmt.Sprint(slowest()), "[9ms select sleep(9ms) 8ms select sleep(8ms) 7ms select sleep(7ms)]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	now = now.Add(2 * time.Hour)
+	if got := slowest(); len(got) != 0 {
+		t.Errorf("two hours later: %v", got)
+	}
+	observe(time.Millisecond)
+	if got := slowest(); len(got) != 1 || !strings.HasPrefix(got[0], "1ms") {
+		t.Errorf("after another call: %v", got)
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	for _, c := range []struct {
+		number uint16
+		state  string
+		want   ErrorClass
+	}{
+		{1064, "42000", ClassSyntax},
+		{1146, "42S02", ClassSyntax},
+		{1045, "28000", ClassDenied},
+		{1227, "42000", ClassDenied},
+		{1062, "23000", ClassConstraint},
+		{1406, "22001", ClassData},
+		{1213, "40001", ClassDeadlock},
+		{1205, "HY000", ClassTimeout},
+		{1969, "70100", ClassTimeout},
+		{1317, "70100", ClassKilled},
+		{1290, "HY000", ClassReadOnly},
+		{1040, "08004", ClassResource},
+		{1160, "08S01", ClassConnection},
+		{9999, "HY000", ClassOther},
+		{9999, "", ClassOther},
+	} {
+		if got := ClassOf(c.number, c.state); got != c.want {
+			t.Errorf("error %d (%s) is of class %s, want %s", c.number, c.state, got, c.want)
+		}
+	}
+	seen := make(map[string]bool)
+	for c := range ErrorClasses {
+		seen[ErrorClass(c).String()] = true
+	}
+	if len(seen) != ErrorClasses {
+		t.Errorf("%d names for %d classes", len(seen), ErrorClasses)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []Options{{MaxDigests: -1}, {Bytes: 1000}, {Turnover: -1}, {MinIdle: -1}, {MaxDigests: 1 << 30}} {
+		if table, err := OpenTable(o); err == nil {
+			_ = table.Close()
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+func ExampleTable() {
+	table, err := OpenTable(Options{MaxDigests: 100, Bytes: 1 << 20})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = table.Close() }()
+	r := querylog.Record{Digest: [16]byte{1}, Normalized: []byte("select ?"), User: "app"}
+	for ms := range 10 {
+		r.Start, r.Total = time.Unix(1_770_000_000, 0), time.Duration(ms+1)*time.Millisecond
+		table.Observe(&r)
+	}
+	_ = table.Collect(func(s *Sample) error {
+		if s.Kind == Tracked {
+			fmt.Println(s.Calls, s.User, s.Text, s.Histogram.Quantile(0.5).Round(100*time.Microsecond))
+		}
+		return nil
+	})
+	// Output:
+	// 10 app select ? 5ms
+}
