@@ -87,6 +87,12 @@ func (h *hourglass) reopenIn(dir string) {
 	h.must(err)
 }
 
+// rolledUp writes an empty rollup of the hour that has a time, as if all hours up to it had been derived.
+func (h *hourglass) rolledUp(until time.Time) {
+	h.t.Helper()
+	h.must(h.archive.current().rollups.write(&rollup{start: until.UTC().Truncate(rollupHour), span: rollupHour, last: until.UnixMilli()}))
+}
+
 // round lets time go by and writes.
 func (h *hourglass) round(after time.Duration) {
 	h.t.Helper()

@@ -62,7 +62,7 @@ func (c *clockRig) tend() {
 	for _, in := range c.archive.all() {
 		c.must(in.maintainOnce(c.t.Context()))
 		c.must(in.shipper.ship(c.t.Context(), in.db.current().BlockMetas()))
-		c.must(in.rollups.work(c.t.Context(), in.settled.Load()))
+		c.must(in.rollups.work(c.t.Context(), hourSamples{in}, in.settled.Load()))
 	}
 	c.must(c.rig.gateway.Sync(c.t.Context()))
 }

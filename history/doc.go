@@ -31,16 +31,19 @@
 //
 // # Rollups
 //
-// When an hour is over and no sample can be added to it, its samples are added up by Key to a file, and the files
-// of a day to one more. They are made of samples, not of the table: what a sample said stays true, whatever is evicted,
-// reset or killed afterwards, so that a file can be made again and is the same, and no state but the samples has to
-// survive. It costs a pass over the hour once, and the sums are by construction what PromQL finds at the
-// borders of the hour: TestTruth compares them.
+// When an hour is over and no sample can be added to it, the growth of its samples by Key is written to a file; the files of
+// a day are merged to one more. A file can be derived again and is the same: no state but the samples survives a restart.
+// The sums are by construction what PromQL finds at the boundaries of the hour: TestTruth compares them.
+//
+// Hourly snapshots of the table, and differences of two, were tried instead. In five hours of bursts, kills, full disks and changes
+// of the clock both had all calls. But a difference attributes what a Key has counted to Evicted if it makes room within the hour
+// (23 % of all calls at 2,400 evictions an hour; none with samples), lacks the calls since the last snapshot if the table is
+// lost, and needs another format. Neither knows which calls of a time without samples belong to which hour.
 //
 //	samples of an hour ──► hourDeriver ──► hour ──┐ each day ──► day
 //	                                               └──► bucket: rollups/HASH OF LABELS/EPOCH/…, once, compared
 //	Top, Statement ◄── up to 6 hours: samples at both ends, or the table's counters for now
-//	               ◄── longer: days, hours at the ends, and counters less what they were at the last border
+//	               ◄── longer: days, hours at the ends, and counters less their values at the last boundary
 //
 // A file (rollup.go has the layout) is a header, columns, a footer with a CRC-32C for each 16 KiB of each column,
 // and a tail. Rows stand in the order of their prints, 16 bytes of the SHA-256 of the Key, so that a

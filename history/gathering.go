@@ -2,14 +2,9 @@ package history
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"math/bits"
-	"strings"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/taredb/tare/stmtstats"
 )
@@ -106,14 +101,14 @@ func (a *Archive) live(ctx context.Context, q *StatementQuery, st *Statement) {
 // walk reads the samples of a digest.
 func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *plan) error {
 	w := walk{
-		digests: [][16]byte{digest}, from: p.from, to: p.to, interval: a.options.Interval, counters: derivedCounters, most: maxWalk,
+		digests: [][16]byte{digest}, from: p.from, to: p.to, interval: a.options.Interval, metrics: allMetrics, limit: maxWalk,
 	}
 	err := a.walk(ctx, &w, func(s step) {
 		if s.lost {
 			return
 		}
 		d := g.part(s.key)
-		if s.count < 0 {
+		if s.metric == durationsMetric {
 			d.counts.nanos += s.spread.Nanos
 			d.spread.Merge(s.spread)
 			g.axis.share(s.since, s.at, func(i int, from, to float64) {
@@ -122,37 +117,20 @@ func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *pl
 			})
 			return
 		}
-		*derivedCounters[s.count].count(&d.counts, s.class) += s.grown
+		*s.metric.count(&d.counts, s.class) += s.grown
 		var c counts
-		*derivedCounters[s.count].count(&c, s.class) = s.grown
+		*s.metric.count(&c, s.class) = s.grown
 		g.axis.share(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
 		d.last = max(d.last, s.at.UnixMilli())
 	})
 	if err != nil || len(g.parts) == 0 {
 		return err
 	}
-	for _, part := range a.sampledParts(p.from, p.to) {
-		if err := g.texts(ctx, part.db, digest, p); err != nil {
-			return err
-		}
+	texts, err := a.texts(ctx, p.from, p.to, digest)
+	for _, d := range g.parts {
+		d.text = texts[digest]
 	}
-	return nil
-}
-
-// texts reads the text of a digest.
-func (g *gathering) texts(ctx context.Context, db storage.Queryable, digest [16]byte, p *plan) error {
-	q, err := db.Querier(p.from.UnixMilli(), p.to.UnixMilli())
-	if err != nil {
-		return fmt.Errorf("read texts: %w", err)
-	}
-	defer func() { _ = q.Close() }() // it was only read
-	set := selectName(ctx, q, nameInfo, labels.MustNewMatcher(labels.MatchEqual, labelDigest, hex.EncodeToString(digest[:])))
-	for set.Next() {
-		for _, d := range g.parts {
-			d.text = strings.Clone(set.At().Labels().Get(labelText))
-		}
-	}
-	return set.Err()
+	return err
 }
 
 // count has each Key count what a Top says of it. The samples alone end with the newest round.

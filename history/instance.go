@@ -70,10 +70,12 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	in.local = &localSeries{dir: in.dir, state: o.State, log: o.Log}
 	in.shipper = newShipper(o.Bucket, in.dir, maps.Clone(in.labels), o.State, o.Log)
 	var err error
-	if in.rollups, err = openRollups(filepath.Join(in.dir, rollupPrefix), maps.Clone(in.labels), o.RollupAge, in.shipper, o.State, o.Now, o.Log); err != nil {
+	if in.rollups, err = openRollups(rollupOptions{
+		dir: filepath.Join(in.dir, rollupPrefix), labels: maps.Clone(in.labels), age: o.RollupAge,
+		upload: in.shipper.bytes, state: o.State, now: o.Now, log: o.Log,
+	}); err != nil {
 		return nil, err
 	}
-	in.rollups.base = in.base
 	in.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: in.served, rolled: in.spare, past: in.past.Load, others: in.othersBytes}
 	if in.ledger, err = openLedger(in.dir, o.State, o.Log); err != nil {
 		return nil, err
@@ -84,7 +86,6 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		return nil, errors.Join(err, in.ledger.close())
 	}
 	in.db = &database{db: db}
-	in.rollups.db = in.db
 	if in.writer, err = newWriter(db, o.Source, newLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
@@ -179,7 +180,7 @@ func (in *instance) checkReplaced(ctx context.Context) {
 func (in *instance) rollAll(ctx context.Context) {
 	for {
 		if settled := in.settled.Load(); settled > 0 {
-			if err := in.rollups.work(ctx, settled); err != nil && ctx.Err() == nil {
+			if err := in.rollups.work(ctx, hourSamples{in}, settled); err != nil && ctx.Err() == nil {
 				in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
 			}
 		}

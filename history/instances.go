@@ -153,7 +153,7 @@ func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, e
 		a.options.State.Forget(dir)
 		return nil, errors.Join(fmt.Errorf("start instance %s: %w", next.labels[InstanceLabel], err), next.close(), os.RemoveAll(dir))
 	}
-	next.base, next.ended, next.rollups.base = r.Base, r.Ended, r.Base
+	next.base, next.ended = r.Base, r.Ended
 	next.written()
 	a.mu.Lock()
 	a.instances = append(a.instances, next)

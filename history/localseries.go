@@ -32,14 +32,13 @@ const (
 
 // The pieces of the history in the data directory, as a loss of them is reported.
 var (
-	labelsPiece      = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
-	shippedPiece     = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
-	rollupsPiece     = localstate.Piece{Name: "rollups", Lost: "local rollups: pages read hours that have samples from these"}
-	rollupPiece      = localstate.Piece{Name: "rollup", Lost: "the local rollup of this hour or day, unless its samples are still local"}
-	rollupStatePiece = localstate.Piece{Name: "rollup state", Lost: "which rollups were shipped: all local ones are shipped again"}
-	walPiece         = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
-	headPiece        = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
-	blockPiece       = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
+	tablePiece   = localstate.Piece{Name: "digest table", Lost: "the counters of all statements, which start at 0"}
+	lockPiece    = localstate.Piece{Name: "digest table lock", Lost: "nothing"}
+	labelsPiece  = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
+	shippedPiece = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
+	walPiece     = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
+	headPiece    = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
+	blockPiece   = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
 )
 
 // localSeries is the directory of the database: it opens the database whatever state its files are in.

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
 	"time"
-
-	"github.com/prometheus/prometheus/storage"
 )
 
 // shortRange is the longest time that is answered from samples.
@@ -21,7 +20,7 @@ type planned struct {
 	name       string
 	begin, end time.Time
 	fallback   []*planned // instead of it, where it cannot be read
-	open       func() (*rollupFile, func() error, error)
+	open       func() (*rollupFile, error)
 }
 
 // A plan is which files answer for a time.
@@ -48,9 +47,9 @@ func (p *plan) each(ctx context.Context, visit func(*rollupFile, *planned) error
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		f, end, err := file.open()
+		f, err := file.open()
 		if err == nil {
-			err = errors.Join(visit(f, file), end())
+			err = errors.Join(visit(f, file), f.close())
 		}
 		if err != nil && ctx.Err() == nil {
 			return &planError{file, err}
@@ -62,8 +61,7 @@ func (p *plan) each(ctx context.Context, visit func(*rollupFile, *planned) error
 // An openFile is a file of a plan that is being read.
 type openFile struct {
 	*rollupFile
-	of  *planned
-	end func() error
+	of *planned
 }
 
 // failed says which file could not be read.
@@ -74,7 +72,7 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 	files := make([]*openFile, 0, len(p.files))
 	defer func() {
 		for _, f := range files {
-			if endErr := f.end(); err == nil && endErr != nil {
+			if endErr := f.close(); err == nil && endErr != nil {
 				err = f.failed(endErr)
 			}
 		}
@@ -86,11 +84,11 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 		if ctx.Err() != nil {
 			return nil
 		}
-		f, end, err := file.open()
+		f, err := file.open()
 		if err != nil {
 			return &planError{file, err}
 		}
-		files = append(files, &openFile{f, file, end})
+		files = append(files, &openFile{f, file})
 	}
 	return visit(files)
 }
@@ -130,9 +128,8 @@ func memoryFile(name string, begin, end time.Time, rows []rollupRow) (*planned, 
 	if err != nil {
 		return nil, err
 	}
-	return &planned{name: name, begin: begin, end: end, open: func() (*rollupFile, func() error, error) {
-		f, err := openRollup(bytes.NewReader(text), int64(len(text)))
-		return f, func() error { return nil }, err
+	return &planned{name: name, begin: begin, end: end, open: func() (*rollupFile, error) {
+		return openRollup(bytes.NewReader(text), int64(len(text)))
 	}}, nil
 }
 
@@ -300,28 +297,33 @@ func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time
 	if !missing {
 		return nil
 	}
-	d := hourDeriver{texts: make(map[[16]byte]string)}
-	for _, part := range a.sampledParts(from, to) {
-		if err := d.textsOf(ctx, part.db, max(from.UnixMilli(), to.UnixMilli()-lookback.Milliseconds()), to.UnixMilli()); err != nil {
-			return err
-		}
+	if back := to.Add(-lookback); back.After(from) {
+		from = back
+	}
+	texts, err := a.texts(ctx, from, to)
+	if err != nil {
+		return err
 	}
 	for i := range rows {
 		if rows[i].text == "" {
-			rows[i].text = d.texts[rows[i].key.Digest]
+			rows[i].text = texts[rows[i].key.Digest]
 		}
 	}
 	return nil
 }
 
-// textsOf reads the texts that a database has within a time.
-func (d *hourDeriver) textsOf(ctx context.Context, db storage.Queryable, from, to int64) error {
-	q, err := db.Querier(from, to)
-	if err != nil {
-		return fmt.Errorf("read texts: %w", err)
+// texts returns the texts that the samples of a time have of some digests; of all if none is named.
+func (a *Archive) texts(ctx context.Context, from, to time.Time, digests ...[16]byte) (map[[16]byte]string, error) {
+	all := make(map[[16]byte]string)
+	for _, part := range a.sampledParts(from, to) {
+		samples := sampleRange{db: part.db, from: from.UnixMilli(), to: to.UnixMilli(), digests: digests}
+		texts, err := samples.texts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, texts)
 	}
-	defer func() { _ = q.Close() }() // it was only read
-	return d.infos(ctx, q)
+	return all, nil
 }
 
 // planRest answers for what no rollup was made of yet: the table's counters less what they were at
@@ -358,13 +360,7 @@ func (in *instance) atClose(ctx context.Context, at int64) (*snapshot, error) {
 }
 
 func (in *instance) localFile(n rollupName) *planned {
-	return &planned{name: n.String(), begin: n.begin(), end: n.end(), open: func() (*rollupFile, func() error, error) {
-		f, err := in.rollups.open(n)
-		if err != nil {
-			return nil, nil, err
-		}
-		return f.rollupFile, f.close, nil
-	}}
+	return &planned{name: n.String(), begin: n.begin(), end: n.end(), open: func() (*rollupFile, error) { return in.rollups.open(n) }}
 }
 
 // planUnrolled adds what a past instance has after its newest rollup.
@@ -419,7 +415,7 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 	for _, r := range remote {
 		dir := path.Join(rollupPrefix, r.instance, r.epoch)
 		local := int64(math.MaxInt64)
-		if in := own[r.instance]; in != nil && r.epoch == in.rollups.state.Epoch {
+		if in := own[r.instance]; in != nil && r.epoch == in.rollups.known.Epoch {
 			local = in.rollups.first()
 		}
 		names := slices.DeleteFunc(r.files, func(n rollupName) bool {
@@ -428,9 +424,8 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 		have[r.instance] = have[r.instance] || len(names) > 0
 		p.files = append(p.files, choose(names, hours, func(n rollupName) *planned {
 			name := path.Join(dir, n.String())
-			return &planned{name: name, begin: n.begin(), end: n.end(), open: func() (*rollupFile, func() error, error) {
-				f, err := openRemote(ctx, a.options.Bucket, name, n)
-				return f, func() error { return nil }, err
+			return &planned{name: name, begin: n.begin(), end: n.end(), open: func() (*rollupFile, error) {
+				return openRemote(ctx, a.options.Bucket, name, n)
 			}}
 		})...)
 	}

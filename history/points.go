@@ -196,7 +196,7 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 	}
 	addRow := func(s *step) {
 		row := rows[s.key]
-		if row == nil || s.kind != stmtstats.Tracked || s.lost || s.count >= 0 {
+		if row == nil || s.kind != stmtstats.Tracked || s.lost || s.metric != durationsMetric {
 			return
 		}
 		x.share(s.since, s.at, func(i int, from, to float64) {
@@ -207,7 +207,7 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 	if x.n == 0 {
 		return nil
 	}
-	w := walk{from: top.From, to: top.To, interval: a.options.Interval}
+	w := walk{from: top.From, to: top.To, interval: a.options.Interval, metrics: []*metric{durationsMetric}}
 	var of []minute
 	if !q.RowPointsOnly {
 		of = a.minutesFor(x.from, x.end)
@@ -222,12 +222,12 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 		}
 	}
 	if q.RowPointsOnly || of != nil {
-		if w.digests, w.most = digests, maxWalk; len(digests) == 0 {
+		if w.digests, w.limit = digests, maxWalk; len(digests) == 0 {
 			return nil
 		}
 		return a.walk(ctx, &w, func(s step) { addRow(&s) })
 	}
-	w.counters, w.most = derivedCounters[len(derivedCounters)-1:], maxTotalWalk // errors; the durations tell the calls
+	w.metrics, w.limit = []*metric{errorsMetric, durationsMetric}, maxTotalWalk // the durations count the calls
 	all := make([]totalPoint, x.n)
 	err := a.walk(ctx, &w, func(s step) {
 		addRow(&s)
@@ -236,14 +236,14 @@ func (a *Archive) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x 
 			sign = -1
 		}
 		x.share(s.since, s.at, func(i int, from, to float64) {
-			if part := sign * (to - from); s.count < 0 {
+			if part := sign * (to - from); s.metric == durationsMetric {
 				all[i].add(s.spread, part)
 			} else {
 				all[i].errors += part * float64(s.grown)
 			}
 		})
 	})
-	if errors.Is(err, errWalk) {
+	if errors.Is(err, errTooManySamples) {
 		top.Notes = append(top.Notes, fmt.Sprintf("no chart of all statements together: there are more than %d samples; ask for a shorter time", maxTotalWalk))
 		q.RowPointsOnly = true
 		return a.pointsOfSamples(ctx, q, top, x)

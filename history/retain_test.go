@@ -29,9 +29,7 @@ type retainRig struct {
 func newRetainRig(t *testing.T, bucket objstore.Bucket, limits BucketRetention) *retainRig {
 	t.Helper()
 	h := newHourglass(t, func(o *ArchiveOptions) { o.Bucket, o.Retention = bucket, limits })
-	h.archive.current().rollups.mu.Lock()
-	h.archive.current().rollups.done = h.now // all hours have rollups
-	h.archive.current().rollups.mu.Unlock()
+	h.rolledUp(h.now)
 	h.archive.current().shipper.pause = 0
 	return &retainRig{hourglass: h, bucket: bucket}
 }
@@ -370,10 +368,7 @@ func TestBucketRetentionReaders(t *testing.T) {
 		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 		h.round(time.Minute)
 	}
-	h.archive.current().rollups.mu.Lock()
-	h.archive.current().rollups.done = h.now
-	h.archive.current().rollups.mu.Unlock()
-	h.archive.current().rollups.newest.Store(h.now.UnixMilli())
+	h.rolledUp(h.now)
 	h.must(h.archive.current().maintainOnce(t.Context()))
 	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
 	h.must(h.rig.gateway.Sync(t.Context()))

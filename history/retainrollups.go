@@ -53,7 +53,7 @@ func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string,
 	if bytes, ok := r.sizes[up.object]; ok {
 		return bytes, nil
 	}
-	if bytes := in.rollups.size(up.rollupName); bytes > 0 && epoch == in.rollups.state.Epoch {
+	if bytes := in.rollups.size(up.rollupName); bytes > 0 && epoch == in.rollups.known.Epoch {
 		return bytes, nil
 	}
 	var bytes int64

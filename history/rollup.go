@@ -70,19 +70,6 @@ const (
 // numCounts is how many counts a row has.
 const numCounts = colSpreadEnds - colCalls
 
-// values are the counts as columns from colCalls on have them.
-func (c *counts) values() (v [numCounts]uint64) {
-	v[0], v[1], v[2], v[3], v[4] = c.calls, c.nanos, c.rowsSent, c.rowsAffected, c.bytesSent
-	copy(v[colErrors-colCalls:], c.errors[:])
-	return v
-}
-
-func countsFrom(v *[numCounts]uint64) counts {
-	c := counts{calls: v[0], nanos: v[1], rowsSent: v[2], rowsAffected: v[3], bytesSent: v[4]}
-	copy(c.errors[:], v[colErrors-colCalls:])
-	return c
-}
-
 // A keyPrint names a Key in a file.
 type keyPrint [16]byte
 
@@ -115,6 +102,12 @@ type rollupRow struct {
 	first, last int64 // Unix milliseconds; first is 0 when it was before
 	counts      counts
 	spread      []byte
+}
+
+// An owed is what Keys had that made room, and Evicted has only in the next hour.
+type owed struct {
+	counts counts
+	spread []byte
 }
 
 // A rollup is the content of a file.

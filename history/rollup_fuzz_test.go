@@ -86,7 +86,7 @@ func FuzzRollup(f *testing.F) {
 		ranking := ranking{query: q}
 		defer ranking.unzipper.close()
 		ranking.filter, _ = parseFilter(q.Filter)
-		rankErr := ranking.run(t.Context(), []*openFile{{open(text), &planned{name: "it"}, nil}})
+		rankErr := ranking.run(t.Context(), []*openFile{{open(text), &planned{name: "it"}}})
 		var details []*detail
 		for _, row := range ranking.shown() {
 			details = append(details, &detail{print: row.print})

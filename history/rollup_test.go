@@ -230,7 +230,10 @@ func testStore(t *testing.T, dir string, bucket objstore.Bucket, now time.Time) 
 	state := localstate.Open(t.TempDir(), nil, log)
 	s := newShipper(bucket, t.TempDir(), nil, state, log)
 	s.pause = time.Nanosecond
-	r, err := openRollups(dir, map[string]string{"instance": "gw-1"}, 30*24*time.Hour, s, state, func() time.Time { return now }, log)
+	r, err := openRollups(rollupOptions{
+		dir: dir, labels: map[string]string{"instance": "gw-1"}, age: 30 * 24 * time.Hour,
+		upload: s.bytes, state: state, now: func() time.Time { return now }, log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,11 +273,11 @@ func TestRollupShip(t *testing.T) {
 		}
 	}
 	r := testStore(t, dir, real, rollupStart)
-	if err := r.ship(t.Context()); err != nil || len(r.state.Shipped) != len(want) {
-		t.Errorf("%d are shipped of %d: %v", len(r.state.Shipped), len(want), err)
+	if err := r.ship(t.Context()); err != nil || len(r.known.Shipped) != len(want) {
+		t.Errorf("%d are shipped of %d: %v", len(r.known.Shipped), len(want), err)
 	}
 	remote, err := listRollups(t.Context(), real, "")
-	if err != nil || len(remote) != 1 || len(remote[0].files) != len(want) || remote[0].epoch != r.state.Epoch {
+	if err != nil || len(remote) != 1 || len(remote[0].files) != len(want) || remote[0].epoch != r.known.Epoch {
 		t.Errorf("the bucket has %+v (%v)", remote, err)
 	}
 }

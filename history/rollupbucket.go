@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,17 +28,6 @@ func labelsHash(labels map[string]string) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
-}
-
-// bytes ships an object that has not been shipped yet, or is there already as it should be.
-func (s *shipper) bytes(ctx context.Context, name string, text []byte) error {
-	open := func() (io.ReadCloser, error) { //nolint:unparam // as the others open
-		return io.NopCloser(bytes.NewReader(text)), nil
-	}
-	if s.once(ctx, func(ctx context.Context) error { return s.compare(ctx, name, open) }) == nil {
-		return nil // by a process that has not noted it
-	}
-	return s.object(ctx, name, open)
 }
 
 // A remoteRollups is the rollups in the bucket of one directory of one gateway.
@@ -94,10 +82,7 @@ func openRemote(ctx context.Context, bucket objstore.Bucket, name string, n roll
 	if err != nil {
 		return nil, fmt.Errorf("open rollup %s: %w", name, err)
 	}
-	f, err := openRollup(&objectReader{ctx: ctx, bucket: bucket, name: name}, attributes.Size)
-	if err == nil && (f.start.Unix() != n.start || f.span != n.span) {
-		err = badRollup("it is of another time than its name says")
-	}
+	f, err := n.open(&objectReader{ctx: ctx, bucket: bucket, name: name}, attributes.Size)
 	if err != nil {
 		return nil, fmt.Errorf("open rollup %s: %w", name, err)
 	}

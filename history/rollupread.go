@@ -19,6 +19,8 @@ import (
 type rollupFile struct {
 	rollup  // its rows are not read
 	at      io.ReaderAt
+	closer  io.Closer // nil: close does nothing
+	size    int64
 	version int
 	remote  bool // each read is a request
 	count   int  // of rows
@@ -46,7 +48,7 @@ func openRollup(at io.ReaderAt, size int64) (*rollupFile, error) {
 	if err := readFull(at, tail[:], size-rollupTail); err != nil {
 		return nil, err
 	}
-	f := &rollupFile{at: at}
+	f := &rollupFile{at: at, size: size}
 	if err := f.header(head[:]); err != nil {
 		return nil, err
 	}
@@ -74,6 +76,13 @@ func readFull(at io.ReaderAt, b []byte, offset int64) error {
 		return badRollup("it ends at %d", offset+int64(n))
 	}
 	return err
+}
+
+func (f *rollupFile) close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
 }
 
 // maxStart is the last second at which a file may begin, with room for its span.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/internal/localstate"
 )
@@ -65,6 +65,15 @@ func (n rollupName) compare(o rollupName) int {
 // hourAge is how long hours are kept beside the days that were made of them.
 const hourAge = 8 * 24 * time.Hour
 
+// baseMargin is how long before the newest sample of a process each of its series has one for sure.
+const baseMargin = 10 * time.Minute
+
+var (
+	rollupsPiece     = localstate.Piece{Name: "rollups", Lost: "local rollups: pages read hours that have samples from these"}
+	rollupPiece      = localstate.Piece{Name: "rollup", Lost: "the local rollup of this hour or day, unless its samples are still local"}
+	rollupStatePiece = localstate.Piece{Name: "rollup state", Lost: "which rollups were shipped: all local ones are shipped again"}
+)
+
 // A rollupState is what the directory says of itself.
 type rollupState struct {
 	Epoch   string   `json:"epoch"`   // tells this directory from others that the same gateway had
@@ -73,44 +82,54 @@ type rollupState struct {
 
 const rollupStateName = "rollups.json"
 
-// A rollupStore makes rollups out of samples, keeps them and ships them. An hour is made once, from the
-// samples of the database, when none can be added to it any more; a process that ends before its
-// file is there makes the same one again, as the samples do not change. So it does not matter
-// when counters were reset, or who was evicted: the samples tell it all, and nothing but they
-// has to survive.
+// An hourSource derives the rollups of hours from samples.
+type hourSource interface {
+	Start() int64          // Unix milliseconds of the oldest sample
+	Next(from int64) int64 // there are no samples between these times; math.MaxInt64: none later
+
+	// Derive returns the rollup of the hour from start, or nil if the hour has no samples. It needs no samples older than
+	// since. before holds the counts that the hour before left.
+	Derive(ctx context.Context, start time.Time, since int64, before owed) (*rollup, error)
+}
+
+// rollupOptions are those of a rollupStore.
+type rollupOptions struct {
+	dir    string
+	labels map[string]string
+	age    time.Duration                                                  // of days; hours are deleted after hourAge
+	upload func(ctx context.Context, object string, content []byte) error // uploads an object and compares it
+	state  *localstate.Store
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// A rollupStore derives rollups from samples, keeps them in a directory and ships them. An hour is derived once, when no
+// samples can be added to it any more. A process that is killed before the file exists derives the same one again.
 type rollupStore struct {
-	dir     string
-	labels  map[string]string
-	age     time.Duration // of days; hours go after hourAge
-	shipper *shipper
-	kept    *localstate.Store
-	now     func() time.Time
-	log     *slog.Logger
-	db      *database // set before the first hour is made
-	base    int64     // of the instance; set as db
+	rollupOptions
 
 	made, failures, bytes atomic.Int64
 
 	newest  atomic.Int64 // milliseconds of the newest sample before done; 0: unknown
-	working sync.Mutex   // one at a time makes, ships and deletes
+	working sync.Mutex   // derives, ships and deletes
 	owed    owed         // under working: by the hour before done
 
 	mu    sync.Mutex
-	state rollupState          // under mu
+	known rollupState          // under mu
 	files map[rollupName]int64 // under mu: bytes of each
-	done  time.Time            // under mu: all hours before it were made; zero: none
+	done  time.Time            // under mu: all hours before it were derived; zero: none
 }
 
 // openRollups lists what there is in a directory.
-func openRollups(dir string, labels map[string]string, age time.Duration, s *shipper, kept *localstate.Store, now func() time.Time, log *slog.Logger) (*rollupStore, error) {
-	r := &rollupStore{dir: dir, labels: labels, age: age, shipper: s, kept: kept, now: now, log: log, files: make(map[rollupName]int64)}
-	if err := kept.Dir(dir, localstate.File{Piece: rollupsPiece}); err != nil {
+func openRollups(o rollupOptions) (*rollupStore, error) {
+	r := &rollupStore{rollupOptions: o, files: make(map[rollupName]int64)}
+	if err := r.state.Dir(r.dir, localstate.File{Piece: rollupsPiece}); err != nil {
 		return nil, fmt.Errorf("create rollup directory: %w", err)
 	}
 	if err := r.readState(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list rollups: %w", err)
 	}
@@ -122,7 +141,7 @@ func openRollups(dir string, labels map[string]string, age time.Duration, s *shi
 		}
 		size, err := r.check(n)
 		if err != nil {
-			kept.SetAside(filepath.Join(dir, e.Name()), rollupPiece, err)
+			r.state.SetAside(filepath.Join(r.dir, e.Name()), rollupPiece, err)
 			continue
 		}
 		r.files[n] = size
@@ -147,11 +166,7 @@ func (r *rollupStore) check(n rollupName) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := f.file.Stat()
-	if err = errors.Join(err, f.close()); err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	return f.size, f.close()
 }
 
 // record updates the record of the files that exist.
@@ -161,7 +176,7 @@ func (r *rollupStore) record() {
 		files[filepath.Join(r.dir, n.String())] = localstate.File{Piece: rollupPiece}
 	}
 	files[filepath.Join(r.dir, rollupStateName)] = localstate.File{Piece: rollupStatePiece}
-	r.kept.Replace(r.dir, files)
+	r.state.Replace(r.dir, files)
 }
 
 // resume goes on after the newest file. Where it cannot be read, more samples are.
@@ -181,21 +196,21 @@ func (r *rollupStore) readState() error {
 	name := filepath.Join(r.dir, rollupStateName)
 	text, err := os.ReadFile(name)
 	if err == nil {
-		if err = json.Unmarshal(text, &r.state); err == nil {
-			if _, err = ulid.Parse(r.state.Epoch); err == nil {
+		if err = json.Unmarshal(text, &r.known); err == nil {
+			if _, err = ulid.Parse(r.known.Epoch); err == nil {
 				return nil
 			}
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		r.kept.SetAside(name, rollupStatePiece, err)
+		r.state.SetAside(name, rollupStatePiece, err)
 	}
-	r.state = rollupState{Epoch: ulid.Make().String()}
+	r.known = rollupState{Epoch: ulid.Make().String()}
 	return r.writeState()
 }
 
 func (r *rollupStore) writeState() error {
-	text, err := json.Marshal(r.state)
+	text, err := json.Marshal(r.known)
 	if err == nil {
 		err = writeFile(filepath.Join(r.dir, rollupStateName), text)
 	}
@@ -212,16 +227,8 @@ func (r *rollupStore) until() time.Time {
 	return r.done
 }
 
-// A localRollup is an open file.
-type localRollup struct {
-	*rollupFile
-	file *os.File
-}
-
-func (l *localRollup) close() error { return l.file.Close() }
-
 // open opens a file of the directory.
-func (r *rollupStore) open(n rollupName) (*localRollup, error) {
+func (r *rollupStore) open(n rollupName) (*rollupFile, error) {
 	file, err := os.Open(filepath.Join(r.dir, n.String()))
 	if err != nil {
 		return nil, err
@@ -229,23 +236,29 @@ func (r *rollupStore) open(n rollupName) (*localRollup, error) {
 	info, err := file.Stat()
 	var f *rollupFile
 	if err == nil {
-		f, err = openRollup(file, info.Size())
-	}
-	if err == nil && (f.start.Unix() != n.start || f.span != n.span) {
-		err = badRollup("it is of another time than its name says")
+		f, err = n.open(file, info.Size())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open rollup %s: %w", n, err), file.Close())
 	}
-	return &localRollup{f, file}, nil
+	f.closer = file
+	return f, nil
 }
 
-// work makes what can be made of samples up to settled, which there will be no more of, ships it
-// and deletes what is too old.
-func (r *rollupStore) work(ctx context.Context, settled int64) error {
+// open opens the file with the name.
+func (n rollupName) open(at io.ReaderAt, size int64) (*rollupFile, error) {
+	f, err := openRollup(at, size)
+	if err == nil && (f.start.Unix() != n.start || f.span != n.span) {
+		err = badRollup("it is of another time than its name says")
+	}
+	return f, err
+}
+
+// work derives rollups from the samples up to settled, which are complete, ships them and deletes those that are too old.
+func (r *rollupStore) work(ctx context.Context, samples hourSource, settled int64) error {
 	r.working.Lock()
 	defer r.working.Unlock()
-	err := r.hours(ctx, settled)
+	err := r.hours(ctx, samples, settled)
 	if err == nil {
 		err = r.days()
 	}
@@ -258,22 +271,22 @@ func (r *rollupStore) work(ctx context.Context, settled int64) error {
 	return errors.Join(err, r.ship(ctx), r.expire())
 }
 
-// hours makes each hour that is over.
-func (r *rollupStore) hours(ctx context.Context, settled int64) error {
+// hours derives the rollup of each hour that is over.
+func (r *rollupStore) hours(ctx context.Context, samples hourSource, settled int64) error {
 	hour := r.until()
 	if hour.IsZero() {
-		start := localStart(r.db.current())
+		start := samples.Start()
 		if start > settled {
 			return nil
 		}
 		hour = time.UnixMilli(start).UTC().Truncate(rollupHour)
 	}
 	for ; hour.Add(rollupHour).UnixMilli() <= settled && ctx.Err() == nil; hour = hour.Add(rollupHour) {
-		since := localStart(r.db.current())
+		since := samples.Start()
 		if newest := r.newest.Load(); newest > 0 {
 			since = newest - baseMargin.Milliseconds()
 		}
-		up, err := deriveHour(ctx, r.db, hour, since, r.base, r.owed)
+		up, err := samples.Derive(ctx, hour, since, r.owed)
 		if err != nil {
 			return fmt.Errorf("make the rollup of %s: %w", hour.Format(time.RFC3339), err)
 		}
@@ -281,11 +294,10 @@ func (r *rollupStore) hours(ctx context.Context, settled int64) error {
 			if err := r.write(up); err != nil {
 				return err
 			}
-			r.newest.Store(up.last)
-			r.owed = up.owed
+			continue
 		}
-		if next := nextTime(r.db.current(), hour.Add(rollupHour).UnixMilli()); up == nil && next > hour.Add(2*rollupHour).UnixMilli() {
-			// The clock was set forward: nothing is written of hours without samples.
+		if next := samples.Next(hour.Add(rollupHour).UnixMilli()); next > hour.Add(2*rollupHour).UnixMilli() {
+			// The clock was set forward: no rollups are written of hours without samples.
 			hour = time.UnixMilli(min(next, settled)).UTC().Truncate(rollupHour).Add(-rollupHour)
 		}
 		r.mu.Lock()
@@ -295,22 +307,7 @@ func (r *rollupStore) hours(ctx context.Context, settled int64) error {
 	return nil
 }
 
-// nextTime returns a time up to which the database has no samples from the given one on, in milliseconds;
-// math.MaxInt64 when it has none later.
-func nextTime(db *tsdb.DB, from int64) int64 {
-	next := int64(math.MaxInt64)
-	if head := db.Head(); head.NumSeries() > 0 && head.MaxTime() >= from {
-		next = max(head.MinTime(), from)
-	}
-	for _, m := range db.BlockMetas() {
-		if m.MaxTime > from {
-			next = min(next, max(m.MinTime, from))
-		}
-	}
-	return next
-}
-
-// write makes a file, whole or not at all.
+// write writes a file atomically. After an hour, the next one is derived.
 func (r *rollupStore) write(up *rollup) error {
 	up.labels = r.labels
 	n := rollupName{up.start.Unix(), up.span}
@@ -324,6 +321,10 @@ func (r *rollupStore) write(up *rollup) error {
 	r.mu.Lock()
 	r.bytes.Add(int64(len(text)) - r.files[n])
 	r.files[n] = int64(len(text))
+	if n.span == rollupHour {
+		r.done, r.owed = n.end(), up.owed
+		r.newest.Store(up.last)
+	}
 	r.mu.Unlock()
 	r.made.Add(1)
 	r.record()
@@ -401,7 +402,7 @@ func (r *rollupStore) days() error {
 func (r *rollupStore) lacks(day rollupName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.state.Shipped, func(file string) bool {
+	return slices.ContainsFunc(r.known.Shipped, func(file string) bool {
 		n, ok := parseRollupName(file)
 		_, here := r.files[n]
 		return ok && !here && n.span == rollupHour && n.start >= day.start && n.start < day.end().Unix()
@@ -430,7 +431,7 @@ func (r *rollupStore) mergeHours(day time.Time, names []rollupName) (*rollup, er
 func (r *rollupStore) shipped(n rollupName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.state.Shipped, n.String())
+	return slices.Contains(r.known.Shipped, n.String())
 }
 
 // ship copies what the bucket does not have: a file has one name and one content, so that whatever was done of
@@ -463,15 +464,15 @@ func (r *rollupStore) shipFile(ctx context.Context, n rollupName) error {
 	if err != nil {
 		return err
 	}
-	if err := r.shipper.bytes(ctx, r.object(n), text); err != nil {
+	if err := r.upload(ctx, r.object(n), text); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.state.Shipped
-	r.state.Shipped = append(slices.Clone(before), n.String())
+	before := r.known.Shipped
+	r.known.Shipped = append(slices.Clone(before), n.String())
 	if err := r.writeState(); err != nil {
-		r.state.Shipped = before
+		r.known.Shipped = before
 		return err
 	}
 	return nil
@@ -479,7 +480,7 @@ func (r *rollupStore) shipFile(ctx context.Context, n rollupName) error {
 
 // object is a file's name in the bucket.
 func (r *rollupStore) object(n rollupName) string {
-	return strings.Join([]string{rollupPrefix, labelsHash(r.labels), r.state.Epoch, n.String()}, "/")
+	return strings.Join([]string{rollupPrefix, labelsHash(r.labels), r.known.Epoch, n.String()}, "/")
 }
 
 // expire deletes what is too old. Hours are kept until their day is made.
@@ -491,7 +492,7 @@ func (r *rollupStore) expire() error {
 		if n.span == rollupHour {
 			day := rollupName{n.begin().Truncate(rollupDay).Unix(), rollupDay}
 			_, made := r.files[day]
-			return age > r.age || age > hourAge && made && slices.Contains(r.state.Shipped, n.String())
+			return age > r.age || age > hourAge && made && slices.Contains(r.known.Shipped, n.String())
 		}
 		return age > r.age
 	})
@@ -499,7 +500,7 @@ func (r *rollupStore) expire() error {
 		if !r.shipped(n) {
 			r.log.Error("a rollup is deleted that is not in the bucket, as it is older than is kept", "rollup", n.String())
 		}
-		r.kept.Forget(filepath.Join(r.dir, n.String()))
+		r.state.Forget(filepath.Join(r.dir, n.String()))
 		if err := os.Remove(filepath.Join(r.dir, n.String())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("delete rollup %s: %w", n, err))
 			continue
@@ -507,18 +508,18 @@ func (r *rollupStore) expire() error {
 		r.mu.Lock()
 		r.bytes.Add(-r.files[n])
 		delete(r.files, n)
-		r.state.Shipped = slices.DeleteFunc(r.state.Shipped, func(name string) bool { return name == n.String() })
+		r.known.Shipped = slices.DeleteFunc(r.known.Shipped, func(name string) bool { return name == n.String() })
 		r.mu.Unlock()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := len(r.state.Shipped)
-	r.state.Shipped = slices.DeleteFunc(r.state.Shipped, func(file string) bool {
+	before := len(r.known.Shipped)
+	r.known.Shipped = slices.DeleteFunc(r.known.Shipped, func(file string) bool {
 		n, ok := parseRollupName(file)
 		_, here := r.files[n]
 		return ok && !here && now.Sub(n.end()) > r.age
 	})
-	if len(gone) > 0 || len(r.state.Shipped) != before {
+	if len(gone) > 0 || len(r.known.Shipped) != before {
 		errs = append(errs, r.writeState())
 	}
 	return errors.Join(errs...)

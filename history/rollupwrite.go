@@ -124,14 +124,6 @@ func (w *rollupWriter) addTotals(r *rollup) error {
 	return nil
 }
 
-// appendTo appends all counts as varints.
-func (c *counts) appendTo(dst []byte) []byte {
-	for _, v := range c.values() {
-		dst = binary.AppendUvarint(dst, v)
-	}
-	return dst
-}
-
 func (w *rollupWriter) addKeys(r *rollup) {
 	names := make(map[string]uint64)
 	number := func(name string) uint64 {

@@ -174,11 +174,8 @@ func TestMove(t *testing.T) {
 		}
 		h.round(time.Minute)
 	}
-	h.archive.current().rollups.mu.Lock()
-	h.archive.current().rollups.done = h.now
-	h.archive.current().rollups.mu.Unlock()
 	h.archive.current().settled.Store(h.archive.current().writer.last)
-	h.archive.current().rollups.newest.Store(h.now.Add(time.Hour).UnixMilli()) // rollups need no sample any more
+	h.rolledUp(h.now.Add(time.Hour)) // rollups need no sample any more
 
 	type question struct {
 		expr, want string

@@ -276,6 +276,17 @@ func (s *shipper) compare(ctx context.Context, name string, open func() (io.Read
 	return nil
 }
 
+// bytes ships an object that has not been shipped yet, or is there already as it should be.
+func (s *shipper) bytes(ctx context.Context, name string, text []byte) error {
+	open := func() (io.ReadCloser, error) { //nolint:unparam // as the others open
+		return io.NopCloser(bytes.NewReader(text)), nil
+	}
+	if s.once(ctx, func(ctx context.Context) error { return s.compare(ctx, name, open) }) == nil {
+		return nil // by a process that has not noted it
+	}
+	return s.object(ctx, name, open)
+}
+
 // sameBytes compares two streams to their ends.
 func sameBytes(a, b io.Reader) (bool, error) {
 	const piece = 64 << 10

@@ -2,19 +2,11 @@ package history
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/stmtstats"
@@ -22,8 +14,9 @@ import (
 
 // A snapshot is what each Key had counted at one time, as PromQL finds it then.
 type snapshot struct {
-	at   int64       // Unix milliseconds
-	rows []rollupRow // in the order of their prints, one of each
+	at     int64       // Unix milliseconds
+	newest int64       // of the samples, up to at
+	rows   []rollupRow // in the order of their prints, one of each
 
 	byPrint map[keyPrint]*rollupRow      // while samples are read
 	spreads []byte                       // where new spreads go
@@ -86,32 +79,35 @@ func (s *snapshot) order() error {
 	return nil
 }
 
-// snapshotAt reads the samples of five minutes: its cost does not depend on what the answer spans. When nothing was
-// written in them, it looks further back: counters go on after a pause. With a digest it is of that alone.
+// refreshed is a time in which each series of a process has a sample.
+const refreshed = 3 * refreshAge
+
+// snapshotAt reads the samples of five minutes: its cost does not depend on the range of the query. After a pause in writing
+// it reads more: the counters continue after it. With a digest it is of that alone.
 func snapshotAt(ctx context.Context, db *database, at int64, digest *[16]byte) (*snapshot, error) {
-	var of []*labels.Matcher
-	if digest != nil {
-		of = append(of, labels.MustNewMatcher(labels.MatchEqual, labelDigest, hex.EncodeToString(digest[:])))
-	}
 	start := localStart(db.current())
 	for back := lookback.Milliseconds(); ; back *= 8 {
-		s, err := snapshotOf(ctx, db, at-back+1, at, of)
-		if err != nil || len(s.rows) > 0 || at-back < start {
+		samples := sampleRange{db: db, from: at - back + 1, to: at}
+		if digest != nil {
+			samples.digests = [][16]byte{*digest}
+		}
+		s, err := snapshotOf(ctx, &samples)
+		if err != nil || s.newest-samples.from >= refreshed.Milliseconds() || samples.from <= start {
 			return s, err
 		}
 	}
 }
 
-// snapshotOf reads counters and durations at the same time: each is about half of the work.
-func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) (*snapshot, error) {
-	s := &snapshot{at: at, byPrint: make(map[keyPrint]*rollupRow)}
+// snapshotOf reads counters and durations concurrently: each is about half of the work.
+func snapshotOf(ctx context.Context, samples *sampleRange) (*snapshot, error) {
+	s := &snapshot{at: samples.to, byPrint: make(map[keyPrint]*rollupRow)}
 	spreads := &snapshot{byPrint: make(map[keyPrint]*rollupRow)}
 	var err, spreadErr error
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		spreadErr = panics.Guard(func() error { return spreads.durations(ctx, db, from, at, of) })
+		spreadErr = panics.Guard(func() error { return samples.read(ctx, []*metric{durationsMetric}, spreads.addDurations) })
 	})
-	err = s.counters(ctx, db, from, at, of)
+	err = samples.read(ctx, counterMetrics, s.addCounter)
 	parts.Wait()
 	if err := errors.Join(err, spreadErr); err != nil {
 		return nil, err
@@ -131,76 +127,47 @@ func snapshotOf(ctx context.Context, db storage.Queryable, from, at int64, of []
 	return s, s.order()
 }
 
-func (s *snapshot) counters(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) error {
-	q, err := db.Querier(from, at)
+func (s *snapshot) addCounter(of *sampleSeries) error {
+	last := 0.0
+	for of.next() {
+		if last = of.v; of.stale {
+			last = 0
+		}
+		if last > 0 {
+			s.newest = max(s.newest, of.t)
+		}
+	}
+	if last == 0 {
+		return nil
+	}
+	k, kind, class, err := of.id()
 	if err != nil {
-		return fmt.Errorf("read samples: %w", err)
+		return err
 	}
-	defer func() { _ = q.Close() }() // it was only read
-	var it chunkenc.Iterator
-	for _, c := range derivedCounters {
-		set := selectName(ctx, q, c.name, of...)
-		for set.Next() {
-			it = set.At().Iterator(it)
-			last := 0.0
-			for it.Next() == chunkenc.ValFloat {
-				if _, last = it.At(); value.IsStaleNaN(last) {
-					last = 0
-				}
-			}
-			if err := it.Err(); err != nil {
-				return fmt.Errorf("read %s: %w", c.name, err)
-			}
-			k, kind, class, err := keyOfSeries(set.At().Labels())
-			if err != nil {
-				return err
-			}
-			if last > 0 {
-				*c.count(&s.row(k, kind).counts, class) = uint64(last)
-			}
-		}
-		if err := set.Err(); err != nil {
-			return fmt.Errorf("read %s: %w", c.name, err)
-		}
-	}
+	*of.count(&s.row(k, kind).counts, class) = uint64(last)
 	return nil
 }
 
-func (s *snapshot) durations(ctx context.Context, db storage.Queryable, from, at int64, of []*labels.Matcher) error {
-	q, err := db.Querier(from, at)
-	if err != nil {
-		return fmt.Errorf("read samples: %w", err)
+func (s *snapshot) addDurations(of *sampleSeries) error {
+	live := false
+	for of.next() {
+		live = !of.stale && of.h.Count > 0
 	}
-	defer func() { _ = q.Close() }() // it was only read
-	set := selectName(ctx, q, nameDuration, of...)
-	var it chunkenc.Iterator
+	if !live {
+		return nil
+	}
 	var spread stmtstats.Histogram
-	h := &histogram.Histogram{}
-	for set.Next() {
-		it = set.At().Iterator(it)
-		live := false
-		for it.Next() == chunkenc.ValHistogram {
-			_, h = it.AtHistogram(h)
-			live = !value.IsStaleNaN(h.Sum)
-		}
-		if err := it.Err(); err != nil {
-			return fmt.Errorf("read %s: %w", nameDuration, err)
-		}
-		if !live || h.Count == 0 {
-			continue
-		}
-		if err := spread.SetNative(h); err != nil {
-			return err
-		}
-		k, kind, _, err := keyOfSeries(set.At().Labels())
-		if err != nil {
-			return err
-		}
-		row := s.row(k, kind)
-		row.counts.nanos = spread.Nanos
-		row.spread = s.spreadOf(&spread)
+	if err := spread.SetNative(of.h); err != nil {
+		return err
 	}
-	return set.Err()
+	k, kind, _, err := of.id()
+	if err != nil {
+		return err
+	}
+	row := s.row(k, kind)
+	row.counts.nanos = spread.Nanos
+	row.spread = s.spreadOf(&spread)
+	return nil
 }
 
 // A scanner is a Source that can be read while it is collected: a *Table.

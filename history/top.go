@@ -181,32 +181,6 @@ func (m Measure) value(c *counts, first int64, p99 func() time.Duration) float64
 	panic("BUG: history: " + m.String() + " has no value")
 }
 
-// counts are what was counted of something over a time.
-type counts struct {
-	calls, nanos           uint64
-	rowsSent, rowsAffected uint64
-	bytesSent              uint64
-	errors                 [stmtstats.ErrorClasses]uint64
-}
-
-func (c *counts) failed() (n uint64) {
-	for _, e := range c.errors {
-		n += e
-	}
-	return n
-}
-
-func (c *counts) add(o *counts) {
-	c.calls += o.calls
-	c.nanos += o.nanos
-	c.rowsSent += o.rowsSent
-	c.rowsAffected += o.rowsAffected
-	c.bytesSent += o.bytesSent
-	for i, n := range o.errors {
-		c.errors[i] += n
-	}
-}
-
 // countsOf are a sample's.
 func countsOf(s *stmtstats.Sample) counts {
 	return counts{
