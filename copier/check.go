@@ -116,7 +116,7 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
 		return err
 	}
-	if r.o.Follow && rowstream.Identity(r.snapshot) == "" {
+	if r.o.Follow && r.snapshot.Identity() == "" {
 		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
 	if err := r.sameCascades(ctx); err != nil {
@@ -127,8 +127,10 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 			continue
 		}
 		none := rowstream.ReadOptions{Where: "(" + t.spec.Where + ") AND FALSE", Plan: t.plan}
-		if _, err := r.snapshot.Reader(0).Read(ctx, t.source, rowstream.Chunk{}, none, func(*rowstream.Batch) error { return nil }); err != nil {
-			return fmt.Errorf("check the condition %q of %s: %w", t.spec.Where, t.spec.source(), err)
+		for _, err := range r.snapshot.Reader(0).Read(ctx, t.source, rowstream.Chunk{}, none) {
+			if err != nil {
+				return fmt.Errorf("check the condition %q of %s: %w", t.spec.Where, t.spec.source(), err)
+			}
 		}
 	}
 	return nil

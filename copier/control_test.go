@@ -299,7 +299,7 @@ func TestControlBetweenRuns(t *testing.T) {
 
 // sourceAt is a source that has nothing but an address.
 type sourceAt struct {
-	rowstream.Server
+	rowstream.Follower
 	addr string
 }
 

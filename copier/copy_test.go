@@ -62,7 +62,7 @@ type pair struct {
 	schema         string
 	followed       int64 // changes, of TestFollow
 
-	over func(context.Context) (rowstream.Server, error) // how the source is read; nil: directly
+	over func(context.Context) (rowstream.Follower, error) // how the source is read; nil: directly
 }
 
 func newPair(t *testing.T, schema string) *pair {
@@ -92,7 +92,7 @@ func (p *pair) options(tables ...string) Options {
 }
 
 // overTheWire is From through a rowstream.Service, which lives as long as the test.
-func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) func(context.Context) (rowstream.Server, error) {
+func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) func(context.Context) (rowstream.Follower, error) {
 	t.Helper()
 	direct, err := rowstream.OpenDirect(t.Context(), cfg)
 	if err != nil {

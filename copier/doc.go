@@ -58,7 +58,7 @@
 // same moment. So a run that follows takes one snapshot for its position P, closes it, and reads each piece of a chunk through
 // whatever view its worker has then. The source keeps undo log and metadata locks no longer than a view lives. The invariants:
 //
-//   - Each view is at or after P. Views are of the server that the snapshot was of (rowstream.Identity), and what is committed
+//   - Each view is at or after P. Views are of the server that the snapshot was of (rowstream.View.Identity), and what is committed
 //     there once is seen by all later views. Their positions need not be known, no lock is taken for them, and no
 //     watermark is written: P is the only position.
 //   - Every change behind P is applied, in the log's order, whatever the view of its row has seen.
@@ -148,7 +148,7 @@
 //	the keys are those that were described      an ALTER of one of the tables stops the copy, and none of them is
 //	                                            resumed after it; keys are compared after the snapshot
 //	a snapshot has no prepared transaction      it waits until XA RECOVER is empty
-//	a view is not older than the snapshot       rowstream.Identity is compared when a view is taken
+//	a view is not older than the snapshot       rowstream.View.Identity is compared when a view is taken
 //	rows of a chunk have the described form     the definition is compared under the metadata lock of each view
 //
 // Not checked: a source that has lost commits which were in its log (innodb_flush_log_at_trx_commit and sync_binlog other than 1,

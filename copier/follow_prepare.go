@@ -246,7 +246,7 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 		return err
 	}
 	r.startCascades()
-	return r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), r.goOn)
+	return r.from.CheckFollow(ctx, r.present(), r.goOn)
 }
 
 // past reports whether the table is described as it was.
@@ -259,7 +259,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	if r.goOn, err = r.oldest(); err != nil {
 		return err
 	}
-	f, err := newFollower(r.o, r.from.(rowstream.Follower), r.tables, r.follow, r.goOn)
+	f, err := newFollower(r.o, r.from, r.tables, r.follow, r.goOn)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 				return
 			case <-ticker.C:
 			}
-			err := r.from.(rowstream.Follower).CheckFollow(ctx, r.present(), from)
+			err := r.from.CheckFollow(ctx, r.present(), from)
 			if stopped := new(rowstream.StopError); errors.As(err, &stopped) {
 				fail(err)
 				return

@@ -1,7 +1,6 @@
 package copier
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/rowstream"
 )
 
 // TestFollowRefuses has what cannot be followed, said before a row moves.
@@ -42,13 +40,6 @@ func TestFollowRefuses(t *testing.T) {
 		},
 		{"a foreign key", table(all, ", KEY (x), FOREIGN KEY (x) REFERENCES refused.parent (id)"), nil, ""},
 		{"a condition", table(all, ""), func(o *Options) { o.Tables[0].Where = "y = 'a'" }, "only the server can compare text under utf8mb4_general_ci"},
-		{"another kind of source", table(all, ""), func(o *Options) {
-			from := o.From
-			o.From = func(ctx context.Context) (rowstream.Server, error) {
-				s, err := from(ctx)
-				return struct{ rowstream.Server }{s}, err
-			}
-		}, "the source serves rows and no changes: --follow needs --from mysql://"},
 		{"the same keys", table(all, ", UNIQUE KEY other (Y(3), x)"), nil, ""},
 		{"names that are not the source's", "CREATE TABLE refused.a (n INT, m INT, PRIMARY KEY (m, n))", func(o *Options) {
 			o.Tables[0].Columns = []ColumnSpec{{"x", "n"}, {"id", "m"}}

@@ -122,7 +122,7 @@ func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
 
 // checkGenerated compares the stored generated columns of a chunk that the target's connection has written in its transaction.
 func (w *worker) checkGenerated(ctx context.Context, c *comparison, k rowstream.Chunk, to *mysqlconn.Client) error {
-	source, err := rowstream.SumChunk(ctx, w.reader, c.t.source, k, c.source)
+	source, err := rowstream.SumChunk(ctx, w.view, c.t.source, k, c.source)
 	if err != nil {
 		return sourceError{err}
 	}
@@ -131,7 +131,7 @@ func (w *worker) checkGenerated(ctx context.Context, c *comparison, k rowstream.
 		return err
 	}
 	rows := make(map[string]uint64)
-	if err := rowstream.SumRows(ctx, w.reader, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
+	if err := rowstream.SumRows(ctx, w.view, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
 		rows[string(rowstream.EncodeKey(key))] = sum
 		return nil
 	}); err != nil {

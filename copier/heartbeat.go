@@ -46,7 +46,7 @@ const (
 // A heart writes heartbeats to a follower's source and keeps which of them have been applied to the target. All that
 // was committed on the source before an applied heartbeat was written is in the target. It is safe for concurrent use.
 type heart struct {
-	source    rowstream.Beater
+	source    rowstream.Follower
 	copy      string // whose row it is
 	run       string
 	schemas   []string
@@ -76,15 +76,11 @@ type sentBeat struct {
 }
 
 // newHeart is for a copy with an id over tables; nil when heartbeats are off.
-func newHeart(source rowstream.Server, o *Options, copy string, tables []*table) (*heart, error) {
+func newHeart(source rowstream.Follower, o *Options, copy string, tables []*table) (*heart, error) {
 	if o.Heartbeat.Off || len(tables) == 0 {
 		return nil, nil
 	}
-	beater, ok := source.(rowstream.Beater)
-	if !ok {
-		return nil, errors.New("the source takes no heartbeats: use the weaker --heartbeat=off")
-	}
-	h := &heart{source: beater, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.Heartbeat.OnReplica, now: time.Now, waits: o.waits, patience: o.Patience}
+	h := &heart{source: source, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.Heartbeat.OnReplica, now: time.Now, waits: o.waits, patience: o.Patience}
 	for _, t := range tables {
 		h.schemas = append(h.schemas, t.source.Schema)
 	}

@@ -38,7 +38,7 @@ const (
 // Options say what is copied, from where and how.
 type Options struct {
 	// From opens the side that rows are read from; see FromServer and FromRemote.
-	From func(context.Context) (rowstream.Server, error)
+	From func(context.Context) (rowstream.Follower, error)
 
 	To     mysqlconn.Config
 	Tables []TableSpec
@@ -202,19 +202,19 @@ func (o *CutoverOptions) Validate() error {
 }
 
 // FromServer reads over connections to the server itself.
-func FromServer(cfg mysqlconn.Config) func(context.Context) (rowstream.Server, error) {
-	return func(ctx context.Context) (rowstream.Server, error) {
+func FromServer(cfg mysqlconn.Config) func(context.Context) (rowstream.Follower, error) {
+	return func(ctx context.Context) (rowstream.Follower, error) {
 		d, err := rowstream.OpenDirect(ctx, cfg)
 		if err != nil {
-			return nil, err // a nil *Direct would be a Server that is not nil
+			return nil, err // a nil *Direct would be a Follower that is not nil
 		}
 		return d, nil
 	}
 }
 
 // FromRemote reads what a rowstream.Service serves.
-func FromRemote(o rowstream.RemoteOptions) func(context.Context) (rowstream.Server, error) {
-	return func(ctx context.Context) (rowstream.Server, error) {
+func FromRemote(o rowstream.RemoteOptions) func(context.Context) (rowstream.Follower, error) {
+	return func(ctx context.Context) (rowstream.Follower, error) {
 		s, err := rowstream.OpenRemote(ctx, o)
 		if err != nil {
 			return nil, err

@@ -15,13 +15,12 @@ import (
 
 // A countedSource is a source that tells how many bytes of changes it has handed out.
 type countedSource struct {
-	rowstream.SchemaFollower
-	rowstream.ShortViewer
+	rowstream.Follower
 	handed *atomic.Int64
 }
 
 func (s countedSource) Follow(ctx context.Context, o rowstream.FollowOptions) (rowstream.Changes, error) {
-	c, err := s.SchemaFollower.Follow(ctx, o)
+	c, err := s.Follower.Follow(ctx, o)
 	return countedChanges{c, s.handed}, err
 }
 
@@ -48,12 +47,12 @@ func TestFollowBounded(t *testing.T) {
 	var handed atomic.Int64
 	from := o.From
 	o.Heartbeat.Off = true // which the counting source does not take
-	o.From = func(ctx context.Context) (rowstream.Server, error) {
+	o.From = func(ctx context.Context) (rowstream.Follower, error) {
 		s, err := from(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return countedSource{s.(rowstream.SchemaFollower), s.(rowstream.ShortViewer), &handed}, nil
+		return countedSource{s, &handed}, nil
 	}
 	caughtUp := make(chan struct{})
 	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another

@@ -40,7 +40,7 @@ type redefinition struct {
 
 // redefine finds out by which definition a table is gone on with. before is the source's position before
 // it was described as now.
-func (r *run) redefine(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, now definition, before rowstream.Position) (*redefinition, error) {
+func (r *run) redefine(ctx context.Context, source rowstream.Follower, spec *TableSpec, now definition, before rowstream.Position) (*redefinition, error) {
 	var noted *definition
 	var err error
 	if !r.o.Restart {
@@ -152,7 +152,7 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 
 // firstDefinition is for a table whose definition no run has recorded. Rows that an earlier run
 // has copied without one are as the source describes them now only if nothing has changed since.
-func (r *run) firstDefinition(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, now definition) (*redefinition, error) {
+func (r *run) firstDefinition(ctx context.Context, source rowstream.Follower, spec *TableSpec, now definition) (*redefinition, error) {
 	d := &redefinition{definition: now, anew: true}
 	if r.o.Restart {
 		return d, nil
@@ -180,7 +180,7 @@ func (r *run) firstDefinition(ctx context.Context, source rowstream.SchemaFollow
 
 // definedSince refuses a position that is before changes of a definition which the recorded one
 // contains, with rows before them: in which form those are is not recorded.
-func (r *run) definedSince(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec, noted *definition, from rowstream.Position) error {
+func (r *run) definedSince(ctx context.Context, source rowstream.Follower, spec *TableSpec, noted *definition, from rowstream.Position) error {
 	if from.IsZero() || noted.upto.IsZero() || from.Reaches(noted.upto) {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Posi
 }
 
 // describeFollowed describes a table of a copy that follows, by the definition that it is gone on with.
-func (r *run) describeFollowed(ctx context.Context, source rowstream.SchemaFollower, spec *TableSpec) (*table, error) {
+func (r *run) describeFollowed(ctx context.Context, source rowstream.Follower, spec *TableSpec) (*table, error) {
 	before, err := source.NowPosition(ctx)
 	if err != nil {
 		return nil, err
@@ -314,8 +314,7 @@ func alteration(spec *TableSpec, source, there *rowstream.Table) string {
 // go on.
 func (r *run) schemaStopped(ctx context.Context, err error) error {
 	var stop *rowstream.StopError
-	_, passes := r.from.(rowstream.SchemaFollower)
-	if !passes || !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
+	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
 		return err
 	}
 	said := *stop

@@ -2,7 +2,6 @@ package copier
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -21,10 +20,7 @@ func (r *run) boundRows(ctx context.Context) error {
 	if !r.shortViews() {
 		return nil
 	}
-	reader, ok := r.snapshot.Reader(0).(rowstream.LastKeyer)
-	if !ok {
-		return fmt.Errorf("read the last keys of the tables: the source at %s does not report them", r.from.Addr())
-	}
+	reader := r.snapshot.Reader(0)
 	for _, t := range r.tables {
 		if t.past() || t.state != nil && t.state.phase != copying {
 			continue

@@ -184,7 +184,7 @@ type run struct {
 	state  state
 	tables []*table
 
-	from     rowstream.Server
+	from     rowstream.Follower
 	source   string            // what the state has as the source: its identity
 	to       *mysqlconn.Client // holds the locks on the target tables
 	snapshot rowstream.View
@@ -346,12 +346,6 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.from, err = r.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
-	if _, ok := r.from.(rowstream.Follower); r.o.Follow && !ok {
-		return errors.New("the source serves rows and no changes: --follow needs --from mysql://… or tare://…")
-	}
-	if _, ok := r.from.(rowstream.ShortViewer); r.o.Follow && !ok {
-		return errors.New("the source takes no views of a limited age, which --follow requires")
-	}
 	if err := r.findSource(ctx); err != nil {
 		return err
 	}
@@ -381,7 +375,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 }
 
 // connectSource connects to the source.
-func (r *run) connectSource(ctx context.Context) (rowstream.Server, error) {
+func (r *run) connectSource(ctx context.Context) (rowstream.Follower, error) {
 	defer r.o.waits.begin("a connection to the source", "", r.o.Patience)()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
 	defer cancel()
@@ -389,8 +383,8 @@ func (r *run) connectSource(ctx context.Context) (rowstream.Server, error) {
 }
 
 func (r *run) describeTable(ctx context.Context, spec *TableSpec) (*table, error) {
-	if source, ok := r.from.(rowstream.SchemaFollower); ok && r.o.Follow {
-		return r.describeFollowed(ctx, source, spec)
+	if r.o.Follow {
+		return r.describeFollowed(ctx, r.from, spec)
 	}
 	return describe(ctx, r.from, r.to, r.o, spec)
 }

@@ -19,17 +19,9 @@ import (
 // log proves more, by its last heartbeat: then another identity is accepted, and following stops unless that heartbeat is
 // in the log.
 
-// identified is a source that has an identity.
-type identified interface {
-	Identity(ctx context.Context) (string, error)
-}
-
 // findSource finds out what the source is recorded as.
 func (r *run) findSource(ctx context.Context) (err error) {
-	r.source = r.from.Addr()
-	if from, ok := r.from.(identified); ok {
-		r.source, err = from.Identity(ctx)
-	}
+	r.source, err = r.from.Identity(ctx)
 	return err
 }
 

@@ -382,7 +382,7 @@ func (v *VerifyReport) add(found *ChunkMismatch, counts *VerifyReport, source, t
 func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (source, target rowstream.Checksum, err error) {
 	var sourceErr error
 	var reading sync.WaitGroup
-	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.reader, c.t.source, k, c.source) })
+	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.view, c.t.source, k, c.source) })
 	w.tellRetries(c.t, k.Number)
 	err = w.writer.again(ctx, func() (err error) {
 		target, err = rowstream.SumChunkOf(ctx, w.writer.c, c.target, k, c.there)

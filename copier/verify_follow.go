@@ -213,7 +213,7 @@ func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison
 		return nil, err
 	}
 	l := &comparedChunk{}
-	w.reader = view.Reader(0)
+	w.view = view.Reader(0)
 	if l.source, l.target, err = w.sums(ctx, c, k); err != nil {
 		return nil, err
 	}

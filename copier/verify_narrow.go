@@ -29,7 +29,7 @@ func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, f
 		n.rest.After = upto
 		return nil
 	}
-	err := rowstream.SumRows(ctx, w.reader, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
+	err := rowstream.SumRows(ctx, w.view, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
 		n.group[string(rowstream.EncodeKey(key))] = sum
 		n.order = append(n.order, string(rowstream.EncodeKey(key)))
 		if len(n.order) < narrowRows {

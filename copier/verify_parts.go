@@ -32,8 +32,8 @@ func (v *followVerifier) part(ctx context.Context, w *worker, c *comparison, k *
 	}
 	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
 		reader, from := view.Reader(0), k.rest
-		if ends, ok := reader.(rowstream.LastKeyer); ok && k.chunk.Upto == nil && k.end == nil {
-			if k.end, err = ends.LastKey(ctx, c.t.source); err != nil {
+		if k.chunk.Upto == nil && k.end == nil {
+			if k.end, err = reader.LastKey(ctx, c.t.source); err != nil {
 				return err
 			}
 		}

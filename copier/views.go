@@ -27,7 +27,7 @@ func (t *table) storesGenerated() bool {
 // shortReader is the reader of a worker.
 func (r *run) shortReader() *rowstream.ShortReader {
 	return rowstream.NewShortReader(rowstream.ShortOptions{
-		Server: r.from.(rowstream.ShortViewer), Identity: rowstream.Identity(r.snapshot), MaxAge: r.o.MaxViewAge, Patience: r.o.Patience,
+		Server: r.from, Identity: r.snapshot.Identity(), MaxAge: r.o.MaxViewAge, Patience: r.o.Patience,
 		Waiting: func() func() {
 			return r.o.waits.begin("a view of a table of the source", "locks of others there", r.o.MaxViewAge)
 		},
@@ -70,7 +70,7 @@ func (v *followVerifier) tryView(ctx context.Context, t *table, do func(context.
 	age -= age / 10
 	ctx, cancel := context.WithTimeoutCause(ctx, age, rowstream.ErrViewExpired)
 	defer cancel()
-	view, err := v.run.from.(rowstream.ShortViewer).ShortView(ctx, "", t.source, age)
+	view, err := v.run.from.ShortView(ctx, "", t.source, age)
 	if err != nil {
 		return err
 	}

@@ -56,11 +56,16 @@ func TestWideRows(t *testing.T) {
 			defer sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk")
 			most := 0
 			rows, err := w.copyChunk(t.Context(), &target{spec: spec, columns: table.Columns}, chunk, func(each func(*rowstream.Batch) error, _ func() error) error {
-				_, err := view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}, func(b *rowstream.Batch) error {
-					most = max(most, len(b.Bytes))
-					return each(b)
-				})
-				return err
+				for b, err := range view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}) {
+					if err == nil {
+						most = max(most, len(b.Bytes))
+						err = each(b)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
 			})
 			if err != nil || rows != wideRows+thinRows {
 				t.Fatalf("%d rows, %v", rows, err)

@@ -15,6 +15,7 @@ import (
 type worker struct {
 	run      *run
 	reader   rowstream.Reader
+	view     rowstream.ViewReader // the reader, unless it reads through short views
 	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
 	writer   *writer
 	throttle *tick.Throttle
@@ -31,7 +32,8 @@ func newWorker(r *run, number int) *worker {
 		w.short = r.shortReader()
 		w.reader = w.short
 	} else {
-		w.reader = r.snapshot.Reader(number)
+		w.view = r.snapshot.Reader(number)
+		w.reader = w.view
 	}
 	return w
 }
@@ -104,21 +106,24 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 			return nil
 		}
 		var writeErr error
-		_, err := w.reader.Read(ctx, t.source, t.bound.within(c), rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}, func(b *rowstream.Batch) error {
+		o := rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}
+		for b, err := range w.reader.Read(ctx, t.source, t.bound.within(c), o) {
+			if err != nil {
+				return sourceError{t.readError(err)}
+			}
 			if writeErr == nil { // otherwise the rest is read and dropped, so that the view is not lost
 				bytes += int64(len(b.Bytes))
 				writeErr = each(b)
 			}
 			if !w.pace.Due() {
-				return nil
+				continue
 			}
 			if writeErr == nil {
 				writeErr = settle()
 			}
-			return w.pace.Rest(ctx)
-		})
-		if err != nil {
-			return sourceError{t.readError(err)}
+			if err := w.pace.Rest(ctx); err != nil {
+				return sourceError{err}
+			}
 		}
 		return writeErr
 	}

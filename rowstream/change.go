@@ -81,7 +81,8 @@ type ChangeBatch struct {
 	// the changes, the image before ahead of the one after.
 	Tables []Batch
 
-	room *changeRoom // that Tables are views of; nil unless they came over a wire
+	// Room is memory that Tables are views of, of the Follower that fills the batch.
+	Room any
 }
 
 // reset empties the batch for tables whose rows have the given numbers of columns, and gives

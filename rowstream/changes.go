@@ -1,6 +1,7 @@
 package rowstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,16 +33,15 @@ const (
 
 // Errors of servers about the log.
 const (
-	errLogin           = 1045
-	errUnknownVariable = 1193
-	errReadingLog      = 1236
+	errLogin      = 1045
+	errReadingLog = 1236
 )
 
 var errNoPosition = errors.New("follow the binary log: no start position")
 
 // changes reads a server's binary log: a logReader and the connection that feeds it.
 type changes struct {
-	d       *Direct
+	d       *LogServer
 	o       FollowOptions
 	columns []int // of the rows handed out, a table
 	r       logReader
@@ -58,16 +58,16 @@ type changes struct {
 }
 
 var (
-	_ Beater  = (*Direct)(nil)
-	_ Changes = (*changes)(nil)
+	_ Follower = (*LogServer)(nil)
+	_ Changes  = (*changes)(nil)
 )
 
 // Follow implements Follower.
-func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
-	setDefault(&o.BatchBytes, DefaultFollowBytes)
-	setDefault(&o.PreparedBytes, DefaultPreparedBytes)
-	setDefault(&o.Heartbeat, DefaultHeartbeat)
-	setDefault(&o.Patience, DefaultPatience)
+func (d *LogServer) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
+	o.BatchBytes = cmp.Or(o.BatchBytes, DefaultFollowBytes)
+	o.PreparedBytes = cmp.Or(o.PreparedBytes, DefaultPreparedBytes)
+	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	if o.ServerID == 0 {
 		o.ServerID = randomServerID()
 	}
@@ -112,24 +112,18 @@ func randomServerID() uint32 { return firstServerID + rand.Uint32N(math.MaxUint3
 
 // namePosition adds the GTID at a position of the server's log, by which reading resumes at another server too, and the position
 // can be compared with those of other servers. The server reads the file up to there.
-func (d *Direct) namePosition(ctx context.Context, p Position) (_ Position, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return p, err
-	}
-	defer func() { d.failed(err) }()
-	text, err := withGTID(ctx, d.cfg, d.c, p.String())
-	if err != nil {
-		return p, err
-	}
-	return ParsePosition(text)
+func (d *LogServer) namePosition(ctx context.Context, p Position) (named Position, err error) {
+	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		named, err = withGTID(ctx, d.Config(), c, p)
+		return err
+	})
+	return named, err
 }
 
 // layOut finds out what columns the tables have now. What differs from their description
 // since then is an error, unless they are described as they were; what changes from now on is in the log.
 func (c *changes) layOut(ctx context.Context) error {
-	conn, err := Connect(ctx, c.d.cfg)
+	conn, err := Connect(ctx, c.d.Config())
 	if err != nil {
 		return err
 	}
@@ -185,7 +179,7 @@ func (c *changes) layOut(ctx context.Context) error {
 // connect asks the server for the events behind the last group that was read.
 func (c *changes) connect(ctx context.Context) (err error) {
 	at := c.r.position()
-	conn, err := Connect(ctx, c.d.cfg)
+	conn, err := Connect(ctx, c.d.Config())
 	if err == nil {
 		if err = checkLog(ctx, conn, schemasOf(c.o.Tables)); err == nil {
 			c.events, err = c.dump(ctx, conn)
@@ -249,8 +243,7 @@ func dumpSettings(heartbeat time.Duration) []string {
 func setForDump(ctx context.Context, conn *mysqlconn.Client, settings []string) error {
 	for _, sql := range settings {
 		_, err := conn.Exec(ctx, sql)
-		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
+		if isUnknownVariable(err) {
 			continue // a server of before checksums
 		}
 		if err != nil {

@@ -139,6 +139,16 @@ type changeRoom struct {
 	at       []int // a table: where the next image begins
 }
 
+// roomOf returns the room of a batch.
+func roomOf(b *ChangeBatch) *changeRoom {
+	room, ok := b.Room.(*changeRoom)
+	if !ok {
+		room = new(changeRoom)
+		b.Room = room
+	}
+	return room
+}
+
 // reset empties the message and keeps its room, unless it is larger than keep bytes.
 func (r *changeRoom) reset(keep int) {
 	m := &r.message
@@ -160,20 +170,20 @@ var (
 	errLaid   = errors.New("the rows of changes are not as their layout says")
 )
 
-// open fills b with what its room's message says, for tables whose rows have the given numbers of
+// open fills b with what the room's message says, for tables whose rows have the given numbers of
 // columns. The message is foreign and is looked through whole. Per change it does not allocate
 // when the batch has room.
-func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error) {
-	m := &b.room.message
+func (r *changeRoom) open(b *ChangeBatch, columns []int, p *zstd.Decoder, limit int) (err error) {
+	m := &r.message
 	var rows []byte
-	if rows, b.room.unpacked, err = unpack(m.Rows, m.Unpacked, p, b.room.unpacked, limit); err != nil {
+	if rows, r.unpacked, err = unpack(m.Rows, m.Unpacked, p, r.unpacked, limit); err != nil {
 		return err
 	}
 	b.Skip, b.Boundary, b.Idle, b.Beat, b.Commit = m.Skip, m.Boundary, m.Idle, m.Beat, time.Time{}
 	if m.Commit != 0 {
 		b.Commit = time.Unix(m.Commit, 0)
 	}
-	layout, err := b.share(m.Layout, rows, columns)
+	layout, err := r.share(b, m.Layout, rows, columns)
 	if err != nil {
 		return err
 	}
@@ -189,10 +199,10 @@ func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error
 			return errLayout
 		}
 		if c.Kind != Insert {
-			c.Before = b.take(c.Table)
+			c.Before = r.take(b, c.Table)
 		}
 		if c.Kind != Delete && c.Before != noImage {
-			c.After = b.take(c.Table)
+			c.After = r.take(b, c.Table)
 		}
 		if c.Before == noImage || c.After == noImage {
 			return errLaid
@@ -200,7 +210,7 @@ func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error
 		b.Changes = append(b.Changes, c)
 	}
 	for i := range b.Tables {
-		if b.room.at[i] != len(b.Tables[i].Bytes) {
+		if r.at[i] != len(b.Tables[i].Bytes) {
 			return errLaid
 		}
 	}
@@ -208,10 +218,10 @@ func (b *ChangeBatch) open(columns []int, p *zstd.Decoder, limit int) (err error
 }
 
 // share cuts rows into those of the tables and answers the rest of the layout.
-func (b *ChangeBatch) share(layout, rows []byte, columns []int) ([]byte, error) {
+func (r *changeRoom) share(b *ChangeBatch, layout, rows []byte, columns []int) ([]byte, error) {
 	b.Tables = slices.Grow(b.Tables[:0], len(columns))[:len(columns)]
-	b.room.at = slices.Grow(b.room.at[:0], len(columns))[:len(columns)]
-	clear(b.room.at)
+	r.at = slices.Grow(r.at[:0], len(columns))[:len(columns)]
+	clear(r.at)
 	for i := range b.Tables {
 		size, n := binary.Uvarint(layout)
 		if n <= 0 {
@@ -233,9 +243,9 @@ func (b *ChangeBatch) share(layout, rows []byte, columns []int) ([]byte, error) 
 const noImage = -2
 
 // take is where the table's next image begins, noImage when it has no more whole ones.
-func (b *ChangeBatch) take(table int32) int {
+func (r *changeRoom) take(b *ChangeBatch, table int32) int {
 	t := &b.Tables[table]
-	from := b.room.at[table]
+	from := r.at[table]
 	at := from
 	for range t.Columns {
 		_, n := mysqlwire.TextValue(t.Bytes[at:])
@@ -247,7 +257,7 @@ func (b *ChangeBatch) take(table int32) int {
 	if at == from {
 		return noImage // of no columns: there could be any number of them
 	}
-	b.room.at[table] = at
+	r.at[table] = at
 	t.Rows++
 	return from
 }

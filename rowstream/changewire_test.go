@@ -54,11 +54,9 @@ func across(p *changePacker, from, to *ChangeBatch) error {
 	if err != nil {
 		return err
 	}
-	if to.room == nil {
-		to.room = new(changeRoom)
-	}
-	to.room.reset(p.keep)
-	r := &to.room.message
+	room := roomOf(to)
+	room.reset(p.keep)
+	r := &room.message
 	r.Upto, r.Skip, r.Boundary, r.Idle, r.Commit, r.Unpacked = m.Upto, m.Skip, m.Boundary, m.Idle, m.Commit, m.Unpacked
 	r.Layout, r.Rows = append(r.Layout, m.Layout...), append(r.Rows, m.Rows...)
 	p.shrink()
@@ -117,7 +115,7 @@ func TestChangesAcross(t *testing.T) {
 			if err := across(p, want, &got); err != nil {
 				t.Fatal(err)
 			}
-			if err := got.open(columnsOf(want), unpacker, 1<<20); err != nil {
+			if err := roomOf(&got).open(&got, columnsOf(want), unpacker, 1<<20); err != nil {
 				t.Errorf("batch %d: %v", i, err)
 			}
 			if err := equalChanges(&got, want); err != nil {
@@ -174,11 +172,11 @@ func TestChangesWrong(t *testing.T) {
 		"packed":              func(m *rowpb.Changes) { m.Unpacked = 9 },
 		"too large":           func(m *rowpb.Changes) { m.Unpacked = 1 << 30 },
 	} {
-		b := &ChangeBatch{room: new(changeRoom)}
-		r := &b.room.message
+		b := new(ChangeBatch)
+		r := &roomOf(b).message
 		r.Layout, r.Rows = bytes.Clone(m.Layout), bytes.Clone(m.Rows)
 		change(r)
-		if err := b.open([]int{2, 1, 3}, must(newUnpacker(1<<20)), 1<<20); err == nil {
+		if err := roomOf(b).open(b, []int{2, 1, 3}, must(newUnpacker(1<<20)), 1<<20); err == nil {
 			t.Errorf("%s: it was taken as %+v", name, b.Changes)
 		}
 	}
@@ -212,7 +210,7 @@ func TestChangeAllocs(t *testing.T) {
 				if err := across(p, b, &got); err != nil {
 					return err
 				}
-				if err := got.open(columns, unpacker, 1<<20); err != nil {
+				if err := roomOf(&got).open(&got, columns, unpacker, 1<<20); err != nil {
 					return err
 				}
 				return equalChanges(&got, b)
@@ -233,13 +231,13 @@ func FuzzChanges(f *testing.F) {
 	unpacker := must(newUnpacker(1 << 20))
 	f.Fuzz(func(t *testing.T, layout, rows []byte, unpacked uint32, first, last uint8) {
 		columns := []int{int(first), 1, int(last)}
-		b := &ChangeBatch{room: new(changeRoom)}
-		b.room.message.Layout, b.room.message.Rows, b.room.message.Unpacked = layout, rows, unpacked
-		if b.open(columns, unpacker, 1<<20) != nil {
+		b := new(ChangeBatch)
+		roomOf(b).message.Layout, roomOf(b).message.Rows, roomOf(b).message.Unpacked = layout, rows, unpacked
+		if roomOf(b).open(b, columns, unpacker, 1<<20) != nil {
 			return
 		}
-		if cap(b.room.unpacked) > 1<<20+1<<16 {
-			t.Errorf("%d bytes of room", cap(b.room.unpacked))
+		if cap(roomOf(b).unpacked) > 1<<20+1<<16 {
+			t.Errorf("%d bytes of room", cap(roomOf(b).unpacked))
 		}
 		changesOf(t, b) // every image is a whole row
 		var p changePacker
@@ -247,7 +245,7 @@ func FuzzChanges(f *testing.F) {
 		if err := across(&p, b, &again); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.open(columns, unpacker, 1<<20); err != nil {
+		if err := roomOf(&again).open(&again, columns, unpacker, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		if err := equalChanges(&again, b); err != nil {

@@ -30,23 +30,11 @@ type SumOptions struct {
 	Columns []int  // of the table, in the order in which they are summed up: those behind its Columns are of Generated
 }
 
-// A Summer is a Reader that has the server sum up rows, so that they do not travel.
-type Summer interface {
-	// SumChunk sums up the rows of a chunk.
-	SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error)
-
-	// SumRows tells key and sum of each row of a chunk, in the order of the key. The key is
-	// valid until the function returns.
-	SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error
-}
-
-var _ Summer = (*reader)(nil)
-
-// SumChunk sums up the rows of a chunk by r: in the server if r can do that, otherwise by
+// SumChunk sums up the rows of a chunk by r: in the server where SQL can say the conditions, otherwise by
 // reading the rows.
-func SumChunk(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) (Checksum, error) {
-	if s, ok := r.(Summer); ok && o.inSQL() {
-		return s.SumChunk(ctx, t, c, o)
+func SumChunk(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions) (Checksum, error) {
+	if o.inSQL() {
+		return r.SumChunk(ctx, t, c, o)
 	}
 	var sum Checksum
 	err := sumRead(ctx, r, t, c, o, func(_ mysqlwire.TextRow, s uint64) error {
@@ -57,10 +45,10 @@ func SumChunk(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) (C
 	return sum, err
 }
 
-// SumRows tells key and sum of each row of a chunk, like Summer's.
-func SumRows(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
-	if s, ok := r.(Summer); ok && o.inSQL() {
-		return s.SumRows(ctx, t, c, o, each)
+// SumRows calls each with key and sum of each row of a chunk, like a ViewReader's.
+func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
+	if o.inSQL() {
+		return r.SumRows(ctx, t, c, o, each)
 	}
 	return sumRead(ctx, r, t, c, o, each)
 }
@@ -92,17 +80,17 @@ func (o *SumOptions) where(t *Table) string {
 	return strings.Join(all, " AND ")
 }
 
-// SumChunk implements Summer over the reader's connection, within its view.
+// SumChunk implements ViewReader over the reader's connection, within its view.
 func (r *reader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error) {
 	return SumChunkOf(ctx, r.s.clients[r.worker], t, c, o)
 }
 
-// SumRows implements Summer over the reader's connection, within its view.
+// SumRows implements ViewReader over the reader's connection, within its view.
 func (r *reader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
 	return SumRowsOf(ctx, r.s.clients[r.worker], t, c, o, each)
 }
 
-// SumChunkOf is Summer's SumChunk over a connection with the Session settings.
+// SumChunkOf is a ViewReader's SumChunk over a connection with the Session settings.
 func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions) (sum Checksum, err error) {
 	conditions, err := t.conditions(chunk, o.where(t))
 	if err != nil {
@@ -121,7 +109,7 @@ func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk,
 	return sum, err
 }
 
-// SumRowsOf is Summer's SumRows over a connection with the Session settings.
+// SumRowsOf is a ViewReader's SumRows over a connection with the Session settings.
 func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
 	conditions, err := t.conditions(chunk, o.where(t))
 	if err != nil {

@@ -25,7 +25,10 @@ func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, eac
 		}
 	}
 	s := newRowSummer(t, o.Columns)
-	_, err := r.Read(ctx, t, c, ro, func(b *Batch) error {
+	for b, err := range r.Read(ctx, t, c, ro) {
+		if err != nil {
+			return err
+		}
 		for at := 0; at < len(b.Bytes); {
 			var err error
 			if at, err = b.Row(at, &s.row); err != nil {
@@ -39,9 +42,8 @@ func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, eac
 				return err
 			}
 		}
-		return nil
-	})
-	return err
+	}
+	return nil
 }
 
 // A rowSummer computes what sumExpr says, of rows as ReadExpr gives them. It is for one

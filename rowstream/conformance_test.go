@@ -81,7 +81,7 @@ func selfSigned(t testing.TB) (server, client *tls.Config) {
 // eachServer runs a test on each way to read from a MySQL-compatible server.
 func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s Server)) {
 	direct := func(t *testing.T) Server {
-		d, err := OpenDirect(t.Context(), cfg)
+		d, err := OpenLogServer(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestReader(t *testing.T) {
 			if err := view.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, err := view.Reader(0).Read(ctx, table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil }); err == nil {
+			if readErr(ctx, view.Reader(0), table, Chunk{}) == nil {
 				t.Error("a view that is closed was read")
 			}
 		}()
@@ -229,12 +229,15 @@ func TestReader(t *testing.T) {
 		}
 		count := func(t *testing.T, r Reader, o ReadOptions) (rows, sent int64) {
 			t.Helper()
-			rows, err := r.Read(ctx, table, Chunk{}, o, func(b *Batch) error {
+			o.Count = &rows
+			for b, err := range r.Read(ctx, table, Chunk{}, o) {
+				if err == nil {
+					err = b.Check()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 				sent += int64(b.Rows)
-				return b.Check()
-			})
-			if err != nil {
-				t.Fatal(err)
 			}
 			return rows, sent
 		}
@@ -247,13 +250,13 @@ func TestReader(t *testing.T) {
 				}
 			}
 			for where, number := range map[string]int{"nothing = 1": 1054, "1 +": 1064} {
-				_, err := r.Read(ctx, table, Chunk{Number: 7}, ReadOptions{Where: where}, nil)
+				err := drop(r.Read(ctx, table, Chunk{Number: 7}, ReadOptions{Where: where}))
 				var refused *mysqlconn.ServerError
 				if !errors.As(err, &refused) || int(refused.Number) != number || refused.State == "" || !strings.Contains(err.Error(), "read chunk 7 of readers.t") {
 					t.Errorf("%v", err)
 				}
 			}
-			_, err := r.Read(ctx, table, Chunk{}, ReadOptions{Plan: &Plan{Output: []Output{{Column: 2}}}}, nil)
+			err := drop(r.Read(ctx, table, Chunk{}, ReadOptions{Plan: &Plan{Output: []Output{{Column: 2}}}}))
 			if err == nil || !strings.Contains(err.Error(), "column number 2 is out of range: the rows have 2 columns, from 0") {
 				t.Error(err)
 			}
@@ -271,25 +274,31 @@ func TestReader(t *testing.T) {
 		})
 		t.Run("bounded", func(t *testing.T) {
 			n := 0
-			if _, err := r.Read(ctx, table, Chunk{}, ReadOptions{BatchBytes: 4096}, func(b *Batch) error {
+			for b, err := range r.Read(ctx, table, Chunk{}, ReadOptions{BatchBytes: 4096}) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				n++
 				if len(b.Bytes) > 4096+110 {
 					t.Errorf("a batch of %d bytes", len(b.Bytes))
 				}
-				return nil
-			}); err != nil || n < 5000*100/4096 {
-				t.Error(n, err)
+			}
+			if n < 5000*100/4096 {
+				t.Error(n)
 			}
 		})
 		t.Run("wide", func(t *testing.T) {
 			var sizes []int
-			if _, err := r.Read(ctx, wide, Chunk{}, ReadOptions{}, func(b *Batch) error {
+			for b, err := range r.Read(ctx, wide, Chunk{}, ReadOptions{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				for _, row := range rowsOf(t, b) {
 					sizes = append(sizes, len(row[1]))
 				}
-				return nil
-			}); err != nil || len(sizes) != 20 || sizes[9] != 9_000_000 || sizes[19] != 1024 {
-				t.Error(sizes, err)
+			}
+			if len(sizes) != 20 || sizes[9] != 9_000_000 || sizes[19] != 1024 {
+				t.Error(sizes)
 			}
 			count(t, r, ReadOptions{})
 		})
@@ -299,21 +308,25 @@ func TestReader(t *testing.T) {
 			cause := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(ctx)
 			cancel(cause)
-			if _, err := view.Reader(1).Read(ctx, table, Chunk{}, ReadOptions{Throttle: no}, func(*Batch) error { return nil }); !errors.Is(err, cause) {
+			if err := drop(view.Reader(1).Read(ctx, table, Chunk{}, ReadOptions{Throttle: no})); !errors.Is(err, cause) {
 				t.Error(err)
 			}
 		})
 		t.Run("given up", func(t *testing.T) {
-			enough := errors.New("enough")
-			_, err := view.Reader(2).Read(ctx, table, Chunk{Number: 3}, ReadOptions{BatchBytes: 1024}, func(*Batch) error { return enough })
-			if !errors.Is(err, enough) || !strings.Contains(err.Error(), "read chunk 3 of readers.t") {
-				t.Error(err)
+			n := 0
+			for _, err := range view.Reader(2).Read(ctx, table, Chunk{Number: 3}, ReadOptions{BatchBytes: 1024}) {
+				if n++; err != nil {
+					t.Error(err)
+				}
+				break
+			}
+			if n != 1 {
+				t.Errorf("%d batches", n)
 			}
 		})
 		t.Run("lost", func(t *testing.T) {
 			killAll(t, c)
-			_, err := r.Read(ctx, table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
-			if err == nil {
+			if readErr(ctx, r, table, Chunk{}) == nil {
 				t.Error("a connection that was killed was read")
 			}
 			if _, err := s.Describe(ctx, "readers", "t"); err != nil {
@@ -352,11 +365,12 @@ func TestSameView(t *testing.T) {
 		got := make([][]byte, workers)
 		for i := range workers {
 			readers.Go(func() {
-				if _, err := view.Reader(i).Read(t.Context(), table, Chunk{}, ReadOptions{BatchBytes: 2048}, func(b *Batch) error {
+				for b, err := range view.Reader(i).Read(t.Context(), table, Chunk{}, ReadOptions{BatchBytes: 2048}) {
+					if err != nil {
+						t.Error(err)
+						break
+					}
 					got[i] = append(got[i], b.Bytes...)
-					return nil
-				}); err != nil {
-					t.Error(err)
 				}
 			})
 		}

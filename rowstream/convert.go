@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/taredb/tare/rowstream/rowpb"
 )
@@ -75,11 +74,6 @@ func tableOf(m *rowpb.Table) (*Table, error) {
 	return t, nil
 }
 
-// sameShape reports whether rows of both are read alike.
-func (t *Table) sameShape(other *Table) bool {
-	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
-}
-
 func chunkMessage(c Chunk) *rowpb.Chunk {
 	return &rowpb.Chunk{Number: int64(c.Number), After: EncodeKey(c.After), Upto: EncodeKey(c.Upto)}
 }
@@ -143,7 +137,7 @@ func predicateOf(terms []*rowpb.Term) (*Predicate, error) {
 		return nil, nil
 	}
 	p := &Predicate{}
-	rest, err := p.read(terms, 0)
+	rest, err := readPredicate(p, terms, 0)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("a condition with %d terms too many", len(rest))
 	}
@@ -152,8 +146,8 @@ func predicateOf(terms []*rowpb.Term) (*Predicate, error) {
 
 var errTermMissing = errors.New("a condition that lacks terms")
 
-// read reads a predicate from the front of terms and answers the others.
-func (p *Predicate) read(terms []*rowpb.Term, depth int) (rest []*rowpb.Term, err error) {
+// readPredicate reads a predicate from the front of terms and returns the others.
+func readPredicate(p *Predicate, terms []*rowpb.Term, depth int) (rest []*rowpb.Term, err error) {
 	switch {
 	case len(terms) == 0:
 		return nil, errTermMissing
@@ -176,7 +170,7 @@ func (p *Predicate) read(terms []*rowpb.Term, depth int) (rest []*rowpb.Term, er
 	}
 	for i := range m.GetArgs() {
 		p.Args = append(p.Args, Predicate{}) // as they come: how many a term says it has is foreign
-		if terms, err = p.Args[i].read(terms, depth+1); err != nil {
+		if terms, err = readPredicate(&p.Args[i], terms, depth+1); err != nil {
 			return nil, err
 		}
 	}

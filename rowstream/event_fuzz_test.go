@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -165,8 +166,8 @@ func sameValue(c *Column, got []byte, want any) bool {
 }
 
 func sameDouble(got []byte, want float64) bool {
-	v, ok := parseDouble(got)
-	return ok && v == want
+	v, err := strconv.ParseFloat(string(got), 64)
+	return err == nil && v == want
 }
 
 // outOfCalendar reports whether a value is one that no server writes: there, each reader has

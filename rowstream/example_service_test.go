@@ -2,8 +2,11 @@ package rowstream_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"net"
+	"time"
 
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -12,8 +15,9 @@ import (
 // animals is a server of one small table. Real ones are made by rowstream.OpenDirect.
 type animals struct{}
 
-func (animals) Addr() string { return "memory" }
-func (animals) Close() error { return nil }
+func (animals) Addr() string                             { return "memory" }
+func (animals) Identity(context.Context) (string, error) { return "", nil }
+func (animals) Close() error                             { return nil }
 
 func (animals) Describe(_ context.Context, schema, name string) (*rowstream.Table, error) {
 	return &rowstream.Table{
@@ -22,23 +26,46 @@ func (animals) Describe(_ context.Context, schema, name string) (*rowstream.Tabl
 	}, nil
 }
 
-func (s animals) Snapshot(context.Context, int, []*rowstream.Table) (rowstream.View, error) {
-	return s, nil
+func (animals) Snapshot(context.Context, int, []*rowstream.Table) (rowstream.View, error) {
+	return animalsView{}, nil
 }
-func (animals) How() string                   { return "it never changes" }
-func (animals) Position() string              { return "" }
-func (s animals) Reader(int) rowstream.Reader { return s }
 
-func (animals) Cut(_ context.Context, _ *rowstream.Table, _ int64, from rowstream.Chunk) (rowstream.Chunk, error) {
+func (animals) ShortView(context.Context, string, *rowstream.Table, time.Duration) (rowstream.View, error) {
+	return animalsView{}, nil
+}
+
+// An animalsView is a view of the table, and its only reader.
+type animalsView struct{}
+
+func (animalsView) How() string                       { return "it never changes" }
+func (animalsView) Position() string                  { return "" }
+func (animalsView) Identity() string                  { return "" }
+func (v animalsView) Reader(int) rowstream.ViewReader { return v }
+func (animalsView) Close() error                      { return nil }
+
+func (animalsView) Cut(_ context.Context, _ *rowstream.Table, _ int64, from rowstream.Chunk) (rowstream.Chunk, error) {
 	return from, nil // the rest of the table
 }
 
-func (animals) Read(_ context.Context, _ *rowstream.Table, _ rowstream.Chunk, _ rowstream.ReadOptions, each func(*rowstream.Batch) error) (int64, error) {
+func (animalsView) Read(_ context.Context, _ *rowstream.Table, _ rowstream.Chunk, o rowstream.ReadOptions) iter.Seq2[*rowstream.Batch, error] {
 	var b rowstream.Batch
 	b.Reset(2)
 	b.AppendRow(mysqlwire.TextRow{[]byte("1"), []byte("ann")})
 	b.AppendRow(mysqlwire.TextRow{[]byte("2"), nil})
-	return int64(b.Rows), each(&b)
+	*o.Count += int64(b.Rows) // a service counts them
+	return func(yield func(*rowstream.Batch, error) bool) { yield(&b, nil) }
+}
+
+func (animalsView) SumChunk(context.Context, *rowstream.Table, rowstream.Chunk, rowstream.SumOptions) (rowstream.Checksum, error) {
+	return rowstream.Checksum{}, errors.ErrUnsupported
+}
+
+func (animalsView) SumRows(context.Context, *rowstream.Table, rowstream.Chunk, rowstream.SumOptions, func(mysqlwire.TextRow, uint64) error) error {
+	return errors.ErrUnsupported
+}
+
+func (animalsView) LastKey(context.Context, *rowstream.Table) (mysqlwire.TextRow, error) {
+	return mysqlwire.TextRow{[]byte("2")}, nil
 }
 
 // A service beside a source, and a client that reads a table from it.
@@ -92,7 +119,10 @@ func readAll(ctx context.Context, addr string) error {
 		if chunk, err = reader.Cut(ctx, table, 16<<20, chunk); err != nil {
 			return err
 		}
-		if _, err := reader.Read(ctx, table, chunk, rowstream.ReadOptions{}, func(b *rowstream.Batch) error {
+		for b, err := range reader.Read(ctx, table, chunk, rowstream.ReadOptions{}) {
+			if err != nil {
+				return err
+			}
 			for at := 0; at < len(b.Bytes); {
 				if at, err = b.Row(at, &row); err != nil {
 					return err
@@ -103,9 +133,6 @@ func readAll(ctx context.Context, addr string) error {
 				}
 				fmt.Printf("id %s, name%s\n", row[0], name)
 			}
-			return nil
-		}); err != nil {
-			return err
 		}
 		if chunk.Upto == nil {
 			return nil

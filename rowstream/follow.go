@@ -8,8 +8,11 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Follower is a Server whose binary log can be read.
+// A Follower is a Server whose binary log can be read, and that heartbeats can be written to. A heartbeat that was written and
+// then read in the log proves that all that was committed before it was written has been read.
 type Follower interface {
+	Server
+
 	// CheckFollow says what keeps the tables from being followed from a position on, and
 	// what to do about it: the log's format and images, its retention, privileges, foreign
 	// keys whose actions are not logged. nil when nothing does.
@@ -22,14 +25,20 @@ type Follower interface {
 	// tables has seen until then is before it.
 	NowPosition(ctx context.Context) (Position, error)
 
+	// NamedPosition is NowPosition, with the GTID where the server has such: it holds on other servers too. The server may have
+	// to read a file of its log.
+	NamedPosition(ctx context.Context) (Position, error)
+
 	// LogBytes is how many bytes of the log are between two positions.
 	LogBytes(ctx context.Context, from, to Position) (int64, error)
-}
 
-// A Beater is a Follower that heartbeats can be written to. A heartbeat that was written and then read in the log
-// proves that all that was committed before it was written has been read.
-type Beater interface {
-	Follower
+	// Layout is each column that a table has now, in order: its number in the table's columns, or -1
+	// when it is generated. A table that is not as it was described is an error.
+	Layout(ctx context.Context, t *Table) ([]int, error)
+
+	// SchemaChanges are the changes of the tables' definitions between two positions, in the
+	// log's order. It reads all of the log between them.
+	SchemaChanges(ctx context.Context, tables []*Table, from, to Position) ([]SchemaChange, error)
 
 	// Beat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates where it is missing. On
 	// a replica it is written to the replica's primary, and must arrive through replication.
@@ -46,23 +55,6 @@ type Heartbeat struct {
 	Number    uint64 // from 1 on; each is greater than the one before
 	Schemas   []string
 	OnReplica bool // a replica's primary may be written to; otherwise heartbeats on a replica are refused
-}
-
-// A SchemaFollower is a Follower by which following can go on behind a change of a table's definition.
-type SchemaFollower interface {
-	Follower
-
-	// Layout is each column that a table has now, in order: its number in the table's columns, or -1
-	// when it is generated. A table that is not as it was described is an error.
-	Layout(ctx context.Context, t *Table) ([]int, error)
-
-	// NamedPosition is NowPosition, with the GTID where the server has such: it holds on other servers too. The server may have
-	// to read a file of its log.
-	NamedPosition(ctx context.Context) (Position, error)
-
-	// SchemaChanges are the changes of the tables' definitions between two positions, in the
-	// log's order. It reads all of the log between them.
-	SchemaChanges(ctx context.Context, tables []*Table, from, to Position) ([]SchemaChange, error)
 }
 
 // A SchemaChange is a statement in the log that has changed a table's definition, or emptied,
@@ -146,7 +138,7 @@ type FollowOptions struct {
 	// called at the end of that; nil: it is not told.
 	Waiting func(limit time.Duration) (end func())
 
-	// Run is whose heartbeats (Beater) are recognized; empty: none are.
+	// Run is whose heartbeats are recognized; empty: none are.
 	Run string
 
 	// Patience is how long a lost connection is tried again until Next answers its error; 0
@@ -159,7 +151,6 @@ const (
 	DefaultFollowBytes   = 4 << 20
 	DefaultPreparedBytes = 32 << 20
 	DefaultHeartbeat     = time.Second
-	DefaultPatience      = time.Minute
 )
 
 // Changes hands out what happened to tables, in the log's order. It is for one goroutine.
@@ -193,9 +184,10 @@ const (
 	StopUndone                          // rows were logged that are not committed there: XA, partial rollbacks
 	StopUnknown                         // an event or a value that Tare does not know
 	StopSettings                        // the server does not log all changes, by its settings
-
-	lastStop = StopSettings
 )
+
+// known reports whether r is one of the reasons.
+func (r StopReason) known() bool { return r >= StopSchema && r <= StopSettings }
 
 // A StopError says why reading the log cannot go on. The position is before the transaction
 // that cannot be read; everything before it has been handed out.

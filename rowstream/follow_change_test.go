@@ -18,7 +18,7 @@ import (
 )
 
 // followServer is a server with two tables in a schema of the test's own.
-func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *Direct, c *mysqlconn.Client, tables []*Table) {
+func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *LogServer, c *mysqlconn.Client, tables []*Table) {
 	t.Helper()
 	server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
 	d, c = direct(t, root(server)), connect(t, root(server))
@@ -381,7 +381,7 @@ func TestCheckFollow(t *testing.T) {
 	server, d, c, tables := followServer(t)
 	from := now(t, d, false)
 	exec(t, c, "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES c (id) ON DELETE CASCADE)", "CREATE TABLE packed (id INT PRIMARY KEY, s TEXT COMPRESSED)")
-	check := func(name, want string, d *Direct, tables []*Table) {
+	check := func(name, want string, d *LogServer, tables []*Table) {
 		t.Helper()
 		if err := d.CheckFollow(t.Context(), tables, from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)

@@ -16,7 +16,7 @@ func elsewhere(p Position) Position {
 // TestFollowFailover reads the log of another server than the one that the positions were recorded at: no group behind them
 // is passed over because its file and offset are lower here.
 func TestFollowFailover(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, _ func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, _ func(...string), tables []*Table) {
 		from, err := d.namePosition(t.Context(), now(t, d, false))
 		if err != nil {
 			t.Fatal(err)

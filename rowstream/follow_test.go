@@ -22,9 +22,9 @@ func root(s *testmysql.Server) mysqlconn.Config {
 }
 
 // direct opens a server for the test.
-func direct(t *testing.T, cfg mysqlconn.Config) *Direct {
+func direct(t *testing.T, cfg mysqlconn.Config) *LogServer {
 	t.Helper()
-	d, err := OpenDirect(t.Context(), cfg)
+	d, err := OpenLogServer(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,26 +37,21 @@ func direct(t *testing.T, cfg mysqlconn.Config) *Direct {
 }
 
 // now is the end of the log, with a GTID on demand.
-func now(t *testing.T, d *Direct, gtid bool) Position {
+func now(t *testing.T, d *LogServer, gtid bool) Position {
 	t.Helper()
-	p, err := d.NowPosition(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := d.NowPosition
 	if gtid {
-		text, err := withGTID(t.Context(), d.cfg, d.c, p.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err = ParsePosition(text); err != nil || p.GTID == "" {
-			t.Fatalf("no GTID at %v: %v", p, err)
-		}
+		end = d.NamedPosition
+	}
+	p, err := end(t.Context())
+	if err != nil || gtid && p.GTID == "" {
+		t.Fatalf("the log ends at %v: %v", p, err)
 	}
 	return p
 }
 
 // followers are the ways to follow a server: itself, and a service of it.
-func followers(t *testing.T, d *Direct) map[string]Follower {
+func followers(t *testing.T, d *LogServer) map[string]Follower {
 	t.Helper()
 	_, addr := serve(t, ServiceOptions{Server: d, Token: "rows"})
 	return map[string]Follower{

@@ -13,7 +13,7 @@ import (
 )
 
 // xaServers are the servers of the tests about XA: MySQL where it is installed.
-func xaServers(t *testing.T, test func(t *testing.T, d *Direct, one, two func(...string), tables []*Table)) {
+func xaServers(t *testing.T, test func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func xaServers(t *testing.T, test func(t *testing.T, d *Direct, one, two func(..
 // TestFollowXA reads XA transactions: rows come when they are committed, in the order of the
 // commits, and a position to resume from is before what is prepared.
 func TestFollowXA(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table) {
 		from := now(t, d, false)
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "SAVEPOINT s", "INSERT INTO a VALUES (-2, 2, 'undone')", "ROLLBACK TO s",
 			"UPDATE a SET n = 3 WHERE id = 1", "XA END 'x'", "XA PREPARE 'x'")
@@ -84,7 +84,7 @@ func TestFollowXA(t *testing.T) {
 
 // TestFollowXALost reads XA transactions over connections that are lost.
 func TestFollowXALost(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table) {
 		from := now(t, d, false)
 		changes := follow(t, d, FollowOptions{From: from, Tables: tables, ServerID: 78}).(*changes)
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'")
@@ -110,7 +110,7 @@ func TestFollowXALost(t *testing.T) {
 // TestSnapshotWaitsForXA takes a snapshot while an XA transaction is prepared: it waits for its end,
 // so that the log behind it has no commit of what was prepared before.
 func TestSnapshotWaitsForXA(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table) {
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'")
 		type taken struct {
 			view View
@@ -124,7 +124,7 @@ func TestSnapshotWaitsForXA(t *testing.T) {
 		select {
 		case s := <-done:
 			t.Fatalf("it did not wait: %v", s.err)
-		case <-time.After(4 * preparedPoll):
+		case <-time.After(200 * time.Millisecond):
 		}
 		one("XA COMMIT 'x'")
 		s := testwait.Receive(t, "the snapshot", done)

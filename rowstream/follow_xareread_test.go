@@ -42,7 +42,7 @@ func unmarked(all []seen) (lines []string) {
 // TestFollowXALarge reads XA transactions whose rows are more than are kept: the changes are those of a reader that keeps
 // all, and positions to resume from are before what is prepared or read again.
 func TestFollowXALarge(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table) {
 		for _, gtid := range []bool{false, true} {
 			one("TRUNCATE TABLE a")
 			from := now(t, d, gtid)
@@ -103,7 +103,7 @@ func rereader(c *changes) *changes {
 
 // TestFollowXALargeLost loses connections while rows are read again, and then the log that has them.
 func TestFollowXALargeLost(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*Table) {
+	xaServers(t, func(t *testing.T, d *LogServer, one, two func(...string), tables []*Table) {
 		from := now(t, d, true)
 		one(append(xaMany("'big'", 1, 60), "XA PREPARE 'big'")...)
 		two("INSERT INTO a VALUES (100, 5, 'meanwhile')")
@@ -143,7 +143,7 @@ func TestFollowXALargeLost(t *testing.T) {
 			}
 		}
 		logs := func() (files []string) {
-			if _, err := d.c.Query(t.Context(), "SHOW BINARY LOGS", func(row mysqlwire.TextRow) error {
+			if err := d.Query(t.Context(), "SHOW BINARY LOGS", func(row mysqlwire.TextRow) error {
 				files = append(files, string(row[0]))
 				return nil
 			}); err != nil {

@@ -75,9 +75,6 @@ func (f *followedTable) findName(ctx context.Context, c *mysqlconn.Client) error
 	return err
 }
 
-// isMaria reports whether a server's version is MariaDB's.
-func isMaria(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
-
 // oldUUIDs reports whether a MariaDB 10.x turns the parts of all UUIDs around, not only of those
 // with a time in them.
 func oldUUIDs(version string) bool {
@@ -92,24 +89,20 @@ func oldUUIDs(version string) bool {
 }
 
 // CheckFollow implements Follower.
-func (d *Direct) CheckFollow(ctx context.Context, tables []*Table, from Position) (err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return err
-	}
-	defer func() { d.failed(err) }()
-	for _, check := range []func() error{
-		func() error { return checkGrants(ctx, d.c) },
-		func() error { return checkLog(ctx, d.c, schemasOf(tables)) },
-		func() error { return checkTables(ctx, d.c, tables) },
-		func() error { return checkRetention(ctx, d.c, from) },
-	} {
-		if err := check(); err != nil {
-			return fmt.Errorf("%s cannot be followed: %w", d.cfg.Addr, err)
+func (d *LogServer) CheckFollow(ctx context.Context, tables []*Table, from Position) error {
+	return d.Use(ctx, func(c *mysqlconn.Client) error {
+		for _, check := range []func() error{
+			func() error { return checkGrants(ctx, c) },
+			func() error { return checkLog(ctx, c, schemasOf(tables)) },
+			func() error { return checkTables(ctx, c, tables) },
+			func() error { return checkRetention(ctx, c, from) },
+		} {
+			if err := check(); err != nil {
+				return fmt.Errorf("%s cannot be followed: %w", d.Addr(), err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // checkSettings reports settings by which changes are not logged as whole rows.
@@ -122,8 +115,7 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 		{"binlog_order_commits", "1", "SET GLOBAL binlog_order_commits = ON, so that commits are seen in the order in which they are logged"},
 	} {
 		value, err := variable(ctx, c, s.name)
-		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) && refused.Number == errUnknownVariable {
+		if isUnknownVariable(err) {
 			continue // a server without the choice
 		}
 		if err != nil {
@@ -136,18 +128,13 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-func variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
-	_, err = c.Query(ctx, "SELECT @@global."+name, func(row mysqlwire.TextRow) error {
-		value = string(row[0])
-		return nil
-	})
-	return value, err
-}
-
 // checkGrants looks whether the user may read the log, as far as its grants say it.
 func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
 	var grants []string
-	if _, err := c.Query(ctx, "SHOW GRANTS", appendTo(&grants)); err != nil {
+	if _, err := c.Query(ctx, "SHOW GRANTS", func(row mysqlwire.TextRow) error {
+		grants = append(grants, string(row[0]))
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, g := range grants {
@@ -190,7 +177,7 @@ func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*Table) erro
 // logsCascades reports whether the server logs what foreign keys do to rows of other tables.
 func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
 	native, err := variable(ctx, c, "innodb_native_foreign_keys")
-	if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && refused.Number == errUnknownVariable {
+	if isUnknownVariable(err) {
 		return false, nil
 	}
 	return native == "0", err
@@ -261,25 +248,23 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 }
 
 // NowPosition implements Follower.
-func (d *Direct) NowPosition(ctx context.Context) (_ Position, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return Position{}, err
-	}
-	defer func() { d.failed(err) }()
-	text, err := currentPosition(ctx, d.c)
+func (d *LogServer) NowPosition(ctx context.Context) (Position, error) {
+	var text string
+	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		text, err = currentPosition(ctx, c)
+		return err
+	})
 	if err == nil && text == "" {
 		err = errors.New("the server has no binary log (start it with --log-bin), or the account may not see it (GRANT REPLICATION CLIENT, on MariaDB BINLOG MONITOR, ON *.* TO it)")
 	}
 	if err != nil {
-		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.cfg.Addr, err)
+		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.Addr(), err)
 	}
 	return ParsePosition(text)
 }
 
-// NamedPosition implements SchemaFollower.
-func (d *Direct) NamedPosition(ctx context.Context) (Position, error) {
+// NamedPosition implements Follower.
+func (d *LogServer) NamedPosition(ctx context.Context) (Position, error) {
 	p, err := d.NowPosition(ctx)
 	if err != nil {
 		return p, err
@@ -288,21 +273,18 @@ func (d *Direct) NamedPosition(ctx context.Context) (Position, error) {
 }
 
 // LogBytes implements Follower.
-func (d *Direct) LogBytes(ctx context.Context, from, to Position) (_ int64, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return 0, err
-	}
-	defer func() { d.failed(err) }()
-	files, err := logFiles(ctx, d.c)
-	if err != nil {
+func (d *LogServer) LogBytes(ctx context.Context, from, to Position) (int64, error) {
+	var files []logFile
+	if err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		files, err = logFiles(ctx, c)
+		return err
+	}); err != nil {
 		return 0, fmt.Errorf("SHOW BINARY LOGS: %w", err)
 	}
 	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == from.File })
 	j := slices.IndexFunc(files, func(f logFile) bool { return f.name == to.File })
 	if i < 0 || j < 0 || from.Compare(to) > 0 {
-		return 0, fmt.Errorf("the log of %s does not have all from %s to %s", d.cfg.Addr, from, to)
+		return 0, fmt.Errorf("the log of %s does not have all from %s to %s", d.Addr(), from, to)
 	}
 	n := int64(to.Offset) - int64(from.Offset)
 	for _, f := range files[i:j] {

@@ -13,10 +13,9 @@ import (
 
 // withGTID adds the GTID at a position, on MariaDB. A position stays without where the server knows none, and
 // where the account may not read the log.
-func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, position string) (string, error) {
-	p, err := ParsePosition(position)
-	if err != nil || p.File == "" || p.GTID != "" || !isMaria(c.ServerVersion) {
-		return position, err
+func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (_ Position, err error) {
+	if p.File == "" || p.GTID != "" || !isMaria(c.ServerVersion) {
+		return p, nil
 	}
 	p.GTID, err = gtidAt(ctx, c, p)
 	if err == nil && p.GTID == "" {
@@ -26,7 +25,7 @@ func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, po
 	if errors.As(err, &refused) {
 		err = nil // file and offset are enough
 	}
-	return p.String(), err
+	return p, err
 }
 
 // gtidAt asks MariaDB for the GTID at a position, for which it reads the log's file. The result is empty before the

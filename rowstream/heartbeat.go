@@ -47,8 +47,8 @@ type beatWriter struct {
 	c  *mysqlconn.Client // nil: not connected
 }
 
-// Beat implements Beater.
-func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
+// Beat implements Follower.
+func (d *LogServer) Beat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()
 	d.beats.mu.Lock()
@@ -62,9 +62,9 @@ func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
 }
 
 // beat writes a heartbeat over the connection of the one before, or a new one. A heartbeat may be written twice.
-func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
+func (d *LogServer) beat(ctx context.Context, h Heartbeat) error {
 	if d.beats.c == nil {
-		c, err := connectBeat(ctx, d.cfg, h.OnReplica)
+		c, err := connectBeat(ctx, d.Config(), h.OnReplica)
 		if err != nil {
 			return fmt.Errorf("write a heartbeat: %w", err)
 		}
@@ -81,15 +81,15 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	return nil
 }
 
-// EndBeats implements Beater.
-func (d *Direct) EndBeats(ctx context.Context, h Heartbeat) error {
+// EndBeats implements Follower.
+func (d *LogServer) EndBeats(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()
 	d.beats.mu.Lock()
 	defer d.beats.mu.Unlock()
 	defer d.beats.close()
 	if d.beats.c == nil {
-		c, err := connectBeat(ctx, d.cfg, h.OnReplica)
+		c, err := connectBeat(ctx, d.Config(), h.OnReplica)
 		if err != nil {
 			return fmt.Errorf("remove heartbeats: %w", err)
 		}
@@ -98,7 +98,7 @@ func (d *Direct) EndBeats(ctx context.Context, h Heartbeat) error {
 	var all []error
 	for _, s := range h.Schemas {
 		if err := d.beats.remove(ctx, s, h.Copy); err != nil {
-			all = append(all, fmt.Errorf("remove heartbeats: %w; DROP TABLE %s on %s", err, beatTable(s), d.cfg.Addr))
+			all = append(all, fmt.Errorf("remove heartbeats: %w; DROP TABLE %s on %s", err, beatTable(s), d.Addr()))
 		}
 	}
 	return errors.Join(all...)

@@ -3,13 +3,10 @@ package rowstream
 import (
 	"context"
 	"fmt"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream/rowpb"
 )
 
 // ServerIdentity returns what a server is known by under all of its addresses: MySQL's server_uuid, which is of a data
@@ -42,51 +39,13 @@ func ServerIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 }
 
 // Identity returns the ServerIdentity of the server.
-func (d *Direct) Identity(ctx context.Context) (_ string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return "", err
-	}
-	defer func() { d.failed(err) }()
-	return ServerIdentity(ctx, d.c)
+func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
+	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		identity, err = ServerIdentity(ctx, c)
+		return err
+	})
+	return identity, err
 }
 
-// identified is a Server that has an identity.
-type identified interface {
-	Identity(ctx context.Context) (string, error)
-}
-
-var (
-	_ identified = (*Direct)(nil)
-	_ identified = (*Remote)(nil)
-)
-
-// Identity returns the ServerIdentity of the server behind the service, or Addr where the service is of a version that does not
-// report it, or its server has none.
-func (r *Remote) Identity(ctx context.Context) (string, error) {
-	m, err := r.rows.Identify(ctx, &rowpb.IdentifyRequest{})
-	switch {
-	case status.Code(err) == codes.Unimplemented:
-		return r.Addr(), nil
-	case err != nil:
-		return "", errorOf(ctx, r.Addr(), err)
-	case m.Identity == "":
-		return r.Addr(), nil
-	}
-	return m.Identity, nil
-}
-
-// Identify implements rowpb.RowsServer.
-func (s *Service) Identify(ctx context.Context, _ *rowpb.IdentifyRequest) (*rowpb.IdentifyReply, error) {
-	c := s.begin(ctx, "identify", nil)
-	reply := &rowpb.IdentifyReply{}
-	var err error
-	if from, ok := s.o.Server.(identified); ok {
-		reply.Identity, err = from.Identity(ctx)
-	}
-	if err = c.end(err); err != nil {
-		return nil, err
-	}
-	return reply, nil
-}
+// isMaria reports whether a server's version is MariaDB's.
+func isMaria(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }

@@ -174,25 +174,3 @@ func listChanges(t *testing.T, b *ChangeBatch) string {
 	}
 	return strings.Join(all, ", ")
 }
-
-// TestTooManyCascades refuses the keys of a table whose numbers a Change cannot hold.
-func TestTooManyCascades(t *testing.T) {
-	create := "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `up` int,\n  PRIMARY KEY (`id`)"
-	for i := range maxCascades + 2 {
-		create += fmt.Sprintf(",\n  CONSTRAINT `k%d` FOREIGN KEY (`up`) REFERENCES `t` (`id`) ON DELETE SET NULL", i)
-	}
-	f := described(Column{Name: "id", Type: "int", FullType: "int"}, Column{Name: "up", Type: "int", FullType: "int", Nullable: true})
-	f.table.Key, f.table.Create = []int{0}, create+"\n)"
-	if err := ResolveCascades([]*Table{f.table}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range f.table.Cascades {
-		c := &f.table.Cascades[i]
-		if refused := strings.Contains(c.Refused, "more than 256 foreign keys"); refused != (i >= maxCascades) {
-			t.Errorf("key %d is refused with %q", i, c.Refused)
-		}
-	}
-	if n := len(f.table.Cascades); n != maxCascades+2 {
-		t.Errorf("%d keys", n)
-	}
-}

@@ -76,7 +76,7 @@ func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	unproven := func(what string) error {
 		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log file %s ends within an event: %s", file, what), "copy the tables again (--restart)", e)
 	}
-	conn, err := Connect(ctx, c.d.cfg)
+	conn, err := Connect(ctx, c.d.Config())
 	if err != nil {
 		return nil //nolint:nilerr // it is tried again after the connection was made again
 	}

@@ -53,7 +53,7 @@ func TestCutLog(t *testing.T) {
 			}
 			from := now(t, d, true)
 			var base string
-			if _, err := d.c.Query(t.Context(), "SELECT @@log_bin_basename", func(row mysqlwire.TextRow) error {
+			if err := d.Query(t.Context(), "SELECT @@log_bin_basename", func(row mysqlwire.TextRow) error {
 				base = string(row[0])
 				return nil
 			}); err != nil {

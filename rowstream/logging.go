@@ -91,12 +91,26 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refused) && !refused.SafeToRetry()
 }
 
+// variable returns the value of a global variable.
+func variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
+	_, err = c.Query(ctx, "SELECT @@global."+name, func(row mysqlwire.TextRow) error {
+		value = string(row[0])
+		return nil
+	})
+	return value, err
+}
+
+// isUnknownVariable reports whether an error is that of a server without a variable.
+func isUnknownVariable(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == errUnknownVariable
+}
+
 // firstVariable is the value of the first variable that the server has.
 func firstVariable(ctx context.Context, c *mysqlconn.Client, names ...string) (value string, err error) {
 	for _, name := range names {
 		value, err = variable(ctx, c, name)
-		var refused *mysqlconn.ServerError
-		if !errors.As(err, &refused) || refused.Number != errUnknownVariable {
+		if !isUnknownVariable(err) {
 			break
 		}
 	}
@@ -118,8 +132,11 @@ func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.Tex
 	return err
 }
 
-// errParse is the error of a statement that a server's parser does not take.
-const errParse = 1064
+// Errors of servers: a variable that is unknown, and a statement that the parser does not take.
+const (
+	errUnknownVariable = 1193
+	errParse           = 1064
+)
 
 // Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before them.
 const (
@@ -185,55 +202,4 @@ func schemasOf(tables []*Table) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// checkLog reports why the binary log of a server may lack changes of tables in the schemas, or has them in a form that
-// cannot be read.
-func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error {
-	if err := checkSettings(ctx, c); err != nil {
-		return err
-	}
-	l, err := readLogging(ctx, c)
-	if err == nil {
-		err = l.checkLogged(schemas)
-	}
-	if err != nil {
-		return err
-	}
-	return checkSessions(ctx, c)
-}
-
-// checkSessions reports a session that logs in another form than the server does by default. MySQL shows them to
-// users with enough privileges; MariaDB shows none.
-func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
-	if isMaria(c.ServerVersion) {
-		return nil
-	}
-	var wrong error
-	_, err := c.Query(ctx, "SELECT t.PROCESSLIST_ID, t.PROCESSLIST_USER, v.VARIABLE_NAME, v.VARIABLE_VALUE FROM performance_schema.variables_by_thread v"+
-		" JOIN performance_schema.threads t USING (THREAD_ID)"+
-		" WHERE (v.VARIABLE_NAME = 'binlog_format' AND v.VARIABLE_VALUE <> 'ROW' OR v.VARIABLE_NAME = 'binlog_row_image' AND v.VARIABLE_VALUE <> 'FULL')"+
-		" AND t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_COMMAND NOT LIKE 'Binlog Dump%'", func(row mysqlwire.TextRow) error {
-		if wrong == nil {
-			wrong = refuseSetting("connection %s of user %q has %s = %s in its session: end it", row[0], row[1], row[2], row[3])
-		}
-		return nil
-	})
-	if isRefusal(err) {
-		return nil // it may not see them: the log says in time
-	}
-	return errors.Join(err, wrong)
-}
-
-// A settingError says that a server is not set up so that it can be followed. Trying again does not help.
-type settingError struct{ error }
-
-func (e settingError) Unwrap() error { return e.error }
-
-func refuseSetting(format string, a ...any) error { return settingError{fmt.Errorf(format, a...)} }
-
-// IsSetting reports whether an error is about how a server is set up, so that trying again does not help.
-func IsSetting(err error) bool {
-	var setting settingError
-	return errors.As(err, &setting) || errors.Is(err, errNotLogged)
 }

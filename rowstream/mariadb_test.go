@@ -44,7 +44,10 @@ func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
 func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	t.Helper()
 	var got []string
-	if _, err := c.Query(t.Context(), sql, appendTo(&got)); err != nil {
+	if _, err := c.Query(t.Context(), sql, func(row mysqlwire.TextRow) error {
+		got = append(got, string(row[0]))
+		return nil
+	}); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return got
@@ -73,13 +76,16 @@ func chunks(t *testing.T, server Server, table *Table, bytes int64, o ReadOption
 			t.Fatalf("chunk %d comes as number %d", len(cut), c.Number)
 		}
 		cut = append(cut, c)
-		if _, err := r.Read(t.Context(), table, c, o, func(b *Batch) error {
+		for b, err := range r.Read(t.Context(), table, c, o) {
+			if err == nil {
+				err = b.Check()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, row := range rowsOf(t, b) {
 				rows = append(rows, fmt.Sprintf("%q", row))
 			}
-			return b.Check()
-		}); err != nil {
-			t.Fatal(err)
 		}
 		if c.Upto == nil {
 			return cut, rows

@@ -35,6 +35,21 @@ func (l *memoryLog) LogBytes(context.Context, Position, Position) (int64, error)
 	return 0, errors.New("it is in memory")
 }
 
+func (l *memoryLog) NamedPosition(context.Context) (Position, error) { return l.b.Upto, nil }
+func (l *memoryLog) Beat(context.Context, Heartbeat) error           { return nil }
+func (l *memoryLog) EndBeats(context.Context, Heartbeat) error       { return nil }
+func (l *memoryLog) Layout(_ context.Context, t *Table) ([]int, error) {
+	layout := make([]int, len(t.Columns))
+	for i := range layout {
+		layout[i] = i
+	}
+	return layout, nil
+}
+
+func (l *memoryLog) SchemaChanges(context.Context, []*Table, Position, Position) ([]SchemaChange, error) {
+	return nil, nil
+}
+
 func (l *memoryLog) Follow(_ context.Context, o FollowOptions) (Changes, error) {
 	l.asked = o
 	return &memoryChanges{l: l}, nil

@@ -25,11 +25,8 @@ type Position struct {
 	Beat string
 }
 
-// gtidMark and beatMark stand before the GTID and the heartbeat in the text of a position.
-const (
-	gtidMark = "gtid="
-	beatMark = "beat="
-)
+// beatMark stands before the heartbeat in the text of a position.
+const beatMark = "beat="
 
 // ParsePosition reads what String wrote: "file offset", "file offset gtid=…" or "gtid=…", with
 // " beat=…" after it or not. An empty text is the zero position.

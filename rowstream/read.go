@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -26,6 +27,9 @@ type ReadOptions struct {
 
 	// Throttle is asked before each row, which costs one atomic read; nil: never.
 	Throttle *tick.Throttle
+
+	// Count is increased by each row of the chunk that is read, those that the plan holds back included; nil: rows are not counted.
+	Count *int64
 }
 
 // A reader reads chunks over one connection of a snapshot, in batches that it uses again.
@@ -33,6 +37,7 @@ type reader struct {
 	s      *Snapshot
 	worker int
 	batch  Batch
+	wide   Batch // one row in the connection's buffer
 	view   mysqlwire.TextRow
 }
 
@@ -40,7 +45,7 @@ type reader struct {
 func (s *Snapshot) Workers() int { return len(s.clients) }
 
 // Reader is the reader over the connection of that number.
-func (s *Snapshot) Reader(worker int) Reader { return &reader{s: s, worker: worker} }
+func (s *Snapshot) Reader(worker int) ViewReader { return &reader{s: s, worker: worker} }
 
 // Cut cuts a table's chunk over the reader's connection.
 func (r *reader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error) {
@@ -69,27 +74,26 @@ func (s *Snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, b
 	return k, nil
 }
 
-// Read reads a chunk's rows in the order of the key and hands them on in batches, which are
-// valid until the function returns. It answers how many rows the chunk has, of which the plan
-// may have held some back. Per row it does not allocate.
-func (r *reader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	rows, err = r.read(ctx, t, c, o, each)
-	if err != nil {
-		return rows, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
+// Read implements Reader.
+func (r *reader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		if err := r.read(ctx, t, c, &o, func(b *Batch) bool { return yield(b, nil) }); err != nil {
+			yield(nil, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err))
+		}
 	}
-	return rows, nil
 }
 
-func (r *reader) read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+// read yields a chunk's batches. It returns no error after yield has returned false.
+func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yield func(*Batch) bool) error {
 	sql, err := t.SelectChunk(c, o.Where)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var filter *Filter // nil: rows as they are
 	columns := len(t.Columns)
 	if o.Plan != nil {
 		if filter, err = NewFilter(o.Plan, columns); err != nil {
-			return 0, err
+			return err
 		}
 		columns = filter.Columns()
 	}
@@ -98,68 +102,62 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o ReadOptions, eac
 	}
 	stream, err := r.s.clients[r.worker].Stream(ctx, sql)
 	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if closeErr := stream.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	if stream.Columns != len(t.Columns) {
-		return 0, fmt.Errorf("the rows have %d columns, the table had %d when it was described: it has been altered", stream.Columns, len(t.Columns))
+		return err
 	}
 	r.empty(columns, o.BatchBytes)
-	return r.rows(ctx, stream, filter, &o, each)
+	more := true
+	if stream.Columns != len(t.Columns) {
+		err = fmt.Errorf("the rows have %d columns, the table had %d when it was described: it has been altered", stream.Columns, len(t.Columns))
+	} else {
+		more, err = r.rows(ctx, stream, filter, o, yield)
+	}
+	if closeErr := stream.Close(); err == nil && more {
+		err = closeErr
+	}
+	return err
 }
 
-// rows gathers rows into batches and hands them on.
-func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filter, o *ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	hand := func() error {
-		err := each(&r.batch)
+// rows gathers rows into batches and yields them; more is false once yield has returned false.
+func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filter, o *ReadOptions, yield func(*Batch) bool) (more bool, err error) {
+	hand := func() bool {
+		more := yield(&r.batch)
 		r.empty(r.batch.Columns, o.BatchBytes)
-		return err
+		return more
 	}
 	for {
 		payload, err := stream.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return r.batch.Rows == 0 || hand(), nil
 		}
 		if err != nil {
-			return rows, err
+			return true, err
 		}
-		rows++
+		if o.Count != nil {
+			*o.Count++
+		}
 		if o.Throttle != nil && !o.Throttle.OK() {
 			if err := o.Throttle.Wait(ctx); err != nil {
-				return rows, err
+				return true, err
 			}
 		}
-		if filter == nil && len(payload) > wideRow {
-			if r.batch.Rows > 0 {
-				if err := hand(); err != nil {
-					return rows, err
-				}
+		switch {
+		case filter != nil:
+			if err := r.filtered(payload, stream.Columns, filter); err != nil {
+				return true, err
 			}
-			wide := Batch{Columns: stream.Columns, Rows: 1, Bytes: payload} // valid until the next row, as all batches are
-			if err := each(&wide); err != nil {
-				return rows, err
+		case len(payload) > wideRow:
+			r.wide = Batch{Columns: stream.Columns, Rows: 1, Bytes: payload} // valid until the next row, as all batches are
+			more := (r.batch.Rows == 0 || hand()) && yield(&r.wide)
+			if r.wide.Bytes = nil; !more {
+				return false, nil
 			}
-			continue
-		}
-		if filter == nil {
+		default:
 			r.batch.AppendPayload(payload)
-		} else if err := r.filtered(payload, stream.Columns, filter); err != nil {
-			return rows, err
 		}
-		if len(r.batch.Bytes) >= o.BatchBytes {
-			if err := hand(); err != nil {
-				return rows, err
-			}
+		if len(r.batch.Bytes) >= o.BatchBytes && !hand() {
+			return false, nil
 		}
 	}
-	if r.batch.Rows == 0 {
-		return rows, nil
-	}
-	return rows, hand()
 }
 
 // wideRow is how many bytes a row has at least that is handed on out of the connection's buffer.
@@ -189,4 +187,17 @@ func (r *reader) filtered(payload []byte, columns int, f *Filter) error {
 		r.batch.AppendRow(out)
 	}
 	return nil
+}
+
+// LastKey implements ViewReader.
+func (r *reader) LastKey(ctx context.Context, t *Table) (key mysqlwire.TextRow, err error) {
+	_, err = r.s.clients[r.worker].Query(ctx, "SELECT "+t.keyExprs()+" FROM "+t.SQLName()+t.forceIndex()+" ORDER BY "+t.order(true)+" LIMIT 1",
+		func(row mysqlwire.TextRow) (err error) {
+			key, err = cloneKey(row)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read the last key of %s: %w", t.FullName(), err)
+	}
+	return key, nil
 }

@@ -1,9 +1,12 @@
 package rowstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"math"
 	"time"
 
@@ -28,8 +31,11 @@ const (
 	// for 160 MB/s over a wire of 100 ms.
 	connWindow = 16 << 20
 
-	// connectTimeout is how long one try to connect may take.
-	connectTimeout = 10 * time.Second
+	// dialTimeout is how long one try to connect may take.
+	dialTimeout = 10 * time.Second
+
+	// Times between tries to connect again.
+	minReconnect, maxReconnect = 50 * time.Millisecond, 5 * time.Second
 
 	// DefaultMaxMessage is the largest batch that a client takes: the widest row that servers
 	// send, and a batch.
@@ -55,11 +61,9 @@ type Remote struct {
 	zstd *zstd.Decoder
 }
 
-var _ Server = (*Remote)(nil)
-
 // OpenRemote connects to a Service and looks whether it takes the token.
 func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
-	setDefault(&o.MaxMessage, DefaultMaxMessage)
+	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
 	if o.MaxMessage < 0 || o.MaxMessage > math.MaxInt32 {
 		return nil, fmt.Errorf("batches of %d bytes: want at most %d", o.MaxMessage, math.MaxInt32)
 	}
@@ -73,7 +77,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}), grpc.MaxCallRecvMsgSize(o.MaxMessage), grpc.MaxCallSendMsgSize(maxRequest)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithReadBufferSize(wireBuffer),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: minRetry, Multiplier: 2, Jitter: 0.2, MaxDelay: maxRetry}, MinConnectTimeout: connectTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: minReconnect, Multiplier: 2, Jitter: 0.2, MaxDelay: maxReconnect}, MinConnectTimeout: dialTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.WithDisableServiceConfig(), // DNS has no say in how rows are read
 	}
@@ -150,4 +154,19 @@ func (r *Remote) snapshot(ctx context.Context, m *rowpb.SnapshotRequest, tables 
 func (r *Remote) Close() error {
 	r.zstd.Close()
 	return r.conn.Close()
+}
+
+// Identity returns the ServerIdentity of the server behind the service, or Addr where the service is of a version that does not
+// report it, or its server has none.
+func (r *Remote) Identity(ctx context.Context) (string, error) {
+	m, err := r.rows.Identify(ctx, &rowpb.IdentifyRequest{})
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return r.Addr(), nil
+	case err != nil:
+		return "", errorOf(ctx, r.Addr(), err)
+	case m.Identity == "":
+		return r.Addr(), nil
+	}
+	return m.Identity, nil
 }

@@ -1,6 +1,7 @@
 package rowstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 )
 
 var (
-	_ Beater  = (*Remote)(nil)
-	_ Changes = (*remoteChanges)(nil)
+	_ Follower = (*Remote)(nil)
+	_ Changes  = (*remoteChanges)(nil)
 )
 
 // CheckFollow implements Follower.
@@ -34,7 +35,7 @@ func (r *Remote) NowPosition(ctx context.Context) (Position, error) {
 	return r.logEnd(ctx, &rowpb.LogEndRequest{})
 }
 
-// NamedPosition implements SchemaFollower.
+// NamedPosition implements Follower.
 func (r *Remote) NamedPosition(ctx context.Context) (Position, error) {
 	return r.logEnd(ctx, &rowpb.LogEndRequest{Named: true})
 }
@@ -63,14 +64,17 @@ func (r *Remote) LogBytes(ctx context.Context, from, to Position) (int64, error)
 	return m.GetBytes(), nil
 }
 
-// Beat implements Beater.
+// beatTimeoutRemote bounds the writing of a heartbeat: twice as long as the service takes at most.
+const beatTimeoutRemote = 10 * time.Second
+
+// Beat implements Follower.
 func (r *Remote) Beat(ctx context.Context, h Heartbeat) error { return r.beat(ctx, h, false) }
 
-// EndBeats implements Beater.
+// EndBeats implements Follower.
 func (r *Remote) EndBeats(ctx context.Context, h Heartbeat) error { return r.beat(ctx, h, true) }
 
 func (r *Remote) beat(ctx context.Context, h Heartbeat, end bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*beatTimeout, fmt.Errorf("no response within %v", 2*beatTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))
 	defer cancel()
 	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Copy: h.Copy, Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
 	return errorOf(ctx, r.Addr(), err)
@@ -83,9 +87,9 @@ var (
 
 // Follow implements Follower.
 func (r *Remote) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
-	setDefault(&o.BatchBytes, DefaultFollowBytes)
-	setDefault(&o.Heartbeat, DefaultHeartbeat)
-	setDefault(&o.Patience, DefaultPatience)
+	o.BatchBytes = cmp.Or(o.BatchBytes, DefaultFollowBytes)
+	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	switch {
 	case o.ServerID != 0:
 		return nil, errServerID
@@ -239,20 +243,18 @@ func (c *remoteChanges) next(ctx context.Context, b *ChangeBatch) error {
 			return err
 		}
 	}
-	if b.room == nil {
-		b.room = new(changeRoom)
-	}
-	b.room.reset(c.keep)
+	room := roomOf(b)
+	room.reset(c.keep)
 	stop := context.AfterFunc(ctx, c.cut)
 	defer stop()
-	if err := c.stream.RecvMsg(&b.room.message); err != nil {
+	if err := c.stream.RecvMsg(&room.message); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = c.foreign(errEnded)
 		}
 		return err
 	}
-	m := &b.room.message
-	if err := b.open(c.columns, c.r.zstd, c.r.o.MaxMessage); err != nil {
+	m := &room.message
+	if err := room.open(b, c.columns, c.r.zstd, c.r.o.MaxMessage); err != nil {
 		return c.foreign(err)
 	}
 	if m.Upto != c.request.From {
@@ -281,7 +283,7 @@ func (c *remoteChanges) reconnect(ctx context.Context) error {
 		defer c.waiting(c.patience)()
 	}
 	deadline := time.Now().Add(c.patience)
-	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
+	for retry := minReconnect; ; retry = min(2*retry, maxReconnect) {
 		c.r.conn.ResetConnectBackoff()
 		err := c.connect(ctx)
 		if err == nil || ctx.Err() != nil || c.life.Err() != nil || !passing(err) && status.Code(err) != codes.ResourceExhausted {

@@ -7,9 +7,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-var _ SchemaFollower = (*Remote)(nil)
-
-// Layout implements SchemaFollower.
+// Layout implements Follower.
 func (r *Remote) Layout(ctx context.Context, t *Table) ([]int, error) {
 	m, err := r.rows.Layout(ctx, &rowpb.LayoutRequest{Table: tableMessage(t)})
 	if err != nil {
@@ -22,7 +20,7 @@ func (r *Remote) Layout(ctx context.Context, t *Table) ([]int, error) {
 	return layout, nil
 }
 
-// SchemaChanges implements SchemaFollower.
+// SchemaChanges implements Follower.
 func (r *Remote) SchemaChanges(ctx context.Context, tables []*Table, from, to Position) ([]SchemaChange, error) {
 	m := &rowpb.SchemaChangesRequest{From: from.String(), To: to.String()}
 	for _, t := range tables {

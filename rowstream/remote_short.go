@@ -3,7 +3,6 @@ package rowstream
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/rowstream/rowpb"
@@ -14,12 +13,9 @@ import (
 type remoteShortView struct {
 	*remoteView
 	*expiry
-	broken atomic.Bool
 }
 
-var _ ShortViewer = (*Remote)(nil)
-
-// ShortView implements ShortViewer.
+// ShortView implements Server.
 func (r *Remote) ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (View, error) {
 	ms := max(1, limit.Milliseconds())
 	v := &remoteShortView{}
@@ -49,8 +45,8 @@ func (r *Remote) ShortView(ctx context.Context, identity string, t *Table, limit
 }
 
 // Reader is the view's only reader.
-func (v *remoteShortView) Reader(worker int) Reader {
-	return &boundReader{e: v.expiry, broken: &v.broken, r: &remoteReader{v: v.remoteView, worker: int32(worker)}}
+func (v *remoteShortView) Reader(worker int) ViewReader {
+	return v.expiry.reader(&remoteReader{v: v.remoteView, worker: int32(worker)})
 }
 
 // Close ends the view.

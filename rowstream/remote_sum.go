@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-var _ Summer = (*remoteReader)(nil)
-
-// SumChunk implements Summer: the rows stay where they are.
+// SumChunk implements ViewReader: the rows stay where they are.
 func (r *remoteReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error) {
 	m, err := r.v.r.rows.Sum(ctx, r.sumRequest(t, c, o))
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *remoteReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOpt
 	return Checksum{Rows: m.GetRows(), Sum: m.GetSum()}, nil
 }
 
-// SumRows implements Summer.
+// SumRows implements ViewReader.
 func (r *remoteReader) SumRows(call context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
 	ctx, cancel := r.v.during(call)
 	defer cancel() // ends the stream when it is left before its end
@@ -34,10 +34,23 @@ func (r *remoteReader) SumRows(call context.Context, t *Table, c Chunk, o SumOpt
 	if err != nil {
 		return errorOf(call, r.v.r.Addr(), err)
 	}
+	if err = r.eachSum(r.receive(call, stream, 1+len(t.Key), roomKept(0), nil), each); err != nil {
+		var remote *remoteError
+		if !errors.As(err, &remote) {
+			err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", c.Number, t.FullName(), err)
+		}
+	}
+	return err
+}
+
+// eachSum calls each with the rows of batches: a sum and a key.
+func (r *remoteReader) eachSum(batches iter.Seq2[*Batch, error], each func(key mysqlwire.TextRow, sum uint64) error) error {
 	var row mysqlwire.TextRow
-	_, err = r.receive(call, stream, 1+len(t.Key), roomKept(0), func(b *Batch) error {
+	for b, err := range batches {
+		if err != nil {
+			return err
+		}
 		for at := 0; at < len(b.Bytes); {
-			var err error
 			if at, err = b.Row(at, &row); err != nil {
 				return err
 			}
@@ -45,22 +58,15 @@ func (r *remoteReader) SumRows(call context.Context, t *Table, c Chunk, o SumOpt
 			if err != nil {
 				return fmt.Errorf("%s: the sum of a row: %w", r.v.r.Addr(), err)
 			}
-			for _, v := range row[1:] {
-				if v == nil {
-					return errNullKey
-				}
+			if slices.ContainsFunc(row[1:], func(v []byte) bool { return v == nil }) {
+				return errNullKey
 			}
 			if err := each(row[1:], sum); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
-	var remote *remoteError
-	if err != nil && !errors.As(err, &remote) {
-		err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", c.Number, t.FullName(), err)
 	}
-	return err
+	return nil
 }
 
 func (r *remoteReader) sumRequest(t *Table, c Chunk, o SumOptions) *rowpb.SumRequest {
@@ -74,4 +80,17 @@ func (r *remoteReader) sumRequest(t *Table, c Chunk, o SumOptions) *rowpb.SumReq
 		m.Columns = append(m.Columns, int32(n))
 	}
 	return m
+}
+
+// LastKey implements ViewReader.
+func (r *remoteReader) LastKey(ctx context.Context, t *Table) (mysqlwire.TextRow, error) {
+	m, err := r.v.r.rows.LastKey(ctx, &rowpb.LastKeyRequest{Snapshot: r.v.id, Worker: r.worker, Table: tableName(t)})
+	if err != nil {
+		return nil, errorOf(ctx, r.v.r.Addr(), err)
+	}
+	key, err := DecodeKey(m.Key, len(t.Key))
+	if err != nil {
+		return nil, fmt.Errorf("%s: last key of %s: %w", r.v.r.Addr(), t.FullName(), err)
+	}
+	return key, nil
 }

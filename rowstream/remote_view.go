@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/taredb/tare/rowstream/rowpb"
 )
@@ -31,7 +32,7 @@ func (v *remoteView) Position() string { return v.position }
 func (v *remoteView) Identity() string { return v.identity }
 
 // Reader implements View.
-func (v *remoteView) Reader(worker int) Reader { return &remoteReader{v: v, worker: int32(worker)} }
+func (v *remoteView) Reader(worker int) ViewReader { return &remoteReader{v: v, worker: int32(worker)} }
 
 // Close ends the view. The service closes its connections soon after.
 func (v *remoteView) Close() error {
@@ -86,25 +87,30 @@ func (r *remoteReader) Cut(ctx context.Context, t *Table, bytes int64, from Chun
 
 // Read implements Reader. A throttle is asked before each batch; what it holds back, the
 // service's flow control holds back at the source.
-func (r *remoteReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	rows, err = r.read(ctx, t, c, o, each)
-	var remote *remoteError
-	if err != nil && !errors.As(err, &remote) { // what came from there says so itself
-		err = fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
+func (r *remoteReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		err := r.read(ctx, t, c, &o, func(b *Batch) bool { return yield(b, nil) })
+		var remote *remoteError
+		if err != nil && !errors.As(err, &remote) { // what came from there says so itself
+			err = fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
+		}
+		if err != nil {
+			yield(nil, err)
+		}
 	}
-	return rows, err
 }
 
-func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
+// read yields a chunk's batches. It returns no error after yield has returned false.
+func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o *ReadOptions, yield func(*Batch) bool) error {
 	columns := len(t.Columns)
 	if o.Plan != nil {
 		f, err := NewFilter(o.Plan, columns)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		columns = f.Columns()
 		if o.Plan.Match != nil {
-			return 0, errMatchRemote
+			return errMatchRemote
 		}
 	}
 	ctx, cancel := r.v.during(call)
@@ -114,43 +120,54 @@ func (r *remoteReader) read(call context.Context, t *Table, c Chunk, o ReadOptio
 		BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.v.r.o.Compression.message(),
 	})
 	if err != nil {
-		return 0, errorOf(call, r.v.r.Addr(), err)
+		return errorOf(call, r.v.r.Addr(), err)
 	}
-	return r.receive(call, stream, columns, roomKept(o.BatchBytes), func(b *Batch) error {
-		if o.Throttle != nil && !o.Throttle.OK() {
-			if err := o.Throttle.Wait(call); err != nil {
-				return err
-			}
+	for b, err := range r.receive(call, stream, columns, roomKept(o.BatchBytes), o.Count) {
+		if err == nil && o.Throttle != nil && !o.Throttle.OK() {
+			err = o.Throttle.Wait(call)
 		}
-		return each(b)
-	})
+		if err != nil {
+			return err
+		}
+		if !yield(b) {
+			return nil
+		}
+	}
+	return nil
 }
 
-// receive hands on the batches of a stream and answers how many rows were read for them.
-func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(any) error }, columns, keep int, each func(*Batch) error) (rows int64, err error) {
-	var handed int64
-	defer func() { r.reset(keep) }()
-	for {
-		r.reset(keep)
-		if err := stream.RecvMsg(&r.message); err != nil {
-			if errors.Is(err, io.EOF) {
-				return rows, nil
+// receive returns the batches of a stream. count is increased by the rows that were read for them; nil: they are not counted.
+func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(any) error }, columns, keep int, count *int64) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		var rows, handed int64
+		defer func() { r.reset(keep) }()
+		for {
+			r.reset(keep)
+			err := stream.RecvMsg(&r.message)
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				err = errorOf(call, r.v.r.Addr(), err)
+			default:
+				if err = r.open(columns); err != nil {
+					err = fmt.Errorf("%s: batch %w", r.v.r.Addr(), err)
+				}
 			}
-			return rows, errorOf(call, r.v.r.Addr(), err)
-		}
-		if err := r.open(columns); err != nil {
-			return rows, fmt.Errorf("%s: batch %w", r.v.r.Addr(), err)
-		}
-		handed += int64(r.batch.Rows)
-		if r.message.Read < max(rows, handed) {
-			return rows, fmt.Errorf("%s: batch after %d rows says that %d were read", r.v.r.Addr(), handed, r.message.Read)
-		}
-		rows = r.message.Read
-		if r.batch.Rows == 0 {
-			continue // it tells how many rows there were
-		}
-		if err := each(&r.batch); err != nil {
-			return rows, err
+			if handed += int64(r.batch.Rows); err == nil && r.message.Read < max(rows, handed) {
+				err = fmt.Errorf("%s: batch after %d rows says that %d were read", r.v.r.Addr(), handed, r.message.Read)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if count != nil {
+				*count += r.message.Read - rows
+			}
+			rows = r.message.Read
+			if r.batch.Rows > 0 && !yield(&r.batch, nil) { // one without rows tells how many were held back
+				return
+			}
 		}
 	}
 }

@@ -4,24 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/taredb/tare/mysqlconn"
 )
 
-var _ SchemaFollower = (*Direct)(nil)
-
-// Layout implements SchemaFollower.
-func (d *Direct) Layout(ctx context.Context, t *Table) (_ []int, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { d.failed(err) }()
-	f, err := layOut(ctx, d.c, t)
+// Layout implements Follower.
+func (d *LogServer) Layout(ctx context.Context, t *Table) ([]int, error) {
+	var f followedTable
+	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		f, err = layOut(ctx, c, t)
+		return err
+	})
 	return f.all, err
 }
 
-// SchemaChanges implements SchemaFollower.
-func (d *Direct) SchemaChanges(ctx context.Context, tables []*Table, from, to Position) (found []SchemaChange, err error) {
+// SchemaChanges implements Follower.
+func (d *LogServer) SchemaChanges(ctx context.Context, tables []*Table, from, to Position) (found []SchemaChange, err error) {
 	if from.GTID != "" { // it may be another server's
 		if to, err = d.namePosition(ctx, to); err != nil {
 			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)

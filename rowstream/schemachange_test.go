@@ -26,9 +26,9 @@ func TestSchemaChanges(t *testing.T) {
 		}
 		return got
 	}
-	remote := followers(t, d)["remote"].(SchemaFollower)
+	remote := followers(t, d)["remote"]
 	named, err := d.NamedPosition(t.Context())
-	if p := now(t, d, isMaria(d.c.ServerVersion)); err != nil || named != p {
+	if p := now(t, d, isMaria(c.ServerVersion)); err != nil || named != p {
 		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
 	}
 	if p, err := remote.NamedPosition(t.Context()); err != nil || p != named {

@@ -1,6 +1,7 @@
 package rowstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -88,9 +89,9 @@ func NewService(o ServiceOptions) (*Service, error) {
 	if o.Server == nil {
 		return nil, errors.New("row service: no server to read from")
 	}
-	setDefault(&o.MaxSnapshots, DefaultMaxSnapshots)
-	setDefault(&o.MaxWorkers, DefaultMaxWorkers)
-	setDefault(&o.MaxFollows, DefaultMaxFollows)
+	o.MaxSnapshots = cmp.Or(o.MaxSnapshots, DefaultMaxSnapshots)
+	o.MaxWorkers = cmp.Or(o.MaxWorkers, DefaultMaxWorkers)
+	o.MaxFollows = cmp.Or(o.MaxFollows, DefaultMaxFollows)
 	if o.MaxSnapshots < 0 || o.MaxWorkers < 0 || o.MaxFollows < 0 {
 		return nil, fmt.Errorf("row service: %d snapshots of %d workers, %d streams of changes: want at least 1", o.MaxSnapshots, o.MaxWorkers, o.MaxFollows)
 	}
@@ -104,12 +105,6 @@ func NewService(o ServiceOptions) (*Service, error) {
 		s.guard = newGuard(o.Token)
 	}
 	return s, nil
-}
-
-func setDefault[T int | time.Duration](v *T, def T) {
-	if *v == 0 {
-		*v = def
-	}
 }
 
 // NewServer returns a gRPC server that answers the service and gRPC's health service, with these

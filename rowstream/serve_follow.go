@@ -69,10 +69,10 @@ func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.Lo
 	c.quiet = true
 	f, err := s.follower()
 	var p Position
-	switch named, ok := f.(SchemaFollower); {
+	switch {
 	case err != nil:
-	case m.GetNamed() && ok:
-		p, err = named.NamedPosition(ctx)
+	case m.GetNamed():
+		p, err = f.NamedPosition(ctx)
 	default:
 		p, err = f.NowPosition(ctx)
 	}
@@ -120,18 +120,18 @@ func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatRe
 }
 
 func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
-	b, ok := s.o.Server.(Beater)
-	if !ok {
-		return refuse(codes.FailedPrecondition, "the server takes no heartbeats")
+	f, err := s.follower()
+	if err != nil {
+		return err
 	}
 	h := Heartbeat{Copy: m.GetCopy(), Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
 	if h.Run == "" || len(h.Run) > longestRun || h.Copy == "" || len(h.Copy) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
 		return refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
 	}
 	if m.GetEnd() {
-		return b.EndBeats(ctx, h)
+		return f.EndBeats(ctx, h)
 	}
-	return b.Beat(ctx, h)
+	return f.Beat(ctx, h)
 }
 
 // What a client may ask for in a heartbeat.
@@ -179,7 +179,7 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowSe
 	ctx := stream.Context()
 	end := endOf(ctx)
 	defer context.AfterFunc(s.ending, func() { end(context.Cause(s.ending)) })()
-	tables, layouts, err := s.followedTables(ctx, m.GetTables())
+	tables, layouts, err := s.followedTables(ctx, f, m.GetTables())
 	if err != nil {
 		return err
 	}

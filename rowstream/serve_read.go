@@ -59,9 +59,15 @@ func (s *Service) serveRead(m *rowpb.ReadRequest, stream rowpb.Rows_ReadServer, 
 	if m.GetCompression() == rowpb.Compression_COMPRESSION_ZSTD {
 		out.zstd = s.zstd
 	}
-	rows, err := w.reader.Read(ctx, t, chunk, options, out.send)
-	if err != nil {
-		return err
+	var rows int64
+	options.Count = &rows
+	for b, err := range w.reader.Read(ctx, t, chunk, options) {
+		if err == nil {
+			err = out.send(b)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return out.finish(rows)
 }

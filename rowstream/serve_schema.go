@@ -9,15 +9,6 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// schemaFollower is the service's server, which can tell how tables have changed.
-func (s *Service) schemaFollower() (SchemaFollower, error) {
-	f, ok := s.o.Server.(SchemaFollower)
-	if !ok {
-		return nil, refuse(codes.FailedPrecondition, "the server does not report how tables have changed")
-	}
-	return f, nil
-}
-
 // Layout implements rowpb.RowsServer.
 func (s *Service) Layout(ctx context.Context, m *rowpb.LayoutRequest) (*rowpb.TableLayout, error) {
 	c := s.begin(ctx, "layout", m.GetTable())
@@ -29,7 +20,7 @@ func (s *Service) Layout(ctx context.Context, m *rowpb.LayoutRequest) (*rowpb.Ta
 }
 
 func (s *Service) serveLayout(ctx context.Context, m *rowpb.Table) ([]int, error) {
-	f, err := s.schemaFollower()
+	f, err := s.follower()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +58,7 @@ func (s *Service) SchemaChanges(ctx context.Context, m *rowpb.SchemaChangesReque
 }
 
 func (s *Service) serveSchemaChanges(call context.Context, m *rowpb.SchemaChangesRequest) ([]SchemaChange, error) {
-	f, err := s.schemaFollower()
+	f, err := s.follower()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +126,7 @@ func schemaChangeKindOf(n uint32) SchemaChangeKind {
 
 // followedTables are the tables of a request and their layouts. One with a layout is taken as it is described;
 // the others must be so now.
-func (s *Service) followedTables(ctx context.Context, messages []*rowpb.FollowedTable) (tables []*Table, layouts [][]int, err error) {
+func (s *Service) followedTables(ctx context.Context, f Follower, messages []*rowpb.FollowedTable) (tables []*Table, layouts [][]int, err error) {
 	if len(messages) == 0 {
 		return nil, nil, errNoTables
 	}
@@ -143,7 +134,7 @@ func (s *Service) followedTables(ctx context.Context, messages []*rowpb.Followed
 		var t *Table
 		var layout []int
 		if m.GetLayout() == nil {
-			t, layout, err = s.presentTable(ctx, m.GetTable())
+			t, layout, err = s.presentTable(ctx, f, m.GetTable())
 		} else if t, err = describedTable(m.GetTable()); err == nil {
 			if layout, err = layoutOf(m.GetLayout(), len(t.Columns)); err != nil {
 				err = refuse(codes.InvalidArgument, "table %s: %w", t.FullName(), err)
@@ -157,16 +148,11 @@ func (s *Service) followedTables(ctx context.Context, messages []*rowpb.Followed
 	return tables, layouts, nil
 }
 
-// presentTable is a table as it is now, which must be as the client was told, and its layout if the server
-// tells that.
-func (s *Service) presentTable(ctx context.Context, m *rowpb.Table) (*Table, []int, error) {
+// presentTable is a table as it is now, which must be as the client was told, and its layout.
+func (s *Service) presentTable(ctx context.Context, f Follower, m *rowpb.Table) (*Table, []int, error) {
 	tables, err := s.checkTables(ctx, []*rowpb.Table{m})
 	if err != nil {
 		return nil, nil, err
-	}
-	f, ok := s.o.Server.(SchemaFollower)
-	if !ok {
-		return tables[0], nil, nil
 	}
 	layout, err := f.Layout(ctx, tables[0])
 	return tables[0], layout, err
@@ -176,9 +162,6 @@ func (s *Service) presentTable(ctx context.Context, m *rowpb.Table) (*Table, []i
 func begun(from string, layouts [][]int) *rowpb.Changes {
 	m := &rowpb.Changes{Upto: from}
 	for _, l := range layouts {
-		if l == nil {
-			return &rowpb.Changes{Upto: from}
-		}
 		m.Layouts = append(m.Layouts, layoutMessage(l))
 	}
 	return m

@@ -28,7 +28,7 @@ type tableID struct{ schema, name string }
 // may make the next before the first has ended.
 type servedWorker struct {
 	turn   chan struct{} // holds one token while it is free
-	reader Reader
+	reader ViewReader
 	batch  rowpb.Batch
 	packed []byte // room
 }
@@ -128,7 +128,7 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 		cancel()
 		err = errors.Join(err, v.close())
 	}()
-	if err := stream.Send(&rowpb.SnapshotReply{Id: id, How: view.How(), Position: view.Position(), Identity: Identity(view), LimitMs: m.GetLimitMs()}); err != nil {
+	if err := stream.Send(&rowpb.SnapshotReply{Id: id, How: view.How(), Position: view.Position(), Identity: view.Identity(), LimitMs: m.GetLimitMs()}); err != nil {
 		return err
 	}
 	if limit == 0 {
@@ -150,11 +150,7 @@ func (s *Service) takeView(ctx context.Context, workers int, tables []*Table, li
 	if limit == 0 {
 		return s.o.Server.Snapshot(ctx, workers, tables)
 	}
-	server, ok := s.o.Server.(ShortViewer)
-	if !ok {
-		return nil, refuse(codes.Unimplemented, "the server takes no short views")
-	}
-	return server.ShortView(ctx, identity, tables[0], limit)
+	return s.o.Server.ShortView(ctx, identity, tables[0], limit)
 }
 
 var errNoTables = refuse(codes.InvalidArgument, "no tables are named")
@@ -225,4 +221,14 @@ func (v *served) during(call context.Context) (context.Context, context.CancelFu
 		stop()
 		cancel(nil)
 	}
+}
+
+// Identify implements rowpb.RowsServer.
+func (s *Service) Identify(ctx context.Context, _ *rowpb.IdentifyRequest) (*rowpb.IdentifyReply, error) {
+	c := s.begin(ctx, "identify", nil)
+	identity, err := s.o.Server.Identity(ctx)
+	if err = c.end(err); err != nil {
+		return nil, err
+	}
+	return &rowpb.IdentifyReply{Identity: identity}, nil
 }

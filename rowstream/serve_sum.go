@@ -125,3 +125,32 @@ func (s *Service) sumOf(m *rowpb.SumRequest) (r summing, err error) {
 	}
 	return r, nil
 }
+
+// LastKey implements rowpb.RowsServer.
+func (s *Service) LastKey(ctx context.Context, m *rowpb.LastKeyRequest) (*rowpb.LastKeyReply, error) {
+	c := s.begin(ctx, "lastkey", m.GetTable())
+	key, err := s.serveLastKey(ctx, m)
+	if err = c.end(err); err != nil {
+		return nil, err
+	}
+	return &rowpb.LastKeyReply{Key: EncodeKey(key)}, nil
+}
+
+func (s *Service) serveLastKey(call context.Context, m *rowpb.LastKeyRequest) (mysqlwire.TextRow, error) {
+	v, err := s.snapshot(m.GetSnapshot())
+	if err != nil {
+		return nil, err
+	}
+	t, err := v.table(m.GetTable())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := v.during(call)
+	defer cancel()
+	w, err := v.take(ctx, m.GetWorker())
+	if err != nil {
+		return nil, err
+	}
+	defer w.release()
+	return w.reader.LastKey(ctx, t)
+}

@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,14 +37,19 @@ type memory struct {
 	closed  chan struct{}
 }
 
-var _ Server = (*memory)(nil)
-
 func newMemory(batches int, rows ...mysqlwire.TextRow) *memory {
 	return &memory{batch: *batchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
 }
 
-func (m *memory) Addr() string { return "memory" }
-func (m *memory) Close() error { return nil }
+var _ Server = (*memory)(nil)
+
+func (m *memory) Addr() string                             { return "memory" }
+func (m *memory) Identity(context.Context) (string, error) { return "", nil }
+func (m *memory) Close() error                             { return nil }
+
+func (m *memory) ShortView(context.Context, string, *Table, time.Duration) (View, error) {
+	return nil, errors.New("it is in memory")
+}
 
 func (m *memory) Describe(_ context.Context, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name, Key: []int{0}, KeyName: "PRIMARY", Engine: "InnoDB"}
@@ -56,32 +63,39 @@ func (m *memory) Snapshot(context.Context, int, []*Table) (View, error) { return
 
 type memoryView struct{ m *memory }
 
-func (memoryView) How() string         { return "memory" }
-func (memoryView) Position() string    { return "binlog.1 4" }
-func (v memoryView) Reader(int) Reader { return memoryReader(v) }
-func (v memoryView) Close() error      { v.m.closed <- struct{}{}; return nil }
+func (memoryView) How() string             { return "memory" }
+func (memoryView) Position() string        { return "binlog.1 4" }
+func (memoryView) Identity() string        { return "" }
+func (v memoryView) Reader(int) ViewReader { return memoryReader{m: v.m} }
+func (v memoryView) Close() error          { v.m.closed <- struct{}{}; return nil }
 
-type memoryReader struct{ m *memory }
+// A memoryReader has no sums.
+type memoryReader struct {
+	ViewReader
+	m *memory
+}
 
 func (r memoryReader) Cut(_ context.Context, _ *Table, _ int64, from Chunk) (Chunk, error) {
 	return Chunk{Number: from.Number, After: from.After, Upto: mysqlwire.TextRow{[]byte("9")}}, nil
 }
 
-func (r memoryReader) Read(ctx context.Context, _ *Table, _ Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	if strings.HasPrefix(o.Where, "refuse") {
-		return 0, errors.New(o.Where)
-	}
-	for range r.m.batches {
-		if err := ctx.Err(); err != nil {
-			return rows, err
+func (r memoryReader) Read(ctx context.Context, _ *Table, _ Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		if strings.HasPrefix(o.Where, "refuse") {
+			yield(nil, errors.New(o.Where))
+			return
 		}
-		if err := each(&r.m.batch); err != nil {
-			return rows, err
+		for range r.m.batches {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			if *o.Count += int64(r.m.batch.Rows); !yield(&r.m.batch, nil) {
+				return
+			}
+			r.m.handed.Add(1)
 		}
-		r.m.handed.Add(1)
-		rows += int64(r.m.batch.Rows)
 	}
-	return rows, nil
 }
 
 // view takes a view of one table.
@@ -200,13 +214,21 @@ func TestLimits(t *testing.T) {
 }
 
 func readErr(ctx context.Context, r Reader, t *Table, c Chunk) error {
-	_, err := r.Read(ctx, t, c, ReadOptions{}, func(*Batch) error { return nil })
-	return err
+	return drop(r.Read(ctx, t, c, ReadOptions{}))
 }
 
 func whereErr(ctx context.Context, r Reader, t *Table, where string) error {
-	_, err := r.Read(ctx, t, Chunk{}, ReadOptions{Where: where}, func(*Batch) error { return nil })
-	return err
+	return drop(r.Read(ctx, t, Chunk{}, ReadOptions{Where: where}))
+}
+
+// drop reads batches to their end.
+func drop(batches iter.Seq2[*Batch, error]) error {
+	for _, err := range batches {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func cutErr(ctx context.Context, r Reader, t *Table, bytes int64, from Chunk) error {
@@ -223,7 +245,11 @@ func TestVanishedClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, table := view(t, r, 1)
-	_, err = v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return r.Close() })
+	for _, err = range v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}) {
+		if err == nil {
+			_ = r.Close()
+		}
+	}
 	if err == nil {
 		t.Error("a closed connection was read to its end")
 	}
@@ -241,14 +267,14 @@ func TestEndedView(t *testing.T) {
 	v, table := view(t, r, 1)
 	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream goes on after the view's end
 	ended := false
-	_, err := stalled.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error {
+	var err error
+	for _, err = range stalled.Read(t.Context(), table, Chunk{}, ReadOptions{}) {
 		if !ended {
 			ended = true
 			_ = v.Close()
 			testwait.Receive(t, "the view to be closed though its rows are not read", m.closed)
 		}
-		return nil
-	})
+	}
 	if err == nil {
 		t.Error("a view that ended was read to its end")
 	}
@@ -262,16 +288,19 @@ func TestFlowControl(t *testing.T) {
 	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
 	const most = 3*streamWindow/size + 10 // the window, what it may grow by for one message, buffers
 	taken := int64(0)
-	if _, err := v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error {
+	for _, err := range v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		taken++
 		for range 20 {
 			if ahead := m.handed.Load() - taken; ahead > most {
 				t.Fatalf("the source is %d batches ahead", ahead)
 			}
 		}
-		return nil
-	}); err != nil || taken != 500 {
-		t.Errorf("%d batches, %v", taken, err)
+	}
+	if taken != 500 {
+		t.Errorf("%d batches", taken)
 	}
 }
 
@@ -444,7 +473,8 @@ func TestImpostor(t *testing.T) {
 		}
 	}
 	i.batches = []*rowpb.Batch{packed, {Read: 5}}
-	if rows, err := v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{}, func(b *Batch) error { return b.Check() }); rows != 5 || err != nil {
+	var rows int64
+	if err := drop(v.Reader(0).Read(t.Context(), table, Chunk{}, ReadOptions{Count: &rows})); rows != 5 || err != nil {
 		t.Errorf("what is right: %d, %v", rows, err)
 	}
 }
@@ -467,7 +497,8 @@ func TestRemoteAllocs(t *testing.T) {
 		defer func() { _ = v.Close() }()
 		r := v.Reader(0)
 		return testing.AllocsPerRun(5, func() {
-			if n, err := r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil }); n != int64(batches*b.Rows) || err != nil {
+			var n int64
+			if err := drop(r.Read(t.Context(), table, Chunk{}, ReadOptions{Count: &n})); n != int64(batches*b.Rows) || err != nil {
 				t.Errorf("%d rows, %v", n, err)
 			}
 		})

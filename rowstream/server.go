@@ -2,7 +2,9 @@ package rowstream
 
 import (
 	"context"
+	"iter"
 	"sync"
+	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -14,11 +16,21 @@ type Server interface {
 	// Addr is the server's address, for people and to tell servers apart.
 	Addr() string
 
+	// Identity returns the ServerIdentity of the server.
+	Identity(ctx context.Context) (string, error)
+
 	// Describe tells what a table is.
 	Describe(ctx context.Context, schema, name string) (*Table, error)
 
 	// Snapshot takes one view of the tables for several readers.
 	Snapshot(ctx context.Context, workers int, tables []*Table) (View, error)
+
+	// ShortView takes a view of one table for one reader, without a lock on the server: it sees all that any earlier view
+	// has seen. It has no Position. After limit it ends, no matter what reads it, with ErrViewExpired, so that its undo log and
+	// metadata locks are not kept for longer. Where the table is not as t describes it, the error is ErrAltered; it cannot be
+	// altered until the view ends. identity is the Identity of an earlier view: another server than that one's is refused.
+	// Empty: any server will do.
+	ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (View, error)
 
 	// Close closes the connections that are not a view's.
 	Close() error
@@ -28,9 +40,10 @@ type Server interface {
 type View interface {
 	How() string      // by what means it was taken, for people
 	Position() string // of the binary log; empty when the server does not tell
+	Identity() string // of the server; empty when it does not identify itself
 
 	// Reader is one of the readers, by number from 0. It is for one goroutine.
-	Reader(worker int) Reader
+	Reader(worker int) ViewReader
 
 	Close() error
 }
@@ -42,10 +55,25 @@ type Reader interface {
 	// from.Upto unless that is nil.
 	Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error)
 
-	// Read reads a chunk's rows in the order of the key and hands them on in batches, which
-	// are valid until the function returns. It answers how many rows the chunk has, of which
-	// the plan may have held some back. Per row it does not allocate.
-	Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error)
+	// Read returns a chunk's rows in the order of the key, in batches. Each is valid until the next one. An error is the last
+	// element, without a batch. A loop that ends early may cost the reader its connection, and so the view: to keep it, read
+	// the rest. Neither rows nor batches allocate.
+	Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error]
+}
+
+// A ViewReader is a Reader of one view. Its sums are computed by the server, so that the rows do not travel.
+type ViewReader interface {
+	Reader
+
+	// SumChunk sums up the rows of a chunk.
+	SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error)
+
+	// SumRows calls each with the key and the sum of each row of a chunk, in the order of the key. The key is
+	// valid until the function returns.
+	SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error
+
+	// LastKey returns the last key of a table in the order of its chunks; nil: the table is empty.
+	LastKey(ctx context.Context, t *Table) (mysqlwire.TextRow, error)
 }
 
 // Direct reads over connections of its own to the server. It is safe for concurrent use.
@@ -54,11 +82,7 @@ type Direct struct {
 
 	mu sync.Mutex
 	c  *mysqlconn.Client // for descriptions; nil when it was lost; guarded by mu
-
-	beats beatWriter
 }
-
-var _ Server = (*Direct)(nil)
 
 // OpenDirect connects to a server.
 func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
@@ -69,37 +93,49 @@ func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
 	return &Direct{cfg: cfg, c: c}, nil
 }
 
+// Config returns the configuration of the server's connections.
+func (d *Direct) Config() mysqlconn.Config { return d.cfg }
+
 // Addr is the server's address.
 func (d *Direct) Addr() string { return d.cfg.Addr }
 
-// Query executes a statement over the connection for descriptions, and calls each with its rows.
-func (d *Direct) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) (err error) {
+// Use calls do with the connection for descriptions, which is made again if it was lost meanwhile. Calls take turns.
+func (d *Direct) Use(ctx context.Context, do func(c *mysqlconn.Client) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
+	err := d.connect(ctx)
+	if err != nil {
 		return err
 	}
-	defer func() { d.failed(err) }()
-	_, err = d.c.Query(ctx, sql, each)
+	if err = do(d.c); err != nil {
+		// Servers check global privileges against those of the login: a connection from before a GRANT would be refused for as
+		// long as it lives.
+		_ = d.c.Close()
+		d.c = nil
+	}
 	return err
 }
 
-// Describe is ReadTable, over a new connection if the one before was lost meanwhile.
-func (d *Direct) Describe(ctx context.Context, schema, name string) (_ *Table, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.connect(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { d.failed(err) }()
-	return ReadTable(ctx, d.c, schema, name)
+// Query executes a statement over the connection for descriptions, and calls each with its rows.
+func (d *Direct) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error {
+	return d.Use(ctx, func(c *mysqlconn.Client) error {
+		_, err := c.Query(ctx, sql, each)
+		return err
+	})
+}
+
+// Describe is ReadTable.
+func (d *Direct) Describe(ctx context.Context, schema, name string) (t *Table, err error) {
+	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		t, err = ReadTable(ctx, c, schema, name)
+		return err
+	})
+	return t, err
 }
 
 // Ping reports whether the server answers.
 func (d *Direct) Ping(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.connect(ctx)
+	return d.Use(ctx, func(*mysqlconn.Client) error { return nil })
 }
 
 // connect makes sure that the connection works, or opens a new one.
@@ -118,15 +154,6 @@ func (d *Direct) connect(ctx context.Context) error {
 	return nil
 }
 
-// failed gives up the connection of a call that has failed: servers check global privileges against those of the login, so that a
-// connection from before a GRANT would be refused for as long as it lives.
-func (d *Direct) failed(err error) {
-	if err != nil && d.c != nil {
-		_ = d.c.Close() // nothing is expected of it
-		d.c = nil
-	}
-}
-
 // Snapshot is OpenSnapshot.
 func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*Table) (View, error) {
 	s, err := OpenSnapshot(ctx, d.cfg, workers, tables)
@@ -138,9 +165,6 @@ func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*Table) (Vi
 
 // Close closes the connection for descriptions.
 func (d *Direct) Close() error {
-	d.beats.mu.Lock()
-	d.beats.close()
-	d.beats.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.c == nil {

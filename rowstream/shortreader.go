@@ -3,6 +3,7 @@ package rowstream
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -10,7 +11,7 @@ import (
 
 // ShortOptions say how a ShortReader reads.
 type ShortOptions struct {
-	Server   ShortViewer
+	Server   Server
 	Identity string // of the view whose position is known
 
 	// MaxAge is how old a view gets at most. It is given up at a tenth less, and exchanged between chunks at half of it.
@@ -100,34 +101,37 @@ func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk
 	return c, err
 }
 
-// Read implements Reader. When a view expires, reading continues in the next one after the last row that was handed on.
+// Read implements Reader. When a view expires, reading continues in the next one after the last row that was yielded.
 // Rows that the plan held back may be counted by both.
-func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	if err := s.last.begin(t, o.Plan); err != nil {
-		return 0, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
-	}
-	var failed error // of each
-	err = s.through(ctx, t, func(r Reader) (further bool, err error) {
-		n, err := r.Read(ctx, t, c, o, func(b *Batch) error {
-			if err := s.last.take(b); err != nil {
-				return err
-			}
-			if failed = each(b); failed != nil {
-				return failed
-			}
-			further = true
-			return nil
-		})
-		rows += n
-		if failed == nil && further {
-			c.After, err = s.last.after(err)
+func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		if err := s.last.begin(t, o.Plan); err != nil {
+			yield(nil, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err))
+			return
 		}
-		return further && failed == nil, err
-	})
-	if failed != nil { // it is no matter of the view
-		return rows, failed
+		left := false // the loop
+		err := s.through(ctx, t, func(r Reader) (further bool, err error) {
+			for b, err := range r.Read(ctx, t, c, o) {
+				if err == nil {
+					err = s.last.take(b)
+				}
+				if err != nil {
+					if further {
+						c.After, err = s.last.after(err)
+					}
+					return further, err
+				}
+				if left = !yield(b, nil); left {
+					return false, nil
+				}
+				further = true
+			}
+			return further, nil
+		})
+		if err != nil && !left {
+			yield(nil, err)
+		}
 	}
-	return rows, err
 }
 
 // A lastKey keeps the key of the last row of a batch, in room that it uses again.

@@ -1,7 +1,10 @@
 package rowstream
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -24,5 +27,30 @@ func TestLastKeyEmpty(t *testing.T) {
 		if err != nil || len(got) != 2 || got[0] == nil || got[1] == nil || string(got[0]) != string(row[0]) || string(got[1]) != string(row[1]) {
 			t.Errorf("the key of %q is %q, %v", row, got, err)
 		}
+	}
+}
+
+// TestLastKey takes keys of batches in rows that a plan has put into another order.
+func TestLastKey(t *testing.T) {
+	table := &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "int"}, {Name: "b", Type: "bit"}}, Key: []int{1, 0}}
+	var l lastKey
+	if err := l.begin(table, &Plan{Output: []Output{{Column: 0, From: ColumnValue}}}); err == nil {
+		t.Error("a plan without a column of the key was accepted")
+	}
+	if err := l.begin(table, &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 0, From: ColumnValue}}}); err != nil {
+		t.Fatal(err)
+	}
+	b := batchOf(row("\x01\x00", "7"), row("\x01\x02", "8"))
+	if err := l.take(b); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(mysqlwire.TextRow{[]byte("258"), []byte("8")}, l.keys); diff != "" {
+		t.Error(diff)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = l.take(b) }); n != 0 {
+		t.Errorf("%v allocations per batch", n)
+	}
+	if err := l.take(batchOf(row("\x01", nil))); !errors.Is(err, errNullKey) {
+		t.Errorf("a key with NULL: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,26 +19,6 @@ var ErrViewExpired = errors.New("the view has reached its age limit")
 
 // ErrAltered says that a table is no longer as it was described.
 var ErrAltered = errors.New("it has been altered since it was described")
-
-// A ShortViewer is a Server with views that end independently of their reader, so that its undo log and metadata locks
-// are not kept for longer.
-type ShortViewer interface {
-	Server
-
-	// ShortView takes a view of one table for one reader, without a lock on the server: it sees all that any earlier view
-	// has seen. It has no Position. After limit it ends, no matter what reads it, with ErrViewExpired. Where the table is not
-	// as t describes it, the error is ErrAltered; it cannot be altered until the view ends. identity is the Identity of
-	// an earlier view: another server than that one's is refused. Empty: any server will do.
-	ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (View, error)
-}
-
-// Identity identifies the server that a view is of; it is empty when the server does not identify itself.
-func Identity(v View) string {
-	if i, ok := v.(interface{ Identity() string }); ok {
-		return i.Identity()
-	}
-	return ""
-}
 
 // readIdentity is ServerIdentity; empty where the server has none.
 func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
@@ -68,6 +49,8 @@ type expiry struct {
 	at    time.Time // when it expires
 	timer *time.Timer
 	over  chan struct{} // closed when what the timer started is done
+
+	broken atomic.Bool // a call was left before its end
 }
 
 // newExpiry starts the clock of a view. When it runs out, calls during it end, and then cut ends the view itself.
@@ -110,15 +93,13 @@ func (e *expiry) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrViewExpired, err)
 }
 
+// reader returns a reader whose calls end with the view.
+func (e *expiry) reader(r ViewReader) ViewReader { return &boundReader{e, r} }
+
 // A boundReader is a reader whose calls end with its view.
 type boundReader struct {
-	e      *expiry
-	broken *atomic.Bool // a call was left before its end
-	r      interface {
-		Reader
-		Summer
-		LastKeyer
-	}
+	e *expiry
+	r ViewReader
 }
 
 // call does something with the reader.
@@ -127,7 +108,7 @@ func (b *boundReader) call(ctx context.Context, do func(context.Context) error) 
 	defer cancel()
 	err := do(within)
 	if within.Err() != nil {
-		b.broken.Store(true)
+		b.e.broken.Store(true)
 	}
 	return b.e.explain(err)
 }
@@ -142,15 +123,27 @@ func (b *boundReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk
 }
 
 // Read implements Reader.
-func (b *boundReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions, each func(*Batch) error) (rows int64, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		rows, err = b.r.Read(ctx, t, c, o, each)
-		return err
-	})
-	return rows, err
+func (b *boundReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		left := false // the loop
+		err := b.call(ctx, func(ctx context.Context) error {
+			for batch, err := range b.r.Read(ctx, t, c, o) {
+				if err != nil {
+					return err
+				}
+				if left = !yield(batch, nil); left {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !left {
+			yield(nil, err)
+		}
+	}
 }
 
-// SumChunk implements Summer.
+// SumChunk implements ViewReader.
 func (b *boundReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (sum Checksum, err error) {
 	err = b.call(ctx, func(ctx context.Context) (err error) {
 		sum, err = b.r.SumChunk(ctx, t, c, o)
@@ -159,12 +152,12 @@ func (b *boundReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOpti
 	return sum, err
 }
 
-// SumRows implements Summer.
+// SumRows implements ViewReader.
 func (b *boundReader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
 	return b.call(ctx, func(ctx context.Context) error { return b.r.SumRows(ctx, t, c, o, each) })
 }
 
-// LastKey implements LastKeyer.
+// LastKey implements ViewReader.
 func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.TextRow, err error) {
 	err = b.call(ctx, func(ctx context.Context) (err error) {
 		key, err = b.r.LastKey(ctx, t)
@@ -177,14 +170,11 @@ func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.Text
 type shortView struct {
 	*Snapshot
 	*expiry
-	cfg    mysqlconn.Config
-	id     string // of the connection
-	broken atomic.Bool
+	cfg mysqlconn.Config
+	id  string // of the connection
 }
 
-var _ ShortViewer = (*Direct)(nil)
-
-// ShortView implements ShortViewer.
+// ShortView implements Server.
 func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (_ View, err error) {
 	c, err := Connect(ctx, d.cfg)
 	if err != nil {
@@ -230,8 +220,8 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 }
 
 // Reader is the view's only reader.
-func (v *shortView) Reader(worker int) Reader {
-	return &boundReader{e: v.expiry, broken: &v.broken, r: &reader{s: v.Snapshot, worker: worker}}
+func (v *shortView) Reader(worker int) ViewReader {
+	return v.expiry.reader(&reader{s: v.Snapshot, worker: worker})
 }
 
 // killTimeout bounds the statement that ends a view's connection.

@@ -8,14 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
@@ -69,11 +67,11 @@ func shortReader(t *testing.T, s Server, age, patience time.Duration) *ShortRead
 	if err != nil {
 		t.Fatal(err)
 	}
-	identity := Identity(first)
+	identity := first.Identity()
 	if err := first.Close(); err != nil || identity == "" {
 		t.Fatalf("the server's identity is %q, %v", identity, err)
 	}
-	r := NewShortReader(ShortOptions{Server: s.(ShortViewer), Identity: identity, MaxAge: age, Patience: patience})
+	r := NewShortReader(ShortOptions{Server: s, Identity: identity, MaxAge: age, Patience: patience})
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -95,7 +93,10 @@ func TestShortReader(t *testing.T) {
 		var got []string
 		batches, pauses := 0, 0
 		plan := &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 2, From: ColumnValue}, {Column: 3, From: ColumnValue}, {Column: 0, From: ColumnValue}}}
-		_, err = r.Read(t.Context(), table, Chunk{}, ReadOptions{Plan: plan, BatchBytes: 16 << 10}, func(b *Batch) error {
+		for b, err := range r.Read(t.Context(), table, Chunk{}, ReadOptions{Plan: plan, BatchBytes: 16 << 10}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, row := range rowsOf(t, b) {
 				got = append(got, fmt.Sprintf("%s %s", row[0], row[1]))
 			}
@@ -104,10 +105,6 @@ func TestShortReader(t *testing.T) {
 				awaitNoView(t, c)
 				exec(t, c, fmt.Sprintf("UPDATE t SET v = %d", pauses))
 			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 		if pauses != 3 {
 			t.Errorf("it was paused %d times", pauses)
@@ -145,7 +142,7 @@ func TestShortViewBound(t *testing.T) {
 			t.Fatalf("after a comment: %v", err)
 		}
 		impatient := shortReader(t, s, 200*time.Millisecond, 200*time.Millisecond)
-		_, err = impatient.Read(t.Context(), table, Chunk{}, ReadOptions{Where: "SLEEP(3600) = 0"}, func(*Batch) error { return nil })
+		err = whereErr(t.Context(), impatient, table, "SLEEP(3600) = 0")
 		if !errors.Is(err, ErrViewExpired) {
 			t.Errorf("a statement that takes an hour: %v, want an expired view", err)
 		}
@@ -170,7 +167,7 @@ func TestShortViewAltered(t *testing.T) {
 		r := shortReader(t, s, 200*time.Millisecond, testwait.Limit)
 		read := func() (err error) {
 			testwait.UntilState(t, "the table to be read within the age of a view", func() (string, bool) {
-				_, err = r.Read(t.Context(), table, Chunk{}, ReadOptions{}, func(*Batch) error { return nil })
+				err = readErr(t.Context(), r, table, Chunk{})
 				return fmt.Sprint(err), !errors.Is(err, ErrViewExpired)
 			})
 			return err
@@ -199,7 +196,7 @@ func TestShortViewElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.(ShortViewer).ShortView(t.Context(), "7 elsewhere 3306", table, time.Minute)
+		_, err = s.ShortView(t.Context(), "7 elsewhere 3306", table, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), "leads to another server") {
 			t.Errorf("a view of another server: %v", err)
 		}
@@ -214,30 +211,5 @@ func TestShortViewOldService(t *testing.T) {
 	_, err := r.ShortView(t.Context(), "", &Table{Schema: "d", Name: "t"}, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("a service without limits: %v", err)
-	}
-}
-
-// TestLastKey takes keys of batches in rows that a plan has put into another order.
-func TestLastKey(t *testing.T) {
-	table := &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "int"}, {Name: "b", Type: "bit"}}, Key: []int{1, 0}}
-	var l lastKey
-	if err := l.begin(table, &Plan{Output: []Output{{Column: 0, From: ColumnValue}}}); err == nil {
-		t.Error("a plan without a column of the key was accepted")
-	}
-	if err := l.begin(table, &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 0, From: ColumnValue}}}); err != nil {
-		t.Fatal(err)
-	}
-	b := batchOf(row("\x01\x00", "7"), row("\x01\x02", "8"))
-	if err := l.take(b); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(mysqlwire.TextRow{[]byte("258"), []byte("8")}, l.keys); diff != "" {
-		t.Error(diff)
-	}
-	if n := testing.AllocsPerRun(100, func() { _ = l.take(b) }); n != 0 {
-		t.Errorf("%v allocations per batch", n)
-	}
-	if err := l.take(batchOf(row("\x01", nil))); !errors.Is(err, errNullKey) {
-		t.Errorf("a key with NULL: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package rowstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ const (
 	aliveTimeout = 5 * time.Second
 )
 
+// DefaultPatience is how long a server that is lost or silent is waited for.
+const DefaultPatience = time.Minute
+
 // Columns of SHOW PROCESSLIST.
 const (
 	processID      = 0
@@ -29,7 +33,7 @@ const (
 // watchSilence bounds how long the server of a connection may be silent without being at work: DefaultPatience, unless
 // cfg has another.
 func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config) error {
-	setDefault(&cfg.Patience, DefaultPatience)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	id := "" // the greeting's may be that of a proxy
 	if _, err := c.Query(ctx, "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
 		id = string(row[0])

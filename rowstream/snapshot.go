@@ -24,6 +24,9 @@ const (
 
 	// lockTries is how often a lock is tried for.
 	lockTries = 10
+
+	// connectTimeout is how long connecting may take.
+	connectTimeout = 10 * time.Second
 )
 
 // Errors of servers: what a user may not do, a lock, and a table that is younger than the view.
@@ -98,9 +101,6 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
-	}
-	if s.position, err = withGTID(ctx, cfg, s.clients[0], s.position); err != nil {
-		return nil, err
 	}
 	s.identity, err = readIdentity(ctx, s.clients[0])
 	return s, err
@@ -318,6 +318,9 @@ func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 		}
 	}
 }
+
+// gtidMark stands before the GTIDs in the text of a position of the binary log.
+const gtidMark = "gtid="
 
 // currentPosition is where the binary log stands now, empty when the server keeps none or
 // does not tell the user.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -124,7 +125,7 @@ func stopOf(m *rowpb.StopError) *StopError {
 	if p, err := ParsePosition(m.GetAt()); err == nil {
 		e.At = p
 	}
-	if m.GetReason() == 0 || m.GetReason() > uint32(lastStop) {
+	if m.GetReason() > math.MaxUint8 || !e.Reason.known() {
 		e.Reason = StopUnknown
 	}
 	if m.GetCause() != "" {

@@ -225,3 +225,8 @@ func appendTo(list *[]string) func(mysqlwire.TextRow) error {
 		return nil
 	}
 }
+
+// sameShape reports whether rows of both are read alike.
+func (t *Table) sameShape(other *Table) bool {
+	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
+}

@@ -1,0 +1,67 @@
+package rowstream
+
+import "strconv"
+
+// maxPlainExponent is how many digits servers write before or after the point until they
+// write an exponent.
+const maxPlainExponent = 15
+
+// appendDouble appends a double as servers write it: the fewest digits that say it, or scale
+// digits after the point where the column was declared so.
+func appendDouble(dst []byte, v float64, scale int) []byte {
+	at := len(dst)
+	if scale >= 0 {
+		return appendScaled(dst, v, scale)
+	}
+	dst = strconv.AppendFloat(dst, v, 'e', -1, 64) // d.ddde±xx
+	e := len(dst) - 1
+	for e > at && dst[e] != 'e' {
+		e--
+	}
+	if e == at {
+		return dst // no number: servers keep none
+	}
+	exponent := 0
+	for _, c := range dst[e+2:] {
+		exponent = exponent*10 + int(c-'0')
+	}
+	if dst[e+1] == '-' {
+		exponent = -exponent
+	}
+	mantissa := e - at
+	if dst[at] == '-' {
+		mantissa--
+	}
+	if mantissa > 1 {
+		mantissa-- // the point
+	}
+	point := exponent + 1 // where the point stands, counted in digits
+	if point > -maxPlainExponent && (point <= maxPlainExponent || mantissa > point) {
+		return strconv.AppendFloat(dst[:at], v, 'f', -1, 64)
+	}
+	dst = dst[:e+1]
+	return strconv.AppendInt(dst, int64(exponent), 10)
+}
+
+// appendScaled appends a double with scale digits after the point: the fewest digits that say
+// it, and zeros, or when these are too many, it rounded.
+func appendScaled(dst []byte, v float64, scale int) []byte {
+	at := len(dst)
+	dst = strconv.AppendFloat(dst, v, 'f', -1, 64)
+	after := -1 // the point
+	for i := at; i < len(dst); i++ {
+		if after >= 0 || dst[i] == '.' {
+			after++
+		}
+	}
+	if after > scale {
+		return strconv.AppendFloat(dst[:at], v, 'f', scale, 64)
+	}
+	if after < 0 && scale > 0 {
+		dst, after = append(dst, '.'), 0
+	}
+	for ; after < scale; after++ {
+		dst = append(dst, '0')
+	}
+	return dst
+}
