@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views, pools and sessions are checked harder under the tag invariants.
-INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./frontend/... ./gateway/... ./history/... ./stmtstats/... ./rowstream/... ./tsblock/... ./slab/... ./storegateway/...
+INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./frontend/... ./gateway/... ./history/... ./stmtstats/... ./rowstream/... ./binlog/... ./tsblock/... ./slab/... ./storegateway/...
 
 # Where goroutines meet and a run is short; `make race` has all.
 RACE := ./activeseries/... ./sizegen/bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./slab/... ./sqlplan/... ./tick/... ./internal/governor/... ./internal/memory/...
@@ -74,7 +74,7 @@ fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, Ti
 e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
-	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream ./copier
+	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream/wire ./copier
 	go test -count=1 -timeout 15m -run '^TestDelayedStatement$$' ./copier -delayed.rounds 20
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -30,7 +31,7 @@ import (
 // key and a REPLACE: the server, not Tare, knows that 'a' and 'A' may be one key.
 //
 // Tables are independent: the target's foreign keys do nothing in the sessions that write, triggers are refused, and the actions
-// of the source's keys come as changes of the table of the key (rowstream.Cascaded), which depend on no other table. So the
+// of the source's keys come as changes of the table of the key (binlog.Cascaded), which depend on no other table. So the
 // statements of a transaction may be sorted by table. Within a table the order stays, but for
 // a table with no unique key besides its own, with a key whose equality is that of its
 // bytes (RowSQL.ExactKey), and with no foreign key whose changes are derived. There
@@ -146,7 +147,7 @@ func (a *applier) reset() {
 }
 
 // plan writes the statements of a batch.
-func (a *applier) plan(b *rowstream.ChangeBatch) error {
+func (a *applier) plan(b *binlog.ChangeBatch) error {
 	a.reset()
 	for i := range b.Changes {
 		c := &b.Changes[i]
@@ -161,7 +162,7 @@ func (a *applier) plan(b *rowstream.ChangeBatch) error {
 				return err
 			}
 		}
-		if c.Kind == rowstream.Cascaded {
+		if c.Kind == binlog.Cascaded {
 			a.cascade(c)
 		} else if a.tables[c.Table].loose {
 			a.note(c)
@@ -188,7 +189,7 @@ func (a *applier) readAfter(rows *rowstream.Batch, at int) error {
 }
 
 // strict appends a change in its order.
-func (a *applier) strict(c *rowstream.Change) {
+func (a *applier) strict(c *binlog.Change) {
 	t := int(c.Table)
 	s := a.script(t%a.writers, t)
 	sql := a.tables[t].sql
@@ -202,7 +203,7 @@ func (a *applier) strict(c *rowstream.Change) {
 
 // cascade appends what a foreign key has done to rows of its table, in its order among the changes of that table. It does not depend
 // on rows of the table that the key refers to.
-func (a *applier) cascade(c *rowstream.Change) {
+func (a *applier) cascade(c *binlog.Change) {
 	t := int(c.Table)
 	s := a.script(t%a.writers, t)
 	first := a.begin(s, t, cascadeRows, c.Cascade)
@@ -222,7 +223,7 @@ func (a *applier) sameKey(sql *rowstream.RowSQL) bool {
 }
 
 // note keeps what a change makes of its keys.
-func (a *applier) note(c *rowstream.Change) {
+func (a *applier) note(c *binlog.Change) {
 	if c.Before >= 0 { // an update of the same row finds the same entry again
 		e := a.entry(c.Table, a.before)
 		e.deleted, e.image = true, c.Before
@@ -271,7 +272,7 @@ func (a *applier) rehash() {
 }
 
 // spell writes what became of the keys: first those that are gone, then those that are there.
-func (a *applier) spell(b *rowstream.ChangeBatch) error {
+func (a *applier) spell(b *binlog.ChangeBatch) error {
 	for _, deleted := range [...]bool{true, false} {
 		for i := range a.keys {
 			e := &a.keys[i]

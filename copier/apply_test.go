@@ -8,29 +8,30 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
 // changeBatch builds batches for tests.
-type changeBatch struct{ rowstream.ChangeBatch }
+type changeBatch struct{ binlog.ChangeBatch }
 
 // add appends a change; a nil image is none.
 func (b *changeBatch) add(table int, before, after mysqlwire.TextRow) {
-	c := rowstream.Change{Table: int32(table), Before: -1, After: -1, Kind: rowstream.Update}
+	c := binlog.Change{Table: int32(table), Before: -1, After: -1, Kind: binlog.Update}
 	rows := &b.Tables[table]
 	if before != nil {
 		c.Before = len(rows.Bytes)
 		rows.AppendRow(before)
 	} else {
-		c.Kind = rowstream.Insert
+		c.Kind = binlog.Insert
 	}
 	if after != nil {
 		c.After = len(rows.Bytes)
 		rows.AppendRow(after)
 	} else {
-		c.Kind = rowstream.Delete
+		c.Kind = binlog.Delete
 	}
 	b.Changes = append(b.Changes, c)
 }
@@ -116,7 +117,7 @@ func TestApply(t *testing.T) {
 						if text, ok := strings.CutPrefix(strings.TrimSpace(after), "cascade "); ok {
 							c := &b.Changes[len(b.Changes)-1]
 							b.Tables[i].Bytes, b.Tables[i].Rows = b.Tables[i].Bytes[:c.After], b.Tables[i].Rows-1
-							c.Kind, c.After, c.Cascade = rowstream.Cascaded, -1, text[0]-'0'
+							c.Kind, c.After, c.Cascade = binlog.Cascaded, -1, text[0]-'0'
 						}
 					}
 				}
@@ -195,7 +196,7 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 	for i := range 4 {
 		b.add(0, image("NULL 7 NULL NULL"), nil)
 		c := &b.Changes[len(b.Changes)-1]
-		c.Kind, c.Cascade = rowstream.Cascaded, uint8(i%2)
+		c.Kind, c.Cascade = binlog.Cascaded, uint8(i%2)
 	}
 	for _, loose := range []bool{false, true} {
 		a := newApplier([]applyTable{{sql: sql, loose: loose, cascades: cascades}}, 2)

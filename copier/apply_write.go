@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
 )
 
 // applyBatch writes one writer's part of a batch in a transaction, with the note of a position
 // unless that is nil. When the connection is lost, or the server gives the transaction up, it
 // is repeated: that may also follow a COMMIT whose answer was lost, and leaves the same rows.
-func (w *writer) applyBatch(ctx context.Context, f *follower, a *applier, number int, note *rowstream.Position) error {
+func (w *writer) applyBatch(ctx context.Context, f *follower, a *applier, number int, note *binlog.Position) error {
 	err := w.connect(ctx)
 	for try := 1; ; try++ {
 		if err == nil {
@@ -30,14 +30,14 @@ func (w *writer) applyBatch(ctx context.Context, f *follower, a *applier, number
 			continue
 		}
 		// Whatever became of the lost transaction, it holds the note's row until it is over.
-		var there rowstream.Position
+		var there binlog.Position
 		if there, err = f.state.position(ctx, w.c); err == nil && there == *note && f.noted != *note {
 			return nil // the answer to COMMIT was lost, its effect was not
 		}
 	}
 }
 
-func (w *writer) tryBatch(ctx context.Context, f *follower, a *applier, number int, note *rowstream.Position) error {
+func (w *writer) tryBatch(ctx context.Context, f *follower, a *applier, number int, note *binlog.Position) error {
 	if _, err := w.c.Exec(ctx, "START TRANSACTION"); err != nil {
 		return err
 	}

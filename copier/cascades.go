@@ -9,7 +9,7 @@ import (
 )
 
 // Changes by ON DELETE CASCADE and ON DELETE SET NULL are in few servers' logs. Where both tables of a key are followed, the reader
-// of the log derives it from the deletion of the row that they refer to (rowstream.Cascaded), and the applier executes it as a
+// of the log derives it from the deletion of the row that they refer to (binlog.Cascaded), and the applier executes it as a
 // statement on the table of the key. doc.go has the reasons why that is exact, and why other actions are refused.
 
 // findCascades finds the foreign keys whose changes are derived while following.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
 )
 
 // unloggedProducts are servers that do not log what foreign keys do.
@@ -206,7 +206,7 @@ func TestUnderivable(t *testing.T) {
 			sqlExec(t, p.source, checks, tt.sql, "SET foreign_key_checks = 1")
 			for range 2 { // it does not pass over that when it is run again
 				_, err := Run(t.Context(), options("c", "p"))
-				var stop *rowstream.StopError
+				var stop *binlog.StopError
 				if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &stop) || !strings.Contains(err.Error(), tt.want)) {
 					t.Errorf("%s: %v, want %q", tt.sql, err, tt.want)
 				}

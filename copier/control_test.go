@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -180,7 +181,7 @@ func TestThrottledCopy(t *testing.T) {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS throttled", "DROP DATABASE IF EXISTS _tare")
 			o := p.options("a")
 			if how == "wire" {
-				o.From = overTheWire(t, root(p.from), rowstream.NoCompression)
+				o.From = overTheWire(t, root(p.from), wire.NoCompression)
 			}
 			o.ChunkBytes, o.Workers = 15_000, 2
 			o.Control = filepath.Join(t.TempDir(), "c.sock")
@@ -299,7 +300,7 @@ func TestControlBetweenRuns(t *testing.T) {
 
 // sourceAt is a source that has nothing but an address.
 type sourceAt struct {
-	rowstream.Follower
+	binlog.Follower
 	addr string
 }
 

@@ -12,11 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 func root(s *testmysql.Server) mysqlconn.Config {
@@ -62,7 +64,7 @@ type pair struct {
 	schema         string
 	followed       int64 // changes, of TestFollow
 
-	over func(context.Context) (rowstream.Follower, error) // how the source is read; nil: directly
+	over func(context.Context) (binlog.Follower, error) // how the source is read; nil: directly
 }
 
 func newPair(t *testing.T, schema string) *pair {
@@ -91,21 +93,21 @@ func (p *pair) options(tables ...string) Options {
 	return o
 }
 
-// overTheWire is From through a rowstream.Service, which lives as long as the test.
-func overTheWire(t *testing.T, cfg mysqlconn.Config, c rowstream.Compression) func(context.Context) (rowstream.Follower, error) {
+// overTheWire is From through a wire.Service, which lives as long as the test.
+func overTheWire(t *testing.T, cfg mysqlconn.Config, c wire.Compression) func(context.Context) (binlog.Follower, error) {
 	t.Helper()
-	direct, err := rowstream.OpenDirect(t.Context(), cfg)
+	direct, err := binlog.OpenDirect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
-	return FromRemote(rowstream.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
+	return FromRemote(wire.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
 }
 
 // serveRows serves a server's rows as long as the test runs, and returns the address.
 func serveRows(t *testing.T, server rowstream.Server) string {
 	t.Helper()
-	service, err := rowstream.NewService(rowstream.ServiceOptions{Server: server})
+	service, err := wire.NewService(wire.ServiceOptions{Server: server})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/rowstream"
 )
@@ -18,7 +19,7 @@ func TestCounterBack(t *testing.T) {
 			"CREATE TABLE copied.a (id INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO copied.a VALUES (2000)", "DELETE FROM copied.a", "CREATE DATABASE _tare")
 		const few = "counter_few"
 		sqlExec(t, p.source, "CREATE USER "+few+" IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON _tare.* TO "+few, "GRANT SELECT ON counted.* TO "+few)
-		back, err := rowstream.OpenDirect(t.Context(), root(p.from))
+		back, err := binlog.OpenDirect(t.Context(), root(p.from))
 		if err != nil {
 			t.Fatal(err)
 		}

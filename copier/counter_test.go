@@ -3,7 +3,7 @@ package copier
 import (
 	"testing"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestCounters copies a table whose highest ids were deleted before the copy, and given out during it. New rows of the
@@ -13,7 +13,7 @@ func TestCounters(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			p := newPair(t, "counters")
 			if how == "wire" {
-				p.over = overTheWire(t, root(p.from), rowstream.NoCompression)
+				p.over = overTheWire(t, root(p.from), wire.NoCompression)
 			}
 			const columns = " (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, b INT COMMENT '\n) AUTO_INCREMENT=7')"
 			sqlExec(t, p.source, "CREATE TABLE b"+columns+" COMMENT='AUTO_INCREMENT=9'", "CREATE TABLE plain (id INT PRIMARY KEY)",

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -25,12 +26,12 @@ type cutover struct {
 	asked   gatewayclient.Route // when they were found out
 	notes   *writer
 
-	back     *rowstream.Direct // the target as a source; nil without a reverse stream
-	reversed []*table          // the tables the other way round; nil until they are described
+	back     *binlog.Direct // the target as a source; nil without a reverse stream
+	reversed []*table       // the tables the other way round; nil until they are described
 
 	f      *follower // of the source
-	target rowstream.Position
-	source rowstream.Position
+	target binlog.Position
+	source binlog.Position
 	since  time.Duration // since the switch, at the start of the run
 
 	// Of the try that is under way.
@@ -163,7 +164,7 @@ func (c *cutover) mayReverse(ctx context.Context) error {
 		}
 	}
 	var err error
-	if c.back, err = rowstream.OpenDirect(ctx, c.r.o.To); err != nil {
+	if c.back, err = binlog.OpenDirect(ctx, c.r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
 	now, err := c.back.NowPosition(ctx)
@@ -442,7 +443,7 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 	if err := c.raiseCounters(ctx, time.Until(c.limit)); err != nil {
 		return c.late(ctx, err, "counters were still being set")
 	}
-	c.target = rowstream.Position{}
+	c.target = binlog.Position{}
 	if c.back != nil {
 		c.target, err = c.back.NowPosition(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -114,7 +115,7 @@ func (c *cutover) mayKeepState(ctx context.Context, to *mysqlconn.Client) error 
 func (c *cutover) reverse(ctx context.Context) error {
 	o := c.backOptions()
 	var there *backSide
-	var from rowstream.Position
+	var from binlog.Position
 	err := c.patiently(ctx, func() (err error) {
 		there, from, err = c.beginBack(ctx, &o)
 		return err
@@ -187,7 +188,7 @@ func (c *cutover) raiseBack(ctx context.Context, there *backSide) error {
 }
 
 // beginBack connects to the source for writing, and finds out where the reverse stream begins.
-func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, from rowstream.Position, err error) {
+func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, from binlog.Position, err error) {
 	if err := c.describeReversed(ctx); err != nil {
 		return nil, from, err
 	}
@@ -253,7 +254,7 @@ func (c *cutover) watchBack(ctx context.Context, f *follower, left time.Duration
 // reverseFrom is where the reverse stream goes on. The first time, the source may have a note
 // of an older cutover: the one that counts is written over it, before the target notes that the
 // source's is the one to go on from.
-func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (rowstream.Position, error) {
+func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Position, error) {
 	if c.m.phase == cutReversing {
 		p, err := there.state.position(ctx, there.c)
 		if err != nil || !p.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -22,8 +23,8 @@ type cutState struct {
 // A cutNoted is what such a row says.
 type cutNoted struct {
 	phase  cutPhase
-	target rowstream.Position // of the target's log when clients had written nothing there
-	since  time.Duration      // since the switch was noted
+	target binlog.Position // of the target's log when clients had written nothing there
+	since  time.Duration   // since the switch was noted
 }
 
 func (s state) cutovers() string { return rowstream.Ident(s.schema) + ".copy_cutover" }
@@ -73,7 +74,7 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []stri
 			}
 			own.since = time.Duration(micros) * time.Microsecond
 		}
-		p, err := rowstream.ParsePosition(string(row[4]))
+		p, err := binlog.ParsePosition(string(row[4]))
 		own.target = p
 		return err
 	})
@@ -87,7 +88,7 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []stri
 }
 
 // note says that a switch is about to be asked for.
-func (s *cutState) note(ctx context.Context, c *mysqlconn.Client, source, target rowstream.Position) error {
+func (s *cutState) note(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
 	return s.write(ctx, c, "REPLACE INTO "+s.cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
 		literal(s.id)+", "+strconv.Itoa(StateVersion)+", "+literal(s.source)+", "+literal(s.targets)+", "+literal(string(cutCutting))+", "+
 		literal(source.String())+", "+literal(target.String())+", UTC_TIMESTAMP(6))", cutCutting)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -16,10 +17,10 @@ import (
 // A definition is how the source described a table: what its rows look like from the place on that
 // following goes on from. It is kept in the target, so that a run after the table was altered can tell.
 type definition struct {
-	table   *rowstream.Table   // as it was described
-	layout  []int              // of its columns
-	upto    rowstream.Position // changes of the definition before it are contained; zero: none
-	stopped string             // the statement about the table that has ended a run; empty: none has
+	table   *rowstream.Table // as it was described
+	layout  []int            // of its columns
+	upto    binlog.Position  // changes of the definition before it are contained; zero: none
+	stopped string           // the statement about the table that has ended a run; empty: none has
 }
 
 // A describedTable is what is noted of a definition, in JSON.
@@ -59,7 +60,7 @@ func (s state) definition(ctx context.Context, c *mysqlconn.Client, spec *TableS
 		err := json.Unmarshal(row[0], &described)
 		d = &definition{table: described.Table, layout: described.Layout, stopped: string(row[2])}
 		if err == nil {
-			d.upto, err = rowstream.ParsePosition(string(row[1]))
+			d.upto, err = binlog.ParsePosition(string(row[1]))
 		}
 		return err
 	})

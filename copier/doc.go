@@ -29,7 +29,7 @@
 //	source ──> worker: rowstream.Batch ──> LOAD DATA text ──> target
 //	                                   one transaction: rows + copy_chunk.copied
 //
-//	source ──> rowstream.Changes ──> applier: REPLACE, DELETE ──> writers ──> target
+//	source ──> binlog.Changes ──> applier: REPLACE, DELETE ──> writers ──> target
 //	                                   one transaction: changes + copy_follow.position
 //
 // # Why following leaves the source's rows
@@ -134,17 +134,17 @@
 //
 //	about the source and its log
 //	all changes are in the log, as full rows    checkLog at the start and at each reconnect; statements that
-//	                                            change rows stop the copy (rowstream/logparse.go)
+//	                                            change rows stop the copy (binlog/logparse.go)
 //	it is the log that was read before          the last heartbeat is read again at each reconnect
-//	                                            (rowstream/logbeat.go)
-//	a group has an end, or was rolled back      gtidList, noEnd, skipCut (rowstream/logcut.go)
+//	                                            (binlog/logbeat.go)
+//	a group has an end, or was rolled back      gtidList, noEnd, skipCut (binlog/logcut.go)
 //	an event is a known one                     unknown types stop the reading
 //	rows are decoded by their own definition    copy_definition, schemaStopped; each table's changes start at
 //	                                            its own position
 //	foreign keys do what is derived of them     flags of each event: a deletion with foreign_key_checks = 0 makes
 //	                                            no key act; a row that is written so stops the copy, since its
 //	                                            parent may be in a deletion that did not see it, and is logged
-//	                                            later (rowstream/logcascade.go)
+//	                                            later (binlog/logcascade.go)
 //	the keys are those that were described      an ALTER of one of the tables stops the copy, and none of them is
 //	                                            resumed after it; keys are compared after the snapshot
 //	a snapshot has no prepared transaction      it waits until XA RECOVER is empty

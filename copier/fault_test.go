@@ -19,7 +19,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
@@ -169,7 +169,7 @@ const childEnv = "TARE_COPIER_CHILD"
 
 type childOptions struct {
 	From, To   string
-	Wire       string // address of a rowstream.Service to read from instead of From
+	Wire       string // address of a wire.Service to read from instead of From
 	Table      TableSpec
 	Workers    int
 	ChunkBytes int64
@@ -187,7 +187,7 @@ func child() int {
 	}
 	o := Options{From: FromServer(config(c.From)), To: config(c.To), Tables: []TableSpec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
 	if c.Wire != "" {
-		o.From = FromRemote(rowstream.RemoteOptions{Addr: c.Wire})
+		o.From = FromRemote(wire.RemoteOptions{Addr: c.Wire})
 	}
 	var mu sync.Mutex
 	o.Observe = func(e Event) {
@@ -210,11 +210,11 @@ func TestKilled(t *testing.T) {
 		"CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(200), KEY k (c))",
 		"INSERT INTO a SELECT seq, REPEAT(CONCAT('row ', seq), 10) FROM seq_1_to_20000", "ANALYZE TABLE a",
 	)
-	wire, err := overTheWire(t, root(p.from), rowstream.NoCompression)(t.Context())
+	remote, err := overTheWire(t, root(p.from), wire.NoCompression)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = wire.Close() }()
+	defer func() { _ = remote.Close() }()
 	rnd := newRand(7)
 	for round := range 6 {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS killed", "DROP DATABASE IF EXISTS _tare")
@@ -222,7 +222,7 @@ func TestKilled(t *testing.T) {
 			From: p.from.Addr, To: p.to.Addr, Table: TableSpec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,
 		}
 		if round%2 == 1 {
-			o.Wire = strings.TrimPrefix(wire.Addr(), "tare://")
+			o.Wire = strings.TrimPrefix(remote.Addr(), "tare://")
 		}
 		for attempt := 0; ; attempt++ {
 			if attempt > 60 {

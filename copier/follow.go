@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 )
@@ -22,8 +23,8 @@ import (
 // than a batch.
 type follower struct {
 	o       *Options
-	source  rowstream.Follower
-	options rowstream.FollowOptions
+	source  binlog.Follower
+	options binlog.FollowOptions
 	tables  []applyTable
 	targets []*target
 	state   *followState
@@ -37,7 +38,7 @@ type follower struct {
 	stopOnce sync.Once
 
 	mu       sync.Mutex
-	applied  rowstream.Position
+	applied  binlog.Position
 	boundary bool // the last batch ended where a transaction ends
 	commit   time.Time
 	changes  int64
@@ -53,13 +54,13 @@ type follower struct {
 	still  chan struct{} // has room while a batch may be applied
 	sealed bool          // nothing is applied any more; of who has still's room
 
-	noted       rowstream.Position // in the target; of the goroutine that applies
-	flush       time.Time          // when it was noted; of the goroutine that applies
-	reconnected time.Time          // when the log was last asked for again; of the goroutine that reads
+	noted       binlog.Position // in the target; of the goroutine that applies
+	flush       time.Time       // when it was noted; of the goroutine that applies
+	reconnected time.Time       // when the log was last asked for again; of the goroutine that reads
 
 	begun  time.Time
-	start  rowstream.Position
-	counts [rowstream.Delete + 1]int64 // by kind; of the goroutine that applies
+	start  binlog.Position
+	counts [binlog.Delete + 1]int64 // by kind; of the goroutine that applies
 }
 
 // slots is how many batches are under way: one is read, one is applied.
@@ -76,7 +77,7 @@ const (
 
 // A slot is a batch under way.
 type slot struct {
-	batch   rowstream.ChangeBatch
+	batch   binlog.ChangeBatch
 	applier *applier
 	stop    error // instead of a batch: the log cannot be read on, and all before it was
 }
@@ -85,9 +86,9 @@ type slot struct {
 var errEnded = errors.New("following has ended")
 
 // newFollower is for tables that are copied. It goes on from p.
-func newFollower(o *Options, source rowstream.Follower, tables []*table, state *followState, p rowstream.Position) (*follower, error) {
+func newFollower(o *Options, source binlog.Follower, tables []*table, state *followState, p binlog.Position) (*follower, error) {
 	f := &follower{
-		o: o, source: source, state: state, now: time.Now, options: rowstream.FollowOptions{
+		o: o, source: source, state: state, now: time.Now, options: binlog.FollowOptions{
 			Waiting: func(limit time.Duration) func() {
 				return o.waits.begin("the source to be reachable again, to read its log", "", limit)
 			},
@@ -108,7 +109,7 @@ func newFollower(o *Options, source rowstream.Follower, tables []*table, state *
 		f.targets = append(f.targets, &t.target)
 		f.options.Tables = append(f.options.Tables, t.source)
 		f.options.Plans, f.options.Before = append(f.options.Plans, t.events), append(f.options.Before, t.key)
-		var defined rowstream.Position
+		var defined binlog.Position
 		var layout []int // as described before this run's snapshot: a change since then is in the log
 		if t.redefined != nil {
 			defined, layout = t.redefined.upto, t.redefined.layout
@@ -133,14 +134,14 @@ func (f *follower) beats(h *heart) {
 }
 
 // Applied is a position of the source's log before which everything is in the target.
-func (f *follower) Applied() rowstream.Position {
+func (f *follower) Applied() binlog.Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applied
 }
 
 // WaitFor waits until everything before p is in the target.
-func (f *follower) WaitFor(ctx context.Context, p rowstream.Position) error {
+func (f *follower) WaitFor(ctx context.Context, p binlog.Position) error {
 	return f.await(ctx, func() bool { return f.applied.Reaches(p) })
 }
 
@@ -256,7 +257,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 }
 
 // read reads batches and turns them into statements.
-func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-chan *slot, full chan<- *slot) error {
+func (f *follower) read(ctx context.Context, changes binlog.Changes, empty <-chan *slot, full chan<- *slot) error {
 	for {
 		var s *slot
 		select {
@@ -265,7 +266,7 @@ func (f *follower) read(ctx context.Context, changes rowstream.Changes, empty <-
 			return nil
 		}
 		err := changes.Next(ctx, &s.batch)
-		if stop := new(rowstream.StopError); errors.As(err, &stop) {
+		if stop := new(binlog.StopError); errors.As(err, &stop) {
 			s.stop = err
 			full <- s
 			return nil
@@ -384,10 +385,10 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 }
 
 // count counts the changes of a batch that was applied.
-func (f *follower) count(b *rowstream.ChangeBatch) {
-	var counts [rowstream.Delete + 1]int64
+func (f *follower) count(b *binlog.ChangeBatch) {
+	var counts [binlog.Delete + 1]int64
 	for i := range b.Changes {
-		if kind := b.Changes[i].Kind; kind <= rowstream.Delete { // how many rows a foreign key has changed is not known
+		if kind := b.Changes[i].Kind; kind <= binlog.Delete { // how many rows a foreign key has changed is not known
 			counts[kind]++
 		}
 	}
@@ -425,7 +426,7 @@ func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error
 	var all sync.WaitGroup
 	for i, w := range busy {
 		all.Go(func() {
-			var note *rowstream.Position
+			var note *binlog.Position
 			if i == 0 {
 				note = &before
 			}
@@ -465,6 +466,6 @@ type FollowReport struct {
 func (f *follower) report() *FollowReport {
 	return &FollowReport{
 		From: f.start.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,
-		Inserts: f.counts[rowstream.Insert], Updates: f.counts[rowstream.Update], Deletes: f.counts[rowstream.Delete],
+		Inserts: f.counts[binlog.Insert], Updates: f.counts[binlog.Update], Deletes: f.counts[binlog.Delete],
 	}
 }

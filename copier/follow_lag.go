@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
 )
 
 // watch measures the lag again and again, and reports when the target has caught up, when it is outrun, and when
@@ -39,15 +39,15 @@ type lagWatch struct {
 	told     time.Time // when the lag was reported
 	caughtUp bool
 
-	counted rowstream.Position // applied at the look before
-	done    int64              // bytes of the log that this run has applied, as far as that is known
+	counted binlog.Position // applied at the look before
+	done    int64           // bytes of the log that this run has applied, as far as that is known
 
 	finishBeat uint64 // heartbeat that was written after the follower was told to finish; 0: none
 
 	// Without heartbeats.
-	goal      rowstream.Position // the log's end at the look before
-	finish    bool               // it was to finish already then
-	confirmed time.Time          // when the target last had all before the log's end; zero: never
+	goal      binlog.Position // the log's end at the look before
+	finish    bool            // it was to finish already then
+	confirmed time.Time       // when the target last had all before the log's end; zero: never
 }
 
 // lost reports whether an error of the source may pass: the goroutine that reads the changes
@@ -103,13 +103,13 @@ func (w *lagWatch) look(ctx context.Context) error {
 }
 
 // measure returns the end of the log, and how many bytes of it are not applied: nil when the source does not say.
-func (w *lagWatch) measure(ctx context.Context) (end rowstream.Position, behind *int64, err error) {
+func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *int64, err error) {
 	f := w.f
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceQuestion, fmt.Errorf("no response within %v", sourceQuestion))
 	defer cancel()
 	if end, err = f.source.NowPosition(ctx); err != nil {
 		if f.lost(err) {
-			return rowstream.Position{}, nil, nil
+			return binlog.Position{}, nil, nil
 		}
 		return end, nil, err
 	}
@@ -136,7 +136,7 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 	if needed := finish && w.finishBeat == 0; needed || h.due(!w.caughtUp) {
 		number, err := h.beat(ctx)
 		switch {
-		case errors.Is(err, rowstream.ErrReadOnly):
+		case errors.Is(err, binlog.ErrReadOnly):
 			return r, false, nil
 		case err != nil && !mayPass(err):
 			return r, false, err
@@ -158,7 +158,7 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 }
 
 // compare reports what the target has by positions of the log, which must be those of one server.
-func (w *lagWatch) compare(applied, end rowstream.Position, finish bool) (r reached) {
+func (w *lagWatch) compare(applied, end binlog.Position, finish bool) (r reached) {
 	if end.IsZero() {
 		return r
 	}
@@ -172,7 +172,7 @@ func (w *lagWatch) compare(applied, end rowstream.Position, finish bool) (r reac
 }
 
 // lag is what is known of it now.
-func (w *lagWatch) lag(applied rowstream.Position, behind *int64, changes int64, commit time.Time) Lag {
+func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, commit time.Time) Lag {
 	f, now := w.f, w.f.now()
 	lag := Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
 	if behind != nil {
@@ -252,7 +252,7 @@ func (f *follower) status() *FollowStatus {
 type reconnecter interface{ Reconnect() }
 
 // reconnectMissing has the log asked for again when a heartbeat is missing in it.
-func (f *follower) reconnectMissing(changes rowstream.Changes) {
+func (f *follower) reconnectMissing(changes binlog.Changes) {
 	again, ok := changes.(reconnecter)
 	if f.heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.heart.missing() == 0 {
 		return

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/tick"
 )
@@ -169,8 +170,8 @@ func (r *run) startTables(ctx context.Context) error {
 }
 
 // copiedAt is the position of the table's first snapshot.
-func (t *table) copiedAt() (rowstream.Position, error) {
-	p, err := rowstream.ParsePosition(t.state.position)
+func (t *table) copiedAt() (binlog.Position, error) {
+	p, err := binlog.ParsePosition(t.state.position)
 	if err == nil && p.IsZero() {
 		err = errors.New("the source reported no position of its binary log when the rows were read: turn on log_bin, and copy again with --follow --restart")
 	}
@@ -182,7 +183,7 @@ func (t *table) copiedAt() (rowstream.Position, error) {
 
 // oldest is the position from which the log is read: the first of the tables' starts. A table that
 // this run has begun to copy starts at its snapshot.
-func (r *run) oldest() (oldest rowstream.Position, err error) {
+func (r *run) oldest() (oldest binlog.Position, err error) {
 	for _, t := range r.tables {
 		if t.state == nil {
 			continue
@@ -309,7 +310,7 @@ func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 			case <-ticker.C:
 			}
 			err := r.from.CheckFollow(ctx, r.present(), from)
-			if stopped := new(rowstream.StopError); errors.As(err, &stopped) {
+			if stopped := new(binlog.StopError); errors.As(err, &stopped) {
 				fail(err)
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -64,12 +65,12 @@ func (f *followState) where() string { return " WHERE id = " + literal(f.id) }
 
 // position is where following goes on: zero when it has not begun. It waits for a
 // transaction that is still being committed or rolled back.
-func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rowstream.Position, err error) {
+func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p binlog.Position, err error) {
 	version := 0
 	_, err = c.Query(ctx, "SELECT version, position FROM "+f.follows()+f.where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		var err1, err2 error
 		version, err1 = strconv.Atoi(string(row[0]))
-		p, err2 = rowstream.ParsePosition(string(row[1]))
+		p, err2 = binlog.ParsePosition(string(row[1]))
 		return errors.Join(err1, err2)
 	})
 	if err == nil && version > StateVersion {
@@ -86,10 +87,10 @@ func (f *followState) position(ctx context.Context, c *mysqlconn.Client) (p rows
 
 // followedTables are the positions before which all changes of a target table are in it, by the
 // name of the table: of all sets of tables that were followed from the source together, which may be recorded in several ways.
-func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string][]rowstream.Position, error) {
-	all := make(map[string][]rowstream.Position)
+func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string][]binlog.Position, error) {
+	all := make(map[string][]binlog.Position)
 	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.follows()+" WHERE source IN "+among(sources), func(row mysqlwire.TextRow) error {
-		p, err := rowstream.ParsePosition(string(row[1]))
+		p, err := binlog.ParsePosition(string(row[1]))
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (s state) followedTables(ctx context.Context, c *mysqlconn.Client, sources 
 
 // latest returns the latest of positions, of which any may be zero. It fails where neither of two is before the other: changes
 // would be skipped after either.
-func latest(all ...rowstream.Position) (last rowstream.Position, err error) {
+func latest(all ...binlog.Position) (last binlog.Position, err error) {
 	for _, p := range all {
 		if p.IsZero() {
 			continue
@@ -131,7 +132,7 @@ func latest(all ...rowstream.Position) (last rowstream.Position, err error) {
 
 // note records, within the transaction that wrote the changes, that all before p is in the target. It checks the
 // epoch there.
-func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
+func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	err := f.lease.check(ctx, c)
 	if err == nil {
 		err = change(ctx, c, "REPLACE INTO "+f.follows()+" (id, version, source, targets, position, noted) VALUES ("+
@@ -144,7 +145,7 @@ func (f *followState) note(ctx context.Context, c *mysqlconn.Client, p rowstream
 }
 
 // record is note in a transaction of its own.
-func (f *followState) record(ctx context.Context, c *mysqlconn.Client, p rowstream.Position) error {
+func (f *followState) record(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	return transaction(ctx, c, func() error { return f.note(ctx, c, p) })
 }
 

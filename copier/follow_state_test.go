@@ -4,29 +4,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/binlog"
 )
 
 // TestLatest orders positions by their GTIDs where they have them, and refuses two of which each has transactions that the other
 // lacks.
 func TestLatest(t *testing.T) {
-	p := func(offset uint64, gtid string) rowstream.Position {
-		return rowstream.Position{File: "log.000001", Offset: offset, GTID: gtid}
+	p := func(offset uint64, gtid string) binlog.Position {
+		return binlog.Position{File: "log.000001", Offset: offset, GTID: gtid}
 	}
-	none, plain := rowstream.Position{}, p(9, "")
+	none, plain := binlog.Position{}, p(9, "")
 	for _, tt := range []struct {
-		all    []rowstream.Position
-		want   rowstream.Position
+		all    []binlog.Position
+		want   binlog.Position
 		refuse bool
 	}{
 		{nil, none, false},
-		{[]rowstream.Position{none, none}, none, false},
-		{[]rowstream.Position{none, plain}, plain, false},
-		{[]rowstream.Position{plain, none, p(4, "")}, plain, false},
-		{[]rowstream.Position{p(9, "0-1-5"), p(4, "0-1-7")}, p(4, "0-1-7"), false},
-		{[]rowstream.Position{p(4, "0-1-7"), p(9, "0-1-5"), none}, p(4, "0-1-7"), false},
-		{[]rowstream.Position{p(4, "0-1-7,1-1-3"), p(9, "0-1-5,1-1-4")}, none, true},
-		{[]rowstream.Position{none, p(4, "0-1-5,1-1-4"), p(9, "0-1-7,1-1-3")}, none, true},
+		{[]binlog.Position{none, none}, none, false},
+		{[]binlog.Position{none, plain}, plain, false},
+		{[]binlog.Position{plain, none, p(4, "")}, plain, false},
+		{[]binlog.Position{p(9, "0-1-5"), p(4, "0-1-7")}, p(4, "0-1-7"), false},
+		{[]binlog.Position{p(4, "0-1-7"), p(9, "0-1-5"), none}, p(4, "0-1-7"), false},
+		{[]binlog.Position{p(4, "0-1-7,1-1-3"), p(9, "0-1-5,1-1-4")}, none, true},
+		{[]binlog.Position{none, p(4, "0-1-5,1-1-4"), p(9, "0-1-7,1-1-3")}, none, true},
 	} {
 		got, err := latest(tt.all...)
 		if tt.refuse {

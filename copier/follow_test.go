@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 var followRounds = flag.Int("follow.rounds", 3, "rounds of TestFollow, each with a seed and one of the specs; every third and fourth is over a wire")
@@ -133,7 +134,7 @@ func TestFollow(t *testing.T) {
 	for round := range uint64(*followRounds) {
 		spec := followSpecs[round%uint64(len(followSpecs))]
 		if p.over = nil; round%4 >= 2 {
-			p.over = overTheWire(t, root(p.from), rowstream.Compression(round/2%2))
+			p.over = overTheWire(t, root(p.from), wire.Compression(round/2%2))
 		}
 		txns := make([]followTxn, 150)
 		rnd := newRand(round)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestGeneratedColumns copies tables with generated columns: values that a session of the source has computed in another way
@@ -20,7 +20,7 @@ func TestGeneratedColumns(t *testing.T) {
 			"INSERT INTO zone (id, ts) VALUES (3, '2026-01-02 03:04:05')")
 		for _, how := range []string{"direct", "wire"} {
 			if p.over = nil; how == "wire" {
-				p.over = overTheWire(t, root(p.from), rowstream.Zstd)
+				p.over = overTheWire(t, root(p.from), wire.Zstd)
 			}
 			sqlExec(t, p.target, "DROP DATABASE copied", "CREATE DATABASE copied", "USE copied", "DROP DATABASE IF EXISTS _tare")
 			o := p.into("copied", "plain")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -46,7 +47,7 @@ const (
 // A heart writes heartbeats to a follower's source and keeps which of them have been applied to the target. All that
 // was committed on the source before an applied heartbeat was written is in the target. It is safe for concurrent use.
 type heart struct {
-	source    rowstream.Follower
+	source    binlog.Follower
 	copy      string // whose row it is
 	run       string
 	schemas   []string
@@ -76,7 +77,7 @@ type sentBeat struct {
 }
 
 // newHeart is for a copy with an id over tables; nil when heartbeats are off.
-func newHeart(source rowstream.Follower, o *Options, copy string, tables []*table) (*heart, error) {
+func newHeart(source binlog.Follower, o *Options, copy string, tables []*table) (*heart, error) {
 	if o.Heartbeat.Off || len(tables) == 0 {
 		return nil, nil
 	}
@@ -89,8 +90,8 @@ func newHeart(source rowstream.Follower, o *Options, copy string, tables []*tabl
 	return h, nil
 }
 
-func (h *heart) heartbeat(number uint64) rowstream.Heartbeat {
-	return rowstream.Heartbeat{Copy: h.copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.onReplica}
+func (h *heart) heartbeat(number uint64) binlog.Heartbeat {
+	return binlog.Heartbeat{Copy: h.copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.onReplica}
 }
 
 // beat writes a heartbeat and returns its number.
@@ -128,7 +129,7 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 }
 
 // read takes what was read of the log.
-func (h *heart) read(b *rowstream.ChangeBatch) {
+func (h *heart) read(b *binlog.ChangeBatch) {
 	if h == nil {
 		return
 	}
@@ -250,12 +251,12 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 	if err != nil {
 		return "", err
 	}
-	changes, err := h.source.Follow(ctx, rowstream.FollowOptions{From: from, Tables: tables, Run: h.run, Patience: patience})
+	changes, err := h.source.Follow(ctx, binlog.FollowOptions{From: from, Tables: tables, Run: h.run, Patience: patience})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, changes.Close()) }()
-	var b rowstream.ChangeBatch
+	var b binlog.ChangeBatch
 	for b.Beat < number || b.Upto.Beat == "" { // the batch may end within the group of the heartbeat
 		if err := changes.Next(ctx, &b); err != nil {
 			return "", fmt.Errorf("wait for the first heartbeat in the binary log: %w", err)
@@ -283,7 +284,7 @@ func (r *run) prepareHeart(ctx context.Context) (err error) {
 
 // marked is the text of a position of the snapshot, with the heartbeat before it.
 func (r *run) marked(position string) (string, error) {
-	p, err := rowstream.ParsePosition(position)
+	p, err := binlog.ParsePosition(position)
 	if err != nil || p.IsZero() || r.mark == "" {
 		return position, err
 	}
@@ -299,7 +300,7 @@ func (r *run) endHeart(ctx context.Context) {
 }
 
 // catchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
-func (f *follower) catchUp(ctx context.Context, p rowstream.Position) error {
+func (f *follower) catchUp(ctx context.Context, p binlog.Position) error {
 	defer f.o.waits.begin("the target to have all that the source has", "", 0)()
 	if f.heart == nil {
 		return f.WaitFor(ctx, p)
@@ -309,7 +310,7 @@ func (f *follower) catchUp(ctx context.Context, p rowstream.Position) error {
 		switch {
 		case err == nil:
 			return f.await(ctx, func() bool { return f.heart.provenUpto() >= number })
-		case errors.Is(err, rowstream.ErrReadOnly): // nothing is written any more
+		case errors.Is(err, binlog.ErrReadOnly): // nothing is written any more
 			return f.WaitFor(ctx, p)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -328,7 +329,7 @@ func (f *follower) catchUp(ctx context.Context, p rowstream.Position) error {
 // mayPass reports whether an error of the source is one of its being unreachable or busy.
 func mayPass(err error) bool {
 	var refused *mysqlconn.ServerError
-	return !rowstream.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number) || isLockWait(err))
+	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number) || isLockWait(err))
 }
 
 // isLockWait reports whether a statement was given up since another session holds a lock.

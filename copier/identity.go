@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
 )
 
 // Servers have many names: a host's name, its address, a port that is forwarded. Ids that they tell of themselves
@@ -45,7 +45,7 @@ func sameServer(ctx context.Context, c *mysqlconn.Client, other querier) (same b
 // isServer reports whether the server of a connection is the one at an address, with the account that cfg has.
 func isServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
 	cfg.Addr = addr
-	other, err := rowstream.OpenDirect(ctx, cfg)
+	other, err := binlog.OpenDirect(ctx, cfg)
 	if err != nil {
 		return false, err
 	}

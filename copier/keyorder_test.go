@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 var errStopHere = errors.New("stopped by the test")
@@ -103,7 +103,7 @@ func TestKeyDirections(t *testing.T) {
 func TestKeyDirectionsOverTheWire(t *testing.T) {
 	p := newPair(t, "wiredirections")
 	sqlExec(t, p.source, "CREATE TABLE a (x INT NOT NULL, y INT NOT NULL, PRIMARY KEY (x DESC, y))", "INSERT INTO a SELECT seq % 9, seq FROM seq_1_to_2000")
-	p.over = overTheWire(t, root(p.from), rowstream.NoCompression)
+	p.over = overTheWire(t, root(p.from), wire.NoCompression)
 	o := p.options("a")
 	o.ChunkBytes, o.Follow, o.UntilCaughtUp, o.Verify = 1<<10, true, true, true
 	stopAfter(t, o, 5)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -160,7 +161,7 @@ func TestHolderKilled(t *testing.T) {
 
 // TestMayResume separates errors after which a run resumes from those that need the operator.
 func TestMayResume(t *testing.T) {
-	stop := &rowstream.StopError{Reason: rowstream.StopSchema, Table: "a.b", What: "altered"}
+	stop := &binlog.StopError{Reason: binlog.StopSchema, Table: "a.b", What: "altered"}
 	for _, tt := range []struct {
 		err  error
 		want bool

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -15,7 +15,7 @@ import (
 // status. A gauge whose value is unknown is absent, never 0.
 type Metrics struct {
 	rows, bytes, chunks, retries, verified, differing atomic.Int64
-	changes                                           [rowstream.Delete + 1]atomic.Int64 // by kind
+	changes                                           [binlog.Delete + 1]atomic.Int64 // by kind
 
 	mu     sync.Mutex
 	status func() Status // nil before Run; under mu
@@ -49,7 +49,7 @@ func (m *Metrics) observe(e Event) {
 }
 
 // applied counts changes of rows, by kind.
-func (m *Metrics) applied(counts *[rowstream.Delete + 1]int64) {
+func (m *Metrics) applied(counts *[binlog.Delete + 1]int64) {
 	if m != nil {
 		for kind, n := range counts {
 			m.changes[kind].Add(n)
@@ -131,7 +131,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	count(d.retries, &m.retries)
 	count(d.verified, &m.verified)
 	count(d.differing, &m.differing)
-	for kind, name := range map[rowstream.ChangeKind]string{rowstream.Insert: "insert", rowstream.Update: "update", rowstream.Delete: "delete"} {
+	for kind, name := range map[binlog.ChangeKind]string{binlog.Insert: "insert", binlog.Update: "update", binlog.Delete: "delete"} {
 		count(d.changesTotal, &m.changes[kind], name)
 	}
 	m.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
 )
 
 // A NotCopied is a kind of objects of a schema of the source that a copy leaves behind.
@@ -114,4 +114,4 @@ func (r *run) listNotCopied(ctx context.Context) (err error) {
 	return nil
 }
 
-var _ querier = (*rowstream.Direct)(nil)
+var _ querier = (*binlog.Direct)(nil)

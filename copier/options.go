@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/throttle"
 )
@@ -38,7 +39,7 @@ const (
 // Options say what is copied, from where and how.
 type Options struct {
 	// From opens the side that rows are read from; see FromServer and FromRemote.
-	From func(context.Context) (rowstream.Follower, error)
+	From func(context.Context) (binlog.Follower, error)
 
 	To     mysqlconn.Config
 	Tables []TableSpec
@@ -202,9 +203,9 @@ func (o *CutoverOptions) Validate() error {
 }
 
 // FromServer reads over connections to the server itself.
-func FromServer(cfg mysqlconn.Config) func(context.Context) (rowstream.Follower, error) {
-	return func(ctx context.Context) (rowstream.Follower, error) {
-		d, err := rowstream.OpenDirect(ctx, cfg)
+func FromServer(cfg mysqlconn.Config) func(context.Context) (binlog.Follower, error) {
+	return func(ctx context.Context) (binlog.Follower, error) {
+		d, err := binlog.OpenDirect(ctx, cfg)
 		if err != nil {
 			return nil, err // a nil *Direct would be a Follower that is not nil
 		}
@@ -212,10 +213,10 @@ func FromServer(cfg mysqlconn.Config) func(context.Context) (rowstream.Follower,
 	}
 }
 
-// FromRemote reads what a rowstream.Service serves.
-func FromRemote(o rowstream.RemoteOptions) func(context.Context) (rowstream.Follower, error) {
-	return func(ctx context.Context) (rowstream.Follower, error) {
-		s, err := rowstream.OpenRemote(ctx, o)
+// FromRemote reads what a wire.Service serves.
+func FromRemote(o wire.RemoteOptions) func(context.Context) (binlog.Follower, error) {
+	return func(ctx context.Context) (binlog.Follower, error) {
+		s, err := wire.OpenRemote(ctx, o)
 		if err != nil {
 			return nil, err
 		}

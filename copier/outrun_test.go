@@ -9,27 +9,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/rowstream"
 )
 
 // A countedSource is a source that tells how many bytes of changes it has handed out.
 type countedSource struct {
-	rowstream.Follower
+	binlog.Follower
 	handed *atomic.Int64
 }
 
-func (s countedSource) Follow(ctx context.Context, o rowstream.FollowOptions) (rowstream.Changes, error) {
+func (s countedSource) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
 	c, err := s.Follower.Follow(ctx, o)
 	return countedChanges{c, s.handed}, err
 }
 
 type countedChanges struct {
-	rowstream.Changes
+	binlog.Changes
 	handed *atomic.Int64
 }
 
-func (c countedChanges) Next(ctx context.Context, b *rowstream.ChangeBatch) error {
+func (c countedChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 	err := c.Changes.Next(ctx, b)
 	for i := range b.Tables {
 		c.handed.Add(int64(len(b.Tables[i].Bytes)))
@@ -47,7 +47,7 @@ func TestFollowBounded(t *testing.T) {
 	var handed atomic.Int64
 	from := o.From
 	o.Heartbeat.Off = true // which the counting source does not take
-	o.From = func(ctx context.Context) (rowstream.Follower, error) {
+	o.From = func(ctx context.Context) (binlog.Follower, error) {
 		s, err := from(ctx)
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func TestFollowBounded(t *testing.T) {
 			break
 		}
 	}
-	const most = slots * (rowstream.DefaultFollowBytes + 64<<10) // a batch is larger by the rows of an event
+	const most = slots * (binlog.DefaultFollowBytes + 64<<10) // a batch is larger by the rows of an event
 	if n := handed.Load(); n > most {
 		t.Errorf("%d bytes of changes are under way, of %d that were written; want %d at most", n, written, most)
 	}
@@ -129,19 +129,19 @@ func TestFollowBounded(t *testing.T) {
 
 // A writingSource is a source whose log grows by 20 MB a second, of the clock that a test sets.
 type writingSource struct {
-	rowstream.Follower
+	binlog.Follower
 	now *time.Time
 }
 
-func at(offset int64) rowstream.Position {
-	return rowstream.Position{File: "log.000001", Offset: uint64(offset)}
+func at(offset int64) binlog.Position {
+	return binlog.Position{File: "log.000001", Offset: uint64(offset)}
 }
 
-func (s writingSource) NowPosition(context.Context) (rowstream.Position, error) {
+func (s writingSource) NowPosition(context.Context) (binlog.Position, error) {
 	return at(20e6 * s.now.Unix()), nil
 }
 
-func (s writingSource) LogBytes(_ context.Context, from, to rowstream.Position) (int64, error) {
+func (s writingSource) LogBytes(_ context.Context, from, to binlog.Position) (int64, error) {
 	return int64(to.Offset) - int64(from.Offset), nil
 }
 

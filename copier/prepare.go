@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -34,8 +35,8 @@ type table struct {
 	key    []int           // the source's key, as numbers of the target's columns
 	unique []uniqueKey     // of the target
 
-	redefined *redefinition      // nil unless the copy follows
-	start     rowstream.Position // of its changes; zero before its rows are read
+	redefined *redefinition   // nil unless the copy follows
+	start     binlog.Position // of its changes; zero before its rows are read
 }
 
 // describe reads a table at both sides and refuses what cannot be copied well, before any

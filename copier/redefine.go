@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/sqldigest"
 )
@@ -40,7 +41,7 @@ type redefinition struct {
 
 // redefine finds out by which definition a table is gone on with. before is the source's position before
 // it was described as now.
-func (r *run) redefine(ctx context.Context, source rowstream.Follower, spec *TableSpec, now definition, before rowstream.Position) (*redefinition, error) {
+func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *TableSpec, now definition, before binlog.Position) (*redefinition, error) {
 	var noted *definition
 	var err error
 	if !r.o.Restart {
@@ -87,7 +88,7 @@ func (r *run) redefine(ctx context.Context, source rowstream.Follower, spec *Tab
 		return nil, err
 	}
 	changes = withoutIgnored(changes, r.o.IgnoreStatements)
-	changes = slices.DeleteFunc(changes, func(c rowstream.SchemaChange) bool {
+	changes = slices.DeleteFunc(changes, func(c binlog.SchemaChange) bool {
 		before, known := c.At.Before(noted.upto)
 		return before && known && !noted.upto.IsZero()
 	})
@@ -101,7 +102,7 @@ func (r *run) redefine(ctx context.Context, source rowstream.Follower, spec *Tab
 
 // withoutIgnored leaves out changes by statements that the operator vouches for. Rows before such
 // a one are before the next change.
-func withoutIgnored(changes []rowstream.SchemaChange, ignore []sqldigest.Digest) (kept []rowstream.SchemaChange) {
+func withoutIgnored(changes []binlog.SchemaChange, ignore []sqldigest.Digest) (kept []binlog.SchemaChange) {
 	rows := false
 	for _, c := range changes {
 		rows = rows || c.Rows
@@ -115,7 +116,7 @@ func withoutIgnored(changes []rowstream.SchemaChange, ignore []sqldigest.Digest)
 }
 
 // judge looks at the changes between the place where following goes on and the end of the log.
-func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, noted *definition, before rowstream.Position) error {
+func (d *redefinition) judge(spec *TableSpec, changes []binlog.SchemaChange, noted *definition, before binlog.Position) error {
 	restart := func(format string, a ...any) error {
 		return fmt.Errorf("table %s cannot be resumed: %s; use --restart", spec.source(), fmt.Sprintf(format, a...))
 	}
@@ -127,12 +128,12 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 		switch {
 		case c.At.Reaches(before):
 			return fmt.Errorf("table %s is being altered just now (%s): run the same command again", spec.source(), c.SQL)
-		case c.Kind == rowstream.ChangeOther:
+		case c.Kind == binlog.ChangeOther:
 			return restart("the log does not record what happened to its rows in: %s", c.SQL)
-		case c.Kind == rowstream.ChangeIndex:
+		case c.Kind == binlog.ChangeIndex:
 			continue
 		}
-		truncate := c.Kind == rowstream.ChangeTruncate
+		truncate := c.Kind == binlog.ChangeTruncate
 		if c.Rows && significant == 0 && (truncate || !same) {
 			d.definition, d.past, d.anew, d.change = *noted, true, false, c.SQL
 			return nil
@@ -152,7 +153,7 @@ func (d *redefinition) judge(spec *TableSpec, changes []rowstream.SchemaChange, 
 
 // firstDefinition is for a table whose definition no run has recorded. Rows that an earlier run
 // has copied without one are as the source describes them now only if nothing has changed since.
-func (r *run) firstDefinition(ctx context.Context, source rowstream.Follower, spec *TableSpec, now definition) (*redefinition, error) {
+func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec *TableSpec, now definition) (*redefinition, error) {
 	d := &redefinition{definition: now, anew: true}
 	if r.o.Restart {
 		return d, nil
@@ -171,7 +172,7 @@ func (r *run) firstDefinition(ctx context.Context, source rowstream.Follower, sp
 	}
 	d.upto = end
 	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
-		if c.Kind != rowstream.ChangeIndex {
+		if c.Kind != binlog.ChangeIndex {
 			return nil, fmt.Errorf("table %s was altered (%s) after its rows were copied without --follow, which records no definition: copy it again with --restart", spec.source(), c.SQL)
 		}
 	}
@@ -180,7 +181,7 @@ func (r *run) firstDefinition(ctx context.Context, source rowstream.Follower, sp
 
 // definedSince refuses a position that is before changes of a definition which the recorded one
 // contains, with rows before them: in which form those are is not recorded.
-func (r *run) definedSince(ctx context.Context, source rowstream.Follower, spec *TableSpec, noted *definition, from rowstream.Position) error {
+func (r *run) definedSince(ctx context.Context, source binlog.Follower, spec *TableSpec, noted *definition, from binlog.Position) error {
 	if from.IsZero() || noted.upto.IsZero() || from.Reaches(noted.upto) {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (r *run) definedSince(ctx context.Context, source rowstream.Follower, spec 
 		return err
 	}
 	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
-		if c.Rows && c.Kind != rowstream.ChangeIndex {
+		if c.Rows && c.Kind != binlog.ChangeIndex {
 			return fmt.Errorf("table %s was altered (%s) after %s, and only its later definition is recorded: copy it again with --restart", spec.source(), c.SQL, from)
 		}
 	}
@@ -198,7 +199,7 @@ func (r *run) definedSince(ctx context.Context, source rowstream.Follower, spec 
 
 // followedFrom is the position before which all changes of a table are in the target: zero when
 // its rows are still to be copied.
-func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Position, error) {
+func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (binlog.Position, error) {
 	known, copied, err := r.state.phaseOf(ctx, r.to, spec)
 	if err != nil {
 		return copied, err
@@ -222,13 +223,13 @@ func (r *run) followedFrom(ctx context.Context, spec *TableSpec) (rowstream.Posi
 		return from, err
 	}
 	if known != finished {
-		return rowstream.Position{}, nil
+		return binlog.Position{}, nil
 	}
 	return copied, nil
 }
 
 // describeFollowed describes a table of a copy that follows, by the definition that it is gone on with.
-func (r *run) describeFollowed(ctx context.Context, source rowstream.Follower, spec *TableSpec) (*table, error) {
+func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec *TableSpec) (*table, error) {
 	before, err := source.NowPosition(ctx)
 	if err != nil {
 		return nil, err
@@ -313,13 +314,13 @@ func alteration(spec *TableSpec, source, there *rowstream.Table) string {
 // schemaStopped notes what has ended following, when it was a change of a table's definition, and says how to
 // go on.
 func (r *run) schemaStopped(ctx context.Context, err error) error {
-	var stop *rowstream.StopError
-	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.SQL == "" {
+	var stop *binlog.StopError
+	if !errors.As(err, &stop) || stop.Reason != binlog.StopSchema || stop.SQL == "" {
 		return err
 	}
 	said := *stop
 	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again: it resumes here"
-	if stop.Change == rowstream.ChangeOther {
+	if stop.Change == binlog.ChangeOther {
 		said.Try = "the log does not list what it did to rows: copy again with --restart"
 	}
 	if stop.Digest != "" {

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // goesOn runs a copy until the target has caught up, or says why not.
@@ -31,7 +32,7 @@ func TestAltered(t *testing.T) {
 		ended   = "all before it is in the target: do the same there"
 		restart = "--restart"
 	)
-	wire := overTheWire(t, root(p.from), rowstream.NoCompression)
+	remote := overTheWire(t, root(p.from), wire.NoCompression)
 	type step struct {
 		source, target []string
 		want           string // of the run that follows; empty: it catches up
@@ -92,7 +93,7 @@ func TestAltered(t *testing.T) {
 			sqlExec(t, p.source, "DROP TABLE IF EXISTS a, b, c", "CREATE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(20))", "INSERT INTO a SELECT seq, seq, 'row' FROM seq_1_to_9")
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS altered", "DROP DATABASE IF EXISTS _tare")
 			if p.over = nil; i%2 == 0 {
-				p.over = wire
+				p.over = remote
 			}
 			o := p.options("a")
 			o.Follow = true
@@ -203,8 +204,8 @@ func TestAlteredWhileFollowed(t *testing.T) {
 	}
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, seq FROM seq_1_to_20000", "ALTER TABLE a ADD COLUMN x INT NOT NULL DEFAULT 5", "UPDATE a SET x = id")
 	err := testwait.Receive(t, "the copy to stop", ended)
-	var stop *rowstream.StopError
-	if !errors.As(err, &stop) || stop.Reason != rowstream.StopSchema || stop.Change != rowstream.ChangeColumns || stop.SQL != "ALTER TABLE a ADD COLUMN x INT NOT NULL DEFAULT ?" {
+	var stop *binlog.StopError
+	if !errors.As(err, &stop) || stop.Reason != binlog.StopSchema || stop.Change != binlog.ChangeColumns || stop.SQL != "ALTER TABLE a ADD COLUMN x INT NOT NULL DEFAULT ?" {
 		t.Fatalf("it ended with %v", err)
 	}
 	if got := read(t, p.target, "SELECT COUNT(*) FROM alteredlive.a"); got[0] != `["20001"]` {
@@ -255,7 +256,7 @@ func TestTablesAdded(t *testing.T) {
 	p := newPair(t, "added")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, price INT, qty INT)", "INSERT INTO a VALUES (1, 10, 2)",
 		"CREATE TABLE b (id INT PRIMARY KEY, x INT, y INT)", "INSERT INTO b VALUES (1, 1, 2)")
-	p.over = overTheWire(t, root(p.from), rowstream.NoCompression)
+	p.over = overTheWire(t, root(p.from), wire.NoCompression)
 	goesOn(t, p.options("a"), "")
 	const reordered = "MODIFY price INT AFTER qty"
 	sqlExec(t, p.source, "UPDATE a SET price = 11", "ALTER TABLE a "+reordered)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // growing is a table that gets three rows at its end for each row that is copied.
@@ -111,7 +111,7 @@ func TestGrowing(t *testing.T) {
 	}
 	t.Run("over a wire", func(t *testing.T) {
 		p := newPair(t, "growing")
-		test(t, p, func(o *Options) { o.From = overTheWire(t, root(p.from), rowstream.NoCompression) }, func(name string) { p.same(t, name) })
+		test(t, p, func(o *Options) { o.From = overTheWire(t, root(p.from), wire.NoCompression) }, func(name string) { p.same(t, name) })
 	})
 	onOneServer(t, "growinghere", func(t *testing.T, p *pair) {
 		test(t, p, func(o *Options) {

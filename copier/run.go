@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -109,7 +110,7 @@ func (o *Options) newPacer() *throttle.Pacer {
 // mayResume reports whether a run that follows one which has lost its lease may be followed by another. It may not where the source's log
 // cannot be read on, whatever else has failed: the operator is to judge the cause.
 func mayResume(err error) bool {
-	var stop *rowstream.StopError
+	var stop *binlog.StopError
 	return !errors.As(err, &stop) && (errors.Is(err, errLeaseLost) || errors.Is(err, errLocked) || isAway(err))
 }
 
@@ -184,7 +185,7 @@ type run struct {
 	state  state
 	tables []*table
 
-	from     rowstream.Follower
+	from     binlog.Follower
 	source   string            // what the state has as the source: its identity
 	to       *mysqlconn.Client // holds the locks on the target tables
 	snapshot rowstream.View
@@ -200,9 +201,9 @@ type run struct {
 	heart *heart // nil: no heartbeats
 	mark  string // of the first heartbeat, for the position of the snapshot
 
-	follow *followState       // nil unless changes are followed
-	goOn   rowstream.Position // where that begins; zero before the first snapshot
-	cut    *cutover           // nil unless a gateway's clients are to be switched
+	follow *followState    // nil unless changes are followed
+	goOn   binlog.Position // where that begins; zero before the first snapshot
+	cut    *cutover        // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
 	phase   RunPhase  // under mu
@@ -375,7 +376,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 }
 
 // connectSource connects to the source.
-func (r *run) connectSource(ctx context.Context) (rowstream.Follower, error) {
+func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
 	defer r.o.waits.begin("a connection to the source", "", r.o.Patience)()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -262,10 +263,10 @@ func (s state) cut(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, k 
 }
 
 // phaseOf is how far a table is, and the position of its first snapshot; empty and zero when nothing is known.
-func (s state) phaseOf(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (is phase, p rowstream.Position, err error) {
+func (s state) phaseOf(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (is phase, p binlog.Position, err error) {
 	_, err = c.Query(ctx, "SELECT phase, position FROM "+s.tables()+spec.where(), func(row mysqlwire.TextRow) (err error) {
 		is = phase(row[0])
-		p, err = rowstream.ParsePosition(string(row[1]))
+		p, err = binlog.ParsePosition(string(row[1]))
 		return err
 	})
 	if absent(err) {

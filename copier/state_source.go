@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -80,7 +81,7 @@ func (r *run) mayBe(spec *TableSpec, recorded, position string) error {
 	if recorded == r.source || !isIdentity(recorded) && recorded == r.from.Addr() {
 		return nil
 	}
-	p, err := rowstream.ParsePosition(position)
+	p, err := binlog.ParsePosition(position)
 	if err == nil && r.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Beat != "" {
 		return nil // the log is to prove that it continues
 	}

@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestSourceIdentity resumes copies whose source has another address, whose state has an older form, and whose source is
@@ -70,15 +72,15 @@ func TestSourceIdentity(t *testing.T) {
 	recorded()
 
 	// Over a wire, under two addresses of one reader, whose record has an address as of an earlier version; then without the wire.
-	direct, err := rowstream.OpenDirect(t.Context(), root(p.from))
+	direct, err := binlog.OpenDirect(t.Context(), root(p.from))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
-	wire := []string{serveRows(t, direct), ""}
-	wire[1] = strings.Replace(wire[0], "127.0.0.1", "localhost", 1)
+	addrs := []string{serveRows(t, direct), ""}
+	addrs[1] = strings.Replace(addrs[0], "127.0.0.1", "localhost", 1)
 	from := func(o Options, addr string) Options {
-		o.From = FromRemote(rowstream.RemoteOptions{Addr: addr})
+		o.From = FromRemote(wire.RemoteOptions{Addr: addr})
 		return o
 	}
 	overWire := func(addr string) {
@@ -91,13 +93,13 @@ func TestSourceIdentity(t *testing.T) {
 		p.same(t, "a")
 		recorded()
 	}
-	overWire(wire[0])
-	overWire(wire[1])
-	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'tare://"+wire[0]+"'", "UPDATE _tare.copy_follow SET source = 'tare://"+wire[0]+"'")
-	if _, err := Run(t.Context(), from(options("127.0.0.1"), wire[1])); err == nil || !strings.Contains(err.Error(), "its rows came from tare://"+wire[0]+", not from "+identity) {
+	overWire(addrs[0])
+	overWire(addrs[1])
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'tare://"+addrs[0]+"'", "UPDATE _tare.copy_follow SET source = 'tare://"+addrs[0]+"'")
+	if _, err := Run(t.Context(), from(options("127.0.0.1"), addrs[1])); err == nil || !strings.Contains(err.Error(), "its rows came from tare://"+addrs[0]+", not from "+identity) {
 		t.Errorf("a record of an address, under another one: %v", err)
 	}
-	overWire(wire[0])
+	overWire(addrs[0])
 	sqlExec(t, p.source, "INSERT INTO a SELECT MAX(id) + 1, 5 FROM a")
 	follow("127.0.0.1", 1)
 	recorded()

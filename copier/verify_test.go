@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // found lists the rows that a verification names, as "kind key".
@@ -38,7 +39,7 @@ func TestVerifyFinds(t *testing.T) {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS verified", "DROP DATABASE IF EXISTS _tare")
 			o := p.options("a", "k")
 			if how == "wire" {
-				o.From = overTheWire(t, root(p.from), rowstream.Zstd)
+				o.From = overTheWire(t, root(p.from), wire.Zstd)
 			}
 			o.ChunkBytes, o.Verify = 600_000, true
 			report, err := Run(t.Context(), o)

@@ -11,9 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // A heldCopy is a copy that is paused while a table is copied, as a throttle does it for as long as an operator wants.
@@ -102,7 +104,7 @@ func TestAlterWhileCopied(t *testing.T) {
 	for name, over := range map[string]bool{"direct": false, "wire": true} {
 		t.Run(name, func(t *testing.T) {
 			if p.over = nil; over {
-				p.over = overTheWire(t, root(p.from), rowstream.NoCompression)
+				p.over = overTheWire(t, root(p.from), wire.NoCompression)
 			}
 			p.viewTables(t)
 			o := p.options("a", "b")
@@ -112,7 +114,7 @@ func TestAlterWhileCopied(t *testing.T) {
 			sqlExec(t, p.source, "SET SESSION lock_wait_timeout = 60", "ALTER TABLE a ADD COLUMN w INT DEFAULT 7", "ALTER TABLE b ADD KEY v (v(9))",
 				"UPDATE b SET id = id + 100000, u = NULL WHERE id % 3 = 0", "UPDATE b SET u = id + 1 WHERE id % 3 = 2 AND id > 100", "DELETE FROM a WHERE id % 7 = 0")
 			kinds, err := h.resume(t)
-			var stop *rowstream.StopError
+			var stop *binlog.StopError
 			if !errors.As(err, &stop) || stop.Table != "views.a" {
 				t.Fatalf("the copy ended with %v, want it to stop at the change of a's definition", err)
 			}

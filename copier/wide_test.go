@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -17,7 +18,7 @@ func TestWideRows(t *testing.T) {
 	sqlExec(t, p.source, "CREATE TABLE t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
 		fmt.Sprintf("INSERT INTO t SELECT seq, REPEAT('w\\n', %d) FROM seq_1_to_%d", 1<<19, wideRows),
 		fmt.Sprintf("INSERT INTO t SELECT seq + %d, REPEAT('n', 100) FROM seq_1_to_%d", wideRows, thinRows))
-	from, err := rowstream.OpenDirect(t.Context(), root(p.from))
+	from, err := binlog.OpenDirect(t.Context(), root(p.from))
 	if err != nil {
 		t.Fatal(err)
 	}

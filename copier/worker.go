@@ -15,7 +15,7 @@ import (
 type worker struct {
 	run      *run
 	reader   rowstream.Reader
-	view     rowstream.ViewReader // the reader, unless it reads through short views
+	view     rowstream.ViewReader   // the reader, unless it reads through short views
 	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
 	writer   *writer
 	throttle *tick.Throttle

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // zoo is every type of column with values at the edges of what it holds, as SQL. Each type
@@ -115,7 +116,7 @@ func zooTable(t *testing.T, c *mysqlconn.Client, name string, from, to int) {
 	}
 }
 
-// TestZoo copies each type, by LOAD DATA, by INSERT, through a rowstream.Service and out of the
+// TestZoo copies each type, by LOAD DATA, by INSERT, through a wire.Service and out of the
 // binary log, directly and through the service, to a server in another time zone: what is stored must be byte for byte the same.
 func TestZoo(t *testing.T) {
 	p := newPair(t, "zoo")
@@ -135,7 +136,7 @@ func TestZoo(t *testing.T) {
 			sqlExec(t, p.target, "SET GLOBAL local_infile = "+way.localInfile)
 			o := o
 			if way.how == "wire" {
-				o.From = overTheWire(t, root(p.from), rowstream.Zstd)
+				o.From = overTheWire(t, root(p.from), wire.Zstd)
 			}
 			report, err := Run(t.Context(), o)
 			if err != nil {

@@ -37,7 +37,7 @@ func SumChunk(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions
 		return r.SumChunk(ctx, t, c, o)
 	}
 	var sum Checksum
-	err := sumRead(ctx, r, t, c, o, func(_ mysqlwire.TextRow, s uint64) error {
+	err := SumRead(ctx, r, t, c, o, func(_ mysqlwire.TextRow, s uint64) error {
 		sum.Rows++
 		sum.Sum ^= s
 		return nil
@@ -50,7 +50,7 @@ func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions,
 	if o.inSQL() {
 		return r.SumRows(ctx, t, c, o, each)
 	}
-	return sumRead(ctx, r, t, c, o, each)
+	return SumRead(ctx, r, t, c, o, each)
 }
 
 // inSQL reports whether SQL can say all of the conditions.

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// sumRead sums up rows by reading them, where no server can be asked to.
-func sumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
+// SumRead sums up rows by reading them, where no server can be asked to.
+func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
 	ro := ReadOptions{Where: o.Where}
 	if o.Plan != nil {
 		ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
@@ -118,7 +118,7 @@ func (s *rowSummer) keyOf(row mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	for i, k := range s.t.Key {
 		v := row[k]
 		if v == nil {
-			return nil, fmt.Errorf("table %s: %w", s.t.FullName(), errNullKey)
+			return nil, fmt.Errorf("table %s: %w", s.t.FullName(), ErrNullKey)
 		}
 		if s.t.Columns[k].kind() == kindBit {
 			s.bits[i] = appendBits(s.bits[i][:0], v)
@@ -145,7 +145,7 @@ func appendDoubleParts(dst, text []byte) []byte {
 	case v < 1:
 		scaled, v = '1', v*sumScale
 	}
-	return appendDouble(append(dst, sign, ',', scaled, ','), v, -1)
+	return AppendDouble(append(dst, sign, ',', scaled, ','), v, -1)
 }
 
 // appendBits appends a BIT value, which is at most 8 bytes, as a number.

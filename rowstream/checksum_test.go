@@ -65,7 +65,7 @@ func TestSumsOfNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = view.Close() }()
-	if err := sumRead(t.Context(), view.Reader(0), table, Chunk{}, o, note(&here)); err != nil {
+	if err := SumRead(t.Context(), view.Reader(0), table, Chunk{}, o, note(&here)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(there, here); diff != "" {

@@ -166,15 +166,15 @@ const denseSpread = 4
 // reaches it is the last one. A table without a key is one chunk.
 func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
 	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
-	k.rows = max(1, bytes/max(1, t.rowBytes()))
+	k.rows = max(1, bytes/max(1, t.RowBytes()))
 	if err := k.findDense(ctx, c); err != nil {
 		return nil, fmt.Errorf("cut table %s into chunks: %w", t.FullName(), err)
 	}
 	return k, nil
 }
 
-// rowBytes is how many bytes a row has by the server's guess.
-func (t *Table) rowBytes() int64 {
+// RowBytes is how many bytes a row has by the server's guess.
+func (t *Table) RowBytes() int64 {
 	if t.RowsEstimate <= 0 {
 		return 1 << 10
 	}

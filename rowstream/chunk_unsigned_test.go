@@ -27,7 +27,7 @@ func TestChunkUnsignedEnds(t *testing.T) {
 		{"start", Chunk{After: mysqlwire.TextRow{[]byte(largest)}}, []string{""}},
 		{"signed", Chunk{After: mysqlwire.TextRow{[]byte("1")}, Upto: mysqlwire.TextRow{[]byte("4")}}, []string{"3", ""}},
 	} {
-		k, err := NewChunker(t.Context(), c, table, 2*table.rowBytes(), tt.from)
+		k, err := NewChunker(t.Context(), c, table, 2*table.RowBytes(), tt.from)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

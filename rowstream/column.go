@@ -52,8 +52,8 @@ var kinds = map[string]kind{
 	"uuid": kindName, "inet4": kindName, "inet6": kindName,
 }
 
-// known says what is wrong with a column's type, if it is none that Tare has seen.
-func (c *Column) known() error {
+// Known says what is wrong with a column's type, if it is none that Tare has seen.
+func (c *Column) Known() error {
 	if _, ok := kinds[c.Type]; !ok {
 		return fmt.Errorf("column %s: values of the type %s are not known to be copied without loss; leave the column out", c.Name, c.FullType)
 	}

@@ -20,7 +20,7 @@ const (
 	Temporal                   // the same time: DATE, DATETIME, TIMESTAMP, TIME; a date is its midnight
 )
 
-func (c Comparison) equal(a, b []byte) bool {
+func (c Comparison) Equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}

@@ -6,9 +6,9 @@ import "strconv"
 // write an exponent.
 const maxPlainExponent = 15
 
-// appendDouble appends a double as servers write it: the fewest digits that say it, or scale
+// AppendDouble appends a double as servers write it: the fewest digits that say it, or scale
 // digits after the point where the column was declared so.
-func appendDouble(dst []byte, v float64, scale int) []byte {
+func AppendDouble(dst []byte, v float64, scale int) []byte {
 	at := len(dst)
 	if scale >= 0 {
 		return appendScaled(dst, v, scale)

@@ -147,5 +147,5 @@ func (c *Condition) holds(v []byte) bool {
 	if v == nil || c.Equal == nil {
 		return v == nil && c.Equal == nil
 	}
-	return c.Compare.equal(v, c.Equal)
+	return c.Compare.Equal(v, c.Equal)
 }

@@ -73,12 +73,12 @@ func TestNumber(t *testing.T) {
 	equal := [][2]string{{"1", "01"}, {"1", "+1.0"}, {"-0", "0.00"}, {".5", "0.50"}, {"1e2", "100"}, {"18446744073709551615", "18446744073709551615.0"}}
 	other := [][2]string{{"1", "-1"}, {"18446744073709551615", "18446744073709551614"}, {"0.1", "0.10000000000000000001"}, {"", "0"}, {"x", "y"}, {".", "0"}, {"1", "1x"}}
 	for _, p := range equal {
-		if !Number.equal([]byte(p[0]), []byte(p[1])) {
+		if !Number.Equal([]byte(p[0]), []byte(p[1])) {
 			t.Errorf("%s and %s differ", p[0], p[1])
 		}
 	}
 	for _, p := range other {
-		if Number.equal([]byte(p[0]), []byte(p[1])) {
+		if Number.Equal([]byte(p[0]), []byte(p[1])) {
 			t.Errorf("%s and %s are equal", p[0], p[1])
 		}
 	}

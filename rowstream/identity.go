@@ -15,7 +15,7 @@ import (
 // has another one.
 func ServerIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	sql := "SELECT CONCAT('mysql ', @@global.server_uuid)"
-	if isMaria(c.ServerVersion) {
+	if IsMariaDB(c.ServerVersion) {
 		var uid string
 		if _, err := c.Query(ctx, "SHOW GLOBAL VARIABLES LIKE 'server_uid'", func(row mysqlwire.TextRow) error {
 			uid = string(row[1])
@@ -47,5 +47,5 @@ func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
 	return identity, err
 }
 
-// isMaria reports whether a server's version is MariaDB's.
-func isMaria(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+// IsMariaDB reports whether a server's version is MariaDB's.
+func IsMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }

@@ -7,7 +7,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-var errNullKey = errors.New("a key column is NULL")
+// ErrNullKey is the error of a key with a NULL in it, which identifies no row.
+var ErrNullKey = errors.New("a key column is NULL")
 
 // EncodeKey is a key tuple as bytes: length-encoded values, as in a row. A nil tuple, a
 // table's start or end, is nil.
@@ -36,7 +37,7 @@ func cloneKey(view mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	key := make(mysqlwire.TextRow, len(view))
 	for i, v := range view {
 		if v == nil {
-			return nil, errNullKey
+			return nil, ErrNullKey
 		}
 		key[i] = append([]byte{}, v...)
 	}

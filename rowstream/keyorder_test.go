@@ -156,7 +156,7 @@ func checkKeyOrder(t *testing.T, c *mysqlconn.Client, rnd *rand.Rand, k randomKe
 			from.Upto = keyRow(want[upto-1])
 		}
 		size := int64(1 + rnd.IntN(60))
-		cutter, err := NewChunker(t.Context(), c, table, size*table.rowBytes(), from)
+		cutter, err := NewChunker(t.Context(), c, table, size*table.RowBytes(), from)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,40 +13,40 @@ import (
 )
 
 var (
-	// errNotLogged is beneath the errors that say that a server may write to tables without logging it.
-	errNotLogged = errors.New("the binary log of the server does not have all changes")
+	// ErrNotLogged is beneath the errors that say that a server may write to tables without logging it.
+	ErrNotLogged = errors.New("the binary log of the server does not have all changes")
 
 	// errLogUnseen is beneath those of them that say that the user may not see whether it does.
 	errLogUnseen = errors.New("missing privileges")
 )
 
-// A channel is a row of SHOW REPLICA STATUS: a primary that the server replicates from.
-type channel struct {
-	host, port string
+// A Channel is a row of SHOW REPLICA STATUS: a primary that the server replicates from.
+type Channel struct {
+	Host, Port string
 	running    bool // one of its threads
 }
 
-// A logging is how a server logs changes, as far as the user may see it.
-type logging struct {
+// A Logging is how a server logs changes, as far as the user may see it.
+type Logging struct {
 	on       bool // log_bin
 	updates  bool // log_slave_updates: changes that are replicated to it are logged too
 	readOnly bool
 	exact    bool // names of schemas are compared with their case
 
-	channels    []channel
-	channelsErr error // why they cannot be seen; nil: they can
+	Channels    []Channel
+	ChannelsErr error // why they cannot be seen; nil: they can
 
 	doDB, ignoreDB []string
 	filtersErr     error // why they cannot be seen; nil: they can
 }
 
-// replica reports whether the server gets its changes from another one at present.
-func (l *logging) replica() bool {
-	return l.readOnly && len(l.channels) > 0 || slices.ContainsFunc(l.channels, func(c channel) bool { return c.running })
+// IsReplica reports whether the server gets its changes from another one at present.
+func (l *Logging) IsReplica() bool {
+	return l.readOnly && len(l.Channels) > 0 || slices.ContainsFunc(l.Channels, func(c Channel) bool { return c.running })
 }
 
-// readLogging reads how a server logs. What the user may not see is an error in the result.
-func readLogging(ctx context.Context, c *mysqlconn.Client) (l logging, err error) {
+// ReadLogging reads how a server logs. What the user may not see is an error in the result.
+func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error) {
 	for _, v := range []struct {
 		to    *bool
 		names []string
@@ -57,13 +57,13 @@ func readLogging(ctx context.Context, c *mysqlconn.Client) (l logging, err error
 		}
 		*v.to = value != "0" && !strings.EqualFold(value, "OFF") // MariaDB 12 knows more than ON
 	}
-	value, err := variable(ctx, c, "lower_case_table_names")
+	value, err := Variable(ctx, c, "lower_case_table_names")
 	if err != nil {
 		return l, err
 	}
 	l.exact = value == "0"
-	if l.channels, l.channelsErr = readChannels(ctx, c); l.channelsErr != nil && !isRefusal(l.channelsErr) {
-		return l, l.channelsErr
+	if l.Channels, l.ChannelsErr = readChannels(ctx, c); l.ChannelsErr != nil && !IsRefusal(l.ChannelsErr) {
+		return l, l.ChannelsErr
 	}
 	l.filtersErr = queryFirst(ctx, c, func(row mysqlwire.TextRow) error {
 		if len(row) > 3 {
@@ -71,7 +71,7 @@ func readLogging(ctx context.Context, c *mysqlconn.Client) (l logging, err error
 		}
 		return nil
 	}, "SHOW MASTER STATUS", "SHOW BINARY LOG STATUS")
-	if l.filtersErr != nil && !isRefusal(l.filtersErr) {
+	if l.filtersErr != nil && !IsRefusal(l.filtersErr) {
 		return l, l.filtersErr
 	}
 	return l, nil
@@ -86,13 +86,14 @@ func splitNames(list []byte) (names []string) {
 	return names
 }
 
-func isRefusal(err error) bool {
+// IsRefusal reports whether an error is a server's refusal, which repeating does not change.
+func IsRefusal(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && !refused.SafeToRetry()
 }
 
-// variable returns the value of a global variable.
-func variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
+// Variable returns the value of a global variable.
+func Variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
 	_, err = c.Query(ctx, "SELECT @@global."+name, func(row mysqlwire.TextRow) error {
 		value = string(row[0])
 		return nil
@@ -100,8 +101,8 @@ func variable(ctx context.Context, c *mysqlconn.Client, name string) (value stri
 	return value, err
 }
 
-// isUnknownVariable reports whether an error is that of a server without a variable.
-func isUnknownVariable(err error) bool {
+// IsUnknownVariable reports whether an error is that of a server without a variable.
+func IsUnknownVariable(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && refused.Number == errUnknownVariable
 }
@@ -109,8 +110,8 @@ func isUnknownVariable(err error) bool {
 // firstVariable is the value of the first variable that the server has.
 func firstVariable(ctx context.Context, c *mysqlconn.Client, names ...string) (value string, err error) {
 	for _, name := range names {
-		value, err = variable(ctx, c, name)
-		if !isUnknownVariable(err) {
+		value, err = Variable(ctx, c, name)
+		if !IsUnknownVariable(err) {
 			break
 		}
 	}
@@ -147,9 +148,9 @@ const (
 )
 
 // readChannels reads which servers a server replicates from.
-func readChannels(ctx context.Context, c *mysqlconn.Client) (all []channel, err error) {
+func readChannels(ctx context.Context, c *mysqlconn.Client) (all []Channel, err error) {
 	shift, statements := 0, []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"}
-	if isMaria(c.ServerVersion) {
+	if IsMariaDB(c.ServerVersion) {
 		shift, statements = 2, []string{"SHOW ALL SLAVES STATUS"}
 	}
 	err = queryFirst(ctx, c, func(row mysqlwire.TextRow) error {
@@ -157,30 +158,30 @@ func readChannels(ctx context.Context, c *mysqlconn.Client) (all []channel, err 
 			return fmt.Errorf("%d columns", len(row))
 		}
 		is := func(at int, value string) bool { return strings.EqualFold(string(row[at+shift]), value) }
-		all = append(all, channel{
-			host: string(row[channelHost+shift]), port: string(row[channelPort+shift]), running: !is(channelIO, "No") || !is(channelSQL, "No"),
+		all = append(all, Channel{
+			Host: string(row[channelHost+shift]), Port: string(row[channelPort+shift]), running: !is(channelIO, "No") || !is(channelSQL, "No"),
 		})
 		return nil
 	}, statements...)
 	return all, err
 }
 
-// checkLogged reports why a server may write to tables in the schemas without logging it. The error wraps
-// errNotLogged.
-func (l *logging) checkLogged(schemas []string) error {
+// CheckLogged reports why a server may write to tables in the schemas without logging it. The error wraps
+// ErrNotLogged.
+func (l *Logging) CheckLogged(schemas []string) error {
 	refuse := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %w", errNotLogged, fmt.Errorf(format, a...))
+		return fmt.Errorf("%w: %w", ErrNotLogged, fmt.Errorf(format, a...))
 	}
 	same := func(a, b string) bool { return a == b || !l.exact && strings.EqualFold(a, b) }
 	switch {
 	case !l.on:
 		return refuse("log_bin is off: start the server with --log-bin")
-	case !l.updates && len(l.channels) > 0:
+	case !l.updates && len(l.Channels) > 0:
 		return refuse("it is a replica (of %s), and log_slave_updates (log_replica_updates) is OFF: changes that are replicated to it are not logged; "+
-			"start it with --log-slave-updates=ON (--log-replica-updates=ON), or read from its primary", net.JoinHostPort(l.channels[0].host, l.channels[0].port))
-	case !l.updates && l.channelsErr != nil:
+			"start it with --log-slave-updates=ON (--log-replica-updates=ON), or read from its primary", net.JoinHostPort(l.Channels[0].Host, l.Channels[0].Port))
+	case !l.updates && l.ChannelsErr != nil:
 		return refuse("log_slave_updates (log_replica_updates) is OFF, and the user may not see whether the server is a replica: %w: %w; "+
-			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it", errLogUnseen, l.channelsErr)
+			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it", errLogUnseen, l.ChannelsErr)
 	case l.filtersErr != nil:
 		return refuse("the user may not see whether schemas are left out of it: %w: %w; GRANT REPLICATION CLIENT ON *.* TO it", errLogUnseen, l.filtersErr)
 	}
@@ -195,8 +196,8 @@ func (l *logging) checkLogged(schemas []string) error {
 	return nil
 }
 
-// schemasOf are the schemas of tables, each once.
-func schemasOf(tables []*Table) (names []string) {
+// Schemas are the schemas of tables, each once.
+func Schemas(tables []*Table) (names []string) {
 	for _, t := range tables {
 		names = append(names, t.Schema)
 	}

@@ -1,7 +1,6 @@
 package rowstream
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -51,47 +50,6 @@ func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return got
-}
-
-// chunks cuts a table and reads each chunk; every value is made text.
-func chunks(t *testing.T, server Server, table *Table, bytes int64, o ReadOptions) (cut []Chunk, rows []string) {
-	t.Helper()
-	s, err := server.Snapshot(t.Context(), 1, []*Table{table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	r := s.Reader(0)
-	next := Chunk{}
-	for {
-		c, err := r.Cut(t.Context(), table, bytes, next)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Number != len(cut) {
-			t.Fatalf("chunk %d comes as number %d", len(cut), c.Number)
-		}
-		cut = append(cut, c)
-		for b, err := range r.Read(t.Context(), table, c, o) {
-			if err == nil {
-				err = b.Check()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, row := range rowsOf(t, b) {
-				rows = append(rows, fmt.Sprintf("%q", row))
-			}
-		}
-		if c.Upto == nil {
-			return cut, rows
-		}
-		next = Chunk{Number: c.Number + 1, After: c.Upto}
-	}
 }
 
 func TestReadTable(t *testing.T) {

@@ -47,13 +47,13 @@ const (
 	NullSafeEqual // <=>
 )
 
-// maxPredicateDepth bounds how deep a predicate is nested, as a plan may come from elsewhere.
-const maxPredicateDepth = 200
+// MaxPredicateDepth bounds how deep a predicate is nested, as a plan may come from elsewhere.
+const MaxPredicateDepth = 200
 
 // check says what is wrong with a predicate over rows of so many columns.
 func (p *Predicate) check(columns, depth int) error {
-	if depth > maxPredicateDepth {
-		return fmt.Errorf("the condition is nested deeper than %d", maxPredicateDepth)
+	if depth > MaxPredicateDepth {
+		return fmt.Errorf("the condition is nested deeper than %d", MaxPredicateDepth)
 	}
 	switch p.Op {
 	case And, Or, Not:

@@ -45,7 +45,7 @@ func TestPredicateNull(t *testing.T) {
 
 func TestPredicateRefuses(t *testing.T) {
 	deep := Predicate{Op: IsNull}
-	for range maxPredicateDepth + 1 {
+	for range MaxPredicateDepth + 1 {
 		deep = Predicate{Op: Not, Args: []Predicate{deep}}
 	}
 	for want, p := range map[string]Predicate{

@@ -145,7 +145,7 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 			if err := r.filtered(payload, stream.Columns, filter); err != nil {
 				return true, err
 			}
-		case len(payload) > wideRow:
+		case len(payload) > WideRow:
 			r.wide = Batch{Columns: stream.Columns, Rows: 1, Bytes: payload} // valid until the next row, as all batches are
 			more := (r.batch.Rows == 0 || hand()) && yield(&r.wide)
 			if r.wide.Bytes = nil; !more {
@@ -160,12 +160,12 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 	}
 }
 
-// wideRow is how many bytes a row has at least that is handed on out of the connection's buffer.
-const wideRow = 8 << 20
+// WideRow is how many bytes a row has at least that is handed on out of the connection's buffer.
+const WideRow = 8 << 20
 
-// roomKept is how much room is kept from one batch to the next: that of a batch and one row of its
+// RoomKept is how much room is kept from one batch to the next: that of a batch and one row of its
 // size.
-func roomKept(batchBytes int) int {
+func RoomKept(batchBytes int) int {
 	if batchBytes == 0 {
 		batchBytes = DefaultBatchBytes
 	}
@@ -175,7 +175,7 @@ func roomKept(batchBytes int) int {
 // empty empties the batch, and gives back the room that a wide row took.
 func (r *reader) empty(columns, limit int) {
 	r.batch.Reset(columns)
-	r.batch.Shrink(roomKept(limit))
+	r.batch.Shrink(RoomKept(limit))
 }
 
 // filtered appends what the filter makes of a row.

@@ -161,7 +161,7 @@ func (l *lastKey) take(b *Batch) error {
 	for i, n := range l.at {
 		v := l.row[n]
 		if v == nil {
-			return fmt.Errorf("table %s: %w", l.t.FullName(), errNullKey)
+			return fmt.Errorf("table %s: %w", l.t.FullName(), ErrNullKey)
 		}
 		if l.t.Columns[l.t.Key[i]].kind() == kindBit {
 			l.keys[i] = appendBits(l.keys[i][:0], v)

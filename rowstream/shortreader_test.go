@@ -50,7 +50,7 @@ func TestLastKey(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = l.take(b) }); n != 0 {
 		t.Errorf("%v allocations per batch", n)
 	}
-	if err := l.take(batchOf(row("\x01", nil))); !errors.Is(err, errNullKey) {
+	if err := l.take(batchOf(row("\x01", nil))); !errors.Is(err, ErrNullKey) {
 		t.Errorf("a key with NULL: %v", err)
 	}
 }

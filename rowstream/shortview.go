@@ -42,8 +42,8 @@ func checkIdentity(ctx context.Context, c *mysqlconn.Client, want string) error 
 	return err
 }
 
-// An expiry ends a view when it is too old.
-type expiry struct {
+// An Expiry ends a view when it is too old.
+type Expiry struct {
 	life  context.Context // done when the view has expired or was closed
 	end   context.CancelCauseFunc
 	at    time.Time // when it expires
@@ -53,9 +53,9 @@ type expiry struct {
 	broken atomic.Bool // a call was left before its end
 }
 
-// newExpiry starts the clock of a view. When it runs out, calls during it end, and then cut ends the view itself.
-func newExpiry(ctx context.Context, limit time.Duration, cut func()) *expiry {
-	e := &expiry{at: time.Now().Add(limit), over: make(chan struct{})}
+// NewExpiry starts the clock of a view. When it runs out, calls during it end, and then cut ends the view itself.
+func NewExpiry(ctx context.Context, limit time.Duration, cut func()) *Expiry {
+	e := &Expiry{at: time.Now().Add(limit), over: make(chan struct{})}
 	e.life, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.timer = time.AfterFunc(limit, func() {
 		defer close(e.over)
@@ -65,16 +65,16 @@ func newExpiry(ctx context.Context, limit time.Duration, cut func()) *expiry {
 	return e
 }
 
-// stop stops the clock, and waits until what it started is done.
-func (e *expiry) stop() {
+// Stop stops the clock, and waits until what it started is done.
+func (e *Expiry) Stop() {
 	if !e.timer.Stop() {
 		<-e.over
 	}
 	e.end(context.Canceled)
 }
 
-// during is a context for a call that ends with the view too.
-func (e *expiry) during(call context.Context) (context.Context, context.CancelFunc) {
+// During is a context for a call that ends with the view too.
+func (e *Expiry) During(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(call)
 	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
 	return ctx, func() {
@@ -83,9 +83,9 @@ func (e *expiry) during(call context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// explain is the error of a call, as ErrViewExpired when the view has ended meanwhile. The other side of a wire may end it while
+// Explain is the error of a call, as ErrViewExpired when the view has ended meanwhile. The other side of a wire may end it while
 // the timer here is late.
-func (e *expiry) explain(err error) error {
+func (e *Expiry) Explain(err error) error {
 	expired := errors.Is(context.Cause(e.life), ErrViewExpired) || !time.Now().Before(e.at)
 	if err == nil || errors.Is(err, ErrViewExpired) || !expired {
 		return err
@@ -93,24 +93,24 @@ func (e *expiry) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrViewExpired, err)
 }
 
-// reader returns a reader whose calls end with the view.
-func (e *expiry) reader(r ViewReader) ViewReader { return &boundReader{e, r} }
+// Bind returns a reader whose calls end with the view.
+func (e *Expiry) Bind(r ViewReader) ViewReader { return &boundReader{e, r} }
 
 // A boundReader is a reader whose calls end with its view.
 type boundReader struct {
-	e *expiry
+	e *Expiry
 	r ViewReader
 }
 
 // call does something with the reader.
 func (b *boundReader) call(ctx context.Context, do func(context.Context) error) error {
-	within, cancel := b.e.during(ctx)
+	within, cancel := b.e.During(ctx)
 	defer cancel()
 	err := do(within)
 	if within.Err() != nil {
 		b.e.broken.Store(true)
 	}
-	return b.e.explain(err)
+	return b.e.Explain(err)
 }
 
 // Cut implements Reader.
@@ -169,7 +169,7 @@ func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.Text
 // A shortView is a view of one connection that ends when it is too old.
 type shortView struct {
 	*Snapshot
-	*expiry
+	*Expiry
 	cfg mysqlconn.Config
 	id  string // of the connection
 }
@@ -181,12 +181,12 @@ func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit
 		return nil, fmt.Errorf("take a view of %s: %w", t.FullName(), err)
 	}
 	v := &shortView{Snapshot: &Snapshot{how: "a transaction of its own", identity: identity, clients: []*mysqlconn.Client{c}, chunkers: make(map[*Table]*Chunker)}, cfg: d.cfg}
-	v.expiry = newExpiry(ctx, limit, v.cut)
-	within, cancel := v.during(ctx)
+	v.Expiry = NewExpiry(ctx, limit, v.cut)
+	within, cancel := v.During(ctx)
 	defer cancel()
 	if err := d.openShort(within, v, t); err != nil {
 		v.broken.Store(within.Err() != nil)
-		return nil, errors.Join(fmt.Errorf("take a view of %s: %w", t.FullName(), v.explain(err)), v.Close())
+		return nil, errors.Join(fmt.Errorf("take a view of %s: %w", t.FullName(), v.Explain(err)), v.Close())
 	}
 	return v, nil
 }
@@ -213,7 +213,7 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 		}
 	}
 	now, err := d.Describe(ctx, t.Schema, t.Name) // over another connection: descriptions are read as they are now
-	if err == nil && !now.sameShape(t) {
+	if err == nil && !now.SameShape(t) {
 		err = ErrAltered
 	}
 	return err
@@ -221,7 +221,7 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 
 // Reader is the view's only reader.
 func (v *shortView) Reader(worker int) ViewReader {
-	return v.expiry.reader(&reader{s: v.Snapshot, worker: worker})
+	return v.Expiry.Bind(&reader{s: v.Snapshot, worker: worker})
 }
 
 // killTimeout bounds the statement that ends a view's connection.
@@ -245,7 +245,7 @@ func (v *shortView) cut() {
 
 // Close ends the view.
 func (v *shortView) Close() error {
-	v.stop()
+	v.Stop()
 	if errors.Is(context.Cause(v.life), ErrViewExpired) {
 		return nil // the socket is closed
 	}

@@ -148,7 +148,7 @@ func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 // showAll has MySQL show the primary keys that it made by itself where a table had none: its
 // administrators may have had it hide them.
 func showAll(ctx context.Context, c *mysqlconn.Client) error {
-	if isMaria(c.ServerVersion) {
+	if IsMariaDB(c.ServerVersion) {
 		return nil
 	}
 	_, err := c.Exec(ctx, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -162,14 +162,14 @@ func showAll(ctx context.Context, c *mysqlconn.Client) error {
 // mayShare refuses a snapshot over several connections of a server that keeps a binary log and does not log all of its
 // writes: a position that does not move proves nothing there.
 func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
-	l, err := readLogging(ctx, s.clients[0])
+	l, err := ReadLogging(ctx, s.clients[0])
 	if err != nil {
 		return fmt.Errorf("take a consistent snapshot: %w", err)
 	}
 	if !l.on {
 		return nil // no position: a lock it is
 	}
-	err = l.checkLogged(schemasOf(tables))
+	err = l.CheckLogged(Schemas(tables))
 	if errors.Is(err, errLogUnseen) {
 		s.unseen = err
 		return nil
@@ -272,7 +272,7 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 	if err := s.start(ctx); err != nil || s.unseen != nil {
 		return err == nil, err
 	}
-	s.position, err = currentPosition(ctx, holder)
+	s.position, err = CurrentPosition(ctx, holder)
 	return true, err
 }
 
@@ -291,7 +291,7 @@ func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string
 			return way.how, nil
 		}
 		var refused *mysqlconn.ServerError
-		if !errors.As(err, &refused) || !denied(refused.Number) {
+		if !errors.As(err, &refused) || !Denied(refused.Number) {
 			return "", fmt.Errorf("%s: %w; try --workers 1, which needs no lock", way.how, err)
 		}
 	}
@@ -299,7 +299,8 @@ func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string
 		"grant one of them or use --workers 1, which needs no lock", err)
 }
 
-func denied(code mysqlwire.Errno) bool {
+// Denied reports whether a server refuses a statement to an account for lack of privileges.
+func Denied(code mysqlwire.Errno) bool {
 	return code == errAccessDenied || code == errTableDenied || code == errSpecificDenied
 }
 
@@ -319,18 +320,18 @@ func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 	}
 }
 
-// gtidMark stands before the GTIDs in the text of a position of the binary log.
-const gtidMark = "gtid="
+// GTIDMark stands before the GTIDs in the text of a position of the binary log.
+const GTIDMark = "gtid="
 
-// currentPosition is where the binary log stands now, empty when the server keeps none or
+// CurrentPosition is where the binary log stands now, empty when the server keeps none or
 // does not tell the user.
-func currentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
+func CurrentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
 		position := ""
 		_, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 			position = string(row[0]) + " " + string(row[1])
-			if len(row) > 4 && len(row[4]) > 0 && !isMaria(c.ServerVersion) {
-				position += " " + gtidMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source a line
+			if len(row) > 4 && len(row[4]) > 0 && !IsMariaDB(c.ServerVersion) {
+				position += " " + GTIDMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source a line
 			}
 			return nil
 		})

@@ -66,17 +66,17 @@ func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*
 	return t, nil
 }
 
-// where is the condition that a row of an information_schema view is about the table.
-func (t *Table) where() string {
-	return "TABLE_SCHEMA = " + schemaText(t.Schema) + " AND TABLE_NAME = " + schemaText(t.Name)
+// SchemaCondition is the condition that a row of an information_schema view is about the table.
+func (t *Table) SchemaCondition() string {
+	return "TABLE_SCHEMA = " + SchemaText(t.Schema) + " AND TABLE_NAME = " + SchemaText(t.Name)
 }
 
-// schemaText is a name as a literal that compares to the names in information_schema.
-func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
+// SchemaText is a name as a literal that compares to the names in information_schema.
+func SchemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
 	kind := ""
-	_, err := c.Query(ctx, "SELECT TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE "+t.where(),
+	_, err := c.Query(ctx, "SELECT TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE "+t.SchemaCondition(),
 		func(row mysqlwire.TextRow) error {
 			kind = string(row[0])
 			t.Engine = string(row[1])
@@ -97,14 +97,14 @@ func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
 
 func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, EXTRA, GENERATION_EXPRESSION"+
-		" FROM information_schema.COLUMNS WHERE "+t.where()+" ORDER BY ORDINAL_POSITION",
+		" FROM information_schema.COLUMNS WHERE "+t.SchemaCondition()+" ORDER BY ORDINAL_POSITION",
 		func(row mysqlwire.TextRow) error {
 			extra := strings.ToUpper(string(row[6]))
 			col := Column{
 				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: string(row[2]),
 				Charset: string(row[3]), Collation: string(row[4]), Nullable: string(row[5]) == "YES",
 				Unsigned:  strings.Contains(string(row[2]), "unsigned"),
-				Generated: isGenerated(extra),
+				Generated: IsGenerated(extra),
 				Invisible: strings.Contains(extra, "INVISIBLE"),
 				Auto:      strings.Contains(extra, "AUTO_INCREMENT"),
 			}
@@ -118,7 +118,7 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 		})
 	for i := range t.Columns {
 		if err == nil {
-			err = t.Columns[i].known()
+			err = t.Columns[i].Known()
 		}
 	}
 	return err
@@ -132,8 +132,8 @@ func (t *Table) columnOf(number int) *Column {
 	return &t.Generated[number-len(t.Columns)]
 }
 
-// isGenerated reports whether the EXTRA of a column says that the server computes it.
-func isGenerated(extra string) bool {
+// IsGenerated reports whether the EXTRA of a column says that the server computes it.
+func IsGenerated(extra string) bool {
 	extra = strings.ToUpper(extra)
 	return strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 }
@@ -150,7 +150,7 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	}
 	var indexes []*index
 	_, err := c.Query(ctx, "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE, NON_UNIQUE, COLLATION FROM information_schema.STATISTICS WHERE "+
-		t.where()+" ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX",
+		t.SchemaCondition()+" ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX",
 		func(row mysqlwire.TextRow) error {
 			name := string(row[0])
 			if len(indexes) == 0 || indexes[len(indexes)-1].name != name {
@@ -199,14 +199,14 @@ func (t *Table) column(name string) int {
 
 func (t *Table) readTriggers(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = "+
-		schemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+schemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
+		SchemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
 	return err
 }
 
 func (t *Table) readReferences(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT DISTINCT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME, '.', CONSTRAINT_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-		" WHERE CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND TABLE_NAME = "+schemaText(t.Name)+
-		" OR UNIQUE_CONSTRAINT_SCHEMA = "+schemaText(t.Schema)+" AND REFERENCED_TABLE_NAME = "+schemaText(t.Name)+" ORDER BY 1", appendTo(&t.References))
+		" WHERE CONSTRAINT_SCHEMA = "+SchemaText(t.Schema)+" AND TABLE_NAME = "+SchemaText(t.Name)+
+		" OR UNIQUE_CONSTRAINT_SCHEMA = "+SchemaText(t.Schema)+" AND REFERENCED_TABLE_NAME = "+SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.References))
 	return err
 }
 
@@ -226,7 +226,7 @@ func appendTo(list *[]string) func(mysqlwire.TextRow) error {
 	}
 }
 
-// sameShape reports whether rows of both are read alike.
-func (t *Table) sameShape(other *Table) bool {
+// SameShape reports whether rows of both are read alike.
+func (t *Table) SameShape(other *Table) bool {
 	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
 }

@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // rowsPage is the front page of a server of rows.
@@ -13,7 +13,7 @@ func (s *Server) rowsPage(path string) page {
 
 // rowsData is what the page shows.
 type rowsData struct {
-	rowstream.ServiceStats
+	wire.ServiceStats
 	Packed        float64 // bytes on the wire for each byte of rows; -1: none went
 	PackedChanges float64 // likewise of changes
 

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/throttle"
@@ -167,8 +167,8 @@ func TestFirstPages(t *testing.T) {
 		"store":    {func(o *Options) { o.Store = func() storegateway.StatusPage { return manyBlocks(3) } }, []string{"Blocks over time", `href="/"`, "Budgets in use"}},
 		"frontend": {func(o *Options) { o.Frontend = func(bool) frontend.Overview { return asked } }, []string{"never succeeded", "500 ms", "502", "Downstreams: replicas"}},
 		"rows": {func(o *Options) {
-			o.Rows = func() rowstream.ServiceStats {
-				return rowstream.ServiceStats{Rows: 5, Bytes: 200, Sent: 50, Follows: 7, FailedFollows: 2, Changes: 8, ChangeBytes: 1000, ChangeSent: 400}
+			o.Rows = func() wire.ServiceStats {
+				return wire.ServiceStats{Rows: 5, Bytes: 200, Sent: 50, Follows: 7, FailedFollows: 2, Changes: 8, ChangeBytes: 1000, ChangeSent: 400}
 			}
 		}, []string{"25 %", "40 %", "7 finished", "<dd class=\"bad\">2<", "tare copy --from tare://"}},
 	} {

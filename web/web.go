@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -54,7 +54,7 @@ type Options struct {
 	Copies     func(context.Context) Copies   // nil: no such page
 	Store      func() storegateway.StatusPage // nil: no such page
 	Weight     *WeightSource                  // nil: no such page
-	Rows       func() rowstream.ServiceStats  // of a server of rows; nil: no such page
+	Rows       func() wire.ServiceStats       // of a server of rows; nil: no such page
 
 	// Frontend is what a frontend did; nil: no such page. It is asked for the values of selectors if
 	// FrontendValues allows to show them and the account may see texts.

@@ -16,10 +16,11 @@ import (
 	"google.golang.org/grpc"
 
 	plain "github.com/taredb/tare/bench/baseline/rows"
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // rowsChildPrefix begins the name of a child that streams or copies rows; its rowsCase follows.
@@ -166,12 +167,12 @@ func (c *rowsCase) stream(ctx context.Context, out io.Writer) (uint64, error) {
 		plan := &plain.Plan{Index: 1, Count: 1, Output: []int{0, 1, 2, 3}}
 		server = (&plain.Server{Source: account(c.Source), Plan: plan}).NewServer()
 	} else {
-		direct, err := rowstream.OpenDirect(ctx, account(c.Source))
+		direct, err := binlog.OpenDirect(ctx, account(c.Source))
 		if err != nil {
 			return 0, err
 		}
 		defer direct.Close()
-		service, err := rowstream.NewService(rowstream.ServiceOptions{Server: direct})
+		service, err := wire.NewService(wire.ServiceOptions{Server: direct})
 		if err != nil {
 			return 0, err
 		}
@@ -201,7 +202,7 @@ func (c *rowsCase) copy(ctx context.Context, _ io.Writer) (uint64, error) {
 		return 0, err
 	}
 	report, err := copier.Run(ctx, copier.Options{
-		From: copier.FromRemote(rowstream.RemoteOptions{Addr: c.Wire}), To: account(c.Target), Tables: specs,
+		From: copier.FromRemote(wire.RemoteOptions{Addr: c.Wire}), To: account(c.Target), Tables: specs,
 		Workers: 1, ChunkBytes: rowsChunk, MayGoOn: func() bool { return true },
 	})
 	if err != nil {

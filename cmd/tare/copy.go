@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -215,13 +215,13 @@ func copyControl(c *config.Copy) (string, error) {
 }
 
 // remoteOptions say how to read from --from tare://….
-func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o rowstream.RemoteOptions, err error) {
+func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o wire.RemoteOptions, err error) {
 	o.Addr = string(c.From.Tare)
 	if o.Token, err = c.FromToken.Read(); err != nil {
 		return o, err
 	}
 	if c.Compress == config.WireZstd {
-		o.Compression = rowstream.Zstd
+		o.Compression = wire.Zstd
 	}
 	if c.FromTLS != mysqlconn.TLSDisabled && c.FromTLS != mysqlconn.TLSPreferred {
 		host, _, _ := net.SplitHostPort(o.Addr) // the option was parsed

@@ -17,9 +17,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // A vocabulary is the metrics that there are, with the labels that each may have.
@@ -47,7 +48,7 @@ func newVocabulary(t *testing.T) vocabulary {
 			v[m[1]+"_bucket"], v[m[1]+"_sum"], v[m[1]+"_count"] = append(own[:len(own):len(own)], "le"), own, own
 		}
 	}
-	rows, err := rowstream.NewService(rowstream.ServiceOptions{Server: &rowstream.Direct{}})
+	rows, err := wire.NewService(wire.ServiceOptions{Server: &binlog.Direct{}})
 	must(t, err)
 	queries, err := querylog.New(querylog.Options{})
 	must(t, err)

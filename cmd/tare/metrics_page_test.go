@@ -17,11 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 const metricsPage = "../../docs/reference/metrics.md"
@@ -104,7 +105,7 @@ func metricSections(t *testing.T) []metricSection {
 	queries, err := querylog.New(querylog.Options{})
 	must(t, err)
 	defer func() { must(t, queries.Close(context.Background())) }()
-	rows, err := rowstream.NewService(rowstream.ServiceOptions{Server: &rowstream.Direct{}})
+	rows, err := wire.NewService(wire.ServiceOptions{Server: &binlog.Direct{}})
 	must(t, err)
 
 	shared, own := metricsOf(t, rowstreamMetrics(queries, rows)), func(r *registry) []metricLine { return metricsOf(t, r) }

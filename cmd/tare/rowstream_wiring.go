@@ -17,11 +17,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/web"
 )
 
@@ -31,8 +32,8 @@ type rowstreamService struct {
 	log     *slog.Logger
 	data    *dataDir // nil when nothing is kept
 	queries *querylog.Logger
-	source  *rowstream.Direct
-	rows    *rowstream.Service
+	source  *binlog.Direct
+	rows    *wire.Service
 	grpc    *grpc.Server
 	web     *web.Server // nil when it is off
 
@@ -122,10 +123,10 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
 		return err
 	}
-	if s.source, err = rowstream.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
+	if s.source, err = binlog.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
-	if s.rows, err = rowstream.NewService(rowstream.ServiceOptions{
+	if s.rows, err = wire.NewService(wire.ServiceOptions{
 		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
 	}); err != nil {
 		return err
@@ -149,7 +150,7 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 }
 
 // rowstreamMetrics are the metrics of a row service and its log.
-func rowstreamMetrics(queries *querylog.Logger, rows *rowstream.Service) *registry {
+func rowstreamMetrics(queries *querylog.Logger, rows *wire.Service) *registry {
 	r := newRegistry()
 	r.MustRegister(processCollectors()...)
 	r.MustRegister(newQueryLogCollector(queries), newRowstreamCollector(rows))
@@ -250,7 +251,7 @@ func openSubDir(name, path string, getenv func(string) string, log *slog.Logger)
 
 // A rowstreamCollector answers a row service's counts to Prometheus.
 type rowstreamCollector struct {
-	rows *rowstream.Service
+	rows *wire.Service
 
 	snapshots, running, reads, failed, sentRows, rowBytes, sentBytes, sums *prometheus.Desc
 
@@ -259,7 +260,7 @@ type rowstreamCollector struct {
 
 var _ prometheus.Collector = (*rowstreamCollector)(nil)
 
-func newRowstreamCollector(s *rowstream.Service) *rowstreamCollector {
+func newRowstreamCollector(s *wire.Service) *rowstreamCollector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("tare_rowstream_"+name, help, nil, nil)
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -78,7 +78,7 @@ func NewCopy() *Copy {
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
 	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
-	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+rowstream.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
+	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+binlog.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
 		HeartbeatOn, HeartbeatOff)
 	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
 	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "with --follow, how long a transaction that reads rows of the source lives, and so how long an ALTER TABLE there waits for it; without --follow all rows are read in one")

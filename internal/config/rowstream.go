@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // Rowstream holds the options of tare rowstream.
@@ -61,7 +61,7 @@ func NewRowstream() *Rowstream {
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
-		kind: "call", fields: rowstream.LogFields(),
+		kind: "call", fields: wire.LogFields(),
 		example: "call=read table=shop.orders total_ns>1s",
 		values:  "possible values in error texts", rows: "rows", digest: "call and table",
 	})

@@ -1,0 +1,443 @@
+package binlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+const (
+	// lull is how long a batch waits for more at the end of the log.
+	lull = 2 * time.Millisecond
+
+	// maxLinger is how long a batch is filled when more keeps coming.
+	maxLinger = 100 * time.Millisecond
+
+	// Times between tries to connect again.
+	minRetry, maxRetry = 50 * time.Millisecond, 5 * time.Second
+
+	// firstServerID is where the ids begin that readers choose at random: above those that
+	// people give to their servers.
+	firstServerID = 3 << 30
+)
+
+// Errors of servers about the log.
+const (
+	errLogin      = 1045
+	errReadingLog = 1236
+)
+
+// ErrNoPosition is the error of FollowOptions without a position.
+var ErrNoPosition = errors.New("follow the binary log: no start position")
+
+// changes reads a server's binary log: a logReader and the connection that feeds it.
+type changes struct {
+	d       *Direct
+	o       FollowOptions
+	columns []int // of the rows handed out, a table
+	r       logReader
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	stale atomic.Bool // the connection is to be given up
+
+	mu     sync.Mutex        // held while Next runs; guards the rest and r
+	events *mysqlconn.Events // nil: to be asked for
+	after  Position          // start of the file behind one that is cut off, to read on from; zero: none
+	err    error             // that ended the reading
+}
+
+var (
+	_ Follower = (*Direct)(nil)
+	_ Changes  = (*changes)(nil)
+)
+
+// Follow implements Follower.
+func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
+	o.BatchBytes = cmp.Or(o.BatchBytes, DefaultFollowBytes)
+	o.PreparedBytes = cmp.Or(o.PreparedBytes, DefaultPreparedBytes)
+	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
+	o.Patience = cmp.Or(o.Patience, rowstream.DefaultPatience)
+	if o.ServerID == 0 {
+		o.ServerID = randomServerID()
+	}
+	if o.From.IsZero() {
+		return nil, ErrNoPosition
+	}
+	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int)}}
+	var err error
+	if o.Run != "" && o.From.GTID == "" && o.From.Beat == "" {
+		if o.From, err = d.namePosition(ctx, o.From); err != nil {
+			return nil, fmt.Errorf("follow the binary log: %w", err)
+		}
+	}
+	if err := c.startAt(o.From); err != nil {
+		return nil, fmt.Errorf("follow the binary log: %w", err)
+	}
+	if err := c.layOut(ctx); err != nil {
+		return nil, fmt.Errorf("follow the binary log: %w", err)
+	}
+	c.r.lost()
+	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// startAt has the log read from a position on.
+func (c *changes) startAt(p Position) (err error) {
+	r := &c.r
+	if r.gtids, err = parseGTIDs(p.GTID); err != nil {
+		return err
+	}
+	r.uptoFile, r.uptoOffset, r.skip, r.preparedMost = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
+	r.maps = make(map[uint64]*tableMap)
+	r.beats.begin(c.o.Run, rowstream.Schemas(c.o.Tables))
+	r.beats.mark, err = parseMark(p.Beat)
+	return err
+}
+
+func randomServerID() uint32 { return firstServerID + rand.Uint32N(math.MaxUint32-firstServerID) }
+
+// namePosition adds the GTID at a position of the server's log, by which reading resumes at another server too, and the position
+// can be compared with those of other servers. The server reads the file up to there.
+func (d *Direct) namePosition(ctx context.Context, p Position) (named Position, err error) {
+	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		named, err = withGTID(ctx, d.Config(), c, p)
+		return err
+	})
+	return named, err
+}
+
+// layOut finds out what columns the tables have now. What differs from their description
+// since then is an error, unless they are described as they were; what changes from now on is in the log.
+func (c *changes) layOut(ctx context.Context) error {
+	conn, err := rowstream.Connect(ctx, c.d.Config())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	logged, err := logsCascades(ctx, conn)
+	if err != nil {
+		return err
+	}
+	for i, t := range c.o.Tables {
+		f := followedTable{table: t, schema: t.Schema, name: t.Name}
+		if i < len(c.o.Layouts) && c.o.Layouts[i] != nil {
+			f.all = c.o.Layouts[i]
+			if err := f.findName(ctx, conn); err != nil {
+				return err
+			}
+		} else if f, err = layOut(ctx, conn, t); err != nil {
+			return err
+		}
+		if i < len(c.o.Defined) {
+			if f.defined, err = newPlace(c.o.Defined[i]); err != nil {
+				return err
+			}
+		}
+		if i < len(c.o.Starts) {
+			if f.start, err = newPlace(c.o.Starts[i]); err != nil {
+				return err
+			}
+		}
+		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
+			if f.filter, err = rowstream.NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {
+				return fmt.Errorf("plan of %s: %w", t.FullName(), err)
+			}
+		}
+		if i < len(c.o.Before) && c.o.Before[i] != nil {
+			f.before = make([]bool, f.columns())
+			for _, column := range c.o.Before[i] {
+				f.before[column] = true
+			}
+		}
+		c.r.tables = append(c.r.tables, f)
+		if other, ok := c.r.names[f.schema+"\x00"+f.name]; ok {
+			return fmt.Errorf("tables %s and %s are one, whose changes can be followed once: leave one of them out", c.o.Tables[other].FullName(), t.FullName())
+		}
+		c.r.names[f.schema+"\x00"+f.name] = i
+		if err := c.r.cascades.add(c.o.Tables, i, !logged); err != nil {
+			return err
+		}
+		c.columns = append(c.columns, f.columns())
+	}
+	return nil
+}
+
+// connect asks the server for the events behind the last group that was read.
+func (c *changes) connect(ctx context.Context) (err error) {
+	at := c.r.position()
+	conn, err := rowstream.Connect(ctx, c.d.Config())
+	if err == nil {
+		if err = checkLog(ctx, conn, rowstream.Schemas(c.o.Tables)); err == nil {
+			c.events, err = c.dump(ctx, conn)
+		}
+		if err != nil {
+			_ = conn.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("follow the binary log after %s: %w", at, err)
+	}
+	return nil
+}
+
+// dump asks for the events on a connection of its own.
+func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.Events, error) {
+	settings := dumpSettings(c.o.Heartbeat)
+	at, known, err := c.r.replayFrom()
+	if err != nil {
+		return nil, err
+	}
+	if !c.after.IsZero() {
+		at, known = c.after, gtids{}
+	}
+	if known.mode == mariaGTIDs {
+		settings = append(settings, "SET @slave_connect_state = "+string(rowstream.AppendQuoted(nil, []byte(at.GTID)))+
+			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
+	}
+	if err := setForDump(ctx, conn, settings); err != nil {
+		return nil, err
+	}
+	var dump []byte
+	switch {
+	case known.mode == mariaGTIDs:
+		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: 4}.AppendTo(nil)
+	case known.mode == mysqlGTIDs:
+		dump = mysqlwire.BinlogDumpGTID{Flags: mysqlwire.BinlogThroughGTID, ServerID: c.o.ServerID, Offset: 4, Set: known.appendSet(nil)}.AppendTo(nil)
+	case at.Offset > math.MaxUint32:
+		return nil, fmt.Errorf("offset %d of %s is beyond the 4 GiB that the protocol knows, and the position has no GTID", at.Offset, at.File)
+	default:
+		dump = mysqlwire.BinlogDump{ServerID: c.o.ServerID, Offset: uint32(at.Offset), File: []byte(at.File)}.AppendTo(nil)
+	}
+	events, err := conn.DumpBinlog(ctx, mysqlwire.RegisterReplica{ServerID: c.o.ServerID, Host: []byte("tare")}, dump)
+	if err == nil {
+		c.after = Position{}
+	}
+	return events, err
+}
+
+// dumpSettings are the statements that prepare a connection for events.
+func dumpSettings(heartbeat time.Duration) []string {
+	period := heartbeat.Nanoseconds()
+	return []string{
+		"SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", period, period),
+		"SET @mariadb_slave_capability = 4",
+	}
+}
+
+// setForDump executes the statements that prepare a connection for events.
+func setForDump(ctx context.Context, conn *mysqlconn.Client, settings []string) error {
+	for _, sql := range settings {
+		_, err := conn.Exec(ctx, sql)
+		if rowstream.IsUnknownVariable(err) {
+			continue // a server of before checksums
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Next implements Changes.
+func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.life.Err() != nil:
+		return ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	c.r.begin(b, c.columns, 2*c.o.BatchBytes)
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	var err error
+	if c.r.reread != nil {
+		err = c.readAgain(both, b)
+	} else {
+		err = c.fill(both)
+	}
+	final := err != nil && both.Err() == nil
+	if final {
+		c.err = err
+		cut(b, c.r.first) // the group that cannot be read to its end
+	}
+	if err != nil && !c.r.moved && len(b.Changes) == 0 {
+		return err
+	}
+	c.r.end()
+	if final {
+		b.Boundary = c.r.handed == 0 && c.r.reread == nil
+		if _, held := c.r.resume(); !held {
+			b.Skip = c.r.handed
+		}
+	}
+	return nil // the error, if any, comes with the next call
+}
+
+// ErrClosed is the error of Changes that were closed.
+var ErrClosed = errors.New("the reading of the binary log was closed")
+
+// fill reads events until the batch is to be handed out.
+func (c *changes) fill(ctx context.Context) error {
+	var began time.Time // when the batch had something first
+	for {
+		wait, tells := 3*c.o.Heartbeat, c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0)
+		if c.r.size() >= c.o.BatchBytes {
+			if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
+				runtime.GC() // the event is as large as the statement that is allocated next
+			}
+			return nil
+		}
+		if tells && (c.events == nil || !c.events.Buffered()) {
+			now := time.Now()
+			if began.IsZero() {
+				began = now
+			}
+			if now.Sub(began) > maxLinger {
+				return nil
+			}
+			wait = lull
+		}
+		if c.stale.Swap(false) && c.events != nil {
+			if err := c.lose(ctx, errStale); err != nil {
+				return err
+			}
+		}
+		if c.events == nil {
+			if err := c.reconnect(ctx); err != nil {
+				return err
+			}
+		}
+		raw, err := c.events.Next(ctx, wait)
+		switch {
+		case errors.Is(err, mysqlconn.ErrQuiet) && wait == lull:
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			if err := c.lose(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		heartbeat, err := c.r.read(raw)
+		if err != nil || c.r.reread != nil || c.r.only != nil && c.r.only.ended {
+			return err
+		}
+		if heartbeat && c.r.between() {
+			c.r.batch.Idle = true
+			return nil
+		}
+	}
+}
+
+// errStale is for a connection that does not show what is written to the source.
+var errStale = errors.New("the stream of events is stale")
+
+// Reconnect gives the connection up and asks for the log again, which must prove to be the same. It may be called while
+// Next runs, and takes effect with its next event or timeout.
+func (c *changes) Reconnect() { c.stale.Store(true) }
+
+// lose gives the connection up, unless its error is there to stay.
+func (c *changes) lose(ctx context.Context, err error) error {
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		refuse := c.refusal
+		if isCut(refused) {
+			refuse = func(e *mysqlconn.ServerError) error { return c.skipCut(ctx, e) }
+		}
+		if err := refuse(refused); err != nil {
+			return err
+		}
+	}
+	_ = c.events.Close() // it is lost
+	c.events = nil
+	c.r.lost()
+	if !c.after.IsZero() { // the log has proven to be the same up to its cut
+		c.r.beats.replays, c.r.beats.await = false, ""
+		c.r.file, c.r.offset = c.after.File, c.after.Offset
+	}
+	return nil
+}
+
+// refusal is the error of a server that will say the same again, or nil.
+func (c *changes) refusal(e *mysqlconn.ServerError) error {
+	switch {
+	case e.Number == errReadingLog:
+		return c.r.stop(StopLogGone, "", "the server cannot read its log from there",
+			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart", e)
+	case rowstream.Denied(e.Number), e.Number == errLogin:
+		return fmt.Errorf("follow the binary log after %s: %w; GRANT REPLICATION SLAVE", c.r.position(), e)
+	}
+	return nil
+}
+
+// reconnect tries to connect until patience ends.
+func (c *changes) reconnect(ctx context.Context) error {
+	if c.o.Waiting != nil {
+		defer c.o.Waiting(c.o.Patience)()
+	}
+	deadline := time.Now().Add(c.o.Patience)
+	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
+		err := c.connect(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if IsSetting(err) {
+			return c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
+				"have it log them, and copy the tables again if some were made meanwhile", err)
+		}
+		var refused *mysqlconn.ServerError
+		if errors.As(err, &refused) {
+			if err := c.refusal(refused); err != nil {
+				return err
+			}
+		}
+		if time.Now().Add(retry).After(deadline) {
+			return fmt.Errorf("%w; tried for %v", err, c.o.Patience)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retry):
+		}
+	}
+}
+
+// Close implements Changes.
+func (c *changes) Close() error {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.r.unpack.close()
+	err := c.r.reread.close()
+	if c.events != nil {
+		err = errors.Join(err, c.events.Close())
+		c.events = nil
+	}
+	return err
+}

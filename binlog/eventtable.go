@@ -1,0 +1,373 @@
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Column types of row events that are MariaDB's alone.
+const (
+	typeMariaBlobCompressed    mysqlwire.ColumnType = 0x8C
+	typeMariaVarcharCompressed mysqlwire.ColumnType = 0x8D
+)
+
+// A followedTable is a table of FollowOptions.
+type followedTable struct {
+	table        *rowstream.Table
+	schema, name string // as the log writes them
+
+	// all is each column that the table has, also generated ones, in order: its number in
+	// table.Columns, or -1.
+	all []int
+
+	filter *rowstream.Filter // nil: rows as they are
+	before []bool            // by column of the rows handed out: images before a change have it; nil: all of them
+
+	start   place // before it, nothing is of interest: rows were copied there; zero: everything is
+	defined place // before it, changes of the definition are in the description
+	rows    bool  // some were logged since the last of them; for a scan
+	group   bool  // the group has rows; for a scan
+}
+
+// keepsBefore reports whether images before a change have a column of the rows that are handed out.
+func (f *followedTable) keepsBefore(column int) bool { return f.before == nil || f.before[column] }
+
+// columns is how many columns rows have that are handed out.
+func (f *followedTable) columns() int {
+	if f.filter == nil {
+		return len(f.table.Columns)
+	}
+	return f.filter.Columns()
+}
+
+// A tableMap says how the rows of a table's events are laid out from one event on.
+type tableMap struct {
+	id      uint64
+	table   int    // number of the followed table
+	body    []byte // of the event that said so
+	columns []logColumn
+	wanted  int // of the columns
+}
+
+// splitTableMap cuts a table map event: the id, the table's name, and what its columns are.
+//
+// Specification: MySQL "Table_map_event".
+func splitTableMap(body []byte) (id uint64, schema, name, rest []byte, err error) {
+	if len(body) < 6+2+1 {
+		return 0, nil, nil, nil, errShortEvent
+	}
+	id, rest = littleEndian(body[:6]), body[8:]
+	for _, s := range []*[]byte{&schema, &name} {
+		if len(rest) == 0 || len(rest) < int(rest[0])+2 {
+			return 0, nil, nil, nil, errShortEvent
+		}
+		*s, rest = rest[1:1+int(rest[0])], rest[2+int(rest[0]):] // a NUL ends it
+	}
+	return id, schema, name, rest, nil
+}
+
+// set lays out the rows of a followed table by its table map event. An error says in what the
+// table is not as it was described.
+func (m *tableMap) set(f *followedTable, body, rest []byte) error {
+	n, k := mysqlwire.LenencInt(rest)
+	if k == 0 || n > uint64(len(rest)-k) {
+		return errShortEvent
+	}
+	types, rest := rest[k:k+int(n)], rest[k+int(n):]
+	meta, k := mysqlwire.LenencString(rest)
+	if k == 0 {
+		return errShortEvent
+	}
+	if len(types) != len(f.all) {
+		return fmt.Errorf("it has %d columns, and had %d when it was described", len(types), len(f.all))
+	}
+	m.columns, m.wanted = m.columns[:0], 0
+	for i, t := range types {
+		var c logColumn
+		described := f.all[i]
+		size := metaSize(mysqlwire.ColumnType(t))
+		if len(meta) < size {
+			return errShortEvent
+		}
+		if err := c.set(mysqlwire.ColumnType(t), meta[:size]); err != nil && described >= 0 {
+			return fmt.Errorf("column %s: %w", f.table.Columns[described].Name, err)
+		} else if err != nil {
+			return fmt.Errorf("generated column %d: %w", i+1, err)
+		}
+		if described >= 0 {
+			if err := c.describe(&f.table.Columns[described], mysqlwire.ColumnType(t), meta[:size]); err != nil {
+				return fmt.Errorf("column %s: %w", f.table.Columns[described].Name, err)
+			}
+			c.wanted, c.before = true, f.filter != nil || f.keepsBefore(described)
+			m.wanted++
+		}
+		meta = meta[size:]
+		m.columns = append(m.columns, c)
+	}
+	m.body = append(m.body[:0], body...)
+	return nil
+}
+
+// is reports whether the map was set by the same event before. It is so for all statements on
+// a table, until a server forgets what it has open.
+func (m *tableMap) is(body []byte) bool { return bytes.Equal(m.body, body) }
+
+// metaSize is how many bytes a table map event says about a column of a type.
+func metaSize(t mysqlwire.ColumnType) int {
+	switch t {
+	case mysqlwire.TypeString, mysqlwire.TypeVarString, mysqlwire.TypeVarchar, mysqlwire.TypeBit, mysqlwire.TypeNewDecimal,
+		mysqlwire.TypeEnum, mysqlwire.TypeSet, typeMariaVarcharCompressed:
+		return 2
+	case mysqlwire.TypeBlob, mysqlwire.TypeTinyBlob, mysqlwire.TypeMediumBlob, mysqlwire.TypeLongBlob, mysqlwire.TypeGeometry, mysqlwire.TypeJSON,
+		mysqlwire.TypeVector, mysqlwire.TypeFloat, mysqlwire.TypeDouble,
+		mysqlwire.TypeTimestamp2, mysqlwire.TypeDatetime2, mysqlwire.TypeTime2, typeMariaBlobCompressed:
+		return 1
+	}
+	return 0
+}
+
+var (
+	errColumnType = errors.New("the log does not write it as the type it was described with")
+	errCompressed = errors.New("values of COMPRESSED columns are not read out of the log")
+)
+
+// set is how values of a type are laid out.
+func (c *logColumn) set(t mysqlwire.ColumnType, meta []byte) error {
+	c.scale = -1
+	switch t {
+	case mysqlwire.TypeTiny:
+		c.form, c.size = formInteger, 1
+	case mysqlwire.TypeShort:
+		c.form, c.size = formInteger, 2
+	case mysqlwire.TypeInt24:
+		c.form, c.size = formInteger, 3
+	case mysqlwire.TypeLong:
+		c.form, c.size = formInteger, 4
+	case mysqlwire.TypeLongLong:
+		c.form, c.size = formInteger, 8
+	case mysqlwire.TypeFloat:
+		c.form, c.size = formFloat, 4
+	case mysqlwire.TypeDouble:
+		c.form, c.size = formDouble, 8
+	case mysqlwire.TypeNewDecimal:
+		digits, scale := int(meta[0]), int(meta[1])
+		if digits == 0 || digits > 65 || scale > digits {
+			return fmt.Errorf("a DECIMAL(%d,%d)", digits, scale)
+		}
+		c.form, c.size, c.digits, c.scale = formDecimal, uint8(decimalSize(digits, scale)), int16(digits), int16(scale)
+	case mysqlwire.TypeYear:
+		c.form, c.size, c.digits = formYear, 1, 4
+	case mysqlwire.TypeDate, mysqlwire.TypeNewDate:
+		c.form, c.size = formDate, 3
+	case mysqlwire.TypeTime:
+		c.form, c.size = formTime, 3
+	case mysqlwire.TypeDatetime:
+		c.form, c.size = formDatetime, 8
+	case mysqlwire.TypeTimestamp:
+		c.form, c.size = formTimestamp, 4
+	case mysqlwire.TypeTime2, mysqlwire.TypeDatetime2, mysqlwire.TypeTimestamp2:
+		if meta[0] > 6 {
+			return fmt.Errorf("a time with %d digits of fractions", meta[0])
+		}
+		c.form, c.size = formTime2, 3
+		switch t {
+		case mysqlwire.TypeDatetime2:
+			c.form, c.size = formDatetime2, 5
+		case mysqlwire.TypeTimestamp2:
+			c.form, c.size = formTimestamp2, 4
+		}
+		c.fraction = meta[0]
+		c.size += uint8(fractionSize(int(meta[0])))
+	case mysqlwire.TypeBit:
+		bits := int(meta[1])*8 + int(meta[0])
+		if bits == 0 || bits > 64 || meta[0] > 7 {
+			return fmt.Errorf("a BIT(%d)", bits)
+		}
+		c.form, c.size = formBit, uint8((bits+7)/8)
+	case mysqlwire.TypeVarchar, mysqlwire.TypeVarString:
+		c.form, c.size = formBytes, lengthSize(int(binary.LittleEndian.Uint16(meta)))
+	case mysqlwire.TypeBlob, mysqlwire.TypeGeometry, mysqlwire.TypeJSON, mysqlwire.TypeVector:
+		if meta[0] < 1 || meta[0] > 4 {
+			return fmt.Errorf("lengths of %d bytes", meta[0])
+		}
+		c.form, c.size = formBytes, meta[0]
+		if t == mysqlwire.TypeJSON {
+			c.form = formJSON
+		}
+	case mysqlwire.TypeString:
+		return c.setString(meta)
+	case typeMariaBlobCompressed, typeMariaVarcharCompressed:
+		return errCompressed
+	default:
+		return fmt.Errorf("the log has values of %v, which Tare does not read", t)
+	}
+	return nil
+}
+
+// setString is set for CHAR, BINARY, ENUM and SET, which the first byte of the meta data
+// tells apart; in it are also two bits of the length, turned.
+func (c *logColumn) setString(meta []byte) error {
+	kind, length := mysqlwire.ColumnType(meta[0]), int(meta[1])
+	if meta[0]&0x30 != 0x30 {
+		length |= int(meta[0]&0x30^0x30) << 4
+		kind = mysqlwire.ColumnType(meta[0] | 0x30)
+	}
+	switch kind {
+	case mysqlwire.TypeEnum, mysqlwire.TypeSet:
+		if length < 1 || length > 8 {
+			return fmt.Errorf("a %v of %d bytes", kind, length)
+		}
+		c.form, c.size = formOrdinal, uint8(length)
+	case mysqlwire.TypeString, mysqlwire.TypeVarString:
+		c.form, c.size, c.pad = formString, lengthSize(length), length
+	default:
+		return fmt.Errorf("the log has values of %v, which Tare does not read", kind)
+	}
+	return nil
+}
+
+// lengthSize is how many bytes the length of a value of at most n bytes takes.
+func lengthSize(n int) uint8 {
+	if n < 256 {
+		return 1
+	}
+	return 2
+}
+
+// logTypes are the types that the log writes values of a described type as.
+var logTypes = map[string][]mysqlwire.ColumnType{
+	"tinyint": {mysqlwire.TypeTiny}, "smallint": {mysqlwire.TypeShort}, "mediumint": {mysqlwire.TypeInt24},
+	"int": {mysqlwire.TypeLong}, "bigint": {mysqlwire.TypeLongLong}, "year": {mysqlwire.TypeYear},
+	"decimal": {mysqlwire.TypeNewDecimal}, "float": {mysqlwire.TypeFloat}, "double": {mysqlwire.TypeDouble},
+	"date": {mysqlwire.TypeDate, mysqlwire.TypeNewDate}, "time": {mysqlwire.TypeTime, mysqlwire.TypeTime2},
+	"datetime": {mysqlwire.TypeDatetime, mysqlwire.TypeDatetime2}, "timestamp": {mysqlwire.TypeTimestamp, mysqlwire.TypeTimestamp2},
+	"bit": {mysqlwire.TypeBit}, "json": {mysqlwire.TypeJSON}, "vector": {mysqlwire.TypeVector, mysqlwire.TypeVarchar},
+	"enum": {mysqlwire.TypeString}, "set": {mysqlwire.TypeString},
+	"char": {mysqlwire.TypeString}, "binary": {mysqlwire.TypeString},
+	"uuid": {mysqlwire.TypeString}, "inet4": {mysqlwire.TypeString}, "inet6": {mysqlwire.TypeString},
+	"varchar": {mysqlwire.TypeVarchar, mysqlwire.TypeVarString}, "varbinary": {mysqlwire.TypeVarchar, mysqlwire.TypeVarString},
+	"tinytext": {mysqlwire.TypeBlob}, "text": {mysqlwire.TypeBlob}, "mediumtext": {mysqlwire.TypeBlob}, "longtext": {mysqlwire.TypeBlob},
+	"tinyblob": {mysqlwire.TypeBlob}, "blob": {mysqlwire.TypeBlob}, "mediumblob": {mysqlwire.TypeBlob}, "longblob": {mysqlwire.TypeBlob},
+}
+
+// describe adds what the log does not say of a column, and looks whether the log agrees.
+func (c *logColumn) describe(d *rowstream.Column, t mysqlwire.ColumnType, meta []byte) error {
+	types, ok := logTypes[d.Type]
+	if !ok { // shapes
+		types = []mysqlwire.ColumnType{mysqlwire.TypeGeometry}
+	}
+	if !slices.Contains(types, t) {
+		return errColumnType
+	}
+	c.unsigned = d.Unsigned
+	arguments := typeArguments(d.FullType)
+	zerofill := strings.Contains(d.FullType, "zerofill") && d.Type != "float"
+	if zerofill || d.Type == "double" {
+		for _, n := range arguments { // a description may come from elsewhere
+			if n < 0 || n > maxWidth {
+				return errColumnType
+			}
+		}
+	}
+	switch d.Type {
+	case "float", "double":
+		if d.Type == "double" && len(arguments) == 2 {
+			c.scale = int16(arguments[1])
+		}
+	case "decimal":
+		if len(arguments) != 2 || arguments[0] != int(c.digits) || arguments[1] != int(c.scale) {
+			return errColumnType
+		}
+	case "year":
+		if len(arguments) == 1 && arguments[0] == 2 {
+			c.digits = 2
+		}
+	case "time", "datetime", "timestamp":
+		fraction := 0
+		if len(arguments) > 0 {
+			fraction = arguments[0]
+		}
+		if fraction != int(c.fraction) {
+			return fmt.Errorf("the log keeps it in the form of before MariaDB 10.1 or MySQL 5.6, or it was altered: %w", errColumnType)
+		}
+	case "enum", "set":
+		if c.form != formOrdinal {
+			return errColumnType
+		}
+	case "char":
+		if c.form != formString {
+			return errColumnType
+		}
+		c.pad = 0
+	case "binary":
+		if c.form != formString {
+			return errColumnType
+		}
+	case "uuid", "inet4", "inet6":
+		sizes := map[string]struct {
+			form valueForm
+			size int
+		}{"uuid": {formUUID, 16}, "inet4": {formInet4, 4}, "inet6": {formInet6, 16}}[d.Type]
+		if c.form != formString || c.pad != sizes.size {
+			return errColumnType
+		}
+		c.form = sizes.form
+	case "tinytext", "tinyblob", "text", "blob", "mediumtext", "mediumblob", "longtext", "longblob":
+		want := map[string]byte{"tiny": 1, "medium": 3, "long": 4}[strings.TrimSuffix(strings.TrimSuffix(d.Type, "text"), "blob")]
+		if want == 0 {
+			want = 2
+		}
+		if meta[0] != want {
+			return errColumnType
+		}
+	}
+	if zerofill {
+		c.fill = zeroFillWidth(d, arguments)
+	}
+	return nil
+}
+
+// maxWidth is the largest width for printing that a number's type may have.
+const maxWidth = 255
+
+// typeArguments are the numbers in the parentheses of a type such as "decimal(10,2)".
+func typeArguments(full string) (n []int) {
+	_, text, _ := strings.Cut(full, "(")
+	text, _, ok := strings.Cut(text, ")")
+	if !ok {
+		return nil
+	}
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil {
+			return nil
+		}
+		n = append(n, v)
+	}
+	return n
+}
+
+// zeroFillWidth is the width up to which a ZEROFILL column is filled.
+func zeroFillWidth(d *rowstream.Column, arguments []int) int16 {
+	switch {
+	case d.Type == "decimal" && len(arguments) == 2:
+		width := arguments[0]
+		if arguments[1] > 0 {
+			width++
+		}
+		return int16(width)
+	case d.Type == "double" && len(arguments) == 0:
+		return 22
+	case len(arguments) > 0:
+		return int16(arguments[0])
+	}
+	return 0
+}

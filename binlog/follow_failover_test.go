@@ -1,0 +1,100 @@
+package binlog
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// elsewhere is a position as another server of the same replication group has it: there the files have higher numbers.
+func elsewhere(p Position) Position {
+	p.File, p.Offset = "binlog.000099", 1<<30
+	return p
+}
+
+// TestFollowFailover reads the log of another server than the one that the positions were recorded at: no group behind them
+// is passed over because its file and offset are lower here.
+func TestFollowFailover(t *testing.T) {
+	xaServers(t, func(t *testing.T, d *Direct, one, _ func(...string), tables []*rowstream.Table) {
+		from, err := d.namePosition(t.Context(), now(t, d, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from.GTID == "" {
+			t.Fatalf("%s has no GTID", from)
+		}
+		one("INSERT INTO a VALUES (1, 1, 'one')", "INSERT INTO a VALUES (2, 2, 'two')")
+		later, err := d.namePosition(t.Context(), now(t, d, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one("INSERT INTO a VALUES (3, 3, 'three')", "INSERT INTO a VALUES (4, 4, 'four')")
+		to := now(t, d, false)
+		for name, tt := range map[string]struct {
+			start Position
+			want  []string
+		}{
+			"from the tables' position":      {elsewhere(from), []string{`0 insert -> ["1" "1" "one"].`, `0 insert -> ["2" "2" "two"].`, `0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
+			"from before the table's":        {elsewhere(later), []string{`0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
+			"from before the table's, known": {later, []string{`0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
+		} {
+			got := texts(until(t, follow(t, d, FollowOptions{From: Position{GTID: from.GTID}, Tables: tables, Starts: []Position{tt.start}}), to))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+
+		one("ALTER TABLE a COMMENT 'altered'")
+		_, stop := untilStop(t, d, FollowOptions{From: from, Tables: tables, Defined: []Position{elsewhere(from)}})
+		if stop.Reason != StopSchema {
+			t.Errorf("a change of the definition behind the known one: %v", stop)
+		}
+		found, err := d.SchemaChanges(t.Context(), tables, elsewhere(from), now(t, d, false))
+		if err != nil || len(found) != 1 || !found[0].Rows {
+			t.Errorf("changes of the definition behind %s: %v, %v", from, found, err)
+		}
+	})
+}
+
+func TestPositionOrder(t *testing.T) {
+	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+	at := func(file string, offset uint64, gtid string) Position {
+		return Position{File: file, Offset: offset, GTID: gtid}
+	}
+	for name, tt := range map[string]struct {
+		p, q            Position
+		reaches         bool // p of q
+		before, unknown bool // p and q
+	}{
+		"files alone":                     {p: at("b.1", 9, ""), q: at("b.2", 4, ""), before: true},
+		"files alone, reached":            {p: at("b.2", 4, ""), q: at("b.2", 4, ""), reaches: true},
+		"one GTID":                        {p: at("b.2", 9, "0-1-5"), q: at("b.2", 4, ""), reaches: true},
+		"one server":                      {p: at("b.1", 9, "0-1-5"), q: at("b.2", 4, "0-1-7"), before: true},
+		"one server, reached":             {p: at("b.2", 9, "0-2-7,1-1-1"), q: at("b.2", 4, "0-1-7"), reaches: true},
+		"another server's higher file":    {p: at("b.9", 9, "0-1-5"), q: at("b.1", 4, "0-2-7"), before: true},
+		"another server's lower file":     {p: at("b.1", 4, "0-2-7"), q: at("b.9", 9, "0-1-5")},
+		"domains in another order":        {p: at("b.2", 9, "0-1-5,1-1-7"), q: at("b.1", 4, "0-1-7,1-1-5"), unknown: true},
+		"MySQL, another's higher file":    {p: at("b.9", 9, a+":1-5"), q: at("b.1", 4, a+":1-7,"+b+":1"), before: true},
+		"MySQL, reached":                  {p: at("b.9", 9, a+":1-8,"+b+":1-2"), q: at("b.1", 4, a+":1-7,"+b+":1"), reaches: true},
+		"MySQL, a gap":                    {p: at("b.9", 9, a+":1-3:5-8"), q: at("b.1", 4, a+":1-7"), unknown: true},
+		"MySQL, each has more":            {p: at("b.9", 9, a+":1-8"), q: at("b.1", 4, a+":1-7,"+b+":1"), unknown: true},
+		"MySQL and MariaDB, by the files": {p: at("b.9", 9, a+":1-8"), q: at("b.1", 4, "0-1-5"), reaches: true},
+	} {
+		before, known := tt.p.Before(tt.q)
+		if got := tt.p.Reaches(tt.q); got != tt.reaches || before != tt.before || known == tt.unknown {
+			t.Errorf("%s: reaches %v, before %v, known %v", name, got, before, known)
+		}
+	}
+}
+
+// TestFollowFailoverStop is not silent about a position that is another server's and has no GTID.
+func TestFollowFailoverStop(t *testing.T) {
+	_, d, _, tables := followServer(t)
+	var stop *StopError
+	if err := d.CheckFollow(t.Context(), tables, elsewhere(Position{})); !errors.As(err, &stop) || stop.Reason != StopLogGone {
+		t.Error(err)
+	}
+}

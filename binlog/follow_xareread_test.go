@@ -1,0 +1,172 @@
+package binlog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// xaMany are statements of an XA transaction up to its end: they insert rows of about 130 bytes, ten each, and do more.
+func xaMany(id string, first, n int, more ...string) []string {
+	all := []string{"XA START " + id}
+	for i := first; i < first+n; i += 10 {
+		var rows []string
+		for id := i; id < i+10; id++ {
+			rows = append(rows, fmt.Sprintf("(%d, %d, '%s')", id, id, strings.Repeat("r", 100)))
+		}
+		all = append(all, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
+	}
+	return append(append(all, more...), "XA END "+id)
+}
+
+// smallXA keeps rows of XA transactions of up to ten rows, and hands out as many in a batch.
+func smallXA(from Position, tables []*rowstream.Table) FollowOptions {
+	return FollowOptions{From: from, Tables: tables, PreparedBytes: 2000, BatchBytes: 1200}
+}
+
+// unmarked are changes without the mark of a transaction's last one, which depends on the size of batches.
+func unmarked(all []seen) (lines []string) {
+	for _, s := range all {
+		s.last = false
+		lines = append(lines, s.String())
+	}
+	return lines
+}
+
+// TestFollowXALarge reads XA transactions whose rows are more than are kept: the changes are those of a reader that keeps
+// all, and positions to resume from are before what is prepared or read again.
+func TestFollowXALarge(t *testing.T) {
+	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+		for _, gtid := range []bool{false, true} {
+			one("TRUNCATE TABLE a")
+			from := now(t, d, gtid)
+			one(xaMany("'big'", 1, 60, "SAVEPOINT s", "UPDATE a SET n = n + 1 WHERE id <= 3", "ROLLBACK TO s", "UPDATE a SET n = n + 2 WHERE id <= 2",
+				"DELETE FROM a WHERE id = 30")...)
+			one("XA PREPARE 'big'")
+			prepared := now(t, d, false)
+			two("INSERT INTO a VALUES (500, 5, 'meanwhile')")
+			two(append(xaMany("'gone', 'b', 7", 100, 60), "XA PREPARE 'gone', 'b', 7", "XA ROLLBACK 'gone', 'b', 7")...)
+			one("XA COMMIT 'big'")
+			one(append(xaMany("'phase'", 200, 60), "XA COMMIT 'phase' ONE PHASE")...)
+			one(append(xaMany("'small'", 300, 10), "XA PREPARE 'small'", "XA COMMIT 'small'", "INSERT INTO a VALUES (1000, 1, 'last')")...)
+			to := now(t, d, false)
+			want := unmarked(until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), to))
+			if len(want) < 1+60+3+60+10+1 {
+				t.Fatalf("%d changes", len(want))
+			}
+
+			changes := follow(t, d, smallXA(from, tables))
+			var b ChangeBatch
+			var got []string
+			var resume []Position // within what is read again
+			for !b.Boundary || b.Upto.Compare(to) < 0 {
+				if err := changes.Next(t.Context(), &b); err != nil {
+					t.Fatalf("after %d changes: %v", len(got), err)
+				}
+				got = append(got, unmarked(changesOf(t, &b))...)
+				if !b.Boundary && len(got) > 5 {
+					resume = append(resume, b.Upto)
+				}
+				if len(got) < 60 && b.Upto.Compare(prepared) >= 0 {
+					t.Errorf("%s is behind a transaction that is not handed out", b.Upto)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("GTIDs %v: %s", gtid, diff)
+			}
+			if len(resume) < 4 {
+				t.Fatalf("GTIDs %v: nothing was read again: %d batches end within a transaction", gtid, len(resume))
+			}
+			for _, p := range []Position{resume[0], resume[len(resume)-1]} {
+				again := unmarked(until(t, follow(t, d, smallXA(p, tables)), to))
+				if len(again) > len(want) || len(again) < 60 || cmp.Diff(want[len(want)-len(again):], again) != "" {
+					t.Errorf("GTIDs %v: from %s: %d changes, which are not the last of those before", gtid, p, len(again))
+				}
+			}
+		}
+	})
+}
+
+// rereader returns the reader of rows that are read again, or nil.
+func rereader(c *changes) *changes {
+	if c.r.reread == nil {
+		return nil
+	}
+	return c.r.reread.from
+}
+
+// TestFollowXALargeLost loses connections while rows are read again, and then the log that has them.
+func TestFollowXALargeLost(t *testing.T) {
+	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+		from := now(t, d, true)
+		one(append(xaMany("'big'", 1, 60), "XA PREPARE 'big'")...)
+		two("INSERT INTO a VALUES (100, 5, 'meanwhile')")
+		one("XA COMMIT 'big'")
+		to := now(t, d, false)
+		want := unmarked(until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), to))
+		c := follow(t, d, smallXA(from, tables)).(*changes)
+		var b ChangeBatch
+		var got []string
+		lost := 0
+		for !b.Boundary || b.Upto.Compare(to) < 0 {
+			if err := c.Next(t.Context(), &b); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, unmarked(changesOf(t, &b))...)
+			c.mu.Lock()
+			if again := rereader(c); again != nil && again.events != nil && len(b.Changes) > 0 {
+				lost++
+				if err := again.lose(t.Context(), errors.New("lost")); err != nil {
+					t.Error(err)
+				}
+			}
+			c.mu.Unlock()
+		}
+		if diff := cmp.Diff(want, got); diff != "" || lost < 3 {
+			t.Errorf("%d connections were lost: %s", lost, diff)
+		}
+
+		one(append(xaMany("'purged'", 200, 60), "XA PREPARE 'purged'")...)
+		two("FLUSH BINARY LOGS")
+		o := smallXA(to, tables)
+		c = follow(t, d, o).(*changes)
+		last := now(t, d, false)
+		for b = (ChangeBatch{}); !b.Boundary || c.r.position().Compare(last) < 0; {
+			if err := c.Next(t.Context(), &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		logs := func() (files []string) {
+			if err := d.Query(t.Context(), "SHOW BINARY LOGS", func(row mysqlwire.TextRow) error {
+				files = append(files, string(row[0]))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return files
+		}
+		files := logs()
+		one("XA COMMIT 'purged'")
+		testwait.UntilState(t, "the log of the PREPARE to be purged", func() (string, bool) { // servers keep files that are in use
+			two("FLUSH BINARY LOGS", "PURGE BINARY LOGS TO '"+files[len(files)-1]+"'")
+			rest := logs()
+			return strings.Join(rest, " "), rest[0] == files[len(files)-1]
+		})
+		var stop *StopError
+		for err := error(nil); stop == nil; err = c.Next(t.Context(), &b) {
+			if err != nil && !errors.As(err, &stop) {
+				t.Fatal(err)
+			}
+		}
+		if stop.Reason != StopLogGone || !strings.Contains(stop.What, "cannot be read again") || stop.Try == "" {
+			t.Errorf("without the log of the PREPARE: %v", stop)
+		}
+	})
+}

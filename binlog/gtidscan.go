@@ -1,0 +1,114 @@
+package binlog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// withGTID adds the GTID at a position, on MariaDB. A position stays without where the server knows none, and
+// where the account may not read the log.
+func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (_ Position, err error) {
+	if p.File == "" || p.GTID != "" || !rowstream.IsMariaDB(c.ServerVersion) {
+		return p, nil
+	}
+	p.GTID, err = gtidAt(ctx, c, p)
+	if err == nil && p.GTID == "" {
+		p.GTID, err = scanGTID(ctx, cfg, c, p)
+	}
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		err = nil // file and offset are enough
+	}
+	return p, err
+}
+
+// gtidAt asks MariaDB for the GTID at a position, for which it reads the log's file. The result is empty before the
+// first transaction, and where the file has an event before the position that is larger than max_allowed_packet.
+func gtidAt(ctx context.Context, c *mysqlconn.Client, p Position) (gtid string, err error) {
+	sql := fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.AppendQuoted(nil, []byte(p.File)), p.Offset)
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		gtid = string(row[0])
+		return nil
+	})
+	return gtid, err
+}
+
+// scanGTID returns the GTID at a position: that at the start of the file, and the transactions from there on. It reads
+// the file up to the position.
+func scanGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (string, error) {
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("read the GTID at %s from the binary log: %w", p, err)
+	}
+	start, err := gtidAt(ctx, c, Position{File: p.File, Offset: logStart})
+	if err != nil {
+		return fail(err)
+	}
+	known, err := parseGTIDs(start)
+	if err != nil {
+		return fail(err)
+	}
+	conn, err := rowstream.Connect(ctx, cfg)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := setForDump(ctx, conn, dumpSettings(DefaultHeartbeat)); err != nil {
+		return fail(err)
+	}
+	id := randomServerID()
+	dump := mysqlwire.BinlogDump{ServerID: id, Offset: logStart, File: []byte(p.File)}.AppendTo(nil)
+	events, err := conn.DumpBinlog(ctx, mysqlwire.RegisterReplica{ServerID: id, Host: []byte("tare")}, dump)
+	if err != nil {
+		return fail(err)
+	}
+	for at := uint64(logStart); at < p.Offset; {
+		raw, err := events.Next(ctx, 3*DefaultHeartbeat)
+		if err != nil {
+			return fail(err)
+		}
+		var e event
+		if err := e.decode(raw, false); err != nil {
+			return fail(err)
+		}
+		if e.kind == eventMariaGTID {
+			t, ok := e.mariaGTID()
+			if !ok {
+				return fail(errShortEvent)
+			}
+			known.addMaria(t)
+		}
+		if e.next != 0 && e.flags&eventArtificial == 0 {
+			at = offsetAfter(at, e.next)
+		}
+		events.ReleaseWide()
+		if at > p.Offset {
+			return fail(fmt.Errorf("an event ends at %d, none at the position", at))
+		}
+	}
+	return known.String(), nil
+}
+
+// mariaGTID returns the name of the group that the event begins; the server's number is the event's own.
+func (e *event) mariaGTID() (mariaGTID, bool) {
+	const fixed = 8 + 4 + 1 // sequence, domain, flags
+	if len(e.body) < fixed {
+		return mariaGTID{}, false
+	}
+	return mariaGTID{domain: binary.LittleEndian.Uint32(e.body[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(e.body)}, true
+}
+
+// offsetAfter returns the offset that is not before at and has the given low 32 bits.
+func offsetAfter(at uint64, low uint32) uint64 {
+	next := at&^math.MaxUint32 | uint64(low)
+	if next < at {
+		next += 1 << 32
+	}
+	return next
+}

@@ -1,0 +1,454 @@
+package binlog
+
+import (
+	"strings"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+// A sqlParser finds out what a statement of the log does to the followed tables. It knows the
+// statements that are harmless to them, and where in a definition a table is named that the
+// statement changes. What it does not know is statementUnknown.
+type sqlParser struct {
+	r      *logReader
+	schema string // that was in use
+	utf8   bool   // names are in UTF-8
+	tokens []sqlToken
+	pos    int
+}
+
+func (p *sqlParser) at(i int) sqlToken {
+	if p.pos+i < len(p.tokens) {
+		return p.tokens[p.pos+i]
+	}
+	return sqlToken{}
+}
+
+// end reports whether all tokens are read, but for a semicolon.
+func (p *sqlParser) end() bool {
+	return p.pos >= len(p.tokens) || p.pos == len(p.tokens)-1 && p.at(0).op(";")
+}
+
+// accept reads the keywords if they are next.
+func (p *sqlParser) accept(keywords ...string) bool {
+	for i, k := range keywords {
+		if !p.at(i).is(k) {
+			return false
+		}
+	}
+	p.pos += len(keywords)
+	return true
+}
+
+// acceptAny reads one of the keywords if it is next.
+func (p *sqlParser) acceptAny(keywords ...string) bool {
+	for _, k := range keywords {
+		if p.accept(k) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *sqlParser) acceptOp(text string) bool {
+	if p.at(0).op(text) {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+var (
+	harmless   = statement{kind: statementOther, table: -1}
+	unknownSQL = statement{kind: statementUnknown, table: -1}
+	rowsBySQL  = statement{kind: statementRows, table: -1}
+)
+
+// schemaChange is a statement that changes a followed table; one of no followed table is harmless.
+func schemaChangeOf(table int, kind SchemaChangeKind) statement {
+	if table < 0 {
+		return harmless
+	}
+	return statement{kind: statementSchema, table: table, change: kind}
+}
+
+// name reads a table's name and returns the number of the followed table, or -1. ok is false
+// where there is no name.
+func (p *sqlParser) name() (table int, ok bool) {
+	schema := p.schema
+	utf8 := true // the schema in use is in the server's own character set
+	if !p.acceptOp(".") && p.at(1).op(".") {
+		if !p.at(0).isName() {
+			return -1, false
+		}
+		schema, utf8 = p.at(0).text, p.utf8
+		p.pos += 2
+	}
+	if !p.at(0).isName() {
+		return -1, false
+	}
+	name := p.at(0).text
+	p.pos++
+	for t := range p.r.tables {
+		f := &p.r.tables[t]
+		if sameName(schema, f.schema, utf8) && sameName(name, f.name, p.utf8) {
+			return t, true
+		}
+	}
+	return -1, true
+}
+
+// followedSchema returns a followed table of the schema that is named next, or -1.
+func (p *sqlParser) followedSchema() (table int, ok bool) {
+	if !p.at(0).isName() {
+		return -1, false
+	}
+	name := p.at(0).text
+	p.pos++
+	return p.tableIn(name), true
+}
+
+func (p *sqlParser) tableIn(schema string) int {
+	for t := range p.r.tables {
+		if sameName(schema, p.r.tables[t].schema, p.utf8) {
+			return t
+		}
+	}
+	return -1
+}
+
+// sameName reports whether a name in a statement may be a table's or schema's. Where case
+// matters to the server, names that differ in it alone stop the reading without need. A name
+// with other letters than ASCII's in an unknown character set may be any of that kind.
+func sameName(written, followed string, utf8 bool) bool {
+	const oldEncoding = "#mysql50#"
+	if len(written) > len(oldEncoding) && strings.EqualFold(written[:len(oldEncoding)], oldEncoding) {
+		written = written[len(oldEncoding):]
+	}
+	if !utf8 && !isASCII(written) {
+		return !isASCII(followed)
+	}
+	return strings.EqualFold(written, followed)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// statement parses a whole statement.
+func (p *sqlParser) statement() statement {
+	if p.end() {
+		return harmless // a comment alone
+	}
+	first := p.at(0)
+	if first.kind != sqldigest.KindKeyword && first.kind != sqldigest.KindIdent {
+		return unknownSQL
+	}
+	p.pos++
+	switch strings.ToUpper(first.text) {
+	case "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE":
+		return p.transaction(strings.ToUpper(first.text))
+	case "XA":
+		return p.xa()
+	case "CREATE":
+		return p.create()
+	case "ALTER":
+		return p.alter()
+	case "DROP":
+		return p.drop()
+	case "RENAME":
+		return p.rename()
+	case "TRUNCATE":
+		p.accept("TABLE")
+		table, ok := p.name()
+		if !ok {
+			return unknownSQL
+		}
+		return schemaChangeOf(table, ChangeTruncate)
+	case "SET":
+		return p.set()
+	case "GRANT", "REVOKE", "FLUSH", "INSTALL", "UNINSTALL":
+		return harmless
+	case "ANALYZE", "OPTIMIZE", "CHECK", "CHECKSUM", "REPAIR", "CACHE":
+		return p.maintain(strings.ToUpper(first.text))
+	case "LOAD":
+		if p.accept("INDEX", "INTO", "CACHE") {
+			return harmless
+		}
+		return rowsBySQL
+	case "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH", "CALL", "SELECT", "DO", "VALUES", "TABLE", "EXECUTE", "HANDLER":
+		return rowsBySQL
+	}
+	return unknownSQL
+}
+
+func (p *sqlParser) transaction(verb string) statement {
+	s := statement{table: -1}
+	switch verb {
+	case "BEGIN":
+		s.kind = statementBegin
+		p.accept("WORK")
+	case "START":
+		if !p.accept("TRANSACTION") {
+			return unknownSQL
+		}
+		return statement{kind: statementBegin, table: -1}
+	case "COMMIT":
+		s.kind = statementCommit
+		p.accept("WORK")
+	case "SAVEPOINT":
+		s.kind = statementSavepoint
+		s.name = p.at(0).text
+		p.pos++
+	case "RELEASE":
+		return harmless
+	case "ROLLBACK":
+		s.kind = statementRollback
+		p.accept("WORK")
+		if p.accept("TO") {
+			p.accept("SAVEPOINT")
+			s.kind, s.name = statementRollbackTo, p.at(0).text
+			p.pos++
+		}
+	}
+	if !p.end() {
+		return unknownSQL
+	}
+	return s
+}
+
+// xa parses a statement of an XA transaction. name is its identifier, as xidText writes it.
+func (p *sqlParser) xa() statement {
+	s := statement{table: -1}
+	switch {
+	case p.acceptAny("START", "BEGIN"):
+		s.kind = statementXAStart
+	case p.accept("END"):
+		s.kind = statementXAEnd
+	case p.accept("COMMIT"):
+		s.kind = statementXACommit
+	case p.accept("ROLLBACK"):
+		s.kind = statementXARollback
+	default:
+		return unknownSQL
+	}
+	var ok bool
+	if s.name, ok = p.xid(); !ok {
+		return unknownSQL
+	}
+	if s.kind == statementXACommit && p.accept("ONE", "PHASE") {
+		s.kind = statementCommit
+	}
+	if !p.end() {
+		return unknownSQL
+	}
+	return s
+}
+
+// xid reads the identifier of an XA transaction.
+func (p *sqlParser) xid() (string, bool) {
+	parts := [3]string{"", "", "1"}
+	for i := range parts {
+		if i > 0 && !p.acceptOp(",") {
+			break
+		}
+		t := p.at(0)
+		var ok bool
+		switch {
+		case i == 2:
+			parts[i], ok = t.text, t.kind == sqldigest.KindNumber
+		default:
+			parts[i], ok = hexText(t)
+		}
+		if !ok {
+			return "", false
+		}
+		p.pos++
+	}
+	return strings.Join(parts[:], ","), true
+}
+
+// set parses SET. What it sets for one statement does not matter, unless it changes how the text is read.
+func (p *sqlParser) set() statement {
+	switch {
+	case p.accept("PASSWORD"), p.accept("ROLE"), p.accept("DEFAULT", "ROLE"):
+		return harmless
+	case !p.accept("STATEMENT"):
+		return unknownSQL
+	}
+	for depth := 0; p.pos < len(p.tokens); p.pos++ {
+		switch t := p.at(0); {
+		case t.op("("):
+			depth++
+		case t.op(")"):
+			depth--
+		case t.is("SQL_MODE"), t.is("CHARACTER_SET_CLIENT"), t.is("COLLATION_CONNECTION"):
+			return unknownSQL
+		case depth == 0 && t.is("FOR"):
+			p.pos++
+			return p.statement()
+		}
+	}
+	return unknownSQL
+}
+
+// maintain parses ANALYZE TABLE and the like. ANALYZE alone executes what follows.
+func (p *sqlParser) maintain(verb string) statement {
+	if verb == "CACHE" {
+		return harmless
+	}
+	p.acceptAny("LOCAL", "NO_WRITE_TO_BINLOG")
+	if !p.acceptAny("TABLE", "TABLES", "VIEW") {
+		if verb == "ANALYZE" {
+			return rowsBySQL
+		}
+		return unknownSQL
+	}
+	if verb != "REPAIR" {
+		return harmless
+	}
+	return p.tableList()
+}
+
+// tableList reads names and what follows the last; one of a followed table counts.
+func (p *sqlParser) tableList() statement {
+	for {
+		table, ok := p.name()
+		switch {
+		case !ok:
+			return unknownSQL
+		case table >= 0:
+			return schemaChangeOf(table, ChangeOther)
+		case !p.acceptOp(","):
+			return harmless
+		}
+	}
+}
+
+// ifExists reads IF EXISTS or IF NOT EXISTS.
+func (p *sqlParser) ifExists() bool {
+	return p.accept("IF", "EXISTS") || p.accept("IF", "NOT", "EXISTS")
+}
+
+func (p *sqlParser) drop() statement {
+	temporary := p.accept("TEMPORARY")
+	switch {
+	case p.acceptAny("TABLE", "TABLES"):
+		p.ifExists()
+		if temporary {
+			return harmless
+		}
+		return p.tableList()
+	case temporary:
+		return p.harmlessObject()
+	case p.accept("INDEX"):
+		return p.onTable()
+	case p.acceptAny("DATABASE", "SCHEMA"):
+		p.ifExists()
+		table, ok := p.followedSchema()
+		if !ok {
+			return unknownSQL
+		}
+		return schemaChangeOf(table, ChangeOther)
+	}
+	return p.harmlessObject()
+}
+
+// onTable reads an index up to the table that it is of. Indexes are made and dropped without a change of rows.
+func (p *sqlParser) onTable() statement {
+	for ; p.pos < len(p.tokens); p.pos++ {
+		if p.accept("ON") {
+			table, ok := p.name()
+			if !ok {
+				return unknownSQL
+			}
+			return schemaChangeOf(table, ChangeIndex)
+		}
+	}
+	return unknownSQL
+}
+
+// harmlessObjects are what has no rows that are followed.
+var harmlessObjects = [...][]string{
+	{"VIEW"}, {"TRIGGER"}, {"PROCEDURE"}, {"FUNCTION"}, {"EVENT"}, {"USER"}, {"ROLE"}, {"SERVER"}, {"TABLESPACE"}, {"UNDO", "TABLESPACE"},
+	{"LOGFILE", "GROUP"}, {"RESOURCE", "GROUP"}, {"SPATIAL", "REFERENCE", "SYSTEM"}, {"PACKAGE"}, {"LIBRARY"}, {"INSTANCE"}, {"SEQUENCE"},
+	{"JSON", "DUALITY", "VIEW"}, {"JSON", "RELATIONAL", "DUALITY", "VIEW"},
+}
+
+// harmlessObject reads what stands before the kind of an object, such as its definer, and the kind.
+func (p *sqlParser) harmlessObject() statement {
+	for range 40 {
+		for _, o := range harmlessObjects {
+			if p.accept(o...) {
+				return harmless
+			}
+		}
+		t, before := p.at(0), p.at(-1)
+		if !preamble(t) && !(t.isName() && (before.op("=") || before.op("@"))) {
+			return unknownSQL
+		}
+		p.pos++
+	}
+	return unknownSQL
+}
+
+// preamble reports whether a token is of a definer or of a view's options.
+func preamble(t sqlToken) bool {
+	switch t.kind {
+	case sqldigest.KindHost, sqldigest.KindString, sqldigest.KindVariable:
+		return true
+	case sqldigest.KindOperator:
+		return t.text == "=" || t.text == "(" || t.text == ")" || t.text == "@"
+	}
+	for _, w := range [...]string{"DEFINER", "ALGORITHM", "SQL", "SECURITY", "INVOKER", "AGGREGATE", "CURRENT_USER", "CURRENT_ROLE"} {
+		if t.is(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// rename parses RENAME TABLE a TO b, …: both sides count.
+func (p *sqlParser) rename() statement {
+	if p.accept("USER") {
+		return harmless
+	}
+	if !p.acceptAny("TABLE", "TABLES") {
+		return unknownSQL
+	}
+	p.ifExists()
+	for {
+		from, ok := p.name()
+		if !ok {
+			return unknownSQL
+		}
+		p.wait()
+		if !p.accept("TO") {
+			return unknownSQL
+		}
+		to, ok := p.name()
+		switch {
+		case !ok:
+			return unknownSQL
+		case from >= 0 || to >= 0:
+			return schemaChangeOf(max(from, to), ChangeOther)
+		case p.end():
+			return harmless
+		case !p.acceptOp(","):
+			return unknownSQL
+		}
+	}
+}
+
+// wait reads how long MariaDB waits for a lock.
+func (p *sqlParser) wait() {
+	if p.accept("WAIT") {
+		p.pos++
+	}
+	p.accept("NOWAIT")
+}

@@ -1,0 +1,164 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"unsafe"
+)
+
+// A preparedXA is an XA transaction in the log: its rows count once it is committed, which is
+// another group. Until then no position after it is handed out as one to resume from.
+type preparedXA struct {
+	at      Position    // before its group
+	rows    ChangeBatch // its changes
+	size    int         // bytes of rows
+	dropped bool        // its rows are not kept: they are read again at its commit
+}
+
+// startXA starts reading an XA transaction. In a reader of one prepared transaction, that is a plain one.
+func (r *logReader) startXA() {
+	if r.xa != nil || r.scan != nil || r.only != nil {
+		return
+	}
+	r.xa = &preparedXA{at: r.position()}
+	r.xa.rows.Reset(r.columns, 0)
+}
+
+// dropXA forgets the XA transaction that is being read.
+func (r *logReader) dropXA() {
+	if r.xa != nil {
+		r.preparedSize -= r.xa.size
+		r.xa = nil
+	}
+}
+
+// out is the batch that changes of the group go to.
+func (r *logReader) out() *ChangeBatch {
+	if r.xa != nil {
+		return &r.xa.rows
+	}
+	return r.batch
+}
+
+// resume is the position to resume from when all of the batches is applied: before the oldest
+// XA transaction that is prepared. Changes after it are handed out again then.
+func (r *logReader) resume() (p Position, held bool) {
+	p = r.position()
+	for _, x := range r.prepared {
+		if !held || x.at.Compare(p) < 0 { // each is before the position of now, whose file may be another server's
+			p, held = x.at, true
+		}
+	}
+	return p, held
+}
+
+// xaPrepare ends the first phase of an XA transaction, or all of it.
+//
+// Specification: XA_prepare_log_event of both servers.
+func (r *logReader) xaPrepare(e *event) error {
+	const fixed = 1 + 4 + 4 + 4 // one phase, format, two lengths
+	if len(e.body) < fixed {
+		return r.unknown("the end of an XA transaction", errShortEvent)
+	}
+	if e.body[0] != 0 {
+		r.commitXA(e, "", r.xa)
+		return nil
+	}
+	global, branch := binary.LittleEndian.Uint32(e.body[5:]), binary.LittleEndian.Uint32(e.body[9:])
+	data := e.body[fixed:]
+	if uint64(global)+uint64(branch) > uint64(len(data)) {
+		return r.unknown("the end of an XA transaction", errShortEvent)
+	}
+	id := hex.EncodeToString(data[:global]) + "," + hex.EncodeToString(data[global:global+branch]) + "," +
+		strconv.FormatUint(uint64(binary.LittleEndian.Uint32(e.body[1:])), 10)
+	if r.only != nil {
+		r.only.found = id == r.only.id
+		r.commit(e)
+		return nil
+	}
+	if r.scan == nil {
+		r.startXA()
+		if r.prepared == nil {
+			r.prepared = make(map[string]*preparedXA)
+		}
+		r.prepared[id] = r.xa
+	}
+	r.close(e)
+	return nil
+}
+
+// xaEnd takes the second phase of an XA transaction.
+func (r *logReader) xaEnd(e *event, s statement) error {
+	x, ok := r.prepared[s.name]
+	switch {
+	case s.kind == statementXARollback || r.scan != nil:
+	case !ok && !r.ignored():
+		err := r.stop(StopUndone, "", fmt.Sprintf("XA transaction %s was prepared before the start position: its rows are unknown", s.name),
+			"copy the tables again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
+		return r.stopAt(err, r.redacted())
+	default:
+		r.commitXA(e, s.name, x)
+		return nil
+	}
+	r.forgetXA(s.name, x)
+	r.commit(e)
+	return nil
+}
+
+// commitXA commits the group with the changes of an XA transaction, now or when they were read again.
+func (r *logReader) commitXA(e *event, id string, x *preparedXA) {
+	if x != nil && x.dropped {
+		r.reread = &rereadXA{x: x, id: id, seconds: e.seconds}
+		return
+	}
+	r.mergeXA(x)
+	r.forgetXA(id, x)
+	r.commit(e)
+}
+
+// forgetXA drops a prepared XA transaction; id is empty where it was never prepared.
+func (r *logReader) forgetXA(id string, x *preparedXA) {
+	if x != nil {
+		r.preparedSize -= x.size
+		delete(r.prepared, id)
+	}
+}
+
+// mergeXA moves an XA transaction's changes to the batch.
+func (r *logReader) mergeXA(x *preparedXA) {
+	if x == nil {
+		return
+	}
+	base := make([]int, len(r.batch.Tables))
+	for i := range r.batch.Tables {
+		t := &r.batch.Tables[i]
+		base[i] = len(t.Bytes)
+		t.Bytes = append(t.Bytes, x.rows.Tables[i].Bytes...)
+		t.Rows += x.rows.Tables[i].Rows
+	}
+	for _, c := range x.rows.Changes {
+		if c.Before >= 0 {
+			c.Before += base[c.Table]
+		}
+		if c.After >= 0 {
+			c.After += base[c.Table]
+		}
+		r.batch.Changes = append(r.batch.Changes, c)
+	}
+}
+
+// holdXA counts the rows that an event has added to the XA transaction that is being read. Beyond the limit they are dropped.
+func (r *logReader) holdXA() {
+	size := len(r.xa.rows.Changes) * int(unsafe.Sizeof(Change{}))
+	for i := range r.xa.rows.Tables {
+		size += len(r.xa.rows.Tables[i].Bytes)
+	}
+	r.preparedSize += size - r.xa.size
+	r.xa.size = size
+	if r.preparedSize > r.preparedMost {
+		r.preparedSize -= size
+		r.xa.rows, r.xa.size, r.xa.dropped = ChangeBatch{}, 0, true
+	}
+}

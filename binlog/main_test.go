@@ -1,0 +1,12 @@
+package binlog
+
+import (
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var errFiltered = errors.New("rows are missing")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

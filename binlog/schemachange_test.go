@@ -1,0 +1,63 @@
+package binlog
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// untilStop is what is read until the reading stops.
+func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *StopError) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	changes, err := d.Follow(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = changes.Close() }()
+	var b ChangeBatch
+	for {
+		err := changes.Next(ctx, &b)
+		if errors.As(err, &stop) {
+			return got, stop
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, texts(changesOf(t, &b))...)
+	}
+}
+
+// TestChangeKind tells what statements do to rows.
+func TestChangeKind(t *testing.T) {
+	for sql, want := range map[string]SchemaChangeKind{
+		"CREATE INDEX i ON a (n)":                               ChangeIndex,
+		"CREATE OR REPLACE UNIQUE INDEX i ON a (n)":             ChangeIndex,
+		"DROP INDEX i ON a":                                     ChangeIndex,
+		"ALTER TABLE a ADD COLUMN x INT":                        ChangeColumns,
+		"ALTER ONLINE TABLE f.a ADD x INT, RENAME INDEX i TO j": ChangeColumns,
+		"ALTER ONLINE IGNORE TABLE a ADD UNIQUE (x)":            ChangeOther,
+		"alter table a rename column n to m":                    ChangeColumns,
+		"ALTER TABLE a ADD COLUMN x INT COMMENT 'RENAME TO b'":  ChangeColumns,
+		"ALTER TABLE a RENAME TO b":                             ChangeOther,
+		"ALTER TABLE a ADD COLUMN x INT, RENAME b":              ChangeOther,
+		"ALTER TABLE a DROP PARTITION p":                        ChangeOther,
+		"ALTER TABLE a DISCARD TABLESPACE":                      ChangeOther,
+		"TRUNCATE a":                                            ChangeTruncate,
+		"TRUNCATE TABLE f.a":                                    ChangeTruncate,
+		"RENAME TABLE a TO b":                                   ChangeOther,
+		"DROP TABLE a":                                          ChangeOther,
+		"CREATE OR REPLACE TABLE a (id INT)":                    ChangeOther,
+		"DROP DATABASE f":                                       ChangeOther,
+	} {
+		f := described(intColumn)
+		f.name, f.table.Name = "a", "a"
+		r, _ := newLogReader(f, "")
+		if got := r.look(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != statementSchema || got.change != want {
+			t.Errorf("%s: %+v, want %d", sql, got, want)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+var (
+	_ binlog.Follower = (*Remote)(nil)
+	_ binlog.Changes  = (*remoteChanges)(nil)
+)
+
+// CheckFollow implements Follower.
+func (r *Remote) CheckFollow(ctx context.Context, tables []*rowstream.Table, from binlog.Position) error {
+	m := &rowpb.CheckFollowRequest{From: from.String()}
+	for _, t := range tables {
+		m.Tables = append(m.Tables, tableMessage(t))
+	}
+	_, err := r.rows.CheckFollow(ctx, m)
+	return errorOf(ctx, r.Addr(), err)
+}
+
+// NowPosition implements Follower.
+func (r *Remote) NowPosition(ctx context.Context) (binlog.Position, error) {
+	return r.logEnd(ctx, &rowpb.LogEndRequest{})
+}
+
+// NamedPosition implements Follower.
+func (r *Remote) NamedPosition(ctx context.Context) (binlog.Position, error) {
+	return r.logEnd(ctx, &rowpb.LogEndRequest{Named: true})
+}
+
+func (r *Remote) logEnd(ctx context.Context, request *rowpb.LogEndRequest) (binlog.Position, error) {
+	m, err := r.rows.LogEnd(ctx, request)
+	if err != nil {
+		return binlog.Position{}, errorOf(ctx, r.Addr(), err)
+	}
+	p, err := binlog.ParsePosition(m.GetPosition())
+	if err == nil && p.IsZero() {
+		err = errors.New("the response is not a position")
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: where the binary log ends: %w", r.Addr(), err)
+	}
+	return p, nil
+}
+
+// LogBytes implements Follower.
+func (r *Remote) LogBytes(ctx context.Context, from, to binlog.Position) (int64, error) {
+	m, err := r.rows.LogBytes(ctx, &rowpb.LogBytesRequest{From: from.String(), To: to.String()})
+	if err != nil {
+		return 0, errorOf(ctx, r.Addr(), err)
+	}
+	return m.GetBytes(), nil
+}
+
+// beatTimeoutRemote bounds the writing of a heartbeat: twice as long as the service takes at most.
+const beatTimeoutRemote = 10 * time.Second
+
+// Beat implements Follower.
+func (r *Remote) Beat(ctx context.Context, h binlog.Heartbeat) error { return r.beat(ctx, h, false) }
+
+// EndBeats implements Follower.
+func (r *Remote) EndBeats(ctx context.Context, h binlog.Heartbeat) error { return r.beat(ctx, h, true) }
+
+func (r *Remote) beat(ctx context.Context, h binlog.Heartbeat, end bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))
+	defer cancel()
+	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Copy: h.Copy, Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
+	return errorOf(ctx, r.Addr(), err)
+}
+
+var (
+	errServerID = errors.New("follow the binary log: the reader shows up at the server under an id that the service chooses: leave ServerID out")
+	errEnded    = errors.New("the stream of changes has ended without an error")
+)
+
+// Follow implements Follower.
+func (r *Remote) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
+	o.BatchBytes = cmp.Or(o.BatchBytes, binlog.DefaultFollowBytes)
+	o.Heartbeat = cmp.Or(o.Heartbeat, binlog.DefaultHeartbeat)
+	o.Patience = cmp.Or(o.Patience, rowstream.DefaultPatience)
+	switch {
+	case o.ServerID != 0:
+		return nil, errServerID
+	case o.From.IsZero():
+		return nil, binlog.ErrNoPosition
+	}
+	c := &remoteChanges{r: r, patience: o.Patience, waiting: o.Waiting, upto: o.From, keep: rowstream.RoomKept(o.BatchBytes)}
+	c.request = rowpb.FollowRequest{
+		From: o.From.String(), Skip: o.Skip, BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.o.Compression.message(),
+		Run: o.Run, HeartbeatMs: max(1, o.Heartbeat.Milliseconds()), PatienceMs: max(1, o.Patience.Milliseconds()),
+	}
+	c.request.Ignore = digestMessages(o.Ignore)
+	for i, t := range o.Tables {
+		m := &rowpb.FollowedTable{Table: tableMessage(t)}
+		columns := len(t.Columns)
+		if i < len(o.Plans) && o.Plans[i] != nil {
+			f, err := rowstream.NewFilter(o.Plans[i], columns)
+			if err != nil {
+				return nil, fmt.Errorf("follow the binary log: plan of %s: %w", t.FullName(), err)
+			}
+			columns = f.Columns()
+			m.Plan, m.Match = planMessage(o.Plans[i]), termsOf(o.Plans[i].Match, nil)
+		}
+		if i < len(o.Layouts) && o.Layouts[i] != nil {
+			m.Layout = layoutMessage(o.Layouts[i])
+		}
+		if i < len(o.Defined) {
+			m.Defined = o.Defined[i].String()
+		}
+		if i < len(o.Starts) {
+			m.Start = o.Starts[i].String()
+		}
+		c.request.Tables = append(c.request.Tables, m)
+		c.columns = append(c.columns, columns)
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	if err := c.connect(ctx); err != nil {
+		c.end()
+		return nil, errorOf(ctx, r.Addr(), err)
+	}
+	return c, nil
+}
+
+// remoteChanges are the changes that a Service streams. A stream that was lost is asked for again
+// from where the last batch said.
+type remoteChanges struct {
+	r        *Remote
+	patience time.Duration
+	waiting  func(time.Duration) func()
+	columns  []int // of the rows handed out, a table
+	keep     int   // bytes of room that a batch keeps
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	mu      sync.Mutex              // held while Next runs; guards the rest
+	request rowpb.FollowRequest     // for what comes behind the last batch
+	upto    binlog.Position         // of it
+	stream  rowpb.Rows_FollowClient // nil: to be asked for
+	cut     context.CancelFunc      // ends the stream
+	err     error                   // that ended the reading
+}
+
+// connect asks the service for the changes behind the last batch, and waits for its word that they
+// come. Its error is gRPC's.
+func (c *remoteChanges) connect(ctx context.Context) error {
+	life, cut := context.WithCancel(c.life)
+	stop := context.AfterFunc(ctx, cut)
+	stream, err := c.r.rows.Follow(life, &c.request)
+	if err == nil {
+		var first *rowpb.Changes
+		first, err = stream.Recv()
+		if err == nil {
+			err = c.began(first)
+		}
+	}
+	if !stop() && err == nil {
+		err = status.FromContextError(ctx.Err()).Err()
+	}
+	if err != nil {
+		cut()
+		return err
+	}
+	c.stream, c.cut = stream, cut
+	return nil
+}
+
+// began takes the first message of a stream. Tables that were as they are described when the stream began
+// may be altered before it is asked for again: then they were as they are described.
+func (c *remoteChanges) began(m *rowpb.Changes) error {
+	tables := c.request.Tables
+	if len(m.GetRows()) > 0 || len(m.GetLayouts()) != 0 && len(m.GetLayouts()) != len(tables) {
+		return status.Error(codes.Internal, "the first message of a stream is none")
+	}
+	for i, l := range m.GetLayouts() {
+		if _, err := layoutOf(l, len(tables[i].GetTable().GetColumns())); err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		tables[i].Layout = l
+	}
+	return nil
+}
+
+// Next implements Changes.
+func (c *remoteChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	for {
+		err := c.next(ctx, b)
+		switch {
+		case err == nil:
+			return nil
+		case c.life.Err() != nil:
+			err = binlog.ErrClosed
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case passing(err):
+			c.drop()
+			continue
+		default:
+			if !told(err) {
+				err = errorOf(ctx, c.r.Addr(), err)
+			}
+			c.err = err
+		}
+		c.drop()
+		b.Reset(c.columns, c.keep)
+		return err
+	}
+}
+
+// told reports whether an error is one for people already, and no status of gRPC's.
+func told(err error) bool {
+	var e *remoteError
+	return errors.As(err, &e)
+}
+
+// passing reports whether a stream's error is one of the way to the service, or of its shutdown.
+func passing(err error) bool {
+	code := status.Code(err)
+	return !told(err) && (code == codes.Unavailable || code == codes.Canceled)
+}
+
+// next receives a batch. An error of the stream is gRPC's.
+func (c *remoteChanges) next(ctx context.Context, b *binlog.ChangeBatch) error {
+	if c.stream == nil {
+		if err := c.reconnect(ctx); err != nil {
+			return err
+		}
+	}
+	room := roomOf(b)
+	room.reset(c.keep)
+	stop := context.AfterFunc(ctx, c.cut)
+	defer stop()
+	if err := c.stream.RecvMsg(&room.message); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = c.foreign(errEnded)
+		}
+		return err
+	}
+	m := &room.message
+	if err := room.open(b, c.columns, c.r.zstd, c.r.o.MaxMessage); err != nil {
+		return c.foreign(err)
+	}
+	if m.Upto != c.request.From {
+		p, err := binlog.ParsePosition(m.Upto)
+		if err == nil && p.IsZero() {
+			err = binlog.ErrNoPosition
+		}
+		if err != nil {
+			return c.foreign(err)
+		}
+		c.upto, c.request.From = p, m.Upto
+	}
+	b.Upto, c.request.Skip = c.upto, m.Skip
+	return nil
+}
+
+// foreign is the error for a message that no service of ours sends.
+func (c *remoteChanges) foreign(err error) error {
+	return &remoteError{addr: c.r.Addr(), text: fmt.Sprintf("changes after %s: %v", c.upto, err), cause: err}
+}
+
+// reconnect tries to connect until patience ends. A service may hold on to the stream that was lost,
+// and so have no room for another one yet.
+func (c *remoteChanges) reconnect(ctx context.Context) error {
+	if c.waiting != nil {
+		defer c.waiting(c.patience)()
+	}
+	deadline := time.Now().Add(c.patience)
+	for retry := minReconnect; ; retry = min(2*retry, maxReconnect) {
+		c.r.conn.ResetConnectBackoff()
+		err := c.connect(ctx)
+		if err == nil || ctx.Err() != nil || c.life.Err() != nil || !passing(err) && status.Code(err) != codes.ResourceExhausted {
+			return err
+		}
+		if time.Now().Add(retry).After(deadline) {
+			return fmt.Errorf("follow the binary log after %s: %w; tried for %v", c.upto, errorOf(ctx, c.r.Addr(), err), c.patience)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.life.Done():
+			return binlog.ErrClosed
+		case <-time.After(retry):
+		}
+	}
+}
+
+// drop gives the stream up.
+func (c *remoteChanges) drop() {
+	if c.stream == nil {
+		return
+	}
+	c.cut()
+	for c.stream.RecvMsg(new(rowpb.Changes)) == nil { // what was under way is asked for again
+	}
+	c.stream = nil
+}
+
+// Close implements Changes.
+func (c *remoteChanges) Close() error {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+	return nil
+}

@@ -1,0 +1,505 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/vtcodec"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// A cutter passes connections on to an address, until it cuts them.
+type cutter struct {
+	addr string // where it listens
+
+	mu    sync.Mutex
+	to    string
+	conns []net.Conn
+	muted *atomic.Bool // of the connections since the last silence: they pass nothing any more
+}
+
+func newCutter(t *testing.T, to string) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{addr: l.Addr().String(), to: to, muted: new(atomic.Bool)}
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", c.target())
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			muted := c.keep(in, out)
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				passing.Go(func() {
+					_, _ = io.Copy(mutable{way[0], muted}, way[1])
+					if !muted.Load() {
+						_ = way[0].Close()
+					}
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		c.cut(c.target())
+		testwait.Group(t, "the passing goroutines", &passing)
+	})
+	return c
+}
+
+func (c *cutter) target() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.to
+}
+
+func (c *cutter) keep(conns ...net.Conn) (muted *atomic.Bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns = append(c.conns, conns...)
+	return c.muted
+}
+
+// A mutable is a writer to nowhere once it is muted.
+type mutable struct {
+	io.Writer
+	muted *atomic.Bool
+}
+
+func (m mutable) Write(b []byte) (int, error) {
+	if m.muted.Load() {
+		return len(b), nil
+	}
+	return m.Writer.Write(b)
+}
+
+// cut cuts all connections; later ones go to the address.
+func (c *cutter) cut(to string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = to
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+// TestFollowCut cuts the way to the service again and again, and drains the service, while large and
+// small transactions are read in batches that are smaller: each change comes once and in order.
+func TestFollowCut(t *testing.T) {
+	t.Parallel()
+	_, d, c, tables := followServer(t)
+	services := make([]*Service, 2)
+	addrs := make([]string, 2)
+	for i := range services {
+		services[i], addrs[i] = serve(t, ServiceOptions{Server: d})
+	}
+	way := newCutter(t, addrs[0])
+	r := testseed.Rand(t)
+	remote := open(t, RemoteOptions{Addr: way.addr, Compression: []Compression{NoCompression, Zstd}[r.IntN(2)]})
+	plan := &rowstream.Plan{Match: &rowstream.Predicate{Op: rowstream.NotEqual, Column: 1, Compare: rowstream.Number, Values: values("0")}}
+	changes := follow(t, remote, binlog.FollowOptions{From: now(t, d, false), Tables: tables, Plans: []*rowstream.Plan{plan}, BatchBytes: 3000})
+	var b binlog.ChangeBatch
+	id, next, split := 0, 0, 0
+	read := func() {
+		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+		defer cancel()
+		if err := changes.Next(ctx, &b); err != nil {
+			t.Fatalf("after %d changes: %v", next, err)
+		}
+		for _, s := range changesOf(t, &b) {
+			if next++; s.kind != binlog.Insert || string(s.after[0]) != fmt.Sprint(next) {
+				t.Fatalf("change %d is %v", next, s)
+			}
+		}
+		if !b.Boundary {
+			split++
+		}
+		if b.Boundary != (b.Skip == 0) {
+			t.Fatalf("boundary %v, and %d rows of the transaction behind it", b.Boundary, b.Skip)
+		}
+	}
+	to := addrs[0]
+	for round := range 15 {
+		exec(t, c, "BEGIN")
+		for range 1 + r.IntN(6) {
+			var rows []string
+			for range 1 + r.IntN(150) {
+				id++
+				rows = append(rows, fmt.Sprintf("(%d, %d, REPEAT('x', %d))", id, id, r.IntN(100)))
+				if r.IntN(3) == 0 { // rows that the plan holds back count where reading goes on
+					rows = append(rows, fmt.Sprintf("(%d, 0, 'no')", -id))
+				}
+			}
+			exec(t, c, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
+		}
+		exec(t, c, "COMMIT")
+		for range r.IntN(8) {
+			read()
+		}
+		if round == 7 { // the first service is drained, the other takes over
+			to = addrs[1]
+			if left := services[0].Drain(t.Context()); left != 0 {
+				t.Errorf("%d snapshots are left", left)
+			}
+		}
+		way.cut(to)
+	}
+	end := now(t, d, false)
+	for !b.Boundary || b.Upto.Compare(end) < 0 {
+		read()
+	}
+	if next != id || split == 0 {
+		t.Errorf("%d changes of %d, %d batches within a transaction", next, id, split)
+	}
+
+	// A table that was altered before the stream is asked for again is read as it was, up to that.
+	id++
+	exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
+	way.cut(to)
+	var stop *binlog.StopError
+	for stop == nil {
+		err := changes.Next(t.Context(), &b)
+		next += len(b.Changes)
+		if err != nil && !errors.As(err, &stop) {
+			t.Fatal(err)
+		}
+	}
+	if next != id || stop.Reason != binlog.StopSchema || stop.SQL != "ALTER TABLE a ADD COLUMN x INT FIRST" || stop.Change != binlog.ChangeColumns {
+		t.Errorf("%d changes of %d, and %+v", next, id, stop)
+	}
+	testwait.Equal(t, "the drained service to stop following", 0, func() int { return int(services[0].Stats().Following) })
+	if s := services[0].Stats(); s.Follows == 0 || s.Changes == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestFollowRemote asks a service what a copy asks besides the changes.
+func TestFollowRemote(t *testing.T) {
+	_, d, c, tables := followServer(t)
+	r := followers(t, d)["remote"]
+	from := now(t, d, false)
+	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
+	to, err := r.NowPosition(t.Context())
+	if err != nil || to != now(t, d, false) {
+		t.Errorf("the log ends at %v, %v", to, err)
+	}
+	if n, err := r.LogBytes(t.Context(), from, to); err != nil || n != int64(to.Offset-from.Offset) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := r.LogBytes(t.Context(), to, from); err == nil || !strings.Contains(err.Error(), "does not have all from") {
+		t.Errorf("bytes from later to before: %v", err)
+	}
+	var gone *binlog.StopError
+	purged := binlog.Position{File: "binlog.000000", Offset: 4}
+	if err := r.CheckFollow(t.Context(), tables, purged); !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone || gone.At != purged {
+		t.Errorf("%v", err)
+	}
+	if changes, err := r.Follow(t.Context(), binlog.FollowOptions{From: purged, Tables: tables}); err == nil {
+		var b binlog.ChangeBatch
+		for err == nil {
+			err = changes.Next(t.Context(), &b)
+		}
+		if !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone || !strings.Contains(err.Error(), "tare://") || !strings.Contains(err.Error(), "--restart") {
+			t.Errorf("%v", err)
+		}
+		_ = changes.Close()
+	} else {
+		t.Errorf("the stream began with %v", err)
+	}
+	old := *tables[0]
+	old.Columns = old.Columns[:2]
+	for want, o := range map[string]binlog.FollowOptions{
+		"has been altered since it was described": {From: from, Tables: []*rowstream.Table{&old}},
+		"leave ServerID out":                      {From: from, Tables: tables, ServerID: 7},
+		"no start position":                       {Tables: tables},
+		"column number 9 is out of range":         {From: from, Tables: tables, Plans: []*rowstream.Plan{{Match: &rowstream.Predicate{Op: rowstream.IsNull, Column: 9}}}},
+		"is of the form \"file offset\" or":       {From: binlog.Position{File: "a b c", Offset: 1}, Tables: tables},
+		"no tables are named":                     {From: from},
+		`GTID "nonsense": want domain-server`:     {From: binlog.Position{GTID: "nonsense"}, Tables: tables},
+	} {
+		if changes, err := r.Follow(t.Context(), o); err == nil || !strings.Contains(err.Error(), strings.Replace(want, "is of the form", "is not of the form", 1)) {
+			t.Errorf("%v, want %q", err, want)
+			if err == nil {
+				_ = changes.Close()
+			}
+		}
+	}
+	if err := r.CheckFollow(t.Context(), []*rowstream.Table{&old}, from); err == nil || !strings.Contains(err.Error(), "not as it was described") {
+		t.Error(err)
+	}
+	for _, layout := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 2, 1}, {0, 1, -2, 2}, {}} {
+		if _, err := r.Follow(t.Context(), binlog.FollowOptions{From: from, Tables: tables[:1], Layouts: [][]int{layout}}); err == nil || !strings.Contains(err.Error(), errTableLayout.Error()) {
+			t.Errorf("layout %v: %v", layout, err)
+		}
+	}
+}
+
+// TestFollowFlow has a slow client: what it does not take, waits at the source.
+func TestFollowFlow(t *testing.T) {
+	const size, batches = 64 << 10, 300
+	l := newMemoryLog(func(n int) error {
+		if n == batches {
+			return errWait
+		}
+		return nil
+	})
+	l.updates(1, row("1", strings.Repeat("x", size/2)), row("2", strings.Repeat("y", size/2)))
+	_, changes := followMemory(t, l, ServiceOptions{}, NoCompression)
+	const most = 3*streamWindow/size + 10
+	var b binlog.ChangeBatch
+	for taken := int64(1); taken <= batches; taken++ {
+		if err := changes.Next(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if ahead := l.taken.Load() - taken; ahead > most {
+			t.Fatalf("the source is %d batches ahead", ahead)
+		}
+		if len(b.Changes) != 1 || !bytes.Equal(b.Tables[0].Bytes, l.b.Tables[0].Bytes) || b.Upto != l.b.Upto || !b.Commit.Equal(l.b.Commit) || !b.Boundary || b.Idle {
+			t.Fatalf("batch %d: %+v", taken, b)
+		}
+	}
+	if l.asked.Heartbeat != binlog.DefaultHeartbeat || l.asked.Patience != 10*time.Millisecond || l.asked.BatchBytes != binlog.DefaultFollowBytes || l.asked.ServerID != 0 {
+		t.Errorf("the server was asked for %+v", l.asked)
+	}
+	done := make(chan error, 1)
+	go func() { done <- changes.Next(t.Context(), &b) }()
+	if err := changes.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := testwait.Receive(t, "Next to return", done); !errors.Is(err, binlog.ErrClosed) {
+		t.Errorf("closed meanwhile: %v", err)
+	}
+	if err := changes.Next(t.Context(), &b); !errors.Is(err, binlog.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestFollowErrors has the source's errors arrive as what they are.
+func TestFollowErrors(t *testing.T) {
+	stop := &binlog.StopError{Reason: binlog.StopSchema, At: binlog.Position{File: "binlog.1", Offset: 10, GTID: "0-1-5"}, Table: "d.t", What: "it was altered", Try: "copy it anew", Err: errors.New("beneath")}
+	l := newMemoryLog(func(n int) error {
+		if n == 1 {
+			return stop
+		}
+		return nil
+	})
+	l.updates(2, row("1", nil), row("2", ""))
+	s, changes := followMemory(t, l, ServiceOptions{}, Zstd)
+	var b binlog.ChangeBatch
+	if err := changes.Next(t.Context(), &b); err != nil || len(changesOf(t, &b)) != 2 {
+		t.Fatalf("%v, %+v", err, b)
+	}
+	err := changes.Next(t.Context(), &b)
+	var got *binlog.StopError
+	if !errors.As(err, &got) || got.Error() != stop.Error() || got.Reason != stop.Reason || got.At != stop.At || got.Table != stop.Table {
+		t.Errorf("%v, want %v", err, stop)
+	}
+	if again := changes.Next(t.Context(), &b); !errors.Is(again, err) || len(b.Changes) != 0 {
+		t.Errorf("once more: %v", again)
+	}
+	if st := s.Stats(); st.Follows != 1 || st.FailedFollows != 1 || st.Changes != 2 || st.ChangeBytes != int64(len(l.b.Tables[0].Bytes)) || st.ChangeSent == 0 {
+		t.Errorf("%+v", st)
+	}
+
+	// Images out of order could not be found again.
+	l = newMemoryLog(nil)
+	l.updates(2, row("1", "2"), row("2", "3"))
+	l.b.Changes[0], l.b.Changes[1] = l.b.Changes[1], l.b.Changes[0]
+	_, changes = followMemory(t, l, ServiceOptions{}, NoCompression)
+	if err := changes.Next(t.Context(), &b); err == nil || !strings.Contains(err.Error(), errImageOrder.Error()) {
+		t.Errorf("%v", err)
+	}
+}
+
+// dialOptions are those of a client that asks nobody for its health first.
+func dialOptions(token string) []grpc.DialOption {
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}))}
+	if token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(newTokenCredential(token)))
+	}
+	return options
+}
+
+// TestFollowRefused has services that serve no changes, no more of them, or not to everybody.
+func TestFollowRefused(t *testing.T) {
+	wait := func(int) error { return errWait }
+	l := newMemoryLog(wait)
+	s, changes := followMemory(t, l, ServiceOptions{MaxFollows: 1, Token: "rows"}, NoCompression)
+	if got := s.Stats().Following; got != 1 {
+		t.Errorf("%d streams", got)
+	}
+	addr := changes.(*remoteChanges).r.o.Addr
+	table := must(l.Describe(t.Context(), "d", "t"))
+	at := binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{table}, Patience: time.Millisecond}
+	fails := func(name, addr, token, want string) {
+		t.Helper()
+		conn := must(grpc.NewClient("passthrough:///"+addr, dialOptions(token)...))
+		defer func() { _ = conn.Close() }()
+		r := &Remote{o: RemoteOptions{Addr: addr}, conn: conn, rows: rowpb.NewRowsClient(conn)}
+		for what, err := range map[string]error{
+			"follow": func() error { _, err := r.Follow(t.Context(), at); return err }(),
+			"check":  r.CheckFollow(t.Context(), at.Tables, at.From),
+			"end":    func() error { _, err := r.NowPosition(t.Context()); return err }(),
+		} {
+			if name == "limit" && what != "follow" {
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "rows secret") {
+				t.Errorf("%s, %s: %v, want %q", name, what, err, want)
+			}
+		}
+	}
+	fails("limit", addr, "rows", "1 streams of changes are open, which is the limit (--max-follows)")
+	fails("token", addr, "rows secret", "the server wants another token")
+	_, plain := serve(t, ServiceOptions{Server: newMemory(1, row("1", "2"))})
+	fails("no log", plain, "", "the server has rows and no changes to serve")
+	old := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
+	rowpb.RegisterRowsServer(old, struct{ rowpb.UnimplementedRowsServer }{})
+	fails("old", listen(t, old), "", "the reader is too old for this: update the tare rowstream there")
+
+	var b binlog.ChangeBatch
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d snapshots are left", left)
+	}
+	if err := changes.Next(t.Context(), &b); err == nil || !strings.Contains(err.Error(), "the server is shutting down; tried for 10ms") {
+		t.Errorf("drained: %v", err)
+	}
+}
+
+// TestFollowRemoteAllocs follows the same bytes as few changes and as many: both sides together
+// allocate for messages and for none of the changes.
+func TestFollowRemoteAllocs(t *testing.T) {
+	const size = 64 << 10
+	following := func(n int, text string, c Compression) float64 {
+		l := newMemoryLog(nil)
+		l.updates(n, row("1", text), row("2", text))
+		_, changes := followMemory(t, l, ServiceOptions{}, c)
+		var b binlog.ChangeBatch
+		next := func() {
+			if err := changes.Next(t.Context(), &b); err != nil || len(b.Changes) != n {
+				t.Errorf("%d changes, %v", len(b.Changes), err)
+			}
+		}
+		for range 50 { // what was under way
+			next()
+		}
+		got := testing.AllocsPerRun(50, next)
+		for range 4 { // collections of garbage empty the pools in between
+			got = min(got, testing.AllocsPerRun(50, next))
+		}
+		return got
+	}
+	const many = size / 32
+	for _, c := range []Compression{NoCompression, Zstd} {
+		base, got := following(1, strings.Repeat("x", size/2), c), following(many, "some text", c)
+		t.Logf("a batch of one change: %v allocations, of %d: %v", base, many, got)
+		if perChange := (got - base) / many; perChange > 0.01 {
+			t.Errorf("%.3f allocations a change", perChange)
+		}
+	}
+}
+
+// TestFollowLog has a stream of changes be a record in the log, again and again while it lasts.
+func TestFollowLog(t *testing.T) {
+	log, err := querylog.New(querylog.Options{RingBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newMemoryLog(func(n int) error {
+		if n == 100 { // no more records than the ring holds
+			return errWait
+		}
+		return nil
+	})
+	l.updates(3, row("1", "it's"), row("2", "it's"))
+	l.b.Tables = append(l.b.Tables, rowstream.Batch{Columns: 2}) // nothing happens to the other
+	s, err := NewService(ServiceOptions{Server: l, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.recordPause = 0
+	r := open(t, RemoteOptions{Addr: listen(t, s.NewServer())})
+	table := must(r.Describe(t.Context(), "d", "t"))
+	changes, err := r.Follow(t.Context(), binlog.FollowOptions{From: binlog.Position{File: "binlog.1", Offset: 4}, Tables: []*rowstream.Table{table, table}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b binlog.ChangeBatch
+	if err := changes.Next(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := changes.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Equal(t, "the service to stop following", 0, func() int { return int(s.Stats().Following) })
+	if _, err := r.NowPosition(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.LogBytes(t.Context(), l.b.Upto, l.b.Upto); err == nil {
+		t.Error("there is no such log")
+	}
+	if err := log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := httptest.NewRecorder()
+	log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?for=0s", nil))
+	var follows, sum int64
+	at := "binlog.1 4"
+	for line := range bytes.Lines(got.Body.Bytes()) {
+		var m struct {
+			Call, Table, From, Upto, Code string
+			Changes, Bytes                int64
+			Error                         string `json:"error_text"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch m.Call {
+		case "follow":
+			follows++
+			sum += m.Changes
+			if m.From != at || m.Table != "d.t,d.t" || m.Code != "OK" || m.Bytes != m.Changes*int64(len(l.b.Tables[0].Bytes))/3 {
+				t.Errorf("from %s: %s", at, line)
+			}
+			at = m.Upto
+		case "logend":
+			t.Errorf("what is asked again and again is logged: %s", line)
+		case "logbytes":
+			if !strings.Contains(m.Error, "it is in memory") {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+	if st := s.Stats(); follows < 2 || sum != st.Changes || st.Follows != 1 || st.FailedFollows != 0 || at != "binlog.1 10" {
+		t.Errorf("%d records of %d changes up to %s, %+v", follows, sum, at, st)
+	}
+}

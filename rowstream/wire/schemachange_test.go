@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestSchemaChanges finds changes of definitions in the log, with what they do to rows and whether there are any
+// before them, and follows past those that are told to be in the description.
+func TestSchemaChanges(t *testing.T) {
+	_, d, c, tables := followServer(t)
+	from := now(t, d, false)
+	first := []string{"INSERT INTO a VALUES (1, 1, 'before')", "ALTER TABLE a ADD COLUMN x INT DEFAULT 7", "INSERT INTO a VALUES (2, 2, 'after', 8)", "CREATE INDEX i ON a (n)"}
+	exec(t, c, first...)
+	to := now(t, d, false)
+	exec(t, c, "ALTER TABLE a DROP COLUMN x", "TRUNCATE TABLE a")
+	told := func(all []binlog.SchemaChange) (got []string) {
+		for _, s := range all {
+			got = append(got, fmt.Sprintf("%d: kind %d, rows %v: %s", s.Table, s.Kind, s.Rows, s.SQL))
+		}
+		return got
+	}
+	remote := followers(t, d)["remote"]
+	named, err := d.NamedPosition(t.Context())
+	if p := now(t, d, rowstream.IsMariaDB(c.ServerVersion)); err != nil || named != p {
+		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
+	}
+	if p, err := remote.NamedPosition(t.Context()); err != nil || p != named {
+		t.Errorf("over the wire it is %s, %v, want %s", p, err, named)
+	}
+	changes, err := d.SchemaChanges(t.Context(), tables, from, to)
+	across, remoteErr := remote.SchemaChanges(t.Context(), tables, from, to)
+	if diff := cmp.Diff(changes, across); diff != "" || remoteErr != nil {
+		t.Errorf("%v\n%s", remoteErr, diff)
+	}
+	want := []string{"0: kind 1, rows true: ALTER TABLE a ADD COLUMN x INT DEFAULT ?", "0: kind 0, rows true: " + first[3]}
+	if diff := cmp.Diff(want, told(changes)); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if none, err := d.SchemaChanges(t.Context(), tables, to, to); len(none) > 0 || err != nil {
+		t.Errorf("between a place and itself: %v, %v", told(none), err)
+	}
+
+	// From behind the first rows, with the description of what comes then.
+	exec(t, c, "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100), x INT)")
+	table, err := d.Describe(t.Context(), "f", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []binlog.Follower{d, remote} {
+		got, stop := untilStop(t, f, binlog.FollowOptions{From: changes[0].At, Tables: []*rowstream.Table{table}, Defined: []binlog.Position{to}})
+		if stop.Reason != binlog.StopSchema || stop.SQL != "ALTER TABLE a DROP COLUMN x" || stop.Change != binlog.ChangeColumns {
+			t.Errorf("it ended with %v", stop)
+		}
+		if diff := cmp.Diff([]string{`0 insert -> ["2" "2" "after" "8"].`}, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	layout, err := remote.Layout(t.Context(), table)
+	if diff := cmp.Diff([]int{0, 1, 2, 3}, layout); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+
+	// As it was at a place, with a generated column that is not there any more.
+	old, err := d.Describe(t.Context(), "f", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, c, "ALTER TABLE a ADD COLUMN g INT AS (n + 1) STORED AFTER id")
+	if layout, err = d.Layout(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	from = now(t, d, false)
+	exec(t, c, "INSERT INTO a (id, n, s, x) VALUES (1, 2, 'c', 4)", "ALTER TABLE a DROP COLUMN g, DROP COLUMN x")
+	for _, f := range []binlog.Follower{d, remote} {
+		past, _ := untilStop(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{old}, Layouts: [][]int{layout}})
+		if diff := cmp.Diff([]string{`0 insert -> ["1" "2" "c" "4"].`}, past); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// untilStop is what is read until the reading stops.
+func untilStop(t *testing.T, d binlog.Follower, o binlog.FollowOptions) (got []string, stop *binlog.StopError) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	changes, err := d.Follow(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = changes.Close() }()
+	var b binlog.ChangeBatch
+	for {
+		err := changes.Next(ctx, &b)
+		if errors.As(err, &stop) {
+			return got, stop
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, texts(changesOf(t, &b))...)
+	}
+}
+
+// TestFollowNames follows a table that is called in another way than the log writes its name: also one
+// whose layout is given.
+func TestFollowNames(t *testing.T) {
+	_, d, c, _ := followServer(t, "--lower-case-table-names=1")
+	table, err := d.Describe(t.Context(), "F", "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := d.Layout(t.Context(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := now(t, d, false)
+	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
+	to := now(t, d, false)
+	for name, f := range followers(t, d) {
+		for _, layouts := range [][][]int{nil, {layout}} {
+			if got := until(t, follow(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}, Layouts: layouts}), to); len(got) != 1 {
+				t.Errorf("%s, layouts %v: %v", name, layouts, texts(got))
+			}
+		}
+	}
+}

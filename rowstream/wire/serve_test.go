@@ -1,0 +1,527 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/vtcodec"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/rowpb"
+)
+
+// memory is a Server whose tables all have the same shape, and whose rows are made as they are
+// read.
+type memory struct {
+	batch   rowstream.Batch // that each read hands on
+	batches int             // so often
+	handed  atomic.Int64    // batches that were taken
+	closed  chan struct{}
+}
+
+func newMemory(batches int, rows ...mysqlwire.TextRow) *memory {
+	return &memory{batch: *batchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
+}
+
+var _ rowstream.Server = (*memory)(nil)
+
+func (m *memory) Addr() string { return "memory" }
+
+func (m *memory) Identity(context.Context) (string, error) { return "", nil }
+
+func (m *memory) Close() error { return nil }
+
+func (m *memory) ShortView(context.Context, string, *rowstream.Table, time.Duration) (rowstream.View, error) {
+	return nil, errors.New("it is in memory")
+}
+
+func (m *memory) Describe(_ context.Context, schema, name string) (*rowstream.Table, error) {
+	t := &rowstream.Table{Schema: schema, Name: name, Key: []int{0}, KeyName: "PRIMARY", Engine: "InnoDB"}
+	for i := range m.batch.Columns {
+		t.Columns = append(t.Columns, rowstream.Column{Name: string(rune('a' + i)), Type: "int", FullType: "int"})
+	}
+	return t, nil
+}
+
+func (m *memory) Snapshot(context.Context, int, []*rowstream.Table) (rowstream.View, error) {
+	return memoryView{m}, nil
+}
+
+type memoryView struct{ m *memory }
+
+func (memoryView) How() string { return "memory" }
+
+func (memoryView) Position() string { return "binlog.1 4" }
+
+func (memoryView) Identity() string { return "" }
+
+func (v memoryView) Reader(int) rowstream.ViewReader { return memoryReader{m: v.m} }
+
+func (v memoryView) Close() error { v.m.closed <- struct{}{}; return nil }
+
+// A memoryReader has no sums.
+type memoryReader struct {
+	rowstream.ViewReader
+	m *memory
+}
+
+func (r memoryReader) Cut(_ context.Context, _ *rowstream.Table, _ int64, from rowstream.Chunk) (rowstream.Chunk, error) {
+	return rowstream.Chunk{Number: from.Number, After: from.After, Upto: mysqlwire.TextRow{[]byte("9")}}, nil
+}
+
+func (r memoryReader) Read(ctx context.Context, _ *rowstream.Table, _ rowstream.Chunk, o rowstream.ReadOptions) iter.Seq2[*rowstream.Batch, error] {
+	return func(yield func(*rowstream.Batch, error) bool) {
+		if strings.HasPrefix(o.Where, "refuse") {
+			yield(nil, errors.New(o.Where))
+			return
+		}
+		for range r.m.batches {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			if *o.Count += int64(r.m.batch.Rows); !yield(&r.m.batch, nil) {
+				return
+			}
+			r.m.handed.Add(1)
+		}
+	}
+}
+
+// view takes a view of one table.
+func view(t testing.TB, s rowstream.Server, workers int) (rowstream.View, *rowstream.Table) {
+	t.Helper()
+	table, err := s.Describe(t.Context(), "d", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Snapshot(t.Context(), workers, []*rowstream.Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, table
+}
+
+func TestToken(t *testing.T) {
+	_, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1")), Token: "secret"})
+	for _, token := range []string{"", "other", "secre", "secret ", "secretsecret"} {
+		_, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr, Token: token})
+		if err == nil || !strings.Contains(err.Error(), "wants another token") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	r := open(t, RemoteOptions{Addr: addr, Token: "secret"})
+	v, _ := view(t, r, 1)
+	if v.Position() != "binlog.1 4" || v.How() != "memory" {
+		t.Errorf("%q, %q", v.How(), v.Position())
+	}
+	// Streams are guarded by themselves.
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := rowpb.NewRowsClient(conn).Read(t.Context(), &rowpb.ReadRequest{}, grpc.ForceCodecV2(vtcodec.Codec{}))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a stream without a token: %v", err)
+	}
+}
+
+func TestOpenRemoteFails(t *testing.T) {
+	serverTLS, clientTLS := selfSigned(t)
+	_, plain := serve(t, ServiceOptions{Server: newMemory(1, row("1"))})
+	_, encrypted := serve(t, ServiceOptions{Server: newMemory(1, row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
+	for name, o := range map[string]RemoteOptions{
+		"nobody":         {Addr: "127.0.0.1:1"},
+		"no TLS":         {Addr: plain, TLS: clientTLS},
+		"TLS":            {Addr: encrypted},
+		"who is it":      {Addr: encrypted, TLS: &tls.Config{MinVersion: tls.VersionTLS12}},
+		"too large":      {Addr: plain, MaxMessage: 1 << 40},
+		"no such server": {Addr: "nowhere.invalid:1"},
+	} {
+		if r, err := OpenRemote(t.Context(), o); err == nil {
+			t.Errorf("%s: it opened", name)
+			_ = r.Close()
+		}
+	}
+	if _, err := NewService(ServiceOptions{}); err == nil {
+		t.Error("a service of nothing was made")
+	}
+	if _, err := NewService(ServiceOptions{Server: newMemory(1, row("1")), MaxWorkers: -1}); err == nil {
+		t.Error("a service of -1 workers was made")
+	}
+}
+
+func TestLimits(t *testing.T) {
+	s, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1", "2")), MaxSnapshots: 2, MaxWorkers: 3})
+	r := open(t, RemoteOptions{Addr: addr})
+	first, table := view(t, r, 3)
+	refused := func(want string, workers int, tables ...*rowstream.Table) {
+		t.Helper()
+		if _, err := r.Snapshot(t.Context(), workers, tables); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
+	refused("a snapshot of 0 workers", 0, table)
+	refused("has been altered since it was described", 1, &rowstream.Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
+	refused("the type blurb are not known", 1, &rowstream.Table{Schema: "d", Name: "t", Columns: []rowstream.Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
+	second, _ := view(t, r, 1)
+	refused("2 snapshots are open, which is the limit (--max-snapshots)", 1, table)
+	if got := s.Stats().Snapshots; got != 2 {
+		t.Errorf("%d snapshots", got)
+	}
+
+	ctx, reader := t.Context(), first.Reader(0)
+	for want, err := range map[string]error{
+		"table d.other is not of the snapshot":   readErr(ctx, reader, &rowstream.Table{Schema: "d", Name: "other", Columns: table.Columns}, rowstream.Chunk{}),
+		"there is no worker 3: the snapshot has": readErr(ctx, first.Reader(3), table, rowstream.Chunk{}),
+		"there is no worker -1":                  readErr(ctx, first.Reader(-1), table, rowstream.Chunk{}),
+		"decode a key of 1 columns":              readErr(ctx, reader, table, rowstream.Chunk{After: row("1", "2")}),
+		"a key column is NULL":                   readErr(ctx, reader, table, rowstream.Chunk{Upto: row(nil)}),
+		"refuse it":                              whereErr(ctx, reader, table, "refuse it"),
+		"chunks of 0 bytes":                      cutErr(ctx, reader, table, 0, rowstream.Chunk{}),
+		"there is no chunk -1":                   cutErr(ctx, reader, table, 1, rowstream.Chunk{Number: -1}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := readErr(ctx, second.Reader(0), table, rowstream.Chunk{}); err == nil {
+		t.Error("a view that is closed was read")
+	}
+	testwait.Receive(t, "the view to be closed", s.o.Server.(*memory).closed)
+	stranger := &remoteReader{v: &remoteView{r: r, id: 7, life: ctx}}
+	if err := readErr(ctx, stranger, table, rowstream.Chunk{}); err == nil || !strings.Contains(err.Error(), "the snapshot has ended") {
+		t.Error(err)
+	}
+}
+
+func readErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, c rowstream.Chunk) error {
+	return drop(r.Read(ctx, t, c, rowstream.ReadOptions{}))
+}
+
+func whereErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, where string) error {
+	return drop(r.Read(ctx, t, rowstream.Chunk{}, rowstream.ReadOptions{Where: where}))
+}
+
+// drop reads batches to their end.
+func drop(batches iter.Seq2[*rowstream.Batch, error]) error {
+	for _, err := range batches {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cutErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, bytes int64, from rowstream.Chunk) error {
+	_, err := r.Cut(ctx, t, bytes, from)
+	return err
+}
+
+// TestVanishedClient has a client go away while it reads: its view is closed.
+func TestVanishedClient(t *testing.T) {
+	m := newMemory(1<<30, row(strings.Repeat("x", 1000)))
+	s, addr := serve(t, ServiceOptions{Server: m})
+	r, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, table := view(t, r, 1)
+	for _, err = range v.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
+		if err == nil {
+			_ = r.Close()
+		}
+	}
+	if err == nil {
+		t.Error("a closed connection was read to its end")
+	}
+	testwait.Receive(t, "the view to be closed", m.closed)
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d snapshots are left", left)
+	}
+}
+
+// TestEndedView ends a view that a stalled client reads.
+func TestEndedView(t *testing.T) {
+	m := newMemory(1<<30, row(strings.Repeat("x", 100_000)))
+	_, addr := serve(t, ServiceOptions{Server: m})
+	r := open(t, RemoteOptions{Addr: addr})
+	v, table := view(t, r, 1)
+	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream goes on after the view's end
+	ended := false
+	var err error
+	for _, err = range stalled.Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
+		if !ended {
+			ended = true
+			_ = v.Close()
+			testwait.Receive(t, "the view to be closed though its rows are not read", m.closed)
+		}
+	}
+	if err == nil {
+		t.Error("a view that ended was read to its end")
+	}
+}
+
+// TestFlowControl has a slow client: the source is never far ahead of it.
+func TestFlowControl(t *testing.T) {
+	const size = 64 << 10
+	m := newMemory(500, row(strings.Repeat("x", size)))
+	_, addr := serve(t, ServiceOptions{Server: m})
+	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
+	const most = 3*streamWindow/size + 10 // the window, what it may grow by for one message, buffers
+	taken := int64(0)
+	for _, err := range v.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken++
+		for range 20 {
+			if ahead := m.handed.Load() - taken; ahead > most {
+				t.Fatalf("the source is %d batches ahead", ahead)
+			}
+		}
+	}
+	if taken != 500 {
+		t.Errorf("%d batches", taken)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	s, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1"))})
+	r := open(t, RemoteOptions{Addr: addr})
+	v, table := view(t, r, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left := s.Drain(ctx); left != 1 {
+		t.Errorf("%d snapshots are left", left)
+	}
+	if _, err := r.Snapshot(t.Context(), 1, []*rowstream.Table{table}); err == nil || !strings.Contains(err.Error(), "Unavailable: the server is shutting down") {
+		t.Error(err)
+	}
+	if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{}); err != nil { // what is open goes on
+		t.Error(err)
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d snapshots are left", left)
+	}
+	if got, want := s.Stats(), (ServiceStats{Reads: 1, Rows: 3, Bytes: 6, Sent: 6}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestServiceLog(t *testing.T) {
+	log, err := querylog.New(querylog.Options{RingBytes: 1 << 20, RingRedaction: querylog.RedactLiterals})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1", "it's")), Log: log})
+	v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: Zstd}), 1)
+	if _, err := v.Reader(0).Cut(t.Context(), table, 1, rowstream.Chunk{Number: 4}); err != nil {
+		t.Error(err)
+	}
+	if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{Number: 4}); err != nil {
+		t.Error(err)
+	}
+	if err := whereErr(t.Context(), v.Reader(0), table, "refuse 'me'"); err == nil {
+		t.Error("it was not refused")
+	}
+	if err := log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := httptest.NewRecorder()
+	log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?limit=4", nil))
+	var lines []map[string]any
+	for b := range bytes.Lines(got.Body.Bytes()) {
+		var line map[string]any
+		if err := json.Unmarshal(b, &line); err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+		lines = append(lines, line)
+	}
+	for i, want := range []map[string]any{
+		{"call": "describe", "table": "d.t", "code": "OK"},
+		{"call": "cut", "table": "d.t", "code": "OK", "chunk": 4.0},
+		{"call": "read", "table": "d.t", "code": "OK", "chunk": 4.0, "rows": 3.0, "rows_read": 3.0, "bytes": 21.0},
+		{"call": "read", "table": "d.t", "code": "Unknown", "rows": 0.0, "error_text": "refuse '?'"},
+	} {
+		if i >= len(lines) {
+			t.Fatalf("%d lines: %s", len(lines), got.Body)
+		}
+		if lines[i]["kind"] != "rowstream" || lines[i]["client"] == nil || lines[i]["total_ns"] == nil {
+			t.Errorf("line %d: %v", i, lines[i])
+		}
+		for name, v := range want {
+			if lines[i][name] != v {
+				t.Errorf("line %d, %s: %v, want %v", i, name, lines[i][name], v)
+			}
+		}
+	}
+	e := &LogEntry{Call: "read", Table: "d.t", Chunk: 1, From: "a 1", Upto: "a 2", Changes: 3, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
+	for _, name := range LogFields() {
+		if v := e.FieldValue(name); v.IsText && len(v.Text) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+// impostor answers what it is told to.
+type impostor struct {
+	rowpb.UnimplementedRowsServer
+	table   *rowpb.Table
+	cut     *rowpb.Chunk
+	batches []*rowpb.Batch
+}
+
+func (i *impostor) Describe(context.Context, *rowpb.DescribeRequest) (*rowpb.Table, error) {
+	return i.table, nil
+}
+
+func (i *impostor) Snapshot(_ *rowpb.SnapshotRequest, s rowpb.Rows_SnapshotServer) error {
+	if err := s.Send(&rowpb.SnapshotReply{Id: 1}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return nil
+}
+
+func (i *impostor) Cut(context.Context, *rowpb.CutRequest) (*rowpb.CutReply, error) {
+	return &rowpb.CutReply{Chunk: i.cut}, nil
+}
+
+func (i *impostor) Read(_ *rowpb.ReadRequest, s rowpb.Rows_ReadServer) error {
+	for _, b := range i.batches {
+		if err := s.Send(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestImpostor has a server answer what none of ours would: each answer is refused.
+func TestImpostor(t *testing.T) {
+	i := &impostor{}
+	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
+	rowpb.RegisterRowsServer(g, i)
+	r := open(t, RemoteOptions{Addr: listen(t, withHealth(g)), MaxMessage: 1 << 20})
+	good, err := newMemory(1, row("1", "2")).Describe(t.Context(), "d", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*rowpb.Table){
+		func(m *rowpb.Table) { m.Name = "u" },
+		func(m *rowpb.Table) { m.Key = []int32{2} },
+		func(m *rowpb.Table) { m.Key = []int32{-1} },
+		func(m *rowpb.Table) { m.Columns[0].Type = "blurb" },
+	} {
+		i.table = tableMessage(good)
+		change(i.table)
+		if _, err := r.Describe(t.Context(), "d", "t"); err == nil {
+			t.Errorf("%v was taken", i.table)
+		}
+	}
+	i.table = tableMessage(good)
+	v, table := view(t, r, 1)
+	for _, c := range []*rowpb.Chunk{nil, {Number: 4}, {Number: 5, Upto: []byte{9}}, {Number: 5, Upto: []byte{mysqlwire.MarkLocalInfile}}} {
+		i.cut = c
+		if _, err := v.Reader(0).Cut(t.Context(), table, 1, rowstream.Chunk{Number: 5}); err == nil {
+			t.Errorf("chunk %v was taken", c)
+		}
+	}
+	rowBytes := batchOf(row("1", "2")).Bytes
+	packed := &rowpb.Batch{Columns: 2, Rows: 1, Read: 1, Bytes: bytes.Clone(rowBytes)}
+	packer, err := newPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed.Bytes, packed.Unpacked = pack(packed.Bytes, packer, nil)
+	for name, b := range map[string]*rowpb.Batch{
+		"short":           {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes[:3]},
+		"long":            {Columns: 2, Rows: 1, Read: 1, Bytes: append(rowBytes[:len(rowBytes):len(rowBytes)], 0)},
+		"columns":         {Columns: 1, Rows: 2, Read: 2, Bytes: rowBytes},
+		"negative":        {Columns: 2, Rows: -1, Read: 1, Bytes: rowBytes},
+		"no rows":         {Columns: 2, Read: 1, Bytes: rowBytes},
+		"read too little": {Columns: 2, Rows: 1, Bytes: rowBytes},
+		"not packed":      {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes, Unpacked: 4},
+		"packed size":     {Columns: 2, Rows: 1, Read: 1, Bytes: packed.Bytes, Unpacked: 5},
+		"packed limit":    {Columns: 2, Rows: 1, Read: 1, Bytes: packed.Bytes, Unpacked: 1 << 30},
+		"too large":       {Columns: 2, Rows: 1, Read: 1, Bytes: make([]byte, 2<<20)},
+	} {
+		i.batches = []*rowpb.Batch{{Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes}, b}
+		if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{}); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+	i.batches = []*rowpb.Batch{packed, {Read: 5}}
+	var rows int64
+	if err := drop(v.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{Count: &rows})); rows != 5 || err != nil {
+		t.Errorf("what is right: %d, %v", rows, err)
+	}
+}
+
+// withHealth adds the health service, which clients ask first.
+func withHealth(g *grpc.Server) *grpc.Server {
+	healthpb.RegisterHealthServer(g, health.NewServer())
+	return g
+}
+
+// TestRemoteAllocs reads the same bytes as few rows and as many: both sides together allocate for
+// messages and for none of the rows.
+func TestRemoteAllocs(t *testing.T) {
+	const batches, size = 20, 64 << 10
+	reading := func(b *rowstream.Batch, c Compression) float64 {
+		m := newMemory(batches, row("1"))
+		m.batch = *b
+		_, addr := serve(t, ServiceOptions{Server: m})
+		v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: c}), 1)
+		defer func() { _ = v.Close() }()
+		r := v.Reader(0)
+		return testing.AllocsPerRun(5, func() {
+			var n int64
+			if err := drop(r.Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{Count: &n})); n != int64(batches*b.Rows) || err != nil {
+				t.Errorf("%d rows, %v", n, err)
+			}
+		})
+	}
+	few, many := batchOf(row("1", strings.Repeat("x", size))), new(rowstream.Batch)
+	many.Reset(2)
+	for len(many.Bytes) < size {
+		many.AppendRow(row("1", "some text"))
+	}
+	for _, c := range []Compression{NoCompression, Zstd} {
+		base, got := reading(few, c), reading(many, c)
+		t.Logf("%d rows: %v allocations, %d rows: %v", batches, base, batches*many.Rows, got)
+		if perRow := (got - base) / float64(batches*many.Rows); perRow > 0.01 {
+			t.Errorf("%.3f allocations a row", perRow)
+		}
+	}
+}

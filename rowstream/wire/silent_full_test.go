@@ -1,0 +1,56 @@
+//go:build e2e
+
+package wire
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/rowstream"
+)
+
+// mute has all connections that there are pass nothing any more, not even their end.
+func (c *cutter) mute() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.muted.Store(true)
+	c.muted = new(atomic.Bool)
+}
+
+// TestSilentPeer has the way between a copy and a service pass nothing any more without a word, as a
+// firewall does that has forgotten a connection. Each side notices: the client goes on over a new
+// connection, and the service ends the stream that nobody reads. It takes half a minute.
+func TestSilentPeer(t *testing.T) {
+	l := newMemoryLog(nil)
+	l.updates(1, row("1", strings.Repeat("x", 1000)), row("2", "y"))
+	l.pace = 100 * time.Millisecond
+	s, addr := serve(t, ServiceOptions{Server: l})
+	way := newCutter(t, addr)
+	r := open(t, RemoteOptions{Addr: way.addr})
+	changes := follow(t, r, binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{must(r.Describe(t.Context(), "d", "t"))}, Patience: time.Minute})
+	var b binlog.ChangeBatch
+	for range 3 {
+		if err := changes.Next(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	way.mute()
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	for s.Stats().Follows == 0 {
+		if err := changes.Next(ctx, &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if err := changes.Next(ctx, &b); err != nil || len(b.Changes) != 1 {
+			t.Fatal(len(b.Changes), err)
+		}
+	}
+	testwait.Equal(t, "the service to serve one stream, after another one", [2]int64{1, 1}, func() [2]int64 { return [2]int64{int64(s.Stats().Following), int64(s.Stats().Follows)} })
+}

@@ -1,0 +1,28 @@
+package wire
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A wideTable is rows of a MiB, and then many more of a hundred bytes.
+type wideTable struct{ wide, narrow int }
+
+// make makes the table wide.t, whose rows are as good as random to a compressor.
+func (w wideTable) make(t *testing.T, s *testmysql.Server) *rowstream.Table {
+	t.Helper()
+	c := connect(t, root(s))
+	exec(t, c, "CREATE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, c LONGBLOB NOT NULL)",
+		"CREATE TABLE wide.piece (n INT PRIMARY KEY, c BLOB)", "INSERT INTO wide.piece SELECT seq, RANDOM_BYTES(1024) FROM test.seq_1_to_1024",
+		"SET SESSION group_concat_max_len = 4 << 20", "SET @mib = (SELECT GROUP_CONCAT(c ORDER BY n SEPARATOR '') FROM wide.piece)", "SET @hundred = LEFT(@mib, 100)",
+		fmt.Sprintf("INSERT INTO wide.t SELECT seq, @mib FROM test.seq_1_to_%d", w.wide),
+		fmt.Sprintf("INSERT INTO wide.t SELECT seq + %d, @hundred FROM test.seq_1_to_%d", w.wide, w.narrow))
+	table, err := rowstream.ReadTable(t.Context(), c, "wide", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

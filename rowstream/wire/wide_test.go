@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestWideRows reads rows of a MiB and then many of a hundred bytes through a service, whose client takes them packed and not:
+// afterwards no buffer of either side has more room than for two batches.
+func TestWideRows(t *testing.T) {
+	server := testmysql.Start(t)
+	table := wideRows.make(t, server)
+	d := direct(t, root(server))
+	const bound = 2 * rowstream.DefaultBatchBytes
+	within := func(what string, room []byte) {
+		t.Helper()
+		if cap(room) > bound {
+			t.Errorf("%s: room for %d bytes is kept, want at most %d", what, cap(room), bound)
+		}
+	}
+	for _, how := range []string{"remote", "remote packed"} {
+		t.Run(how, func(t *testing.T) {
+			service, addr := serve(t, ServiceOptions{Server: d})
+			o := RemoteOptions{Addr: addr}
+			if how == "remote packed" {
+				o.Compression = Zstd
+			}
+			s := open(t, o)
+			view, err := s.Snapshot(t.Context(), 1, []*rowstream.Table{table})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = view.Close() }()
+			r := view.Reader(0)
+			most := 0
+			rows := int64(0)
+			for b, err := range r.Read(t.Context(), table, rowstream.Chunk{Number: 1}, rowstream.ReadOptions{Count: &rows}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, cap(b.Bytes))
+			}
+			if rows != int64(wideRows.wide+wideRows.narrow) {
+				t.Fatalf("%d rows", rows)
+			}
+			if most <= bound {
+				t.Errorf("no batch had room for more than %d bytes: nothing is shown", most)
+			}
+			remote := r.(*remoteReader)
+			within("the client's message", remote.message.Bytes)
+			within("the client's unpacked batch", remote.room)
+			within("the client's batch", remote.batch.Bytes)
+			for _, served := range service.snapshots {
+				w := served.workers[0]
+				testwait.Receive(t, "the worker to be idle", w.turn) // what served it has let go
+				within("the service's packed batch", w.packed)
+				within("the service's message", w.batch.Bytes)
+				w.turn <- struct{}{}
+			}
+		})
+	}
+}
