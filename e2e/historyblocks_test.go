@@ -28,6 +28,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -76,9 +77,15 @@ func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *p
 	bucket, err := filesystem.NewBucket(t.TempDir())
 	must(t, err)
 	gateway, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, Layout: storegateway.LayoutThanos, DataDir: t.TempDir(),
-		Cache: tsblock.NewCache(1 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}), Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:  bucket,
+			Layout:  blocksync.LayoutThanos,
+			DataDir: t.TempDir(),
+			Cache:   tsblock.NewCache(1 << 20),
+			Pool:    slab.NewPool(slab.PoolOptions{}),
+			Log:     slog.New(slog.DiscardHandler),
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
 	})
 	must(t, err)
 	archive, err := history.OpenArchive(history.ArchiveOptions{

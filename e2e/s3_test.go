@@ -26,7 +26,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
 const (
@@ -140,7 +140,7 @@ func TestStoreS3(t *testing.T) {
 	server := newS3(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", s3Key)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", s3Secret)
-	u, err := storegateway.ParseBucketURL(server.url())
+	u, err := bucketurl.Parse(server.url())
 	must(t, err)
 	bucket, err := u.Open()
 	must(t, err)

@@ -29,7 +29,7 @@ import (
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
 var s3FaultRequests = flag.Int("s3faults.requests", 60, "random requests of TestStoreS3Faults for each kind of fault")
@@ -61,7 +61,7 @@ func openS3(t *testing.T, s *s3Server) objstore.Bucket {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", s3Key)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", s3Secret)
-	u, err := storegateway.ParseBucketURL(s.url())
+	u, err := bucketurl.Parse(s.url())
 	must(t, err)
 	bucket, err := u.Open()
 	must(t, err)

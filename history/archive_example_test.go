@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -46,9 +47,15 @@ func countAndAsk() error {
 		return err
 	}
 	gateway, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, Layout: storegateway.LayoutThanos, DataDir: filepath.Join(dir, "headers"),
-		Cache: tsblock.NewCache(1 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}), Log: quiet,
+		Options: blocksync.Options{
+			Bucket:  bucket,
+			Layout:  blocksync.LayoutThanos,
+			DataDir: filepath.Join(dir, "headers"),
+			Cache:   tsblock.NewCache(1 << 20),
+			Pool:    slab.NewPool(slab.PoolOptions{}),
+			Log:     quiet,
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
 	})
 	if err != nil {
 		return err

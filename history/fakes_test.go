@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -268,11 +269,16 @@ func newRigOf(t testing.TB, bucketDir, dir, index string, gate *slab.Gate) *rig 
 		t.Fatal(err)
 	}
 	g, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, LocalBucket: bucketDir, Layout: storegateway.LayoutThanos, DataDir: index,
-		Cache: tsblock.NewCache(8 << 20),
-		Pool:  slab.NewPool(slab.PoolOptions{}),
-		Gate:  gate,
-		Log:   slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:      bucket,
+			LocalBucket: bucketDir,
+			Layout:      blocksync.LayoutThanos,
+			DataDir:     index,
+			Cache:       tsblock.NewCache(8 << 20),
+			Pool:        slab.NewPool(slab.PoolOptions{}),
+			Log:         slog.New(slog.DiscardHandler),
+		},
+		Gate: gate,
 	})
 	if err != nil {
 		t.Fatal(err)

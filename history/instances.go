@@ -15,7 +15,7 @@ import (
 
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // The first instance label is that of the options, and its series are in the archive's own directory. Those
@@ -125,7 +125,7 @@ func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, e
 		return nil, err
 	}
 	r := instanceRecord{Number: in.number + 1}
-	for slices.ContainsFunc(a.options.Gateway.Blocks(), func(b storegateway.BlockInfo) bool { return maps.Equal(b.Labels, r.labels(a.options.Labels)) }) {
+	for slices.ContainsFunc(a.options.Gateway.Blocks(), func(b blocksync.BlockInfo) bool { return maps.Equal(b.Labels, r.labels(a.options.Labels)) }) {
 		r.Number++ // the directory of an earlier one was lost
 	}
 	r.Dir = instancePrefix + strconv.Itoa(r.Number)

@@ -21,6 +21,8 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -31,7 +33,7 @@ func s3Bucket(t *testing.T, p *testbucket.Proxy) objstore.Bucket {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	u, err := storegateway.ParseBucketURL("s3://metrics/tsdb?region=eu-test&path_style=true&insecure=true&endpoint=" + p.Addr)
+	u, err := bucketurl.Parse("s3://metrics/tsdb?region=eu-test&path_style=true&insecure=true&endpoint=" + p.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +129,18 @@ func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass,
 	proxy := testbucket.StartProxy(t, seed, server, server.Get)
 	bucket := s3Bucket(t, proxy)
 	g, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, PlainBucket: true, Layout: storegateway.LayoutThanos, DataDir: t.TempDir(), CallTimeout: limit, CallTries: 2,
-		Cache: tsblock.NewCache(256 << 10), Pool: slab.NewPool(slab.PoolOptions{}),
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}), Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:      bucket,
+			PlainBucket: true,
+			Layout:      blocksync.LayoutThanos,
+			DataDir:     t.TempDir(),
+			CallTimeout: limit,
+			CallTries:   2,
+			Cache:       tsblock.NewCache(256 << 10),
+			Pool:        slab.NewPool(slab.PoolOptions{}),
+			Log:         slog.New(slog.DiscardHandler),
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestLightQueries(t *testing.T) {
 		code <- r.StatusCode
 		r.Body.Close()
 	}()
-	testwait.Until(t, "a query with samples to wait", func() bool { return g.gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query with samples to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
 	heavy.Close()
 	if c := testwait.Receive(t, "the query with samples", code); c != http.StatusOK {
 		t.Errorf("the query with samples: %d", c)
@@ -103,10 +103,10 @@ func TestAdmittedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		short := g.gate.Stats().Short
+		short := g.options.Gate.Stats().Short
 		done := make(chan error, 1)
 		go func() { done <- request() }()
-		n := testwait.Value(t, name+" to wait for all bytes", g.gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+		n := testwait.Value(t, name+" to wait for all bytes", g.options.Gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
 		if n.Short == short || n.Running != 1 || n.Held != 0 {
 			t.Errorf("%s waits and holds bytes: %+v", name, n)
 		}

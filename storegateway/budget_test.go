@@ -92,7 +92,7 @@ func TestHeavyQueries(t *testing.T) {
 	if finished < 48 || refused == 0 {
 		t.Errorf("%d finished and %d were refused: want those without ballast to finish, and those with it to be refused", finished, refused)
 	}
-	if s := g.gate.Stats(); s.Peak > s.Bytes {
+	if s := g.options.Gate.Stats(); s.Peak > s.Bytes {
 		t.Errorf("the process held %d bytes of %d", s.Peak, s.Bytes)
 	}
 }

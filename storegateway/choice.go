@@ -195,5 +195,5 @@ func (c *choice) Warnings() annotations.Annotations {
 	if c.of == nil {
 		return nil
 	}
-	return c.of.set.missing.annotations()
+	return c.of.set.missing.Annotations()
 }

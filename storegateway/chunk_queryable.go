@@ -97,7 +97,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 			var err error
 			if chunk, err = chunkenc.NewEmptyChunk(chunkenc.Encoding(encoding)); err != nil {
 				return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
-					at.held.stream.handle.id(), s.labels, c.MinTime, c.MaxTime, err)
+					at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
 			}
 		}
 		chunk.Reset(text[begin:len(text):len(text)])
@@ -113,7 +113,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 		}
 		if err := list.appendPart(s.labels, chunk, from, to, deleted); err != nil {
 			return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
-				at.held.stream.handle.id(), s.labels, c.MinTime, c.MaxTime, err)
+				at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
 		}
 	}
 	return nil

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
@@ -139,7 +141,7 @@ func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 	b.upload(r, 0)
 	w.proxy = testbucket.StartProxy(t, seed, w.server, w.server.Get)
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout, o.Gate = LayoutThanos, churnGate() }), reporter, time.Minute)
+	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout, o.Gate = blocksync.LayoutThanos, churnGate() }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.startPatient(t)
 	return w, b
@@ -158,7 +160,7 @@ func churnGate() *slab.Gate {
 func (w *s3Twin) startPatient(t *testing.T) {
 	t.Helper()
 	o := testOptions(t, w.bucket)
-	o.PlainBucket, o.DataDir, o.Layout, o.CallTimeout = true, w.data, LayoutThanos, time.Minute
+	o.PlainBucket, o.DataDir, o.Layout, o.CallTimeout = true, w.data, blocksync.LayoutThanos, time.Minute
 	o.Gate = churnGate()
 	w.gateway = &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
 	if err := w.gateway.Sync(t.Context()); err != nil {
@@ -345,7 +347,7 @@ func testBlockChurn(t *testing.T, delayed bool) {
 					_ = w.gateway.Sync(t.Context()) // blocks may be deleted in the midst of it
 				}
 				if r.IntN(6) == 0 {
-					w.gateway.unloadIdle()
+					w.gateway.UnloadIdle()
 				}
 				p := w.churnProbe(r, g, httpClient)
 				var want, got testpromql.Response
@@ -381,7 +383,7 @@ func testBlockChurn(t *testing.T, delayed bool) {
 			bucket.upload(r, n+1)
 			if delayed {
 				bucket.mark(n, time.Now().Add(-1000*time.Hour))
-				if err := w.gateway.syncSince(t.Context()); err != nil {
+				if err := w.gateway.Resync(t.Context()); err != nil {
 					t.Errorf("sync after an upload: %v", err)
 				}
 				settle()

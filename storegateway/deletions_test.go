@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/thanos-io/objstore"
 
@@ -158,7 +160,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 			before := readBlocks(t, old)
 			uploadBlocks(t, b, before)
 			options := testOptions(t, b)
-			options.Layout = LayoutThanos
+			options.Layout = blocksync.LayoutThanos
 			g := newGateway(t, options)
 			if err := g.Sync(t.Context()); err != nil {
 				t.Fatal(err)
@@ -170,7 +172,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 				}
 			}
 			reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-			want := do(t.Context(), newAPI(t, newStore(t, compacted, func(o *Options) { o.Layout = LayoutThanos }), reporter, time.Minute))
+			want := do(t.Context(), newAPI(t, newStore(t, compacted, func(o *Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute))
 			got := do(t.Context(), newAPI(t, g, reporter, time.Minute))
 			if got != want || want.Code != http.StatusOK {
 				t.Errorf("got %v, want %v", got, want)

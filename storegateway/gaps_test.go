@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -39,22 +41,22 @@ func gapBlocks(t *testing.T, dir string, external map[string]string) (ids []stri
 // where its times overlap the request, and denies the request where that is asked for.
 func TestMissingBlocks(t *testing.T) {
 	for way, c := range map[string]struct {
-		reason     SkipReason
+		reason     blocksync.SkipReason
 		timeless   bool // the block's times are not known
 		undeniable bool
 		damage     func(t *testing.T, block string)
 	}{
-		"corrupt meta": {SkipCorruptMeta, true, false, func(t *testing.T, block string) {
+		"corrupt meta": {blocksync.SkipCorruptMeta, true, false, func(t *testing.T, block string) {
 			write(t, filepath.Join(block, metaName), "{")
 		}},
-		"no meta": {SkipNoMeta, true, true, func(t *testing.T, block string) { remove(t, filepath.Join(block, metaName)) }},
-		"no index": {SkipIncomplete, false, false, func(t *testing.T, block string) {
+		"no meta": {blocksync.SkipNoMeta, true, true, func(t *testing.T, block string) { remove(t, filepath.Join(block, metaName)) }},
+		"no index": {blocksync.SkipIncomplete, false, false, func(t *testing.T, block string) {
 			remove(t, filepath.Join(block, indexName))
 		}},
-		"no chunks": {SkipIncomplete, false, false, func(t *testing.T, block string) {
+		"no chunks": {blocksync.SkipIncomplete, false, false, func(t *testing.T, block string) {
 			remove(t, filepath.Join(block, "chunks/000001"))
 		}},
-		"damaged tombstones": {SkipTombstones, false, false, func(t *testing.T, block string) {
+		"damaged tombstones": {blocksync.SkipTombstones, false, false, func(t *testing.T, block string) {
 			write(t, filepath.Join(block, tombstonesName), "tombstones")
 		}},
 	} {
@@ -63,14 +65,14 @@ func TestMissingBlocks(t *testing.T) {
 			ids := gapBlocks(t, dir, nil)
 			c.damage(t, filepath.Join(dir, ids[1]))
 			for _, partial := range []Partial{PartialWarn, PartialDeny} {
-				g := newStore(t, dir, func(o *Options) { o.Layout, o.Partial = LayoutPrometheus, partial })
+				g := newStore(t, dir, func(o *Options) { o.Layout, o.Partial = blocksync.LayoutPrometheus, partial })
 				checkMissing(t, g, ids[1], c.reason, c.timeless, partial == PartialDeny && !c.undeniable)
 			}
 		})
 	}
 }
 
-func checkMissing(t *testing.T, g *Gateway, id string, reason SkipReason, timeless, denied bool) {
+func checkMissing(t *testing.T, g *Gateway, id string, reason blocksync.SkipReason, timeless, denied bool) {
 	t.Helper()
 	base := newHTTPServer(t, g, nil)
 	const before, within = 1_700_001_000, 1_700_003_000
@@ -125,7 +127,7 @@ func TestMissingShards(t *testing.T) {
 	dir := t.TempDir()
 	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
 	for i := range 3 {
-		g := newStore(t, dir, func(o *Options) { o.Layout, o.Shard = LayoutThanos, Shard{Index: i + 1, Count: 3} })
+		g := newStore(t, dir, func(o *Options) { o.Layout, o.Shard = blocksync.LayoutThanos, blocksync.Shard{Index: i + 1, Count: 3} })
 		if i == 0 { // what is known of the others is kept
 			if err := g.Sync(t.Context()); err != nil {
 				t.Fatal(err)
@@ -136,7 +138,7 @@ func TestMissingShards(t *testing.T) {
 		_, answer := getJSON(t, base+"/api/v1/query_range?start=1700000000&end=1700006000&step=60&query="+url.QueryEscape(`sum({__name__!=""})`), "")
 		text := fmt.Sprint(answer["warnings"])
 		for _, id := range ids {
-			ours := slices.ContainsFunc(served, func(b BlockInfo) bool { return b.ID == id })
+			ours := slices.ContainsFunc(served, func(b blocksync.BlockInfo) bool { return b.ID == id })
 			if strings.Contains(text, id+" (2023-11-1") == ours {
 				t.Errorf("shard %d: block %s is ours: %t; %s", i+1, id, ours, text)
 			}
@@ -162,7 +164,7 @@ func TestMissingDownsampled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	g := newStore(t, dir, func(o *Options) { o.Layout = LayoutThanos })
+	g := newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutThanos })
 	if len(g.Skipped()) != 1 {
 		t.Fatalf("%v", g.Skipped())
 	}
@@ -181,7 +183,7 @@ func TestMissingDownsampled(t *testing.T) {
 			}
 		}
 	}
-	g = newStore(t, dir, func(o *Options) { o.Layout = LayoutThanos })
+	g = newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutThanos })
 	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); !strings.Contains(fmt.Sprint(answer["warnings"]), id) {
 		t.Errorf("alone: %v", answer)
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/slab"
@@ -41,9 +43,11 @@ func newSelectGateway(tb testing.TB, dir string, o selectOptions) *Gateway {
 		local = dir
 	}
 	g, err := New(Options{
-		Bucket: bucket, LocalBucket: local, DataDir: tb.TempDir(), Layout: LayoutThanos,
-		Cache: tsblock.NewCache(64 << 20), Pool: pool, Entries: entries, Gate: gate, Limits: o.limits,
-		Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket: bucket, LocalBucket: local, DataDir: tb.TempDir(), Layout: blocksync.LayoutThanos,
+			Cache: tsblock.NewCache(64 << 20), Pool: pool, Entries: entries, Log: slog.New(slog.DiscardHandler),
+		},
+		Gate: gate, Limits: o.limits,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -1,6 +1,7 @@
 package storegateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,12 @@ type httpHooks struct {
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
 // is one query: it waits for its quota, grows by what its references plan, and releases it when the response is encoded.
 func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
-	perQuery := g.gate.Stats().PerQuery
+	perQuery := g.options.Gate.Stats().PerQuery
 	if o.MaxSamples == 0 {
 		o.MaxSamples = max(1, int(perQuery/2/sampleBytes))
 	}
 	if o.Responses == nil {
-		o.Responses = promapi.NewResponseBudget(or(o.ResponseBytes, promapi.DefaultResponseBytes))
+		o.Responses = promapi.NewResponseBudget(cmp.Or(o.ResponseBytes, promapi.DefaultResponseBytes))
 	}
 	h := &httpHooks{gateway: g, options: o, answerBytes: perQuery / 4}
 	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {

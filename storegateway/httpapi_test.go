@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
@@ -165,7 +167,7 @@ func TestHTTPAPIRefuses(t *testing.T) {
 	if _, err := (testblock.Shape{Count: 2, Samples: 5}).Write(tenants+"/ann", testblock.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	g := newStore(t, tenants, func(o *Options) { o.Layout = LayoutMimir })
+	g := newStore(t, tenants, func(o *Options) { o.Layout = blocksync.LayoutMimir })
 	base := newHTTPServer(t, g, nil) + "/api/v1/label/foo/values"
 	if code, answer := getJSON(t, base, ""); code != http.StatusUnauthorized {
 		t.Errorf("without a tenant: %d %v", code, answer)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/taredb/tare/internal/parallel"
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -17,7 +20,7 @@ import (
 type LabelsRequest struct {
 	MinTime, MaxTime int64 // milliseconds, both inclusive
 	Matchers         []*labels.Matcher
-	Blocks           []*labels.Matcher // of BlockIDLabel; none: all blocks
+	Blocks           []*labels.Matcher // of blocksync.BlockIDLabel; none: all blocks
 	Without          []string          // names that the answer is to be without
 	Limit            int               // of names or values; 0: none
 
@@ -30,26 +33,26 @@ const textHeader = 16
 
 // LabelNames returns the names of labels, sorted, and which blocks they are not of. They count
 // against the query's quota until its Close.
-func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, Missing, error) {
-	return q.texts(ctx, r, func(ctx context.Context, h *blockHandle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
+func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, blocksync.Missing, error) {
+	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
 		// Names that are left out must not use up the limit.
 		names, err := reader.LabelNames(ctx, limitOf(r.Limit, len(r.Without)), ms...)
 		if err != nil || len(names) == 0 {
 			return nil, err
 		}
-		h.external().Range(func(l labels.Label) { names = append(names, l.Name) })
+		h.External().Range(func(l labels.Label) { names = append(names, l.Name) })
 		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(r.Without, name) }), nil
 	})
 }
 
 // LabelValues returns the values of the label with that name, sorted, and which blocks they are
 // not of. They count against the query's quota until its Close.
-func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) ([]string, Missing, error) {
+func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) ([]string, blocksync.Missing, error) {
 	if slices.Contains(r.Without, name) {
-		return nil, Missing{}, nil
+		return nil, blocksync.Missing{}, nil
 	}
-	return q.texts(ctx, r, func(ctx context.Context, h *blockHandle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
-		if !h.external().Has(name) {
+	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
+		if !h.External().Has(name) {
 			return reader.LabelValues(ctx, name, r.Limit, ms...)
 		}
 		// All series of the block have the one value; whether there are any, their names tell.
@@ -57,7 +60,7 @@ func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) (
 		if err != nil || len(names) == 0 {
 			return nil, err
 		}
-		return []string{h.external().Get(name)}, nil
+		return []string{h.External().Get(name)}, nil
 	})
 }
 
@@ -70,20 +73,20 @@ func limitOf(limit, more int) int {
 
 // texts collects what of does with each block.
 func (q *Query) texts(ctx context.Context, r LabelsRequest,
-	of func(context.Context, *blockHandle, *tsblock.Reader, []*labels.Matcher) ([]string, error),
-) ([]string, Missing, error) {
+	of func(context.Context, *blocksync.Handle, *tsblock.Reader, []*labels.Matcher) ([]string, error),
+) ([]string, blocksync.Missing, error) {
 	ctx, cancel := q.context(ctx)
 	defer cancel()
-	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	handles, tenant := q.gateway.Open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
-	defer releaseAll(handles)
+	defer blocksync.ReleaseAll(handles)
 	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
 	err := q.gateway.check(missing)
 	if err == nil {
-		err = q.gateway.loadHeaders(ctx, handles)
+		err = q.gateway.LoadHeaders(ctx, handles)
 	}
 	if err != nil {
-		return nil, Missing{}, err
+		return nil, blocksync.Missing{}, err
 	}
 	var (
 		mu    sync.Mutex
@@ -94,8 +97,8 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	for i := range turns {
 		turns[i] = i
 	}
-	err = forEach(ctx, openBlocks, turns, func(ctx context.Context, i int) error {
-		reader := handles[i].reader(q.quota)
+	err = parallel.ForEach(ctx, openBlocks, turns, func(ctx context.Context, i int) error {
+		reader := handles[i].Reader(q.quota)
 		found, err := of(ctx, handles[i], reader, matchers[i])
 		mu.Lock()
 		defer mu.Unlock()
@@ -107,14 +110,14 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 		if err == nil {
 			all = merged
 		}
-		mint, maxt := handles[i].times()
-		stats = append(stats, BlockStats{ID: handles[i].id(), MinTime: mint, MaxTime: maxt, Read: reader.Stats()})
+		mint, maxt := handles[i].Times()
+		stats = append(stats, BlockStats{ID: handles[i].ID(), MinTime: mint, MaxTime: maxt, Read: reader.Stats()})
 		reader.Close()
 		return err
 	})
 	q.end(nil, 0, 0, stats...)
 	if err != nil {
-		return nil, Missing{}, err
+		return nil, blocksync.Missing{}, err
 	}
 	return all, missing, nil
 }

@@ -105,7 +105,7 @@ func TestManySmallBlocks(t *testing.T) {
 				}
 			}
 			t.Logf("%d bytes are held before chunks are read, at most %d, of %d", held, query.Quota().Peak(), most)
-			if s := g.entries.Stats(); s.OutBytes > held {
+			if s := g.Entries().Stats(); s.OutBytes > held {
 				t.Errorf("%d bytes of entries are lent, %d charged", s.OutBytes, held)
 			}
 		})

@@ -87,7 +87,7 @@ func (m *budgetMetrics) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	s, cache := m.gateway.gate.Stats(), m.gateway.cache.Stats()
+	s, cache := m.gateway.options.Gate.Stats(), m.gateway.options.Cache.Stats()
 	gauge(m.limit, s.PerQuery, "query")
 	gauge(m.limit, s.Bytes, "queries")
 	gauge(m.limit, s.Light, "light-queries")
@@ -110,7 +110,7 @@ func (m *budgetMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(m.lost, int64(evicted))
 
-	for pool, p := range map[string]slab.PoolStats{"chunks": m.gateway.pool.Stats(), "series": m.gateway.entries.Stats()} {
+	for pool, p := range map[string]slab.PoolStats{"chunks": m.gateway.options.Pool.Stats(), "series": m.gateway.Entries().Stats()} {
 		gauge(m.slabBytes, p.OutBytes, pool, "lent")
 		gauge(m.slabBytes, p.IdleBytes, pool, "idle")
 		counter(m.slabLends, p.Calls, pool)
@@ -118,7 +118,7 @@ func (m *budgetMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 
 	if limiter := m.gateway.options.Limiter; limiter != nil {
-		counts := limiter.counts(m.gateway.gate)
+		counts := limiter.counts(m.gateway.options.Gate)
 		for _, n := range sortedNames(counts) {
 			c := counts[n]
 			gauge(m.nameRunning, int64(c.Running), n.kind, n.name)

@@ -90,7 +90,7 @@ func TestBudgetMetrics(t *testing.T) {
 		r.Body.Close()
 		done <- r.StatusCode
 	}()
-	testwait.Until(t, "a query to wait", func() bool { return g.gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
 	during := gathered(t, registry)
 	first.Quota().Return(slab.Answers, 5<<20)
 	first.Close()

@@ -3,49 +3,48 @@ package storegateway
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/prompb"
+	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway/storepb"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A panickingSource panics in reads of the files that name matches.
-type panickingSource struct {
-	tsblock.Source
+// A panickingBucket panics in reads of the files that name matches.
+type panickingBucket struct {
+	objstore.Bucket
 
 	mu   sync.Mutex
 	name string // "": none
 }
 
-func (s *panickingSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
-	s.mu.Lock()
-	match := s.name != "" && strings.Contains(name, s.name)
-	s.mu.Unlock()
+func (b *panickingBucket) GetRange(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	b.mu.Lock()
+	match := b.name != "" && strings.Contains(name, b.name)
+	b.mu.Unlock()
 	if match {
 		panic("BUG: read of " + name)
 	}
-	return s.Source.ReadRange(ctx, name, off, dst)
+	return b.Bucket.GetRange(ctx, name, off, n)
 }
 
-// Costs has readers make many calls at once, in goroutines of their own.
-func (s *panickingSource) Costs() tsblock.Costs { return tsblock.Costs{Gap: 1, Calls: 8} }
-
-func (s *panickingSource) panicIn(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.name = name
+func (b *panickingBucket) panicIn(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.name = name
 }
 
 // TestPanics has reads of an index and of chunks panic, in whichever goroutine makes them: the requests fail
@@ -54,37 +53,42 @@ func (s *panickingSource) panicIn(name string) {
 func TestPanics(t *testing.T) {
 	dir := t.TempDir()
 	randomBlocks(t, dir, nil)
-	var source *panickingSource
-	g := newStore(t, dir, func(o *Options) { o.LocalBucket = "" })
-	source = &panickingSource{Source: g.source}
-	g.source = source
-	reopen := func() { // with nothing of the blocks in memory
-		g.exchange(newBlockSet())
-		if err := g.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var log bytes.Buffer
-	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
-	api, err := NewHTTPAPI(g, HTTPOptions{Log: slog.New(slog.DiscardHandler), Panics: reporter})
+	files := objstore.NewInMemBucket()
+	blocks, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api)
-	defer server.Close()
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{Panics: reporter})))
+	for _, block := range blocks {
+		if err := objstore.UploadDir(t.Context(), discardLog{}, files, block, filepath.Base(block)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bucket := &panickingBucket{Bucket: files}
+	var log bytes.Buffer
+	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
+	var a api
+	var g *Gateway
+	reopen := func(t *testing.T) { // with nothing of the blocks in memory
+		o := testOptions(t, bucket)
+		o.Layout, o.CallTries = blocksync.LayoutPrometheus, 1
+		g = newGateway(t, o)
+		if err := g.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a = newAPI(t, g, reporter, time.Minute)
+	}
 
 	sum := "/api/v1/query_range?start=1700000000&end=1700003000&step=60&query=" + url.QueryEscape(`sum({__name__=~".+"})`)
 	requests := map[string]func(t *testing.T) bool{ // report whether the request failed
-		"query": func(t *testing.T) bool { return failsInternally(t, server.URL+sum) },
+		"query": func(t *testing.T) bool { return failsInternally(t, a.base+sum) },
 		"series": func(t *testing.T) bool {
-			return failsInternally(t, server.URL+"/api/v1/series?match[]="+url.QueryEscape(`{job=~".+"}`))
+			return failsInternally(t, a.base+"/api/v1/series?match[]="+url.QueryEscape(`{job=~".+"}`))
 		},
 		"labels": func(t *testing.T) bool {
-			return failsInternally(t, server.URL+"/api/v1/labels?match[]="+url.QueryEscape(`{job=~".+"}`))
+			return failsInternally(t, a.base+"/api/v1/labels?match[]="+url.QueryEscape(`{job=~".+"}`))
 		},
 		"StoreAPI": func(t *testing.T) bool {
-			_, _, err := receive(client.Series(t.Context(), everything()))
+			_, _, err := receive(a.series.Series(t.Context(), everything()))
 			if err != nil && (status.Code(err) != codes.Internal || strings.Contains(err.Error(), "BUG")) {
 				t.Errorf("StoreAPI: %v", err)
 			}
@@ -94,12 +98,12 @@ func TestPanics(t *testing.T) {
 	for name, request := range requests {
 		for file, touches := range map[string]bool{"/index": true, "/chunks/": name == "query" || name == "StoreAPI"} {
 			t.Run(name+" "+strings.Trim(file, "/"), func(t *testing.T) {
-				reopen()
+				reopen(t)
 				log.Reset()
-				source.panicIn(file)
+				bucket.panicIn(file)
 				failed := request(t)
-				source.panicIn("")
-				if text := log.String(); failed != touches || failed != strings.Contains(text, "level=ERROR") || failed && !strings.Contains(text, "panickingSource") {
+				bucket.panicIn("")
+				if text := log.String(); failed != touches || failed != strings.Contains(text, "level=ERROR") || failed && !strings.Contains(text, "panickingBucket") {
 					t.Errorf("failed: %t, log: %.2000s", failed, text)
 				}
 				if request(t) {

@@ -3,6 +3,8 @@ package storegateway
 import (
 	"context"
 
+	"github.com/taredb/tare/internal/parallel"
+
 	"github.com/taredb/tare/slab"
 )
 
@@ -67,7 +69,7 @@ func (set *SeriesSet) loadFirst() error {
 	if err := set.query.planned(all, all, all); err != nil {
 		return err
 	}
-	return forEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
+	return parallel.ForEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
 }
 
 // loadFirst loads the chunks of the stream's first batches, and has the one after them read if there is room.

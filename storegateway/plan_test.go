@@ -126,7 +126,7 @@ func TestPlansRunTogether(t *testing.T) {
 		})
 	}
 	testwait.Until(t, "all queries to wait for chunks", func() bool { return b.waiting.Load() >= queries })
-	if s := g.gate.Stats(); s.Running != queries || s.Waiting != 0 || s.Held > s.Bytes {
+	if s := g.options.Gate.Stats(); s.Running != queries || s.Waiting != 0 || s.Held > s.Bytes {
 		t.Errorf("of %d queries: %+v", queries, s)
 	}
 	close(b.gate)
@@ -164,7 +164,7 @@ func TestPlanWaits(t *testing.T) {
 		defer r.Body.Close()
 		code <- r.StatusCode
 	}()
-	s := testwait.Value(t, "the query to wait", g.gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+	s := testwait.Value(t, "the query to wait", g.options.Gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
 	if s.Running != 3 || s.Held != 0 || s.Short == 0 {
 		t.Errorf("the query waits: %+v", s)
 	}

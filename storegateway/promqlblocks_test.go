@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
@@ -91,7 +93,7 @@ func (e *blockEngine) queryable(q storage.Queryable) storage.Queryable {
 		}
 	}
 	e.gateway = newStore(e.t, dir, func(o *Options) {
-		o.Layout = LayoutPrometheus
+		o.Layout = blocksync.LayoutPrometheus
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20})
 	})
 	e.storage, e.state = q, state

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taredb/tare/storegateway/blocksync"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
@@ -28,7 +29,7 @@ type Query struct {
 
 	series, chunks atomic.Int64 // that count against the limits
 
-	waiting atomic.Pointer[string] // the object that was asked for last and has not come; nil: none
+	waiting blocksync.Waiting
 
 	mu     sync.Mutex
 	open   map[part]struct{} // what was selected and is not closed
@@ -44,13 +45,13 @@ type Query struct {
 }
 
 // missingOf returns the gaps of a request. held reports the blocks that the caller reads elsewhere; nil: none.
-func (q *Query) missingOf(t *tenantBlocks, mint, maxt int64, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) Missing {
-	m := t.missing(mint, maxt, ms, ids)
+func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) blocksync.Missing {
+	m := t.Missing(mint, maxt, ms, ids)
 	if held != nil {
-		m.gaps = slices.DeleteFunc(m.gaps, func(g *gap) bool { return held(g.id) })
+		m = m.Without(held)
 	}
 	if q.shards {
-		m = m.withoutOtherShards()
+		m = m.WithoutOtherShards()
 	}
 	return m
 }
@@ -81,7 +82,7 @@ func (g *Gateway) ask(d demand, tenant, client string) slab.Ask {
 	if tenant == "" {
 		a.Key = clientKey + client
 	}
-	s := g.gate.Stats()
+	s := g.options.Gate.Stats()
 	switch {
 	case d == lightQuery && s.Light > 0:
 		a.Light, a.First = true, min(max(s.Light/lightQueries, 1), s.PerQuery)
@@ -107,7 +108,7 @@ func firstBytes(perQuery int64, attempt int) int64 {
 // askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
 // held then, and more than before. A light query is first tried with more of its lane, then as others are.
 func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
-	s := g.gate.Stats()
+	s := g.options.Gate.Stats()
 	needed := int64(0)
 	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
 		needed = e.Held + e.Asked
@@ -128,7 +129,7 @@ const lightQueries = 8
 func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
 	defer cancel()
-	quota, err := g.gate.AdmitFor(wait, a)
+	quota, err := g.options.Gate.AdmitFor(wait, a)
 	if err != nil {
 		if m := g.options.Limiter; m != nil && errors.Is(err, slab.ErrQueueFull) {
 			m.refuse(a.Key)
@@ -137,7 +138,7 @@ func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query,
 	}
 	q := &Query{gateway: g, tenant: tenant, quota: quota, open: make(map[part]struct{})}
 	quota.OnShort(q.reclaim)
-	if d := g.limits.Duration; d > 0 {
+	if d := g.options.Limits.Duration; d > 0 {
 		q.deadline = time.Now().Add(d)
 	}
 	return q, nil
@@ -152,12 +153,7 @@ func (e *QueueError) Error() string {
 }
 
 // WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed; "" for none.
-func (q *Query) WaitsFor() string {
-	if what := q.waiting.Load(); what != nil {
-		return *what
-	}
-	return ""
-}
+func (q *Query) WaitsFor() string { return q.waiting.Object() }
 
 // Close closes what is still open of the query and gives its bytes back. A second Close does
 // nothing.
@@ -204,11 +200,11 @@ func (q *Query) Explain() []BlockStats {
 
 // context returns ctx with the query's deadline.
 func (q *Query) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = context.WithValue(ctx, waitingKey{}, q)
+	ctx = q.waiting.Context(ctx)
 	if q.deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	limit := q.gateway.limits.Duration
+	limit := q.gateway.options.Limits.Duration
 	return context.WithDeadlineCause(ctx, q.deadline,
 		&LimitError{What: limitDuration, Asked: int64(limit), Allowed: int64(limit)})
 }
@@ -243,12 +239,12 @@ func (q *Query) end(p part, series, chunks uint64, blocks ...BlockStats) {
 
 // countSeries counts n series of the answer against the limit.
 func (q *Query) countSeries(n int) error {
-	return count(&q.series, n, q.gateway.limits.Series, limitSeries)
+	return count(&q.series, n, q.gateway.options.Limits.Series, limitSeries)
 }
 
 // countChunks counts n chunks that are about to be read.
 func (q *Query) countChunks(n int) error {
-	return count(&q.chunks, n, q.gateway.limits.Chunks, limitChunks)
+	return count(&q.chunks, n, q.gateway.options.Limits.Chunks, limitChunks)
 }
 
 func count(counter *atomic.Int64, n int, limit int64, what string) error {

@@ -91,7 +91,7 @@ func (s *sourceOfSeries) LabelNames(ctx context.Context, hints *storage.LabelHin
 		return nil, nil, err
 	}
 	names, missing, err := q.LabelNames(ctx, s.labelsRequest(hints, ms))
-	return names, missing.annotations(), err
+	return names, missing.Annotations(), err
 }
 
 // LabelValues implements storage.LabelQuerier.
@@ -101,7 +101,7 @@ func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *st
 		return nil, nil, err
 	}
 	values, missing, err := q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
-	return values, missing.annotations(), err
+	return values, missing.Annotations(), err
 }
 
 func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {

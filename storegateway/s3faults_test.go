@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
@@ -75,11 +78,12 @@ func s3Bucket(t *testing.T, proxy *testbucket.Proxy) objstore.Bucket {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	u, err := ParseBucketURL("s3://metrics/tsdb?region=eu-test&path_style=true&insecure=true&endpoint=" + proxy.Addr)
+	config := filepath.Join(t.TempDir(), "bucket.yaml")
+	write(t, config, "type: S3\nconfig:\n  max_retries: 1\n")
+	u, err := bucketurl.Parse("s3://metrics/tsdb?region=eu-test&path_style=true&insecure=true&endpoint=" + proxy.Addr + "&config_file=" + config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.config.MaxRetries = 1
 	bucket, err := u.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +117,7 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 	w.faulty.Bucket = "metrics"
 
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout = LayoutThanos }), reporter, time.Minute)
+	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.start(t)
 	t.Cleanup(func() {
@@ -133,7 +137,7 @@ func (w *s3Twin) start(t *testing.T) {
 	t.Helper()
 	o := testOptions(t, w.bucket)
 	o.PlainBucket, o.DataDir = true, w.data
-	o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Cache = LayoutThanos, 150*time.Millisecond, 2, 40*time.Millisecond, tsblock.NewCache(64<<10)
+	o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Cache = blocksync.LayoutThanos, 150*time.Millisecond, 2, 40*time.Millisecond, tsblock.NewCache(64<<10)
 	w.gateway = &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
 	testwait.Until(t, "a sync that goes through", func() bool { return w.gateway.Sync(t.Context()) == nil })
 	w.tested = newAPI(t, w.gateway.Gateway, w.reporter, requestLimit/2)
@@ -247,7 +251,7 @@ func (w *s3Twin) run(t *testing.T, seed uint64, n int, f testpromql.Faulty) map[
 				case k < 3:
 					_ = w.gateway.Sync(t.Context()) // it may fail: the blocks are still served
 				case k == 3:
-					w.gateway.unloadIdle()
+					w.gateway.UnloadIdle()
 				case k == 4 && f.Damaged:
 					w.damageLocal(r)
 				}

@@ -191,7 +191,7 @@ func (it *sampleIterator) chunkError(err error) error {
 	}
 	c := it.at.held.batch.Chunks(it.at.i)[it.j]
 	return fmt.Errorf("block %s: series %s: chunk at %d, of times %d to %d: %w",
-		it.at.held.stream.handle.id(), it.series.labels, c.Ref&math.MaxUint32, c.MinTime, c.MaxTime, err)
+		it.at.held.stream.handle.ID(), it.series.labels, c.Ref&math.MaxUint32, c.MinTime, c.MaxTime, err)
 }
 
 // At implements chunkenc.Iterator.

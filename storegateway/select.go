@@ -4,6 +4,9 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/parallel"
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -71,7 +74,7 @@ type SeriesSet struct {
 	charged   int64 // bytes reserved for streams
 	chunkRoom int64 // bytes reserved for chunks
 	rewritten int64 // bytes reserved for chunks that are encoded again without deleted samples
-	missing   Missing
+	missing   blocksync.Missing
 	count     uint64
 	countOf   uint64 // chunks
 	err       error
@@ -114,7 +117,7 @@ func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqua
 // open opens the blocks and has their first series in front.
 func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
-	handles, tenant := q.gateway.open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	handles, tenant := q.gateway.Open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
 	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
 	set.sel = tsblock.Select{
@@ -125,7 +128,7 @@ func (set *SeriesSet) open() error {
 	for i, h := range handles {
 		set.streams[i] = &stream{
 			set: set, number: i, handle: h, matchers: matchers[i],
-			relabel: newRelabeling(h.external(), r.WithoutLabels), reader: h.reader(q.quota),
+			relabel: newRelabeling(h.External(), r.WithoutLabels), reader: h.Reader(q.quota),
 		}
 	}
 	if err := q.gateway.check(set.missing); err != nil {
@@ -134,7 +137,7 @@ func (set *SeriesSet) open() error {
 	if err := set.charge(int64(len(handles)) * streamBytes); err != nil {
 		return err
 	}
-	if err := q.gateway.loadHeaders(set.ctx, handles); err != nil {
+	if err := q.gateway.LoadHeaders(set.ctx, handles); err != nil {
 		return err
 	}
 	if sort, err := set.shuffled(); err != nil {
@@ -153,7 +156,7 @@ func (set *SeriesSet) enter(streams []*stream) error {
 	set.active, set.group = streams, nil
 	// The first batch of a single block needs no plan: its load reserves everything before it fetches.
 	set.opening = len(streams) > 1 && !set.lazily() && !set.request.SkipChunks
-	err := forEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
+	err := parallel.ForEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
 	switch {
 	case err != nil || len(streams) == 0:
 		return err
@@ -174,7 +177,7 @@ func (set *SeriesSet) enter(streams []*stream) error {
 }
 
 // streamBytes is what a block takes of the heap while it is read, beside what its reader charges.
-const streamBytes = tsblock.ReaderBytes + int64(unsafe.Sizeof(stream{})+unsafe.Sizeof(blockHandle{}))
+const streamBytes = tsblock.ReaderBytes + int64(unsafe.Sizeof(stream{})+unsafe.Sizeof(blocksync.Handle{}))
 
 // charge reserves n bytes until the set is closed.
 func (set *SeriesSet) charge(n int64) error {
@@ -190,13 +193,13 @@ const openBlocks = 8
 
 // matchExternal leaves out, and releases, the blocks whose external labels do not match, and
 // returns for each that is left the matchers of its own series' labels.
-func matchExternal(handles []*blockHandle, ms []*labels.Matcher) ([]*blockHandle, [][]*labels.Matcher) {
+func matchExternal(handles []*blocksync.Handle, ms []*labels.Matcher) ([]*blocksync.Handle, [][]*labels.Matcher) {
 	left, matchers := handles[:0], make([][]*labels.Matcher, 0, len(handles))
 	for _, h := range handles {
-		own, ok := h.matchExternal(ms)
+		own, ok := h.MatchExternal(ms)
 		switch {
 		case !ok:
-			h.release()
+			h.Release()
 			continue
 		case len(own) == 0 && len(ms) > 0:
 			own = []*labels.Matcher{allSeries()}
@@ -419,7 +422,7 @@ func (set *SeriesSet) blockOf(c *ChunkView) string {
 	for e := range set.entries {
 		for j := range e.held.batch.Chunks(e.i) {
 			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
-				return e.held.stream.handle.id().String()
+				return e.held.stream.handle.ID().String()
 			}
 		}
 	}
@@ -438,7 +441,7 @@ func (set *SeriesSet) fail(err error) {
 }
 
 // Missing returns the blocks of the time range that are not served, as they were when the set was opened.
-func (set *SeriesSet) Missing() Missing { return set.missing }
+func (set *SeriesSet) Missing() blocksync.Missing { return set.missing }
 
 // Err returns why the set ended early, nil if it did not.
 func (set *SeriesSet) Err() error { return set.err }

@@ -1,8 +1,6 @@
 package storegateway
 
 import (
-	"github.com/prometheus/prometheus/model/labels"
-
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,10 +40,4 @@ func sharedBlocks(tb testing.TB, name string, write func(dir string) error) stri
 	}
 	shared.dirs[name] = dir
 	return dir
-}
-
-// pinned returns the blocks that open pins.
-func pinned(g *Gateway, tenant string, mint, maxt int64, ids ...*labels.Matcher) []*blockHandle {
-	handles, _ := g.open(tenant, mint, maxt, ids...)
-	return handles
 }

@@ -3,14 +3,16 @@ package storegateway
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // A StatusPage is what the page of blocks and budgets shows. Its JSON is stable.
 type StatusPage struct {
-	Sync    SyncStatus     `json:"sync"`
-	Budgets Budgets        `json:"budgets"`
-	Blocks  []BlockInfo    `json:"blocks"`
-	Skipped []SkippedBlock `json:"skipped"`
+	Sync    blocksync.SyncStatus     `json:"sync"`
+	Budgets Budgets                  `json:"budgets"`
+	Blocks  []blocksync.BlockInfo    `json:"blocks"`
+	Skipped []blocksync.SkippedBlock `json:"skipped"`
 }
 
 // Budgets are the bytes that the gateway may hold, and does.
@@ -47,7 +49,7 @@ type IndexCache struct {
 
 // StatusPage returns what the gateway serves and holds.
 func (g *Gateway) StatusPage() StatusPage {
-	gate, pool, cache := g.gate.Stats(), g.pool.Stats(), g.cache.Stats()
+	gate, pool, cache := g.options.Gate.Stats(), g.options.Pool.Stats(), g.options.Cache.Stats()
 	p := StatusPage{
 		Sync: g.Status(),
 		Budgets: Budgets{
@@ -62,7 +64,7 @@ func (g *Gateway) StatusPage() StatusPage {
 		Blocks: g.Blocks(), Skipped: g.Skipped(),
 	}
 	if p.Skipped == nil {
-		p.Skipped = []SkippedBlock{}
+		p.Skipped = []blocksync.SkippedBlock{}
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package storegateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taredb/tare/storegateway/blocksync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -63,8 +66,8 @@ type StoreAPI struct {
 
 	info struct {
 		sync.Mutex
-		set     *blockSet // encoded below
-		encoded []byte
+		generation uint64 // of the blocks that are encoded below
+		encoded    []byte
 	}
 }
 
@@ -75,7 +78,7 @@ var (
 
 // NewStoreAPI returns the API of a gateway.
 func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
-	o.WriteTimeout = or(o.WriteTimeout, DefaultWriteTimeout)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	if o.Responses == nil {
 		o.Responses = promapi.NewResponseBudget(promapi.DefaultResponseBytes)
 	}
@@ -117,17 +120,17 @@ func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Contex
 // checkTenant says whether a request that names a tenant, or none, can be answered.
 func (g *Gateway) checkTenant(tenant string) error {
 	switch {
-	case g.Status().Layout != LayoutMimir:
+	case g.Status().Layout != blocksync.LayoutMimir:
 		return nil
 	case tenant == "":
 		return errNoTenant
-	case !ValidTenant(tenant):
+	case !blocksync.ValidTenant(tenant):
 		return errBadTenant
 	}
 	return nil
 }
 
-var errBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, maxTenant)
+var errBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, blocksync.MaxTenant)
 
 var errNoTenant = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 
@@ -279,9 +282,9 @@ func grpcStatus(err error) *status.Status {
 
 // isUnavailable reports whether an error passes: the bucket or the queue has it, not the request.
 func isUnavailable(err error) bool {
-	_, bucket := errors.AsType[*BucketError](err)
+	_, bucket := errors.AsType[*blocksync.BucketError](err)
 	_, queue := errors.AsType[*QueueError](err)
-	return bucket || queue || isGone(err) || errors.Is(err, slab.ErrShort)
+	return bucket || queue || blocksync.IsGone(err) || errors.Is(err, slab.ErrShort)
 }
 
 // isCorrupt reports whether an error is that of a damaged block: no client can do anything about it.

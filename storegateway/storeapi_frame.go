@@ -101,3 +101,11 @@ func overwrite(b []byte) {
 		b[i] = 0xdb
 	}
 }
+
+// FrameBytes returns the bytes of idle frames. Those in use are in the quotas of
+// their queries.
+func (a *StoreAPI) FrameBytes() int64 {
+	a.frames.mu.Lock()
+	defer a.frames.mu.Unlock()
+	return int64(len(a.frames.idle)) * frameBytes
+}

@@ -132,7 +132,7 @@ func TestIncompleteRequests(t *testing.T) {
 		t.Errorf("%d incomplete requests end with %v", streams, got)
 	}
 	testwait.Equal(t, "the clients to be counted as slow", uint64(streams), a.cut.Load)
-	if n := g.gate.Stats(); n.Admitted+n.Cancelled != 0 {
+	if n := g.options.Gate.Stats(); n.Admitted+n.Cancelled != 0 {
 		t.Errorf("%d queries were admitted and %d waited", n.Admitted, n.Cancelled)
 	}
 	values := untilFast(t, "label values beside incomplete requests", func() (*storepb.LabelValuesResponse, error) {

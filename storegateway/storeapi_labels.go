@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/taredb/tare/storegateway/storepb"
@@ -23,7 +25,7 @@ func unencoded(vtMessage) error { return nil }
 // labelNames calls encode with the response while the query is open.
 func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, encode func(vtMessage) error) (response *storepb.LabelNamesResponse, err error) {
 	var hints storepb.LabelNamesRequestHints
-	err = c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "", func(names []string, missing Missing) error {
+	err = c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "", func(names []string, missing blocksync.Missing) error {
 		response = &storepb.LabelNamesResponse{Names: names, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
 			response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: c.queriedBlocks()}, namesResponseHints)
@@ -47,7 +49,7 @@ func (c *call) labelValues(ctx context.Context, r *storepb.LabelValuesRequest, e
 		return nil, badRequest("label name parameter cannot be empty")
 	}
 	var hints storepb.LabelValuesRequestHints
-	err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel(), func(values []string, missing Missing) error {
+	err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel(), func(values []string, missing blocksync.Missing) error {
 		response = &storepb.LabelValuesResponse{Values: values, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
 			response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: c.queriedBlocks()}, valuesResponseHints)
@@ -70,7 +72,7 @@ type labelsRequest interface {
 // values finds the values of a label, or the names when label is "", and calls respond with them while the query is
 // open.
 func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string,
-	respond func([]string, Missing) error,
+	respond func([]string, blocksync.Missing) error,
 ) error {
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
 	if err != nil {
@@ -88,7 +90,7 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 	}
 	return c.untilSettled(ctx, func() error {
 		var found []string
-		var missing Missing
+		var missing blocksync.Missing
 		var err error
 		if label == "" {
 			found, missing, err = c.query.LabelNames(ctx, request)

@@ -114,10 +114,10 @@ func (a *StoreAPI) sendInfo(stream *guardedStream) error {
 
 // encodedInfo returns the response of Info, encoded. All clients share its bytes until the blocks change.
 func (a *StoreAPI) encodedInfo() ([]byte, error) {
-	set := a.gateway.current()
+	generation := a.gateway.Generation()
 	a.info.Lock()
 	defer a.info.Unlock()
-	if a.info.set == set {
+	if a.info.encoded != nil && a.info.generation == generation {
 		return a.info.encoded, nil
 	}
 	r, err := a.Info(context.Background(), nil)
@@ -128,7 +128,7 @@ func (a *StoreAPI) encodedInfo() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode response: %w", err)
 	}
-	a.info.set, a.info.encoded = set, b
+	a.info.generation, a.info.encoded = generation, b
 	return b, nil
 }
 

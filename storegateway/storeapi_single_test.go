@@ -164,7 +164,7 @@ func TestInfoIsShared(t *testing.T) {
 	if err := g.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a.info.set = nil
+	a.info.encoded = nil
 	third, err := a.encodedInfo()
 	if err != nil || &first[0] == &third[0] || string(first) != string(third) {
 		t.Errorf("Info of other blocks has the bytes of those before, %v", err)

@@ -55,7 +55,7 @@ func TestSlowReaders(t *testing.T) {
 			answer += r.SizeVT()
 		}
 	}
-	n := g.gate.Stats()
+	n := g.options.Gate.Stats()
 	// A batch of 1 MiB in use, one ahead, each with what it read beside chunks; one frame.
 	const most = 5 << 20
 	if n.Running != slow || n.Held > slow*most || n.Held == 0 || answer < most {
@@ -91,7 +91,7 @@ func everythingIn() *storepb.SeriesRequest {
 // waitForIdle waits until no query runs; handlers end after their clients.
 func waitForIdle(t *testing.T, g *Gateway) {
 	t.Helper()
-	n := testwait.Value(t, "all queries to end", g.gate.Stats, func(n slab.GateStats) bool { return n.Running == 0 })
+	n := testwait.Value(t, "all queries to end", g.options.Gate.Stats, func(n slab.GateStats) bool { return n.Running == 0 })
 	if n.Held != 0 || n.Misused != 0 {
 		t.Errorf("after all queries: %+v", n)
 	}

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
+
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,7 +33,7 @@ import (
 // newStore returns a gateway that has synced with a file bucket.
 func newStore(tb testing.TB, dir string, change func(*Options)) *Gateway {
 	tb.Helper()
-	url, err := ParseBucketURL("file://" + dir)
+	url, err := bucketurl.Parse("file://" + dir)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -203,11 +206,11 @@ func TestSeries(t *testing.T) {
 		{"one block", func(r *storepb.SeriesRequest, s *Request) {
 			id := g.Blocks()[1].ID
 			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("__block_id", id), eq("cluster", "eu")}}, seriesRequestHints)
-			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, BlockIDLabel, id)}
+			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, blocksync.BlockIDLabel, id)}
 		}},
 		{"blocks of another cluster", func(r *storepb.SeriesRequest, s *Request) {
 			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("cluster", "us")}}, seriesRequestHints)
-			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, BlockIDLabel, "none")}
+			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, blocksync.BlockIDLabel, "none")}
 		}},
 	} {
 		for _, batch := range []int{0, 1, 64} {
@@ -395,7 +398,7 @@ func TestTenants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := newStore(t, dir, func(o *Options) { o.Layout = LayoutMimir })
+	g := newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutMimir })
 	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
 	for _, c := range []struct {
 		key, tenant string
@@ -475,7 +478,7 @@ func TestInfo(t *testing.T) {
 	if info.Store.MinTime != mint || info.Store.MaxTime != maxt {
 		t.Errorf("times are %d to %d, the blocks' %d to %d", info.Store.MinTime, info.Store.MaxTime, mint, maxt)
 	}
-	empty := newStore(t, t.TempDir(), func(o *Options) { o.Layout = LayoutThanos })
+	empty := newStore(t, t.TempDir(), func(o *Options) { o.Layout = blocksync.LayoutThanos })
 	info, err = NewStoreAPI(empty, StoreAPIOptions{}).Info(context.Background(), nil)
 	if err != nil || info.Store.MinTime != math.MaxInt64 || info.Store.MaxTime != math.MinInt64 {
 		t.Errorf("of an empty bucket: %v, %v", info, err)

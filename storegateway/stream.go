@@ -4,6 +4,8 @@ import (
 	"errors"
 	"unsafe"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/panics"
@@ -36,7 +38,7 @@ type stream struct {
 	set      *SeriesSet
 	number   int
 	out      bool // of the merge, as its series is in front
-	handle   *blockHandle
+	handle   *blocksync.Handle
 	matchers []*labels.Matcher // those that the block's index can answer
 	relabel  *relabeling       // nil: nothing to add or to drop
 
@@ -82,7 +84,7 @@ func (s *stream) start() error {
 	}
 	sel := s.set.sel
 	sel.Keep = s.keep()
-	sel.Deleted = s.handle.deletions.whole()
+	sel.Deleted = s.handle.Deletions().Whole()
 	s.series = s.reader.Series(p, sel)
 	if s.relabel != nil {
 		if err := s.read(&s.peek); err != nil {
@@ -266,13 +268,13 @@ func (s *stream) close() BlockStats {
 		s.held.letGo()
 		s.held = nil
 	}
-	mint, maxt := s.handle.times()
+	mint, maxt := s.handle.Times()
 	stats := BlockStats{
-		ID: s.handle.id(), MinTime: mint, MaxTime: maxt,
+		ID: s.handle.ID(), MinTime: mint, MaxTime: maxt,
 		Batches: s.batches, PlannedBytes: s.planned, Read: s.reader.Stats(),
 	}
 	s.set.query.quota.Return(slab.Series, s.charged)
 	s.reader.Close()
-	s.handle.release()
+	s.handle.Release()
 	return stats
 }

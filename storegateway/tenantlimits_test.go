@@ -45,7 +45,7 @@ func TestTenantLimits(t *testing.T) {
 		r.Body.Close()
 		code <- r.StatusCode
 	}()
-	testwait.Until(t, "a query to wait", func() bool { return g.gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
 
 	r, err := http.Get(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestTenantLimits(t *testing.T) {
 		}
 	}
 	limiter.Set(TenantLimits{Default: slab.KeyLimits{Requests: 2}})
-	g.gate.Recheck()
+	g.options.Gate.Recheck()
 	if c := testwait.Receive(t, "the query that waited", code); c != http.StatusOK {
 		t.Errorf("the query that waited: %d", c)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -56,7 +58,7 @@ func newDeletedTwin(t *testing.T, seed uint64) *deletedTwin {
 		})
 		w.blocks, w.ids = append(w.blocks, b), append(w.ids, id.String())
 	}
-	w.gateway = newStore(t, w.dir, func(o *Options) { o.Layout = LayoutPrometheus })
+	w.gateway = newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutPrometheus })
 	return w
 }
 
@@ -101,9 +103,11 @@ func TestDeletedSeries(t *testing.T) {
 				}
 			}
 			deleted := 0
-			for b := range w.gateway.current().all() {
-				deleted += len(b.loadDeletions())
+			handles, _ := w.gateway.Open("", math.MinInt64, math.MaxInt64)
+			for _, h := range handles {
+				deleted += len(h.Deletions())
 			}
+			blocksync.ReleaseAll(handles)
 			if deleted < 20 || lines < 1000 {
 				t.Errorf("samples of %d series were deleted, %d lines were compared: too few to tell", deleted, lines)
 			}
@@ -244,7 +248,7 @@ func TestDamagedTombstones(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		g := newStore(t, w.dir, func(o *Options) { o.Layout = LayoutPrometheus })
+		g := newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutPrometheus })
 		base := newHTTPServer(t, g, nil)
 		_, answer := getJSON(t, fmt.Sprintf("%s/api/v1/query?time=%d&query=%s", base, w.start/1000+2000, url.QueryEscape(`count({__name__=~".+"})`)), "")
 		if text := fmt.Sprint(answer["warnings"]); !strings.Contains(text, w.ids[1]) || !strings.Contains(text, "2023-11-1") || !strings.Contains(text, "tombstones") {

@@ -11,6 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/storegateway/blocksync"
+
 	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,15 +37,15 @@ func (b *brokenBlock) all(f *faultGateway) string {
 // Unavailable, and both name the bucket and the block.
 func TestBucketUnavailable(t *testing.T) {
 	b := newBrokenBlock(t)
-	for _, kind := range []fault{faultError, faultBroken, faultHang, faultDenied} {
+	for _, kind := range []testbucket.Failure{testbucket.FailError, testbucket.FailBroken, testbucket.FailHang, testbucket.FailDenied} {
 		bucket := b.bucket(t, nil)
 		o := testOptions(t, bucket)
-		o.Layout, o.CallTimeout, o.CallTries = LayoutThanos, 50*time.Millisecond, 2
+		o.Layout, o.CallTimeout, o.CallTries = blocksync.LayoutThanos, 50*time.Millisecond, 2
 		g := newGateway(t, o)
 		testwait.Until(t, "a sync whose calls are in time", func() bool { return g.Sync(t.Context()) == nil })
 		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
 		base := newHTTPServer(t, g, nil)
-		bucket.fail(faultRule{times: -1, fault: kind})
+		bucket.Fail(testbucket.FailRule{Times: -1, How: kind})
 		code, answer := getJSON(t, base+b.all(f), "")
 		text := fmt.Sprint(answer["error"])
 		if code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, b.id.String()) || !strings.Contains(text, "bucket "+bucket.Name()) {
@@ -50,7 +55,7 @@ func TestBucketUnavailable(t *testing.T) {
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), b.id.String()) {
 			t.Errorf("%s: StoreAPI: %v", kind, err)
 		}
-		bucket.heal()
+		bucket.Heal()
 		testwait.UntilState(t, "a query after the faults whose calls are in time", func() (string, bool) {
 			code, answer := getJSON(t, base+b.all(f), "")
 			return fmt.Sprint(kind, code, answer["error"]), code == http.StatusOK
@@ -70,7 +75,7 @@ func TestTimeoutNames(t *testing.T) {
 		}
 		server := httptest.NewServer(api)
 		defer server.Close()
-		bucket.fail(faultRule{op: "range", name: file, times: -1, fault: faultHang})
+		bucket.Fail(testbucket.FailRule{Op: "range", Name: file, Times: -1, How: testbucket.FailHang})
 		testwait.UntilState(t, "a query that comes to the read that hangs", func() (string, bool) {
 			code, answer := getJSON(t, server.URL+b.all(f), "")
 			text := fmt.Sprint(answer["error"])
@@ -88,16 +93,18 @@ func TestHedge(t *testing.T) {
 	for call := range 4 {
 		bucket := b.bucket(t, nil)
 		o := testOptions(t, bucket)
-		o.Layout, o.CallTimeout, o.CallTries, o.CallHedge = LayoutThanos, time.Minute, 1, 20*time.Millisecond
+		registry := prometheus.NewRegistry()
+		o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Registerer = blocksync.LayoutThanos, time.Minute, 1, 20*time.Millisecond, registry
 		g := newGateway(t, o)
 		if err := g.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
-		bucket.failCall(call, faultRule{op: "range", times: 1, fault: faultHang})
+		hedges := func() float64 { return gathered(t, registry)["tare_store_read_hedges_total{}"] }
+		bucket.FailCall(call, testbucket.FailRule{Op: "range", Times: 1, How: testbucket.FailHang})
 		got, err := f.read(t.Context())
-		if err != nil || got != b.want || bucket.fired.Load() == 1 && f.metrics.readHedges.Load() == 0 {
-			t.Errorf("call %d: %v, as without: %t, %d hedges", call, err, got == b.want, f.metrics.readHedges.Load())
+		if err != nil || got != b.want || bucket.Fired.Load() == 1 && hedges() == 0 {
+			t.Errorf("call %d: %v, as without: %t, %v hedges", call, err, got == b.want, hedges())
 		}
 	}
 }
@@ -140,7 +147,7 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 	_, want := getJSON(t, base+query, "")
 	put := func(b *brokenBlock) {
 		for name, text := range b.files {
-			upload(t, bucket, b.id.String()+"/"+name, string(text))
+			testbucket.Upload(t, bucket, b.id.String()+"/"+name, string(text))
 		}
 	}
 	remove := func(b *brokenBlock) {
@@ -170,8 +177,9 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 
 // TestTenantNames has requests name tenants that cannot be.
 func TestTenantNames(t *testing.T) {
-	g := newGateway(t, testOptions(t, newFaultyBucket(objstore.NewInMemBucket())))
-	g.status.Store(&SyncStatus{Layout: LayoutMimir})
+	o := testOptions(t, objstore.NewInMemBucket())
+	o.Layout = blocksync.LayoutMimir
+	g := newGateway(t, o)
 	for tenant, want := range map[string]error{"": errNoTenant, "ann": nil, "a/b": errBadTenant, "..": errBadTenant, "a b": errBadTenant, "a|b": errBadTenant} {
 		if err := g.checkTenant(tenant); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", tenant, err, want)

@@ -25,7 +25,7 @@ func TestWeight(t *testing.T) {
 		t.Errorf("after a query headers take %d bytes and frames %d", h, f)
 	}
 	for range 2 {
-		g.unloadIdle()
+		g.UnloadIdle()
 	}
 	if h := g.HeaderBytes(); h != 0 {
 		t.Errorf("unloaded, headers take %d bytes", h)

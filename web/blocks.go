@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 const (
@@ -30,7 +30,7 @@ type blockSum struct {
 	From, To                        time.Time
 }
 
-func (s *blockSum) add(b *storegateway.BlockInfo) {
+func (s *blockSum) add(b *blocksync.BlockInfo) {
 	from, to := time.UnixMilli(b.MinTime).UTC(), time.UnixMilli(b.MaxTime).UTC()
 	if s.Blocks == 0 || from.Before(s.From) {
 		s.From = from
@@ -47,7 +47,7 @@ func (s *blockSum) add(b *storegateway.BlockInfo) {
 
 // blockLanes put blocks on a time line: a lane for each level of compaction, in which blocks that
 // begin in the same slot are one span. However many blocks there are, the lanes stay as large.
-func blockLanes(blocks []storegateway.BlockInfo, from, to time.Time) []lane {
+func blockLanes(blocks []blocksync.BlockInfo, from, to time.Time) []lane {
 	length := to.Sub(from)
 	if length <= 0 {
 		return nil
@@ -114,7 +114,7 @@ type skippedGroup struct {
 	Blocks uint64
 }
 
-func skippedGroups(skipped []storegateway.SkippedBlock) []skippedGroup {
+func skippedGroups(skipped []blocksync.SkippedBlock) []skippedGroup {
 	counts := make(map[string]uint64)
 	for _, b := range skipped {
 		counts[string(b.Reason)]++

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // storePage shows the blocks of a bucket and the budgets of queries. It is the front page of a server
@@ -18,7 +19,7 @@ func (s *Server) storePage(path string) page {
 
 // storeData is what the page shows.
 type storeData struct {
-	Sync     storegateway.SyncStatus
+	Sync     blocksync.SyncStatus
 	SyncedAt string
 	GoodAt   string
 	Seconds  float64
@@ -36,7 +37,7 @@ type storeData struct {
 	Sizes   bool // some uploader wrote down how large its blocks are
 
 	Groups      []skippedGroup
-	Skipped     []storegateway.SkippedBlock
+	Skipped     []blocksync.SkippedBlock
 	MoreSkipped uint64
 
 	HitShare float64 // of the index cache; -1: it was not asked
@@ -84,7 +85,7 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 	blocks := p.Blocks
 	d.Tenants = tenantLinks(v, blocks, d.Tenant)
 	if v.query.Has("tenant") {
-		blocks = slices.DeleteFunc(slices.Clone(blocks), func(b storegateway.BlockInfo) bool { return b.Tenant != d.Tenant })
+		blocks = slices.DeleteFunc(slices.Clone(blocks), func(b blocksync.BlockInfo) bool { return b.Tenant != d.Tenant })
 	}
 	for i := range blocks {
 		d.All.add(&blocks[i])
@@ -104,7 +105,7 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 }
 
 // list fills the table with one page of blocks, the latest first.
-func (d *storeData) list(v *view, blocks []storegateway.BlockInfo) error {
+func (d *storeData) list(v *view, blocks []blocksync.BlockInfo) error {
 	at := 0
 	if text := v.query.Get("page"); text != "" {
 		var err error
@@ -113,7 +114,7 @@ func (d *storeData) list(v *view, blocks []storegateway.BlockInfo) error {
 		}
 	}
 	sorted := slices.Clone(blocks)
-	slices.SortFunc(sorted, func(a, b storegateway.BlockInfo) int {
+	slices.SortFunc(sorted, func(a, b blocksync.BlockInfo) int {
 		if a.MaxTime != b.MaxTime {
 			return int(min(max(b.MaxTime-a.MaxTime, -1), 1))
 		}
@@ -135,7 +136,7 @@ func (d *storeData) list(v *view, blocks []storegateway.BlockInfo) error {
 	return nil
 }
 
-func rowOf(b *storegateway.BlockInfo) blockRow {
+func rowOf(b *blocksync.BlockInfo) blockRow {
 	r := blockRow{
 		ID: b.ID, Tenant: b.Tenant, From: time.UnixMilli(b.MinTime), To: time.UnixMilli(b.MaxTime), Level: b.Level,
 		Series: float64(b.Series), Samples: float64(b.Samples), Bytes: float64(b.Bytes),
@@ -172,7 +173,7 @@ func rowOf(b *storegateway.BlockInfo) blockRow {
 	return r
 }
 
-func tenantLinks(v *view, blocks []storegateway.BlockInfo, here string) []tenantLink {
+func tenantLinks(v *view, blocks []blocksync.BlockInfo, here string) []tenantLink {
 	var names []string
 	for i := range blocks {
 		if i == 0 || blocks[i].Tenant != blocks[i-1].Tenant { // they are sorted by it

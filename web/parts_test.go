@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -77,7 +78,7 @@ func partOptions(full bool) Options {
 		}}
 		store = manyBlocks(3)
 		store.Sync.Error, store.Sync.Stranger, store.Sync.Foreign = "list: "+hostile, hostile, 1
-		store.Skipped = []storegateway.SkippedBlock{{ID: "01", Tenant: hostile, Reason: "meta", Detail: hostile}}
+		store.Skipped = []blocksync.SkippedBlock{{ID: "01", Tenant: hostile, Reason: "meta", Detail: hostile}}
 	}
 	o.Plans = func(int) memory.Plans { return plans }
 	o.Series = series
@@ -97,7 +98,7 @@ func manyBlocks(n int) storegateway.StatusPage {
 	var p storegateway.StatusPage
 	const length = int64(2 * time.Hour / time.Millisecond)
 	for i := range n {
-		b := storegateway.BlockInfo{
+		b := blocksync.BlockInfo{
 			ID: fmt.Sprintf("01BLOCK%019d", i), Tenant: []string{"a", hostile}[i%2], MinTime: int64(i) * length, MaxTime: int64(i+1) * length,
 			Series: 100, Samples: 1000, Level: 1, Bytes: 1 << 20, Loaded: i%2 == 0, Labels: map[string]string{"region": hostile},
 		}
@@ -226,7 +227,7 @@ func TestManyBlocks(t *testing.T) {
 		o := testOptions()
 		p := manyBlocks(n)
 		for i := range n {
-			p.Skipped = append(p.Skipped, storegateway.SkippedBlock{ID: fmt.Sprint(i), Reason: "meta", Detail: "none"})
+			p.Skipped = append(p.Skipped, blocksync.SkippedBlock{ID: fmt.Sprint(i), Reason: "meta", Detail: "none"})
 		}
 		o.Store = func() storegateway.StatusPage { return p }
 		h := New(o).Handler()

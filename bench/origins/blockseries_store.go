@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -52,9 +53,16 @@ func storeChild(spec string, in io.Reader, out io.Writer) (err error) {
 		return fmt.Errorf("open the bucket: %w", err)
 	}
 	g, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, LocalBucket: c.Dir, DataDir: data, Layout: storegateway.LayoutThanos,
-		Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20}), Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:      bucket,
+			LocalBucket: c.Dir,
+			DataDir:     data,
+			Layout:      blocksync.LayoutThanos,
+			Cache:       tsblock.NewCache(64 << 20),
+			Pool:        slab.NewPool(slab.PoolOptions{}),
+			Log:         slog.New(slog.DiscardHandler),
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20}),
 	})
 	if err != nil {
 		return err

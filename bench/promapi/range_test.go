@@ -26,6 +26,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -130,10 +131,16 @@ func BenchmarkRangeQuery(b *testing.B) {
 			}
 			const budget = 2 << 30
 			g, err := storegateway.New(storegateway.Options{
-				Bucket: bucket, LocalBucket: dir, DataDir: b.TempDir(), Layout: storegateway.LayoutPrometheus,
-				Cache: tsblock.NewCache(256 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
+				Options: blocksync.Options{
+					Bucket:      bucket,
+					LocalBucket: dir,
+					DataDir:     b.TempDir(),
+					Layout:      blocksync.LayoutPrometheus,
+					Cache:       tsblock.NewCache(256 << 20),
+					Pool:        slab.NewPool(slab.PoolOptions{}),
+					Log:         slog.New(slog.DiscardHandler),
+				},
 				Gate: slab.NewGate(slab.GateOptions{Bytes: budget, PerQuery: budget}),
-				Log:  slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				b.Fatal(err)

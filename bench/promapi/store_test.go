@@ -27,6 +27,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -102,9 +103,16 @@ func newStorePair(t testing.TB, maxSamples int) (theirs, ours http.Handler) {
 	}
 	gate := slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20})
 	g, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, LocalBucket: bucketDir, DataDir: t.TempDir(), Layout: storegateway.LayoutPrometheus,
-		Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}), Gate: gate,
-		Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:      bucket,
+			LocalBucket: bucketDir,
+			DataDir:     t.TempDir(),
+			Layout:      blocksync.LayoutPrometheus,
+			Cache:       tsblock.NewCache(64 << 20),
+			Pool:        slab.NewPool(slab.PoolOptions{}),
+			Log:         slog.New(slog.DiscardHandler),
+		},
+		Gate: gate,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -137,8 +138,15 @@ func writeUsedDir(t *testing.T, dir, backend string) {
 	bucket, err := filesystem.NewBucket(filepath.Join(dir, "bucket"))
 	must(t, err)
 	gateway, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, Layout: storegateway.LayoutThanos, DataDir: filepath.Join(data, "bucket"), Cache: tsblock.NewCache(1 << 20),
-		Pool: slab.NewPool(slab.PoolOptions{}), Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}), Log: log,
+		Options: blocksync.Options{
+			Bucket:  bucket,
+			Layout:  blocksync.LayoutThanos,
+			DataDir: filepath.Join(data, "bucket"),
+			Cache:   tsblock.NewCache(1 << 20),
+			Pool:    slab.NewPool(slab.PoolOptions{}),
+			Log:     log,
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
 	})
 	must(t, err)
 	archive, err := history.OpenArchive(history.ArchiveOptions{

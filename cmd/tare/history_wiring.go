@@ -25,6 +25,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
 )
@@ -97,18 +98,20 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
 	o := storegateway.Options{
-		Bucket:      h.bucket,
-		LocalBucket: h.cfg.Bucket.Local(),
-		PlainBucket: h.cfg.Bucket.Plain(),
-		Layout:      storegateway.LayoutThanos,
-		DataDir:     filepath.Join(dir, "bucket"),
-		Cache:       h.cache,
-		Pool:        h.pool,
+		Options: blocksync.Options{
+			Bucket:      h.bucket,
+			LocalBucket: h.cfg.Bucket.Local(),
+			PlainBucket: h.cfg.Bucket.Plain(),
+			Layout:      blocksync.LayoutThanos,
+			DataDir:     filepath.Join(dir, "bucket"),
+			Cache:       h.cache,
+			Pool:        h.pool,
+			Log:         h.log,
+			Registerer:  h.registry,
+		},
 		Gate: slab.NewGate(slab.GateOptions{
 			Bytes: int64(h.cfg.ProcessBytes) + light, PerQuery: int64(h.cfg.QueryBytes), Light: light,
 		}),
-		Log:        h.log,
-		Registerer: h.registry,
 	}
 	h.cfg.Calls.Apply(&o)
 	h.gateway, err = storegateway.New(o)

@@ -31,6 +31,7 @@ import (
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
 )
@@ -151,26 +152,28 @@ func (s *storeService) build() (err error) {
 		Limits: s.limiter.Limits,
 	})
 	o := storegateway.Options{
-		Bucket:        s.bucket,
-		LocalBucket:   s.cfg.Bucket.Local(),
-		PlainBucket:   s.cfg.Bucket.Plain(),
-		Layout:        s.cfg.Layout,
-		Tenants:       s.cfg.Tenants,
-		Shard:         s.cfg.Shard,
-		DataDir:       s.data.file("blocks"),
-		Cache:         s.cache,
-		Pool:          s.pool,
-		Entries:       s.entries,
-		Gate:          s.gate,
-		Limiter:       s.limiter,
-		Limits:        storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
-		SyncInterval:  s.cfg.SyncInterval,
-		DeletionDelay: s.cfg.DeletionDelay,
-		Partial:       s.cfg.Partial,
-		EagerHeaders:  s.cfg.EagerHeaders,
-		HeaderIdle:    s.cfg.HeaderIdle,
-		Log:           s.log,
-		Registerer:    s.metrics,
+		Options: blocksync.Options{
+			Bucket:        s.bucket,
+			LocalBucket:   s.cfg.Bucket.Local(),
+			PlainBucket:   s.cfg.Bucket.Plain(),
+			Layout:        s.cfg.Layout,
+			Tenants:       s.cfg.Tenants,
+			Shard:         s.cfg.Shard,
+			DataDir:       s.data.file("blocks"),
+			Cache:         s.cache,
+			Pool:          s.pool,
+			Entries:       s.entries,
+			SyncInterval:  s.cfg.SyncInterval,
+			DeletionDelay: s.cfg.DeletionDelay,
+			EagerHeaders:  s.cfg.EagerHeaders,
+			HeaderIdle:    s.cfg.HeaderIdle,
+			Log:           s.log,
+			Registerer:    s.metrics,
+		},
+		Gate:    s.gate,
+		Limiter: s.limiter,
+		Limits:  storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
+		Partial: s.cfg.Partial,
 	}
 	s.cfg.Calls.Apply(&o)
 	s.gateway, err = storegateway.New(o)

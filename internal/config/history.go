@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
 // History holds the options of a gateway's history.
 type History struct {
-	Bucket     storegateway.BucketURL // zero: there is no history
+	Bucket     bucketurl.URL // zero: there is no history
 	Interval   time.Duration
 	MaxDigests int               // 0: none are counted
 	Bytes      Bytes             // of the table of digests
@@ -40,7 +40,7 @@ func (c *History) declare(s *Set) {
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
 		Help: "keep the history of every statement as time series, in blocks uploaded to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
-	}, parseBucket, storegateway.BucketURL.String)
+	}, parseBucket, bucketurl.URL.String)
 	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
 	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; without --bucket in memory, since the start; calls of further digests are counted together; 0: none, and no pages that require them")
 	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")

@@ -8,18 +8,20 @@ import (
 
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
 // Store holds the options of tare store.
 type Store struct {
 	ConfigFile string
 
-	Bucket  storegateway.BucketURL // zero when not set
-	HTTP    Address                // "" when off
-	GRPC    Address                // "" when off
-	Layout  storegateway.Layout
+	Bucket  bucketurl.URL // zero when not set
+	HTTP    Address       // "" when off
+	GRPC    Address       // "" when off
+	Layout  blocksync.Layout
 	Tenants []string // empty: all
-	Shard   storegateway.Shard
+	Shard   blocksync.Shard
 	DataDir string // "" for the default: see cmd/tare
 
 	QueryBytes      Bytes
@@ -65,11 +67,11 @@ func NewStore() *Store {
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
 		Help: "location of the blocks: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; required",
-	}, parseBucket, storegateway.BucketURL.String)
+	}, parseBucket, bucketurl.URL.String)
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8317", "address for Prometheus' HTTP API, metrics and health; off for none")
 	s.OptionalAddress(&c.GRPC, "grpc", "off", "address for Thanos queriers (StoreAPI), such as 127.0.0.1:10901; off for none")
 	Enum(s, &c.Layout, "layout", "layout of the bucket; auto detects it",
-		storegateway.LayoutAuto, storegateway.LayoutPrometheus, storegateway.LayoutThanos, storegateway.LayoutMimir)
+		blocksync.LayoutAuto, blocksync.LayoutPrometheus, blocksync.LayoutThanos, blocksync.LayoutMimir)
 	declare(s, &c.Tenants, Option{
 		Name: "tenants", Kind: "names",
 		Help: "comma-separated tenants of a mimir bucket to serve; all when empty",
@@ -77,7 +79,7 @@ func NewStore() *Store {
 	declare(s, &c.Shard, Option{
 		Name: "shard", Kind: "i/n", Default: "1/1",
 		Help: "part of the blocks to serve if n processes share a bucket",
-	}, storegateway.ParseShard, storegateway.Shard.String)
+	}, blocksync.ParseShard, blocksync.Shard.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
 	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with the memory that each needs by its plan, the others queue; labels, series and expressions without series have another 1/16 of it")
@@ -118,11 +120,11 @@ func NewStore() *Store {
 }
 
 // parseBucket takes what storegateway does, and "" for not set.
-func parseBucket(s string) (storegateway.BucketURL, error) {
+func parseBucket(s string) (bucketurl.URL, error) {
 	if s == "" {
-		return storegateway.BucketURL{}, nil
+		return bucketurl.URL{}, nil
 	}
-	return storegateway.ParseBucketURL(s)
+	return bucketurl.Parse(s)
 }
 
 // parseFeatures takes what promapi does, and "" for none.
@@ -178,7 +180,7 @@ func (c *Store) Validate() error {
 	if c.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
 	}
-	if len(c.Tenants) > 0 && c.Layout != storegateway.LayoutMimir {
+	if len(c.Tenants) > 0 && c.Layout != blocksync.LayoutMimir {
 		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))
 	}
 	if c.HTTP == "" && c.GRPC == "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // leastTenantBytes is the least that a tenant may be limited to: with less, its queries could hold nothing.
@@ -49,7 +50,7 @@ func LoadTenantLimits(path string) (l storegateway.TenantLimits, err error) {
 			l.Default, wrong = keyLimits(path, p)
 		case "tenants":
 			l.Tenants, wrong = namedLimits(path, p, func(name string) error {
-				if !storegateway.ValidTenant(name) {
+				if !blocksync.ValidTenant(name) {
 					return fmt.Errorf("%q is no name of a tenant", name)
 				}
 				return nil

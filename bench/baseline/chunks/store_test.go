@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -90,9 +91,16 @@ func newGateway(t *testing.T, dir string) *storegateway.Gateway {
 		t.Fatal(err)
 	}
 	g, err := storegateway.New(storegateway.Options{
-		Bucket: bucket, LocalBucket: dir, DataDir: t.TempDir(), Layout: storegateway.LayoutPrometheus,
-		Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20}), Log: slog.New(slog.DiscardHandler),
+		Options: blocksync.Options{
+			Bucket:      bucket,
+			LocalBucket: dir,
+			DataDir:     t.TempDir(),
+			Layout:      blocksync.LayoutPrometheus,
+			Cache:       tsblock.NewCache(64 << 20),
+			Pool:        slab.NewPool(slab.PoolOptions{}),
+			Log:         slog.New(slog.DiscardHandler),
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,184 @@
+package blocksync
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// A gap is a block of the bucket whose samples no result has.
+type gap struct {
+	id       ulid.ULID
+	times    blockTimes
+	external labels.Labels // where meta.json was read
+	reason   SkipReason
+	detail   string
+}
+
+// blockTimes are the time range of a block, and its external labels, as far as they are known.
+type blockTimes struct {
+	known      bool
+	mint, maxt int64 // milliseconds; maxt is exclusive
+	external   labels.Labels
+}
+
+// String returns the range as warnings name it.
+func (t blockTimes) String() string {
+	if !t.known {
+		return "times unknown"
+	}
+	stamp := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	return stamp(t.mint) + " to " + stamp(t.maxt)
+}
+
+// overlaps reports whether the block may have samples from mint to maxt, both inclusive.
+func (t blockTimes) overlaps(mint, maxt int64) bool {
+	return !t.known || t.mint <= maxt && (t.maxt > mint || t.maxt == t.mint && t.mint >= mint)
+}
+
+// missing reports whether samples are missing because of a block that is skipped for a reason, and whether
+// requests are to fail by it that must be complete. Blocks that are marked for deletion were replaced, and
+// those that are being uploaded have not been in the bucket yet. A block without a meta.json may be either,
+// or damaged: it is warned of, but an upload does not make every request fail.
+func (r SkipReason) missing() (warn, deny bool) {
+	switch r {
+	case SkipMarked, SkipUploading:
+		return false, false
+	case SkipNoMeta:
+		return true, false
+	}
+	return true, true
+}
+
+// noteGaps collects what results of the tenant lack.
+func (t *Tenant) noteGaps() {
+	for i := range t.skipped {
+		s := &t.skipped[i]
+		warn, _ := s.Reason.missing()
+		if !warn || s.Reason == SkipDownsampled && t.covers(s.times) {
+			continue
+		}
+		if s.Reason == SkipNoMeta && s.deleting {
+			continue
+		}
+		t.gaps = append(t.gaps, gap{ulid.MustParse(s.ID), s.times, s.times.external, s.Reason, s.Detail})
+	}
+	for id, times := range t.otherShards {
+		if !times.ignored {
+			t.gaps = append(t.gaps, gap{id, times.blockTimes, times.external, SkipOtherShard, ""})
+		}
+	}
+	slices.SortFunc(t.gaps, func(a, b gap) int { return a.id.Compare(b.id) })
+}
+
+// covers reports whether served blocks with the same external labels have all of a time range.
+func (t *Tenant) covers(r blockTimes) bool {
+	if !r.known {
+		return false
+	}
+	at := r.mint
+	for _, b := range t.blocks { // by minTime
+		if b.minTime > at {
+			break
+		}
+		if b.maxTime > at && labels.Equal(b.external, r.external) {
+			at = b.maxTime
+		}
+	}
+	return at >= r.maxt
+}
+
+// A Missing is what a result lacks: blocks that are in its time range and not served.
+type Missing struct{ gaps []*gap }
+
+// Missing returns what the result of a request lacks: for the times from mint to maxt in milliseconds, both inclusive, series
+// matchers and matchers of BlockIDLabel.
+func (t *Tenant) Missing(mint, maxt int64, ms, ids []*labels.Matcher) Missing {
+	var m Missing
+	if t == nil {
+		return m
+	}
+	for i := range t.gaps {
+		g := &t.gaps[i]
+		if g.times.overlaps(mint, maxt) && matchesAll(g, ms, ids) {
+			m.gaps = append(m.gaps, g)
+		}
+	}
+	return m
+}
+
+func matchesAll(g *gap, ms, ids []*labels.Matcher) bool {
+	for _, m := range ids {
+		if !m.Matches(g.id.String()) {
+			return false
+		}
+	}
+	for _, m := range ms {
+		if g.external.Has(m.Name) && !m.Matches(g.external.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Without returns the gaps of the other blocks than those that held reports.
+func (m Missing) Without(held func(ulid.ULID) bool) Missing {
+	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return held(g.id) })}
+}
+
+// WithoutOtherShards returns the gaps that no other process fills: a querier in front asks all shards.
+func (m Missing) WithoutOtherShards() Missing {
+	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard })}
+}
+
+// Denies reports whether a request that must be complete fails.
+func (m Missing) Denies() bool {
+	return slices.ContainsFunc(m.gaps, func(g *gap) bool { _, deny := g.reason.missing(); return deny })
+}
+
+// maxNamed is how many blocks a warning names.
+const maxNamed = 10
+
+// Warnings returns a line for each reason, with the blocks and their times.
+func (m Missing) Warnings() []string {
+	var lines []string
+	for _, reason := range skipReasons {
+		n := 0
+		var b strings.Builder
+		for _, g := range m.gaps {
+			if g.reason != reason {
+				continue
+			}
+			if n++; n > maxNamed {
+				continue
+			}
+			fmt.Fprintf(&b, "; block %s (%s)", g.id, g.times)
+			if g.detail != "" && n == 1 {
+				fmt.Fprintf(&b, ": %.300s", g.detail)
+			}
+		}
+		switch {
+		case n == 0:
+			continue
+		case n > maxNamed:
+			fmt.Fprintf(&b, "; and %d more", n-maxNamed)
+		}
+		lines = append(lines, fmt.Sprintf("incomplete result: %d blocks of the time range are not served, reason %s%s", n, reason, b.String()))
+	}
+	return lines
+}
+
+// Annotations returns the warnings as a storage.SeriesSet has them.
+func (m Missing) Annotations() annotations.Annotations {
+	var all annotations.Annotations
+	for _, w := range m.Warnings() {
+		all.Add(errors.New(w))
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package blocksync
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/internal/parallel"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
+)
+
+// A block is one that is served. The set that holds it has one reference, each handle another;
+// the last closes it.
+type block struct {
+	syncer  *Syncer
+	data    *tsblock.Block
+	id      ulid.ULID
+	tenant  string
+	minTime int64 // milliseconds, inclusive
+	maxTime int64 // exclusive
+
+	// external belongs to every series of the block; it wins over a label of the series.
+	external labels.Labels
+
+	written time.Time // its meta.json, where that may change; of the running sync
+
+	deleted atomic.Pointer[Deletions] // nil: none
+
+	refs      atomic.Int64
+	dropped   atomic.Bool  // it left the set because it is gone: nobody needs its local files
+	lastUsed  atomic.Int64 // nanoseconds since 1970; 0: never
+	marked    atomic.Int64 // when it was marked for deletion, seconds since 1970; 0: not
+	noCompact atomic.Bool
+	gone      atomic.Int64 // since when it is served though it should not be, nanoseconds since 1970; 0: not
+}
+
+// loadDeletions returns what was deleted of the block.
+func (b *block) loadDeletions() Deletions {
+	if d := b.deleted.Load(); d != nil {
+		return *d
+	}
+	return nil
+}
+
+// release drops a reference; the last closes the block.
+func (b *block) release() {
+	switch n := b.refs.Add(-1); {
+	case n < 0:
+		panic("BUG: block " + b.id.String() + " released too often")
+	case n > 0:
+	case b.dropped.Load() && !b.syncer.Serves(b.tenant, b.id): // it may have come back
+		b.data.Remove()
+	default:
+		b.data.Close()
+	}
+}
+
+// Serves reports whether queries read a block of a tenant.
+func (s *Syncer) Serves(tenant string, id ulid.ULID) bool {
+	t := s.current().tenants[tenant]
+	return t != nil && t.byID[id] != nil
+}
+
+// A Handle pins a block for a query. It is not for concurrent use.
+type Handle struct {
+	block     *block
+	deletions Deletions // as they were when the block was pinned
+	released  bool
+}
+
+// ID returns the block's id.
+func (h *Handle) ID() ulid.ULID { return h.block.id }
+
+// Deletions returns what was deleted of the block when it was pinned.
+func (h *Handle) Deletions() Deletions { return h.deletions }
+
+// External returns the labels that every series of the block has besides its own.
+func (h *Handle) External() labels.Labels { return h.block.external }
+
+// Times returns the block's time range in milliseconds, both inclusive.
+func (h *Handle) Times() (mint, maxt int64) {
+	return h.block.minTime, max(h.block.maxTime-1, h.block.minTime)
+}
+
+// MatchExternal takes those of the matchers that are about the block's external labels, which
+// the block's index does not know, and returns the others; false when one of them does not
+// match. It does not allocate unless the block has one of the labels.
+func (h *Handle) MatchExternal(ms []*labels.Matcher) ([]*labels.Matcher, bool) {
+	external := h.block.external
+	first := slices.IndexFunc(ms, func(m *labels.Matcher) bool { return external.Has(m.Name) })
+	if first < 0 {
+		return ms, true
+	}
+	rest := append(make([]*labels.Matcher, 0, len(ms)-1), ms[:first]...)
+	for _, m := range ms[first:] {
+		switch {
+		case !external.Has(m.Name):
+			rest = append(rest, m)
+		case !m.Matches(external.Get(m.Name)):
+			return nil, false
+		}
+	}
+	return rest, true
+}
+
+// Reader returns a reader of the block for a query. It reads nothing, and costs what
+// tsblock.Block.Reader does.
+func (h *Handle) Reader(q *slab.Quota) *tsblock.Reader { return h.block.data.Reader(q) }
+
+// Release ends the handle. Readers and batches of the block stay valid: they count for
+// themselves.
+func (h *Handle) Release() {
+	if h.released {
+		panic("BUG: handle of block " + h.block.id.String() + " released twice")
+	}
+	h.released = true
+	h.block.lastUsed.Store(time.Now().UnixNano())
+	h.block.release()
+}
+
+// ReleaseAll releases handles.
+func ReleaseAll(handles []*Handle) {
+	for _, h := range handles {
+		h.Release()
+	}
+}
+
+// LoadHeaders loads the index headers of the blocks of handles, as many at once as Options.HeaderLoads. It does not allocate when they are there. The error is one of theirs.
+func (s *Syncer) LoadHeaders(ctx context.Context, handles []*Handle) error {
+	if !slices.ContainsFunc(handles, func(h *Handle) bool { return !h.block.data.Loaded() }) {
+		return nil
+	}
+	return parallel.ForEach(ctx, s.options.HeaderLoads, handles, func(ctx context.Context, h *Handle) error {
+		return s.loadHeader(ctx, h.block)
+	})
+}
+
+func (s *Syncer) loadHeader(ctx context.Context, b *block) error {
+	if b.data.Loaded() {
+		return nil
+	}
+	start := time.Now()
+	err := b.data.Load(ctx)
+	s.metrics.headerLoaded(time.Since(start), err)
+	return err
+}
+
+// UnloadIdle unloads the index headers that no query has used since the previous call.
+func (s *Syncer) UnloadIdle() {
+	for b := range s.current().all() {
+		if b.data.UnloadIdle() {
+			s.metrics.unloads.Add(1)
+		}
+	}
+}

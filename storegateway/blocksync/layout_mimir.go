@@ -1,0 +1,211 @@
+package blocksync
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// mimirLayout is a bucket of Grafana Mimir: a directory for each tenant with blocks in it,
+// markers/<ULID>-deletion-mark.json, and mostly a bucket-index.json.gz, which the compactor
+// writes. A bucket index that is fresh saves listing the tenant.
+type mimirLayout struct {
+	bucket  lister
+	read    func(ctx context.Context, name string, limit int64) ([]byte, error)
+	allowed []string // tenants to serve; empty: all
+	stale   time.Duration
+}
+
+var _ arrangement = mimirLayout{}
+
+// maxBucketIndex is how long a bucket index may be, in bytes, as it is and uncompressed: some
+// 250 bytes a block make a million blocks.
+const maxBucketIndex = 256 << 20
+
+func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others listing, err error) {
+	if len(m.allowed) > 0 {
+		return m.allowed, listing{}, nil
+	}
+	begin := func() { tenants, others = tenants[:0], listing{} }
+	err = m.bucket.list(ctx, "", false, begin, func(name string) {
+		dir, isDir := strings.CutSuffix(name, "/")
+		switch {
+		case dir == mimirClusterName:
+		case isDir && ValidTenant(dir):
+			tenants = append(tenants, strings.Clone(dir))
+		default:
+			others.stranger(name)
+		}
+	})
+	slices.Sort(tenants)
+	return tenants, others, err
+}
+
+// MaxTenant is how long the name of a tenant may be, in bytes.
+const MaxTenant = 150
+
+// ValidTenant reports whether a directory can be a tenant's: by Mimir's rule for names of tenants,
+// and not a block's. What it refuses is never part of a name in the bucket or in the data
+// directory.
+func ValidTenant(name string) bool {
+	if name == "" || name == "." || name == ".." || len(name) > MaxTenant {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!-_.*'()", c) >= 0:
+		default:
+			return false
+		}
+	}
+	_, block := parseBlockID(name)
+	return !block
+}
+
+func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
+	if l, ok, err := m.fromIndex(ctx, tenant); err != nil || ok {
+		return l, err
+	}
+	var l listing
+	err := m.bucket.list(ctx, tenant, false, func() { l = newListing() }, func(name string) {
+		rest := strings.TrimPrefix(name, tenant+"/")
+		dir, isDir := strings.CutSuffix(rest, "/")
+		id, ok := parseBlockID(dir)
+		switch {
+		case isDir && ok:
+			l.block(id)
+		case !mimirOwn(dir):
+			l.stranger(name)
+		}
+	})
+	if err != nil {
+		return listing{}, err
+	}
+	marks := make(map[ulid.ULID]seen)
+	err = m.bucket.list(ctx, path.Join(tenant, markersName), false, func() { clear(marks) }, func(name string) {
+		id, mark, ok := parseMarker(path.Base(name))
+		if ok {
+			marks[id] |= mark
+		}
+	})
+	for id, mark := range marks {
+		if f := l.blocks[id]; f != nil {
+			f.saw |= mark
+		}
+	}
+	return l, err
+}
+
+// mimirOwn says whether Mimir puts an entry of that name beside a tenant's blocks.
+func mimirOwn(name string) bool {
+	return name == markersName || name == bucketIndexName || name == "bucket-index.json" || name == tenantDeletion || name == "debug"
+}
+
+// parseMarker parses "01ABC…-deletion-mark.json".
+func parseMarker(name string) (ulid.ULID, seen, bool) {
+	if len(name) <= ulid.EncodedSize || name[ulid.EncodedSize] != '-' {
+		return ulid.ULID{}, 0, false
+	}
+	id, ok := parseBlockID(name[:ulid.EncodedSize])
+	switch name[ulid.EncodedSize+1:] {
+	case deletionMarkName:
+		return id, sawDeletionMark, ok
+	case noCompactName:
+		return id, sawNoCompact, ok
+	}
+	return ulid.ULID{}, 0, false
+}
+
+// markerName is where Mimir keeps the mark of a block.
+func markerName(tenant string, id ulid.ULID) string {
+	return path.Join(tenant, markersName, id.String()+"-"+deletionMarkName)
+}
+
+// A bucketIndex is bucket-index.json: versions 1 and 2 (the latter has compactor_shard_id).
+// Fields that are not needed are left out.
+type bucketIndex struct {
+	Version int `json:"version"`
+	Blocks  []struct {
+		ID string `json:"block_id"`
+	} `json:"blocks"`
+	Marks []struct {
+		ID           string `json:"block_id"`
+		DeletionTime int64  `json:"deletion_time"`
+	} `json:"block_deletion_marks"`
+	UpdatedAt int64 `json:"updated_at"` // seconds since 1970
+}
+
+// fromIndex lists a tenant by its bucket index. An index that is missing, old or unreadable is
+// no error: the tenant is listed then.
+func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, bool, error) {
+	packed, err := m.read(ctx, path.Join(tenant, bucketIndexName), maxBucketIndex)
+	if err != nil {
+		if IsGone(err) || errors.Is(err, errTooLong) {
+			err = nil
+		}
+		return listing{}, false, err
+	}
+	index, err := parseBucketIndex(packed)
+	if err != nil || time.Since(time.Unix(index.UpdatedAt, 0)) > m.stale {
+		return listing{}, false, nil
+	}
+	l := newListing()
+	l.partial = true
+	for _, b := range index.Blocks {
+		id, _ := parseBlockID(b.ID) // parseBucketIndex has looked at it
+		l.block(id)
+	}
+	for _, mark := range index.Marks {
+		id, _ := parseBlockID(mark.ID)
+		if f := l.blocks[id]; f != nil {
+			f.saw |= sawDeletionMark
+			f.deletionTime = mark.DeletionTime
+		}
+	}
+	return l, true, nil
+}
+
+// parseBucketIndex reads a bucket-index.json.gz.
+func parseBucketIndex(packed []byte) (*bucketIndex, error) {
+	zr, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("bucket index: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(zr, maxBucketIndex+1))
+	if err != nil {
+		return nil, fmt.Errorf("bucket index: %w", err)
+	}
+	if len(text) > maxBucketIndex {
+		return nil, fmt.Errorf("bucket index: %w", errTooLong)
+	}
+	var index bucketIndex
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("bucket index: %w", err)
+	}
+	if index.Version < 1 || index.Version > 2 {
+		return nil, fmt.Errorf("bucket index: version %d is unknown", index.Version)
+	}
+	for _, b := range index.Blocks {
+		if _, ok := parseBlockID(b.ID); !ok {
+			return nil, fmt.Errorf("bucket index: %q is no block id", b.ID)
+		}
+	}
+	for _, mark := range index.Marks {
+		if _, ok := parseBlockID(mark.ID); !ok {
+			return nil, fmt.Errorf("bucket index: %q is no block id", mark.ID)
+		}
+	}
+	return &index, nil
+}

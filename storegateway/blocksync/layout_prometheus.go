@@ -1,0 +1,46 @@
+package blocksync
+
+import (
+	"context"
+	"strings"
+)
+
+// prometheusLayout is the data directory of a Prometheus server, or a copy of it. Only
+// directories named by a ULID are looked at: never wal/, wbl/, chunks_head/ or a block under
+// construction or deletion (01ABC….tmp-for-creation, 01ABC….tmp-for-deletion).
+type prometheusLayout struct {
+	oneTenant
+	bucket lister
+}
+
+var _ arrangement = prometheusLayout{}
+
+func (p prometheusLayout) list(ctx context.Context, _ string) (listing, error) {
+	var l listing
+	err := p.bucket.list(ctx, "", false, func() { l = newListing() }, func(name string) {
+		dir, isDir := strings.CutSuffix(name, "/")
+		id, ok := parseBlockID(dir)
+		switch {
+		case isDir && ok:
+			l.block(id)
+		case !prometheusOwn(dir):
+			l.stranger(name)
+		}
+	})
+	return l, err
+}
+
+// prometheusOwn says whether Prometheus, or Thanos' sidecar, puts an entry of that name beside
+// the blocks.
+func prometheusOwn(name string) bool {
+	switch name {
+	case "wal", "wbl", "chunks_head", "lock", "queries.active", "chunk_snapshot.tmp", "thanos", "thanos.shipper.json":
+		return true
+	}
+	base, suffix, tmp := strings.Cut(name, ".tmp")
+	if tmp && (suffix == "" || strings.HasPrefix(suffix, "-for-")) {
+		_, block := parseBlockID(base)
+		return block || prometheusOwn(base) || strings.HasPrefix(base, "chunk_snapshot.") || strings.HasPrefix(base, "checkpoint.")
+	}
+	return strings.HasPrefix(name, "chunk_snapshot.")
+}

@@ -1,0 +1,222 @@
+package blocksync
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/thanos-io/objstore"
+)
+
+// A bucketReader reads small objects and lists directories, each attempt within a time and
+// failed ones repeated. Queries do not read through it.
+type bucketReader struct {
+	bucket  objstore.Bucket
+	timeout time.Duration // of an attempt; of a listing: between two names
+	tries   int
+	plain   bool          // no TLS protects what is read
+	slots   chan struct{} // a place for each call that may be under way
+}
+
+var _ lister = (*bucketReader)(nil)
+
+var (
+	errTooLong = errors.New("the object is longer than it may be")
+
+	// errTimeout is the cause of a context that an attempt had for itself.
+	errTimeout = errors.New("the bucket did not respond in time")
+)
+
+// A goneError says that an object is not there, in the same way for all kinds of buckets.
+type goneError struct {
+	bucket, name string
+	err          error
+}
+
+func (e *goneError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
+func (e *goneError) Unwrap() error { return e.err }
+
+// IsGone reports whether an error is that of an object which is not in the bucket.
+func IsGone(err error) bool {
+	_, ok := errors.AsType[*goneError](err)
+	return ok
+}
+
+// goneBlock returns the block of the missing object that an error names.
+func goneBlock(err error) (id ulid.ULID, ok bool) {
+	e, is := errors.AsType[*goneError](err)
+	if !is {
+		return id, false
+	}
+	for part := range strings.SplitSeq(e.name, "/") { // a tenant may be named like a block
+		if parsed, err := ulid.ParseStrict(part); err == nil {
+			id, ok = parsed, true
+		}
+	}
+	return id, ok
+}
+
+// notFound says whether a bucket's error means that there is no such object. Providers look
+// through the wrappings of github.com/pkg/errors only.
+func notFound(bucket objstore.BucketReader, err error) bool {
+	return anyCause(err, bucket.IsObjNotFoundErr)
+}
+
+func accessDenied(bucket objstore.BucketReader, err error) bool {
+	return anyCause(err, bucket.IsAccessDeniedErr)
+}
+
+func anyCause(err error, is func(error) bool) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if is(err) {
+			return true
+		}
+	}
+	return false
+}
+
+// do calls attempt until it succeeds, at most tries times, with pauses that double.
+func (b *bucketReader) do(ctx context.Context, name string, attempt func(context.Context, *time.Timer) error) error {
+	var err error
+	for i := range b.tries {
+		if i > 0 {
+			if waitErr := sleep(ctx, backoff(i, 100*time.Millisecond, 5*time.Second)); waitErr != nil {
+				return err // what the bucket said tells more than that time is up
+			}
+		}
+		if err = b.once(ctx, attempt); err == nil {
+			return nil
+		}
+		switch {
+		case notFound(b.bucket, err):
+			return &goneError{b.bucket.Name(), name, err}
+		case accessDenied(b.bucket, err), errors.Is(err, errTooLong), ctx.Err() != nil:
+			return err
+		}
+	}
+	return err
+}
+
+// once makes one attempt, in a slot.
+func (b *bucketReader) once(ctx context.Context, attempt func(context.Context, *time.Timer) error) error {
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(b.timeout, func() { cancel(fmt.Errorf("%w: %s", errTimeout, b.timeout)) })
+	defer timer.Stop()
+	err := attempt(ctx, timer)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // providers say "context canceled"
+	}
+	return err
+}
+
+// get returns an object of at most limit bytes.
+func (b *bucketReader) get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	var text []byte
+	err := b.do(ctx, name, func(ctx context.Context, _ *time.Timer) error {
+		r, err := b.bucket.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		text, err = io.ReadAll(io.LimitReader(r, limit+1))
+		if closeErr := r.Close(); err == nil {
+			err = closeErr
+		}
+		if err == nil && int64(len(text)) > limit {
+			err = errTooLong
+		}
+		return err
+	})
+	if err != nil && !IsGone(err) {
+		err = fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, err
+}
+
+// getConfirmed returns an object without a checksum. Without TLS two reads must return the same: bytes changed by a
+// network or a proxy would change results.
+func (b *bucketReader) getConfirmed(ctx context.Context, name string, limit int64) ([]byte, error) {
+	text, err := b.get(ctx, name, limit)
+	if err != nil || !b.plain {
+		return text, err
+	}
+	again, err := b.get(ctx, name, limit)
+	if err == nil && !bytes.Equal(text, again) {
+		err = fmt.Errorf("read %s: two reads returned different bytes", name)
+	}
+	return text, err
+}
+
+// attributes returns the length of an object and when it was written.
+func (b *bucketReader) attributes(ctx context.Context, name string) (a objstore.ObjectAttributes, err error) {
+	err = b.do(ctx, name, func(ctx context.Context, _ *time.Timer) error {
+		a, err = b.bucket.Attributes(ctx, name)
+		return err
+	})
+	if err != nil && !IsGone(err) {
+		err = fmt.Errorf("inspect %s: %w", name, err)
+	}
+	return a, err
+}
+
+// list visits the names in a directory, those of directories with a slash at the end. Each
+// attempt begins with begin.
+func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, begin func(), visit func(name string)) error {
+	slashAtEnd := dir // so that "a" does not find "ab" in buckets that know prefixes only
+	if dir != "" {
+		slashAtEnd += "/"
+	}
+	var options []objstore.IterOption
+	if recursive {
+		options = append(options, objstore.WithRecursiveIter())
+	}
+	err := b.do(ctx, dir, func(ctx context.Context, timer *time.Timer) error {
+		begin()
+		return b.bucket.Iter(ctx, slashAtEnd, func(name string) error {
+			timer.Reset(b.timeout) // a long listing is well as long as it goes on
+			visit(name)
+			return nil
+		}, options...)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case dir == "":
+		return fmt.Errorf("list bucket %s: %w", b.bucket.Name(), err)
+	}
+	return fmt.Errorf("list %s/ in bucket %s: %w", dir, b.bucket.Name(), err)
+}
+
+// backoff returns the pause before try i (1 is the second): first doubled each time, at most
+// most, and between half of that and all of it by chance.
+func backoff(i int, first, most time.Duration) time.Duration {
+	d := most
+	if i < 20 {
+		d = min(first<<(i-1), most)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// sleep waits for a time or for the context's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

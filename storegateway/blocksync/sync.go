@@ -1,0 +1,539 @@
+package blocksync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/taredb/tare/internal/parallel"
+	"github.com/taredb/tare/tsblock"
+)
+
+// maxHold is how long a block that was deleted is served while other blocks cannot be read: one of
+// them may be the block that it was compacted into.
+const maxHold = 10 * time.Minute
+
+// Sync compares the blocks that are served with the bucket, once. If the bucket fails, the known blocks are
+// still served, together with new ones that could be read, and the error says what failed. Run calls it; tests
+// and tools may.
+func (s *Syncer) Sync(ctx context.Context) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	return s.syncLocked(ctx)
+}
+
+// Resync returns when a sync that started after the call has finished. Requests that meet deleted blocks at the same time
+// share one.
+func (s *Syncer) Resync(ctx context.Context) error {
+	begun := s.syncsBegun.Load()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.syncsBegun.Load() > begun && s.synced {
+		return nil
+	}
+	return s.syncLocked(ctx)
+}
+
+// lock waits until no other sync runs.
+func (s *Syncer) lock(ctx context.Context) error {
+	select {
+	case s.syncing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Syncer) unlock() { <-s.syncing }
+
+// ResyncAfter resyncs if err is that of an object which is not in the bucket. It reports whether it did, and then whether the
+// block of the object is still served: an object of it is missing for good, or its deletion has just begun. A request cannot
+// meet a block that is no longer served a second time.
+func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
+	if !IsGone(err) || s.Resync(ctx) != nil {
+		return false, false
+	}
+	id, ok := goneBlock(err)
+	return true, !ok || s.current().has(id)
+}
+
+// syncLocked is Sync. The caller has called lock.
+func (s *Syncer) syncLocked(ctx context.Context) (err error) {
+	s.syncsBegun.Add(1)
+	defer func() { s.synced = err == nil }()
+	start := time.Now()
+	set, changes, err := s.look(ctx)
+	if ctx.Err() != nil {
+		set.discard(s.set)
+		return context.Cause(ctx)
+	}
+	if set != nil {
+		s.exchange(set)
+		s.finishSync(ctx, set, err)
+	}
+	s.recordSync(start, changes, err)
+	return err
+}
+
+// finishSync does what follows a new set.
+func (s *Syncer) finishSync(ctx context.Context, set *blockSet, err error) {
+	if s.options.EagerHeaders {
+		s.loadEagerly(ctx, set)
+	}
+	if err != nil || s.ready.Load() || ctx.Err() != nil {
+		return
+	}
+	if err := s.cleanLocal(set); err != nil {
+		s.log.Warn("local files of deleted blocks not removed", "error", err)
+	}
+	s.ready.Store(true)
+}
+
+// loadEagerly loads the headers of all blocks. One that cannot be loaded now is again when a
+// query needs it, and fails that one.
+func (s *Syncer) loadEagerly(ctx context.Context, set *blockSet) {
+	_ = parallel.ForEach(ctx, s.options.HeaderLoads, slices.Collect(set.all()), func(ctx context.Context, b *block) error {
+		if err := s.loadHeader(ctx, b); err != nil && ctx.Err() == nil {
+			s.log.Warn("an index header was not loaded ahead", "block", b.id, "error", err)
+		}
+		return nil
+	})
+}
+
+// syncChanges counts what a sync has done.
+type syncChanges struct{ added, removed int }
+
+// look makes the set of what is in the bucket, of the blocks served now and of new ones. It
+// returns a nil set when there is nothing to say about any tenant.
+func (s *Syncer) look(ctx context.Context) (*blockSet, syncChanges, error) {
+	if dir := s.options.LocalBucket; dir != "" { // objstore takes a missing directory for an empty one
+		if _, err := os.Stat(dir); err != nil {
+			return nil, syncChanges{}, fmt.Errorf("list the bucket: %w", err)
+		}
+	}
+	layout, err := s.arrangement(ctx)
+	if err != nil {
+		return nil, syncChanges{}, err
+	}
+	if layout == nil { // an empty bucket, as far as blocks go
+		return newBlockSet(), syncChanges{removed: s.set.size()}, nil
+	}
+	tenants, others, err := layout.tenants(ctx)
+	if err != nil {
+		return nil, syncChanges{}, err
+	}
+	var (
+		mu      sync.Mutex
+		set     = newBlockSet()
+		changes syncChanges
+		errs    []error
+	)
+	set.foreign, set.stranger = others.foreign, others.example
+	_ = parallel.ForEach(ctx, s.options.Concurrency, tenants, func(ctx context.Context, tenant string) error {
+		one := tenantSync{syncer: s, layout: layout, tenant: tenant, old: s.set.tenants[tenant]}
+		t, err := one.run(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if t != nil {
+			set.tenants[tenant] = t
+		}
+		changes.added += one.added
+		changes.removed += one.removed
+		if err != nil && len(errs) < maxSyncErrors {
+			errs = append(errs, err)
+		}
+		return nil
+	})
+	for tenant, t := range s.set.tenants {
+		if set.tenants[tenant] == nil {
+			changes.removed += len(t.blocks)
+		}
+	}
+	if err := s.suspectEmpty(set); err != nil && len(errs) == 0 {
+		return nil, syncChanges{}, err
+	}
+	return set, changes, errors.Join(errs...)
+}
+
+// suspectEmpty does not believe at once that a bucket with blocks has nothing in it any more: that is
+// what a directory looks like from which a disk was unmounted.
+func (s *Syncer) suspectEmpty(set *blockSet) error {
+	if s.set.size() == 0 || !set.empty() {
+		s.emptySince = time.Time{}
+		return nil
+	}
+	if s.emptySince.IsZero() {
+		s.emptySince = time.Now()
+	}
+	if time.Since(s.emptySince) >= maxHold {
+		return nil
+	}
+	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", s.set.size(), maxHold)
+}
+
+// empty says whether nothing at all was found.
+func (s *blockSet) empty() bool {
+	for _, t := range s.tenants {
+		if len(t.blocks)+len(t.skipped)+t.others > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSyncErrors bounds what a sync of many tenants has to say.
+const maxSyncErrors = 8
+
+// exchange makes a set the one that is served.
+func (s *Syncer) exchange(set *blockSet) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		set.discard(nil)
+		return
+	}
+	old := s.set
+	s.set = set
+	s.generation++
+	s.mu.Unlock()
+	for b := range old.all() {
+		if t := set.tenants[b.tenant]; t == nil || t.byID[b.id] != b {
+			b.dropped.Store(true)
+			b.release()
+		}
+	}
+}
+
+// discard closes the blocks of a set that is not to be served, but for those of another.
+func (s *blockSet) discard(but *blockSet) {
+	if s == nil {
+		return
+	}
+	for b := range s.all() {
+		if but != nil {
+			if t := but.tenants[b.tenant]; t != nil && t.byID[b.id] == b {
+				continue
+			}
+		}
+		b.release()
+	}
+}
+
+// A tenantSync looks at one tenant once.
+type tenantSync struct {
+	syncer *Syncer
+	layout arrangement
+	tenant string
+	old    *Tenant // nil: the tenant is new
+
+	added, removed int
+
+	mu     sync.Mutex
+	result *Tenant
+	failed atomic.Int64 // blocks that the bucket failed to tell about
+	first  error        // of them, under mu
+}
+
+// run returns the tenant's blocks. When the tenant could not be listed these are the old ones,
+// nil if there are none.
+func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
+	if s.old == nil {
+		s.old = newTenant()
+	}
+	l, err := s.layout.list(ctx, s.tenant)
+	if err != nil {
+		if len(s.old.blocks) == 0 {
+			return nil, err
+		}
+		kept := *s.old
+		kept.err = err
+		return &kept, err
+	}
+	s.result = newTenant()
+	s.result.foreign, s.result.stranger = l.foreign, l.example
+	var owned, others []ulid.ULID
+	for id := range l.blocks {
+		if s.syncer.options.Shard.Owns(id) {
+			owned = append(owned, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	s.result.others = len(others)
+	err = parallel.ForEach(ctx, s.syncer.options.Concurrency, owned, func(ctx context.Context, id ulid.ULID) error {
+		s.one(ctx, id, l.blocks[id])
+		return context.Cause(ctx)
+	})
+	if err == nil && !l.partial {
+		err = s.confirmUnlisted(ctx, l)
+	}
+	if err == nil {
+		err = parallel.ForEach(ctx, s.syncer.options.Concurrency, others, func(ctx context.Context, id ulid.ULID) error {
+			s.other(ctx, id, l.blocks[id])
+			return context.Cause(ctx)
+		})
+	}
+	if err != nil { // the sync has been ended: Sync discards the rest
+		return s.result, err
+	}
+	s.keepGone(time.Now())
+	s.result.sort()
+	s.result.noteGaps()
+	if n := s.failed.Load(); n > 0 {
+		s.result.err = fmt.Errorf("%d blocks are unreadable, one of them: %w", n, s.first)
+	}
+	return s.result, s.result.err
+}
+
+// one decides about a block.
+func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
+	b := s.old.byID[id]
+	var err error
+	var times blockTimes
+	if b != nil {
+		times = blockTimes{true, b.minTime, b.maxTime, b.external}
+		err = s.again(ctx, b, f)
+	} else {
+		b, err = s.examine(ctx, id, f, &times)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		if s.old.byID[id] == nil {
+			s.added++
+		}
+		b.gone.Store(0)
+		s.result.add(b)
+		return
+	}
+	v := verdictOf(err)
+	switch {
+	case v != nil:
+	case IsGone(err): // between the listing and now
+		v = &verdict{SkipNoMeta, err.Error()}
+	case accessDenied(s.syncer.reader.bucket, err):
+		v = &verdict{SkipAccessDenied, err.Error()}
+	default:
+		v = &verdict{SkipUnreadable, err.Error()}
+		if s.failed.Add(1) == 1 {
+			s.first = err
+		}
+	}
+	s.result.skipped = append(s.result.skipped, SkippedBlock{
+		ID: id.String(), Tenant: s.tenant, Reason: v.reason, Detail: v.detail,
+		MinTime: times.mint, MaxTime: times.maxt, times: times, deleting: f.saw&sawDeletionMark != 0,
+	})
+}
+
+// again looks at a block that is served.
+func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
+	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
+		return s.unlisted(ctx, b)
+	}
+	if err := s.checkDeleted(ctx, b); err != nil {
+		return err
+	}
+	b.noCompact.Store(f.saw&sawNoCompact != 0)
+	if f.saw&sawDeletionMark == 0 {
+		b.marked.Store(0)
+		return nil
+	}
+	if b.marked.Load() == 0 {
+		marked, err := s.markedAt(ctx, b.id, f)
+		if err != nil {
+			return nil // served as before; the mark is read again at the next sync
+		}
+		b.marked.Store(marked)
+	}
+	return s.syncer.checkMark(b.marked.Load())
+}
+
+// checkMark decides about a block that was marked for deletion at that time; 0 is not.
+func (s *Syncer) checkMark(marked int64) error {
+	if marked == 0 {
+		return nil
+	}
+	at := time.Unix(marked, 0)
+	if age := time.Since(at); age >= s.options.DeletionDelay {
+		return skip(SkipMarked, "marked for deletion at %s", at.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// examine decides about a block that is not served, and opens it.
+//
+// As soon as the block's times are known they are put into times.
+func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times *blockTimes) (*block, error) {
+	prefix := prefixOf(s.tenant, id)
+	if f.saw&sawFiles == 0 {
+		if err := s.listFiles(ctx, prefix, f); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case f.saw&sawUploading != 0:
+		return nil, skip(SkipUploading, "%s is there", uploadingName)
+	case f.saw&sawMeta == 0:
+		return nil, skip(SkipNoMeta, "there is no meta.json: an upload or a deletion is under way, or broke off")
+	}
+	var marked int64
+	if f.saw&sawDeletionMark != 0 {
+		var err error
+		if marked, err = s.markedAt(ctx, id, f); err != nil {
+			return nil, err
+		}
+		if err := s.syncer.checkMark(marked); err != nil {
+			return nil, err
+		}
+	}
+	name := path.Join(prefix, metaName)
+	var written time.Time
+	if s.mayBeDeleted() {
+		a, err := s.syncer.reader.attributes(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		written = a.LastModified
+	}
+	text, err := s.syncer.reader.getConfirmed(ctx, name, maxMeta)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := tsblock.ParseMeta(text); err == nil && m.ULID == id {
+		*times = s.timesOf(m)
+	}
+	m, err := parseMeta(text, id)
+	if err != nil {
+		return nil, err
+	}
+	var deleted Deletions
+	if _, prometheus := s.layout.(prometheusLayout); prometheus { // others upload no tombstones
+		if f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0 {
+			deleted, err = s.readDeletions(ctx, prefix, m)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, thanos := s.layout.(thanosLayout); thanos && !hasThanos(m) {
+		return nil, skip(SkipNoThanos, "meta.json has no thanos section: a plain Prometheus block has layout %s", LayoutPrometheus)
+	}
+	if err := checkFiles(m, f); err != nil {
+		return nil, err
+	}
+	if err := s.checkSizes(ctx, prefix, m); err != nil {
+		return nil, err
+	}
+	b, err := s.newBlock(prefix, m)
+	if err != nil {
+		return nil, skip(SkipCorruptMeta, "%v", err)
+	}
+	b.written = written
+	b.deleted.Store(&deleted)
+	b.marked.Store(marked)
+	b.noCompact.Store(f.saw&sawNoCompact != 0)
+	return b, nil
+}
+
+func (s *tenantSync) listFiles(ctx context.Context, prefix string, f *found) error {
+	before := *f
+	err := s.syncer.reader.list(ctx, prefix, true, func() { *f = before }, func(name string) {
+		f.file(name[min(len(prefix)+1, len(name)):])
+	})
+	f.saw |= sawFiles
+	return err
+}
+
+// checkSizes compares the sizes that meta.json tells with those of the objects.
+func (s *tenantSync) checkSizes(ctx context.Context, prefix string, m *tsblock.Meta) error {
+	for _, file := range m.Thanos.Files {
+		if file.Bytes == 0 {
+			continue // not told
+		}
+		name := slashed(file.Path)
+		a, err := s.syncer.reader.attributes(ctx, path.Join(prefix, name))
+		switch {
+		case IsGone(err):
+			return skip(SkipIncomplete, "%s is missing", name)
+		case err != nil:
+			return err
+		case a.Size != file.Bytes:
+			return skip(SkipIncomplete, "%s has %d bytes, of %d by meta.json", name, a.Size, file.Bytes)
+		}
+	}
+	return nil
+}
+
+// markedAt returns when a block was marked for deletion. A mark that cannot be understood counts
+// from now: whoever put it there wants the block gone.
+func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
+	if f.deletionTime != 0 {
+		return f.deletionTime, nil
+	}
+	name := path.Join(prefixOf(s.tenant, id), deletionMarkName)
+	text, err := s.syncer.reader.getConfirmed(ctx, name, maxMeta)
+	if _, mimir := s.layout.(mimirLayout); mimir && IsGone(err) {
+		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id), maxMeta)
+	}
+	if IsGone(err) {
+		return 0, nil // the mark has been taken back
+	}
+	if err != nil {
+		return 0, err
+	}
+	marked, err := parseDeletionMark(text)
+	if err != nil {
+		s.syncer.log.Warn("a block's deletion mark counts from now", "block", id, "error", err)
+		return time.Now().Unix(), nil
+	}
+	return marked, nil
+}
+
+// newBlock opens a block, which reads nothing.
+func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
+	b := &block{syncer: s.syncer, id: m.ULID, tenant: s.tenant, minTime: m.MinTime, maxTime: m.MaxTime}
+	if _, thanos := s.layout.(thanosLayout); thanos {
+		b.external = externalLabels(m)
+	}
+	// What is only of use when the block is found would be most of what it takes in memory.
+	m.Thanos.Files, m.Thanos.Labels = nil, nil
+	m.Compaction.Sources, m.Compaction.Parents = nil, nil
+	data, err := tsblock.New(s.syncer.source, prefix, m, tsblock.Options{
+		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), LocalDir: s.syncer.options.DataDir, Loads: s.syncer.headerLoads, Log: s.syncer.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.data = data
+	b.refs.Store(1)
+	return b, nil
+}
+
+// keepGone counts the blocks that go, or keeps them for a while when others could not be looked
+// at, among which may be what they were compacted into.
+func (s *tenantSync) keepGone(now time.Time) {
+	for id, b := range s.old.byID {
+		if s.result.byID[id] != nil {
+			continue
+		}
+		b.gone.CompareAndSwap(0, now.UnixNano())
+		if s.failed.Load() == 0 || now.Sub(time.Unix(0, b.gone.Load())) >= maxHold {
+			s.removed++
+			continue
+		}
+		s.result.add(b)
+		s.result.skipped = slices.DeleteFunc(s.result.skipped, func(sb SkippedBlock) bool { return sb.ID == id.String() })
+	}
+}

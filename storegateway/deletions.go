@@ -1,0 +1,94 @@
+package storegateway
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/taredb/tare/slab"
+)
+
+// deletedAt reports whether the sample at t was deleted.
+func deletedAt(ivs tombstones.Intervals, t int64) bool {
+	for _, iv := range ivs {
+		if t <= iv.Maxt {
+			return t >= iv.Mint
+		}
+	}
+	return false
+}
+
+// touches reports whether a sample from mint to maxt may have been deleted.
+func touches(ivs tombstones.Intervals, mint, maxt int64) bool {
+	return slices.ContainsFunc(ivs, func(iv tombstones.Interval) bool { return iv.Mint <= maxt && iv.Maxt >= mint })
+}
+
+// A keptIterator walks the samples of a chunk that lie between two times and were not deleted. It is not
+// for seeking, which encoders do not do.
+type keptIterator struct {
+	chunkenc.Iterator
+	mint, maxt int64
+	deleted    tombstones.Intervals
+}
+
+// Next implements chunkenc.Iterator.
+func (it *keptIterator) Next() chunkenc.ValueType {
+	for {
+		kind := it.Iterator.Next()
+		if kind == chunkenc.ValNone || it.AtT() > it.maxt {
+			return chunkenc.ValNone
+		}
+		if t := it.AtT(); t >= it.mint && !deletedAt(it.deleted, t) {
+			return kind
+		}
+	}
+}
+
+// appendKept appends the chunks of an entry, each of which a deletion touches encoded again without the
+// samples that were deleted. What that takes is charged to the query until the set is closed.
+func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.Intervals) ([]ChunkView, error) {
+	b := e.held.batch
+	for j, c := range b.Chunks(e.i) {
+		encoding, data := b.Data(e.i, j)
+		if !touches(deleted, c.MinTime, c.MaxTime) {
+			dst = append(dst, ChunkView{MinTime: c.MinTime, MaxTime: c.MaxTime, Encoding: encoding, Data: data})
+			continue
+		}
+		chunk, err := chunkenc.FromData(chunkenc.Encoding(encoding), data)
+		if err != nil {
+			return nil, e.chunkError(j, err)
+		}
+		list := chunkList{}
+		if err := list.appendPart(labels.EmptyLabels(), chunk, c.MinTime, c.MaxTime, deleted); err != nil {
+			return nil, e.chunkError(j, err)
+		}
+		for _, m := range list.metas {
+			bytes := int64(len(m.Chunk.Bytes()))
+			if err := set.query.quota.Reserve(slab.Series, bytes); err != nil {
+				return nil, err
+			}
+			set.rewritten += bytes
+			dst = append(dst, ChunkView{MinTime: m.MinTime, MaxTime: m.MaxTime, Encoding: byte(m.Chunk.Encoding()), Data: m.Chunk.Bytes()})
+		}
+	}
+	return dst, nil
+}
+
+// chunkError says which chunk of an entry cannot be read.
+func (e *entry) chunkError(j int, err error) error {
+	c := e.held.batch.Chunks(e.i)[j]
+	return fmt.Errorf("block %s: a chunk of times %d to %d: %w", e.held.stream.handle.ID(), c.MinTime, c.MaxTime, err)
+}
+
+// deleted returns the deleted ranges of the series.
+func (p place) deleted() tombstones.Intervals {
+	return p.held.stream.handle.Deletions().Of(p.held.batch.SeriesRef(p.i))
+}
+
+// deleted returns the deleted ranges of the series.
+func (e *entry) deleted() tombstones.Intervals {
+	return e.held.stream.handle.Deletions().Of(e.held.batch.SeriesRef(e.i))
+}
