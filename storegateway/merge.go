@@ -8,6 +8,77 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
+// A walker walks the series of a set in the order of their labels.
+type walker interface {
+	// enter has streams walked, which have their first series in front.
+	enter(streams []*stream) error
+
+	// next appends the entries of the next series to front, one for each block that has it, in the order of the blocks'
+	// times. It appends none at the end.
+	next(front []*entry) ([]*entry, error)
+
+	close()
+}
+
+// mergedSeries are the series of streams, merged as they are read.
+type mergedSeries struct {
+	streams []*stream
+	merge   tournament // by the numbers of streams
+	group   []*stream  // that have the series in front; out of the merge until it is done with
+}
+
+// enter implements walker.
+func (m *mergedSeries) enter(streams []*stream) error {
+	m.streams, m.group = streams, nil
+	if len(streams) == 0 {
+		return nil
+	}
+	m.merge.reset(len(streams), func(a, b int) bool {
+		x, y := streams[a], streams[b]
+		return x.plays() && (!y.plays() || compareLabels(x.now.labels, y.now.labels) < 0)
+	})
+	return nil
+}
+
+// next implements walker.
+func (m *mergedSeries) next(front []*entry) ([]*entry, error) {
+	for _, s := range m.group {
+		if err := s.advance(); err != nil {
+			return front, err
+		}
+		m.put(s, false)
+	}
+	if len(m.streams) == 1 {
+		m.group = m.streams
+		if s := m.streams[0]; s.now.held != nil {
+			front = append(front, &s.now)
+		}
+		return front, nil
+	}
+	m.group = m.group[:0]
+	for len(m.group) < len(m.streams) {
+		s := m.streams[m.merge.winner()]
+		if s.out || s.now.held == nil || len(m.group) > 0 && compareLabels(s.now.labels, m.group[0].now.labels) != 0 {
+			break
+		}
+		m.group = append(m.group, s)
+		front = append(front, &s.now)
+		m.put(s, true)
+	}
+	return front, nil
+}
+
+// put takes a stream out of the merge, or puts it back.
+func (m *mergedSeries) put(s *stream, out bool) {
+	if len(m.streams) > 1 {
+		s.out = out
+		m.merge.update(s.number - m.streams[0].number)
+	}
+}
+
+// close implements walker.
+func (m *mergedSeries) close() { m.group = nil }
+
 // A ChunkView is one chunk of a series.
 type ChunkView struct {
 	MinTime, MaxTime int64  // milliseconds, both inclusive

@@ -48,7 +48,7 @@ func (s *stream) plan(h *heldBatch) error {
 
 // planLazily plans the chunks of a set that has read all its references and loads chunks as windows need them.
 func (set *SeriesSet) planLazily(w *windows) error {
-	if set.request.SkipChunks {
+	if set.mode == noChunks {
 		return nil
 	}
 	var once, all int64

@@ -60,14 +60,14 @@ type SeriesSet struct {
 	cancel  context.CancelFunc
 	sel     tsblock.Select // what is read of each block
 
-	opening  bool // chunks of first batches are planned, not loaded
-	refsOnly bool // chunks are not loaded by the set but by whoever walks it
+	mode    chunkMode
+	grouped bool // the caller enters groups of the streams
 
 	streams []*stream
-	active  []*stream  // of them, those that are merged: all, but of a select that reads them in groups
-	merge   tournament // by their numbers in active
-	group   []*stream  // that have the series in front; out of the merge until it is done with
-	sorted  *sortedSeries
+	walker  walker
+	merged  mergedSeries
+	front   []*entry // of the series in front, one for each block that has it, in the order of the blocks' times
+	few     [4]*entry
 
 	series    Series
 	chunks    []ChunkView
@@ -89,7 +89,8 @@ func (q *Query) Select(ctx context.Context, r Request) (*SeriesSet, error) {
 	return q.newSet(ctx, r, false)
 }
 
-func (q *Query) newSet(ctx context.Context, r Request, refsOnly bool) (*SeriesSet, error) {
+// newSet is Select. With grouped, blocks are opened but not entered, and the caller loads the chunks.
+func (q *Query) newSet(ctx context.Context, r Request, grouped bool) (*SeriesSet, error) {
 	shard, matchers, err := tsblock.TakeShard(r.Matchers)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func (q *Query) newSet(ctx context.Context, r Request, refsOnly bool) (*SeriesSe
 	if r.Matchers = matchers; !shard.All() {
 		r.Shard = shard
 	}
-	set := &SeriesSet{query: q, request: r, refsOnly: refsOnly}
+	set := &SeriesSet{query: q, request: r, grouped: grouped}
+	set.front = set.few[:0]
 	set.ctx, set.cancel = q.context(ctx)
 	q.begin(set)
 	if err := set.open(); err != nil {
@@ -108,8 +110,38 @@ func (q *Query) newSet(ctx context.Context, r Request, refsOnly bool) (*SeriesSe
 	return set, nil
 }
 
-// lazily reports whether chunks are loaded as the series are walked, not with their batch.
-func (set *SeriesSet) lazily() bool { return set.refsOnly || set.sorted != nil }
+// A chunkMode says when the chunks of a set are loaded, and by which part.
+type chunkMode uint8
+
+const (
+	chunksWithBatches chunkMode = iota // each batch is loaded with its chunks
+	chunksPlanned                      // those of the first batches of several blocks once all are planned, then with batches
+	chunksOfSorted                     // by the windows of sorted series, as they are walked
+	chunksOfCaller                     // by the windows of the caller
+	noChunks                           // labels only
+)
+
+// modeOf returns the mode of a set.
+func (set *SeriesSet) modeOf() chunkMode {
+	switch {
+	case set.request.SkipChunks:
+		return noChunks
+	case set.grouped:
+		return chunksOfCaller
+	case set.sorted():
+		return chunksOfSorted
+	}
+	return chunksWithBatches
+}
+
+// sorted reports whether the series have to be sorted.
+func (set *SeriesSet) sorted() bool {
+	_, sorted := set.walker.(*sortedSeries)
+	return sorted
+}
+
+// streamed reports whether series are walked while they are read, so that batches are read ahead.
+func (set *SeriesSet) streamed() bool { return !set.grouped && !set.sorted() }
 
 // allSeries is the matcher of every series.
 func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, "", "") }
@@ -140,40 +172,38 @@ func (set *SeriesSet) open() error {
 	if err := q.gateway.LoadHeaders(set.ctx, handles); err != nil {
 		return err
 	}
-	if sort, err := set.shuffled(); err != nil {
+	sort, err := set.shuffled()
+	if err != nil {
 		return err
-	} else if sort {
-		set.sorted = &sortedSeries{set: set}
 	}
-	if set.refsOnly && set.sorted == nil {
-		return nil // fill enters them
+	set.walker = &set.merged
+	if sort {
+		set.walker = &sortedSeries{set: set}
+	}
+	if set.mode = set.modeOf(); set.grouped && !sort {
+		return nil // the caller enters them
 	}
 	return set.enter(set.streams)
 }
 
 // enter opens some of the streams and has their first series in front.
 func (set *SeriesSet) enter(streams []*stream) error {
-	set.active, set.group = streams, nil
 	// The first batch of a single block needs no plan: its load reserves everything before it fetches.
-	set.opening = len(streams) > 1 && !set.lazily() && !set.request.SkipChunks
-	err := parallel.ForEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
-	switch {
-	case err != nil || len(streams) == 0:
-		return err
-	case set.sorted != nil:
-		return set.sorted.fill()
+	planned := len(streams) > 1 && set.mode == chunksWithBatches
+	if planned {
+		set.mode = chunksPlanned
 	}
-	if set.opening {
-		set.opening = false
+	err := parallel.ForEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
+	if err != nil {
+		return err
+	}
+	if planned {
+		set.mode = chunksWithBatches
 		if err := set.loadFirst(); err != nil {
 			return err
 		}
 	}
-	set.merge.reset(len(streams), func(a, b int) bool {
-		x, y := streams[a], streams[b]
-		return x.plays() && (!y.plays() || compareLabels(x.now.labels, y.now.labels) < 0)
-	})
-	return nil
+	return set.walker.enter(streams)
 }
 
 // streamBytes is what a block takes of the heap while it is read, beside what its reader charges.
@@ -271,84 +301,21 @@ func (set *SeriesSet) counted(n int) error {
 }
 
 func (set *SeriesSet) next() (bool, error) {
-	if set.sorted != nil {
-		if ok, err := set.sorted.advance(); !ok || err != nil {
-			return false, err
-		}
-		return true, set.assemble()
-	}
-	if len(set.active) == 1 {
-		s := set.active[0]
-		if len(set.group) > 0 {
-			if err := s.advance(); err != nil {
-				return false, err
-			}
-		}
-		set.group = set.active
-		if s.now.held == nil {
-			return false, nil
-		}
-		return true, set.assemble()
-	}
-	if ok, err := set.nextGroup(); !ok || err != nil {
+	var err error
+	if set.front, err = set.walker.next(set.front[:0]); err != nil || len(set.front) == 0 {
 		return false, err
 	}
 	return true, set.assemble()
 }
 
-// nextGroup takes the streams out of the merge that have the next series in front, after those
-// that had the one before have moved on and are back in.
-func (set *SeriesSet) nextGroup() (bool, error) {
-	for _, s := range set.group {
-		if err := s.advance(); err != nil {
-			return false, err
-		}
-		s.out = false
-		set.merge.update(s.number - set.active[0].number)
-	}
-	set.group = set.group[:0]
-	for len(set.group) < len(set.active) {
-		s := set.active[set.merge.winner()]
-		if s.out || s.now.held == nil || len(set.group) > 0 && compareLabels(s.now.labels, set.group[0].now.labels) != 0 {
-			break
-		}
-		set.group = append(set.group, s)
-		s.out = true
-		set.merge.update(s.number - set.active[0].number)
-	}
-	return len(set.group) > 0, nil
-}
-
-// entries yields where the series in front is: a place for each block that has it, in the order
-// of the blocks' times.
-func (set *SeriesSet) entries(yield func(*entry) bool) {
-	if set.sorted != nil {
-		for i := range set.sorted.group {
-			if !yield(&set.sorted.group[i]) {
-				return
-			}
-		}
-		return
-	}
-	for _, s := range set.group {
-		if !yield(&s.now) {
-			return
-		}
-	}
-}
-
 // assemble makes the series in front what Series returns.
 func (set *SeriesSet) assemble() error {
-	blocks := 0
-	set.series = Series{}
+	set.series = Series{Labels: set.front[0].labels}
+	if set.mode == noChunks || set.mode == chunksOfCaller {
+		return nil
+	}
 	chunks := set.chunks[:0]
-	for e := range set.entries {
-		if blocks++; blocks == 1 {
-			set.series.Labels = e.labels
-		}
-		if set.request.SkipChunks || set.refsOnly {
-			continue
-		}
+	for _, e := range set.front {
 		if err := set.room(&chunks, len(e.held.batch.Chunks(e.i))); err != nil {
 			return err
 		}
@@ -361,7 +328,7 @@ func (set *SeriesSet) assemble() error {
 			chunks = kept
 		}
 	}
-	if blocks > 1 {
+	if len(set.front) > 1 {
 		chunks = orderChunks(chunks)
 	}
 	set.chunks, set.series.Chunks = chunks, chunks
@@ -393,7 +360,7 @@ func (set *SeriesSet) At() *Series { return &set.series }
 func (set *SeriesSet) Retain() *Hold {
 	h := &Hold{}
 	h.batches = h.few[:0]
-	for e := range set.entries {
+	for _, e := range set.front {
 		e.held.hold()
 		h.batches = append(h.batches, e.held)
 	}
@@ -419,7 +386,7 @@ func (h *Hold) Release() {
 
 // blockOf names the block that a chunk of the series in front is in.
 func (set *SeriesSet) blockOf(c *ChunkView) string {
-	for e := range set.entries {
+	for _, e := range set.front {
 		for j := range e.held.batch.Chunks(e.i) {
 			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
 				return e.held.stream.handle.ID().String()
@@ -453,9 +420,9 @@ func (set *SeriesSet) Close() {
 	}
 	set.closed = true
 	set.cancel()
-	set.series, set.group = Series{}, nil
-	if set.sorted != nil {
-		set.sorted.close()
+	set.series, set.front = Series{}, nil
+	if set.walker != nil {
+		set.walker.close()
 	}
 	blocks := make([]BlockStats, len(set.streams))
 	for i, s := range set.streams {

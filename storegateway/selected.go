@@ -57,11 +57,12 @@ const (
 func (l *selected) fill() error {
 	streams := l.set.streams
 	size := groupBlocks
-	if l.set.sorted != nil {
+	sorted := l.set.sorted()
+	if sorted {
 		size = max(len(streams), 1) // they are read already
 	}
 	for from := 0; from < len(streams); from += size {
-		if l.set.sorted == nil {
+		if !sorted {
 			if err := l.set.enter(streams[from:min(from+size, len(streams))]); err != nil {
 				return err
 			}
@@ -156,13 +157,10 @@ func (l *selected) add(added []oneSeries) {
 
 // appendPlaces appends where the series in front is, and holds the chunks of the batches.
 func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
-	if l.set.request.SkipChunks {
+	if l.set.mode == noChunks {
 		return nil, nil
 	}
-	n := 0
-	for range l.set.entries {
-		n++
-	}
+	n := len(l.set.front)
 	switch {
 	case len(run)+n <= cap(run):
 	case groups > 1:
@@ -186,7 +184,7 @@ func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
 		run = l.places[:0:n]
 		l.places = l.places[n:]
 	}
-	for e := range l.set.entries {
+	for _, e := range l.set.front {
 		e.held.holdChunks()
 		run = append(run, place{e.held, e.i})
 	}

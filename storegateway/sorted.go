@@ -15,8 +15,8 @@ type sortedSeries struct {
 	set      *SeriesSet
 	windows  *windows
 	series   []sortedEntry
-	group    []entry // of the series in front
-	next     int
+	group    []*entry        // of the series in front
+	at       int             // of the next one in series
 	labels   []tsblock.Label // what is left of the slab that labels of entries lie in
 	reserved int64
 }
@@ -30,10 +30,10 @@ type sortedEntry struct {
 // sortedSlab is how many labels are allocated at once.
 const sortedSlab = 4096
 
-// fill reads all series and sorts them.
-func (l *sortedSeries) fill() error {
+// enter implements walker: it reads all series and sorts them.
+func (l *sortedSeries) enter(streams []*stream) error {
 	l.windows = newWindows(l.set.ctx, l.set.query, true)
-	for _, s := range l.set.streams {
+	for _, s := range streams {
 		for s.now.held != nil {
 			if err := l.add(s); err != nil {
 				return err
@@ -46,8 +46,8 @@ func (l *sortedSeries) fill() error {
 	slices.SortFunc(l.series, func(a, b sortedEntry) int {
 		return cmp.Or(compareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
 	})
-	if l.set.refsOnly {
-		return nil // planned by the select, with its own windows
+	if l.set.mode != chunksOfSorted {
+		return nil // planned by the caller, with its windows
 	}
 	return l.set.planLazily(l.windows)
 }
@@ -85,30 +85,29 @@ func (l *sortedSeries) reserve(n int) error {
 	return nil
 }
 
-// advance moves on to the next series: all entries that have its labels.
-func (l *sortedSeries) advance() (bool, error) {
+// next implements walker.
+func (l *sortedSeries) next(front []*entry) ([]*entry, error) {
 	l.leave()
-	load := !l.set.request.SkipChunks && !l.set.refsOnly
-	for ; l.next < len(l.series); l.next++ {
-		e := &l.series[l.next].entry
+	for ; l.at < len(l.series); l.at++ {
+		e := &l.series[l.at].entry
 		if len(l.group) > 0 && compareLabels(e.labels, l.group[0].labels) != 0 {
 			break
 		}
-		if load {
+		if l.set.mode == chunksOfSorted {
 			if err := l.windows.enter(e.held); err != nil {
-				return false, err
+				return front, err
 			}
 		}
-		l.group = append(l.group, *e)
+		l.group = append(l.group, e)
 	}
-	return len(l.group) > 0, nil
+	return append(front, l.group...), nil
 }
 
 // leave ends the use of the series in front.
 func (l *sortedSeries) leave() {
-	if !l.set.request.SkipChunks && !l.set.refsOnly {
-		for i := range l.group {
-			l.windows.leave(l.group[i].held)
+	if l.set.mode == chunksOfSorted {
+		for _, e := range l.group {
+			l.windows.leave(e.held)
 		}
 	}
 	l.group = l.group[:0]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )
@@ -51,26 +50,20 @@ type stream struct {
 	waiting []entry // each begins with the one before, and comes behind it
 	peek    entry   // with relabel: the series behind those that wait
 
-	held  *heldBatch   // the batch that is being walked; nil before the first and at the end
-	last  *heldBatch   // that was read
-	i     int          // of held, its next series
-	ahead chan loaded  // made with the first load that is ahead
-	busy  bool         // one is on its way
-	first []*heldBatch // read while the set was opened, their chunks not loaded yet
-	once  int64        // bytes of the largest planned load
-	all   int64        // and of all of them
+	held  *heldBatch            // the batch that is being walked; nil before the first and at the end
+	last  *heldBatch            // that was read
+	i     int                   // of held, its next series
+	ahead ahead[*tsblock.Batch] // the next batch
+	first []*heldBatch          // read while the set was opened, their chunks not loaded yet
+	once  int64                 // bytes of the largest planned load
+	all   int64                 // and of all of them
 
 	charged int64 // bytes reserved for batches that are kept
 	done    bool  // there are no more batches
 
-	loading  *heldBatch // of windows: what is loaded ahead while busy
-	aheadErr chan error
-}
-
-// loaded is what a load has brought.
-type loaded struct {
-	batch *tsblock.Batch
-	err   error
+	// Of windows: the batch whose chunks are loaded ahead.
+	loading *heldBatch
+	chunks  ahead[struct{}]
 }
 
 // plays reports whether the stream takes part in the merge.
@@ -160,44 +153,42 @@ func (s *stream) read(e *entry) error {
 // nextBatch takes the batch that has been read ahead, or reads one, and has the one after it read
 // if there is room.
 func (s *stream) nextBatch() error {
-	var l loaded
-	if s.busy {
-		l = <-s.ahead
-		s.busy = false
+	var b *tsblock.Batch
+	var err error
+	if s.ahead.running {
+		b, err = s.ahead.take()
 	} else {
-		l = s.load()
+		b, err = s.load()
 	}
-	if errors.Is(l.err, tsblock.ErrNoMoreSeries) {
+	if errors.Is(err, tsblock.ErrNoMoreSeries) {
 		s.done = true
 		s.reader.Rest()
 		return nil
 	}
-	if l.err != nil {
-		return l.err
+	if err != nil {
+		return err
 	}
 	s.batches++
-	s.planned += l.batch.PlannedBytes()
-	next := &heldBatch{batch: l.batch, stream: s}
+	s.planned += b.PlannedBytes()
+	next := &heldBatch{batch: b, stream: s}
 	if s.series.Ended() {
 		s.done, s.series = true, nil
 		s.reader.Rest() // only chunks are read from here on
 	}
-	if s.last != nil && s.set.lazily() {
-		s.last.next = next
-	}
+	last := s.last
 	s.last, s.held, s.i = next, next, 0
 	s.held.hold()
-	if s.set.opening {
+	switch s.set.mode {
+	case chunksPlanned:
 		s.first = append(s.first, next)
 		return s.plan(next)
-	}
-	if s.set.lazily() {
-		if s.set.request.SkipChunks {
-			return nil
+	case chunksOfSorted, chunksOfCaller:
+		if last != nil {
+			last.next = next
 		}
 		return errors.Join(s.chargeBatch(), s.plan(next))
 	}
-	if !s.done {
+	if !s.done && s.set.streamed() {
 		s.readAhead()
 	}
 	return nil
@@ -215,48 +206,41 @@ func (s *stream) chargeBatch() error {
 
 // readAhead has the next batch read if there is room.
 func (s *stream) readAhead() {
-	if !s.set.query.roomAhead() {
-		return
+	if s.set.query.roomAhead() {
+		s.ahead.start((*batchLoad)(s))
 	}
-	if s.ahead == nil {
-		s.ahead = make(chan loaded, 1)
-	}
-	s.busy = true
-	go func() {
-		var l loaded
-		if err := panics.Guard(func() error { l = s.load(); return nil }); err != nil {
-			l = loaded{err: err}
-		}
-		s.ahead <- l
-	}()
 }
 
+// A batchLoad reads the next batch of a stream ahead.
+type batchLoad stream
+
+func (l *batchLoad) work() (*tsblock.Batch, error) { return (*stream)(l).load() }
+
 // load reads the next batch, and its chunks unless they are not wanted.
-func (s *stream) load() loaded {
+func (s *stream) load() (*tsblock.Batch, error) {
 	b, err := s.series.Next(s.set.ctx)
 	if err != nil {
-		return loaded{err: err}
+		return nil, err
 	}
-	if !s.set.request.SkipChunks {
-		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && !s.set.lazily() && !s.set.opening {
+	if s.set.mode != noChunks {
+		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && s.set.mode == chunksWithBatches {
 			err = s.reader.LoadChunks(s.set.ctx, b)
 		}
 	}
 	if err != nil {
 		b.Release()
-		return loaded{err: err}
+		return nil, err
 	}
-	return loaded{batch: b}
+	return b, nil
 }
 
 // close gives back what the stream holds. The set's context has ended, so a load that is on its
 // way does too.
 func (s *stream) close() BlockStats {
-	if s.busy {
-		if l := <-s.ahead; l.batch != nil {
-			l.batch.Release()
+	if s.ahead.running {
+		if b, err := s.ahead.take(); err == nil {
+			b.Release()
 		}
-		s.busy = false
 	}
 	s.now.letGo()
 	s.peek.letGo()

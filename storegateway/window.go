@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )
@@ -135,7 +134,7 @@ func (w *windows) load(h *heldBatch) error {
 	if n := len(w.loaded); n > 0 && w.loaded[n-1] == h {
 		return nil
 	}
-	if s.busy && s.loading == h {
+	if s.chunks.running && s.loading == h {
 		w.await(s)
 	}
 	if h.loaded {
@@ -161,16 +160,18 @@ func (w *windows) load(h *heldBatch) error {
 	}
 	w.add(h)
 	if next := h.next; next != nil && !next.loaded && w.query.roomAhead() && w.bytes+next.batch.PlannedBytes() <= w.most {
-		if s.aheadErr == nil {
-			s.aheadErr = make(chan error, 1)
-		}
-		s.loading, s.busy = next, true
+		s.loading = next
 		w.ahead = append(w.ahead, s)
-		go func() {
-			s.aheadErr <- panics.Guard(func() error { return s.reader.LoadChunks(w.ctx, next.batch) })
-		}()
+		s.chunks.start((*chunkLoad)(s))
 	}
 	return nil
+}
+
+// A chunkLoad loads the chunks of a stream's batch ahead.
+type chunkLoad stream
+
+func (l *chunkLoad) work() (struct{}, error) {
+	return struct{}{}, l.reader.LoadChunks(l.set.ctx, l.loading.batch)
 }
 
 // makeRoom has bytes of chunks returned, or loads ahead finished so that the next call can return theirs, and reports
@@ -240,12 +241,11 @@ func (w *windows) drop(i int) {
 // await ends the load ahead in a block, as a reader does one thing at a time. If it failed, the batch
 // is loaded again when it is needed, and then the error counts.
 func (w *windows) await(s *stream) {
-	if !s.busy {
+	if !s.chunks.running {
 		return
 	}
-	s.busy = false
 	w.ahead = slices.DeleteFunc(w.ahead, func(other *stream) bool { return other == s })
-	if err := <-s.aheadErr; err == nil {
+	if _, err := s.chunks.take(); err == nil {
 		w.add(s.loading)
 	}
 	s.loading = nil
