@@ -25,8 +25,13 @@ const (
 	DefaultSchema = "test"
 )
 
-// portAttempts bounds how often a start is tried again because its port was taken.
-const portAttempts = 5
+const (
+	portAttempts = 20 // starts that may find their port taken
+
+	// Ports are taken from below the range that systems use for outgoing connections and for listeners
+	// without a port, so that none of those takes the port of a server between Stop and Restart.
+	firstPort, lastPort = 10_000, 32_000
+)
 
 // TB is the part of testing.TB that Start needs.
 type TB interface {
@@ -125,15 +130,19 @@ func New(opts ...Option) (*Server, error) {
 // launchAnywhere starts the process on a free port.
 func (s *Server) launchAnywhere() error {
 	for range portAttempts {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", "127.0.0.1:0") // the system chooses at random
 		if err != nil {
 			return fmt.Errorf("find a free port: %w", err)
 		}
 		s.Addr = l.Addr().String()
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+s.Port()%(lastPort-firstPort)))
 		if err := l.Close(); err != nil {
 			return fmt.Errorf("find a free port: %w", err)
 		}
-		if err = s.launch(); !errors.Is(err, errPortTaken) {
+		if l, err = net.Listen("tcp", s.Addr); err != nil || l.Close() != nil {
+			continue // taken
+		}
+		if err := s.launch(); !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
