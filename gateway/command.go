@@ -170,7 +170,7 @@ func (s *session) command() error {
 		return s.setOption()
 	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID:
 		return s.pipe()
-	case mysqlwire.ComClone: // a protocol of its own, after which the server reads commands again
+	case mysqlwire.ComClone: // starts the clone protocol; the server reads commands again after it
 		return s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand, "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM")
 	default:
 		return s.exchange()

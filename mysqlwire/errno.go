@@ -35,10 +35,10 @@ const (
 	ErrnoDeadlock               Errno = 1213
 	ErrnoUserLimit              Errno = 1226
 	ErrnoSpecificAccessDenied   Errno = 1227
-	ErrnoAuthNotSupported       Errno = 1251
-	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
 	ErrnoWrongValueForVar       Errno = 1231
 	ErrnoUnknownStatement       Errno = 1243 // no prepared statement has the number
+	ErrnoAuthNotSupported       Errno = 1251
+	ErrnoReadOnly               Errno = 1290 // the server runs with --read-only or the like
 	ErrnoQueryInterrupted       Errno = 1317
 	ErrnoMalformedPacket        Errno = 1835
 	ErrnoConnectionKilled       Errno = 1927 // MariaDB
