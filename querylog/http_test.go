@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // get asks l's handler and returns the whole answer.
@@ -210,9 +212,10 @@ func TestReaderLeaves(t *testing.T) {
 	}
 	tally(t, line)
 	cancel()
-	for l.Stats().Readers > 0 { // until the handler has seen it
+	testwait.Until(t, "the handler to notice", func() bool {
 		l.Log(sample())
-	}
+		return l.Stats().Readers == 0
+	})
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Error("the stream ended by itself")
 	}
