@@ -518,7 +518,7 @@ func TestClientVanishes(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Seq = 0
-			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(3)"...)))
+			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(30)"...)))
 			g.awaitQueries(t, 2)
 			c.NetConn().Close()
 			testwait.Equal(t, "the session to end without its client", 0, g.Sessions)
