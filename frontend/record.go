@@ -3,7 +3,6 @@ package frontend
 import (
 	"net/http"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/taredb/tare/querylog"
@@ -42,6 +41,8 @@ type Record struct {
 	Status    int    // that the client got, 499 when it had left
 	Late      bool   // the error came after the status had gone out
 	ErrorText string // "" when the request succeeded
+
+	scratch [64]byte // for FieldValue
 }
 
 var (
@@ -60,123 +61,14 @@ func (r *Record) Facts() querylog.Facts {
 	}
 }
 
-// AppendFields writes r's fields to l.
-func (r *Record) AppendFields(l *querylog.Line) {
-	l.Time("start", r.Start)
-	l.Time("end", r.Start.Add(r.Total))
-	l.Duration("total_ns", r.Total)
-	if r.FirstByte != 0 {
-		l.Duration("first_byte_ns", r.FirstByte)
-	}
-	l.String("endpoint", r.Endpoint)
-	if r.Client.IsValid() {
-		l.Addr("client", r.Client)
-	}
-	if r.Tenant != "" {
-		l.String("tenant", r.Tenant)
-	}
-	switch {
-	case r.Selector == "":
-	case l.Redaction == querylog.RedactNone:
+// appendSelector writes the selector, as far as the redaction permits.
+func (r *Record) appendSelector(l *querylog.Line) {
+	switch l.Redaction {
+	case querylog.RedactNone:
 		l.SQL("selector", []byte(r.Selector), 0)
-	case l.Redaction == querylog.RedactLiterals:
+	case querylog.RedactLiterals:
 		l.SQL("selector", []byte(r.Masked), 0)
 	}
-	if r.CountBy != "" && l.Redaction != querylog.RedactAll {
-		l.String("count_by", r.CountBy)
-	}
-	if r.Limit != 0 {
-		l.Int("limit", int64(r.Limit))
-	}
-	l.Int("shards", int64(r.Shards))
-	l.Int("requests", r.Asked)
-	if r.Retries != 0 {
-		l.Int("retries", r.Retries)
-	}
-	l.Int("items_in", r.ItemsIn)
-	l.Int("items_out", r.ItemsOut)
-	l.Int("bytes_in", r.BytesIn)
-	l.Int("bytes_out", r.BytesOut)
-	if r.Encoding != Identity {
-		l.String("encoding", string(r.Encoding))
-	}
-	l.String("decoder", r.Decoder)
-	if r.Compared {
-		l.Bool("compared", true)
-	}
-	if r.Limited {
-		l.Bool("limited", true)
-	}
-	l.Int("status", int64(r.Status))
-	if r.ErrorText != "" {
-		l.Bool("late", r.Late)
-		// What a downstream or a parser says may repeat the selector's values.
-		if l.Redaction == querylog.RedactNone {
-			l.String("error_text", r.ErrorText)
-		}
-	}
-}
-
-// logFields are the names that FieldValue knows.
-var logFields = [...]string{
-	"kind", "endpoint", "tenant", "client", "selector", "count_by", "encoding", "decoder", "error_text",
-	"total_ns", "first_byte_ns", "limit", "shards", "requests", "retries", "items_in", "items_out",
-	"bytes_in", "bytes_out", "status",
-}
-
-// LogFields are the fields that a filter of the query log may name.
-func LogFields() []string { return slices.Clone(logFields[:]) }
-
-// FieldValue answers a field by its name, for filters.
-func (r *Record) FieldValue(name string) querylog.Value {
-	text := func(s string) querylog.Value { return querylog.Value{Text: []byte(s), IsText: true} }
-	number := func(n int64) querylog.Value { return querylog.Value{Number: float64(n)} }
-	switch name {
-	case "kind":
-		return text(kindFrontend)
-	case "endpoint":
-		return text(r.Endpoint)
-	case "tenant":
-		return text(r.Tenant)
-	case "client":
-		if !r.Client.IsValid() {
-			return querylog.Value{}
-		}
-		return text(r.Client.String())
-	case "selector":
-		return text(r.Selector)
-	case "count_by":
-		return text(r.CountBy)
-	case "encoding":
-		return text(string(r.Encoding))
-	case "decoder":
-		return text(r.Decoder)
-	case "error_text":
-		return text(r.ErrorText)
-	case "total_ns":
-		return number(int64(r.Total))
-	case "first_byte_ns":
-		return number(int64(r.FirstByte))
-	case "limit":
-		return number(int64(r.Limit))
-	case "shards":
-		return number(int64(r.Shards))
-	case "requests":
-		return number(r.Asked)
-	case "retries":
-		return number(r.Retries)
-	case "items_in":
-		return number(r.ItemsIn)
-	case "items_out":
-		return number(r.ItemsOut)
-	case "bytes_in":
-		return number(r.BytesIn)
-	case "bytes_out":
-		return number(r.BytesOut)
-	case "status":
-		return number(int64(r.Status))
-	}
-	return querylog.Value{}
 }
 
 // newRecord begins the record of a request.

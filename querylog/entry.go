@@ -30,3 +30,11 @@ type Facts struct {
 	// which they were logged; entries of different origins do not wait for each other.
 	Origin uint64
 }
+
+// A Column is a field as the page shows it that follows the log.
+type Column struct {
+	Field string
+	Name  string
+	Kind  string // text, time, duration, bytes or number
+	Shown bool   // by default
+}

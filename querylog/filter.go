@@ -145,7 +145,7 @@ func (f Filter) Empty() bool { return len(f.conditions) == 0 }
 
 // CheckRecord names a field of f that no Record has for a filter: a condition on it would
 // compare nothing.
-func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, filterFields[:]) }
+func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, RecordFields()) }
 
 // CheckFields is CheckRecord for entries of another kind, which have these fields.
 func (f Filter) CheckFields(kind string, fields []string) error {
@@ -164,11 +164,17 @@ type Value struct {
 	IsText bool // whether Text counts, or Number
 }
 
+// BytesValue returns a text as a Value, which is a view of b.
+func BytesValue(b []byte) Value { return Value{Text: b, IsText: true} }
+
+// StringValue returns a text as a Value.
+func StringValue(s string) Value { return BytesValue(view(s)) }
+
 // Filterable is what an Entry implements to be filtered by its fields before it is
 // formatted. An Entry that does not has no fields for a filter.
 type Filterable interface {
-	// FieldValue answers the value of the field with a name, and the zero Value when
-	// it has none.
+	// FieldValue returns the value of the field with a name, and the zero Value if the
+	// entry has no such field.
 	FieldValue(name string) Value
 }
 

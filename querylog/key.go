@@ -29,29 +29,7 @@ func newKey(name string) key {
 	return k
 }
 
-// The names of a Record's fields that are not written by a method which takes a name.
-var (
-	keyStart         = newKey("start")
-	keyEnd           = newKey("end")
-	keyTotal         = newKey("total_ns")
-	keyPlan          = newKey("plan_ns")
-	keyUpstream      = newKey("backend_ns")
-	keyFirstByte     = newKey("first_byte_ns")
-	keyUser          = newKey("user")
-	keyClient        = newKey("client")
-	keyConnection    = newKey("connection_id")
-	keySchema        = newKey("schema")
-	keyBackend       = newKey("backend")
-	keyStatementType = newKey("statement_type")
-	keyDigest        = newKey("digest")
-	keyRowsReturned  = newKey("rows_returned")
-	keyRowsAffected  = newKey("rows_affected")
-	keyBytesIn       = newKey("bytes_in")
-	keyBytesOut      = newKey("bytes_out")
-	keyPlanCached    = newKey("plan_cached")
-	keyTransaction   = newKey("transaction_id")
-	keySeq           = newKey("seq")
-)
+var keySeq = newKey("seq")
 
 // at appends k.
 func (l *Line) at(k *key) {

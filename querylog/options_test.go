@@ -256,7 +256,7 @@ func checkNumber(t *testing.T, v uint64) {
 // TestRecordFields asks a record that has everything for each field that filters may name.
 func TestRecordFields(t *testing.T) {
 	r := everything()
-	for _, name := range filterFields {
+	for _, name := range RecordFields() {
 		v := r.FieldValue(name)
 		if len(v.Text) == 0 && v.Number == 0 {
 			t.Errorf("%s: the record has no value for a filter", name)

@@ -1,7 +1,6 @@
 package storegateway
 
 import (
-	"encoding/hex"
 	"net/netip"
 	"strconv"
 	"time"
@@ -39,7 +38,6 @@ type LogEntry struct {
 	err      []byte // why the request failed
 	shape    []byte // the same without values
 	digest   [16]byte
-	name     []byte   // the tenant, for FieldValue
 	scratch  [64]byte // for FieldValue
 }
 
@@ -53,7 +51,7 @@ const kindStore = "store"
 
 // Reset empties e and keeps its buffers.
 func (e *LogEntry) Reset() {
-	*e = LogEntry{matchers: e.matchers[:0], shape: e.shape[:0], err: e.err[:0], name: e.name[:0]}
+	*e = LogEntry{matchers: e.matchers[:0], shape: e.shape[:0], err: e.err[:0]}
 }
 
 // okCode is the Code of a request that was answered.
@@ -151,109 +149,12 @@ func (e *LogEntry) Facts() querylog.Facts {
 	}
 }
 
-// AppendFields writes e's fields to l. It does not allocate when l's buffer has room.
-func (e *LogEntry) AppendFields(l *querylog.Line) {
-	l.Time("start", e.Start)
-	l.Time("end", e.Start.Add(e.Total))
-	l.Duration("total_ns", e.Total)
-	l.Duration("wait_ns", e.Wait)
-	l.String("endpoint", e.Endpoint)
-	if e.Tenant != "" {
-		l.String("tenant", e.Tenant)
-	}
-	if e.Client.IsValid() {
-		l.Addr("client", e.Client)
-	}
-	if e.Ranged {
-		l.Int("min_time", e.MinTime)
-		l.Int("max_time", e.MaxTime)
-	}
-	l.Hex("digest", e.digest[:])
+// appendMatchers writes what was requested, as far as the redaction permits.
+func (e *LogEntry) appendMatchers(l *querylog.Line) {
 	switch l.Redaction {
 	case querylog.RedactNone:
 		l.SQL("matchers", e.matchers, 0)
 	case querylog.RedactLiterals:
 		l.SQL("matchers", e.shape, 0)
-	}
-	st := &e.Stats
-	l.Int("blocks", int64(st.Blocks))
-	l.Uint("series", e.Series)
-	l.Uint("chunks", e.Chunks)
-	total := st.total()
-	l.Int("bytes_planned", st.PlannedBytes)
-	l.Int("bytes_fetched", total.Fetched)
-	l.Int("bytes_cached", total.Cached)
-	l.Int("bytes_wasted", total.Wasted)
-	l.Int("bytes_peak", st.PeakBytes)
-	l.Uint("bytes_out", e.BytesOut)
-	l.String("code", e.Code)
-	if len(e.err) > 0 && l.Redaction != querylog.RedactAll {
-		l.ErrorText("error_text", e.err)
-	}
-}
-
-// FieldValue answers a field by its name, for filters. It does not allocate.
-func (e *LogEntry) FieldValue(name string) querylog.Value {
-	text := func(b []byte) querylog.Value { return querylog.Value{Text: b, IsText: true} }
-	word := func(s string) querylog.Value { return text(append(e.scratch[:0], s[:min(len(s), len(e.scratch))]...)) }
-	number := func(n int64) querylog.Value { return querylog.Value{Number: float64(n)} }
-	total := e.Stats.total()
-	switch name {
-	case "kind":
-		return word(kindStore)
-	case "total_ns":
-		return number(int64(e.Total))
-	case "wait_ns":
-		return number(int64(e.Wait))
-	case "endpoint":
-		return word(e.Endpoint)
-	case "tenant":
-		e.name = append(e.name[:0], e.Tenant...)
-		return text(e.name)
-	case "client":
-		if !e.Client.IsValid() {
-			return querylog.Value{}
-		}
-		return text(e.Client.AppendTo(e.scratch[:0]))
-	case "min_time":
-		return number(e.MinTime)
-	case "max_time":
-		return number(e.MaxTime)
-	case "digest":
-		return text(hex.AppendEncode(e.scratch[:0], e.digest[:]))
-	case "matchers":
-		return text(e.matchers)
-	case "blocks":
-		return number(int64(e.Stats.Blocks))
-	case "series":
-		return number(int64(e.Series))
-	case "chunks":
-		return number(int64(e.Chunks))
-	case "bytes_planned":
-		return number(e.Stats.PlannedBytes)
-	case "bytes_fetched":
-		return number(total.Fetched)
-	case "bytes_cached":
-		return number(total.Cached)
-	case "bytes_wasted":
-		return number(total.Wasted)
-	case "bytes_peak":
-		return number(e.Stats.PeakBytes)
-	case "bytes_out":
-		return number(int64(e.BytesOut))
-	case "code":
-		return word(e.Code)
-	case "error_text":
-		return text(e.err)
-	}
-	return querylog.Value{}
-}
-
-// LogFields are the names that FieldValue knows.
-func LogFields() []string {
-	return []string{
-		"kind", "total_ns", "wait_ns", "endpoint", "tenant", "client", "min_time", "max_time", "digest",
-		"matchers", "blocks", "series", "chunks", "bytes_planned", "bytes_fetched", "bytes_cached", "bytes_wasted",
-		"bytes_peak", "bytes_out", "code", "error_text",
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/storegateway"
@@ -51,7 +52,7 @@ func partOptions(full bool) Options {
 	o := testOptions()
 	start := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	o.Now = func() time.Time { return start.Add(time.Hour) }
-	o.LogColumns = StatementColumns()
+	o.LogColumns = querylog.RecordColumns()
 	plans, series, copies, store := memory.Plans{Capacity: 1 << 20}, seriesList(nil), Copies{Sockets: "/run/tare"}, storegateway.StatusPage{}
 	if full {
 		plans = memory.Plans{

@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/storegateway"
 )
@@ -49,7 +50,7 @@ type Options struct {
 	// that are not of the time that is looked at are left out.
 	Events func() []Event
 
-	LogColumns []LogColumn                    // of the page that shows QueryLog; nil: no such page
+	LogColumns []querylog.Column              // of the page that shows QueryLog; nil: no such page
 	Series     SeriesSource                   // nil: no such page
 	Copies     func(context.Context) Copies   // nil: no such page
 	Store      func() storegateway.StatusPage // nil: no such page

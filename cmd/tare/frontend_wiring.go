@@ -137,7 +137,7 @@ func (s *frontendService) build() (err error) {
 	s.web = web.New(web.Options{
 		Title: "tare frontend", Gatherer: s.metrics, Ready: s.frontend.Ready,
 		QueryLog: s.queries, Routes: routes, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Gate: gate, Log: s.log, Panics: reporter,
-		LogColumns: web.FrontendColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
+		LogColumns: frontend.LogColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == config.RedactNone,
 		Weight: &web.WeightSource{
 			Heap:       func() []memory.Holding { return s.ledger.Holdings() },
 			Statements: func() uint64 { return s.frontend.Overview(false).Requests }, StatementName: "request",

@@ -144,7 +144,7 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	registry.MustRegister(reporter)
 	s.web = web.New(web.Options{
 		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Gate: gate, Log: s.log, Panics: reporter,
-		Ready: s.source.Ping, LogColumns: web.RowstreamColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
+		Ready: s.source.Ping, LogColumns: wire.LogColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
 	})
 	return nil
 }

@@ -280,7 +280,7 @@ func (s *service) open() error {
 		Live:           func() any { return s.gateway.Live() },
 		Plans:          func(n int) memory.Plans { return s.plans.Largest(n) }, // which registry makes
 		QueryLog:       s.queries,
-		LogColumns:     web.StatementColumns(),
+		LogColumns:     querylog.RecordColumns(),
 		Series:         s.active,
 		Copies:         copiesOf(s.cfg.Copies),
 		Store:          s.history.status(),

@@ -312,7 +312,7 @@ func (s *storeService) buildHTTP() error {
 			return nil
 		},
 		QueryLog:   s.queries,
-		LogColumns: web.StoreColumns(),
+		LogColumns: storegateway.LogColumns(),
 		Store:      s.gateway.StatusPage,
 		Weight:     &web.WeightSource{Heap: func() []memory.Holding { return s.ledger.Holdings() }},
 		Routes: append(promRoutes(api), web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).

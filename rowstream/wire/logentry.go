@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net"
 	"net/netip"
@@ -133,101 +132,20 @@ func (e *LogEntry) digest() [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// AppendFields writes e's fields to l.
-func (e *LogEntry) AppendFields(l *querylog.Line) {
-	l.Time("start", e.Start)
-	l.Time("end", e.Start.Add(e.Total))
-	l.Duration("total_ns", e.Total)
-	l.String("call", e.Call)
-	if e.Client.IsValid() {
-		l.Addr("client", e.Client)
-	}
-	if e.Table != "" {
-		l.String("table", e.Table)
-	}
-	switch e.Call {
-	case "cut":
-		l.Int("chunk", int64(e.Chunk))
-	case "sum":
-		l.Int("chunk", int64(e.Chunk))
-		l.Uint("rows", e.Rows)
-	case "read", "sumrows":
-		l.Int("chunk", int64(e.Chunk))
-		l.Uint("rows", e.Rows)
-		l.Uint("rows_read", e.RowsRead)
-		l.Uint("bytes", e.Bytes)
-		l.Uint("bytes_out", e.BytesOut)
-	case "follow":
-		l.String("from", e.From)
-		l.String("upto", e.Upto)
-		l.Uint("changes", e.Changes)
-		l.Uint("bytes", e.Bytes)
-		l.Uint("bytes_out", e.BytesOut)
-	}
-	l.String("code", e.Code)
-	if e.Number != 0 {
-		l.Uint("error_number", uint64(e.Number))
-	}
-	switch {
-	case !e.failed() || l.Redaction == querylog.RedactAll:
-	case e.Number != 0:
-		l.ServerErrorText("error_text", e.Server, e.Number, []byte(e.Err), e.context)
-	default:
+// hasChunk, hasRows, sendsRows and follows report which fields the call has.
+func (e *LogEntry) hasChunk() bool { return e.Call == "cut" || e.hasRows() }
+
+func (e *LogEntry) hasRows() bool { return e.Call == "sum" || e.sendsRows() }
+
+func (e *LogEntry) sendsRows() bool { return e.Call == "read" || e.Call == "sumrows" }
+
+func (e *LogEntry) follows() bool { return e.Call == "follow" }
+
+// appendError writes the error's text, as far as the redaction permits.
+func (e *LogEntry) appendError(l *querylog.Line) {
+	if e.Number == 0 {
 		l.ErrorText("error_text", []byte(e.Err))
+		return
 	}
-}
-
-// FieldValue answers a field by its name, for filters.
-func (e *LogEntry) FieldValue(name string) querylog.Value {
-	text := func(s string) querylog.Value { return querylog.Value{Text: []byte(s), IsText: true} }
-	number := func(n uint64) querylog.Value { return querylog.Value{Number: float64(n)} }
-	switch name {
-	case "kind":
-		return text(kindRows)
-	case "total_ns":
-		return number(uint64(e.Total))
-	case "call":
-		return text(e.Call)
-	case "client":
-		if !e.Client.IsValid() {
-			return querylog.Value{}
-		}
-		return querylog.Value{Text: e.Client.AppendTo(e.scratch[:0]), IsText: true}
-	case "table":
-		return text(e.Table)
-	case "chunk":
-		return number(uint64(e.Chunk))
-	case "digest":
-		d := e.digest()
-		return querylog.Value{Text: hex.AppendEncode(e.scratch[:0], d[:]), IsText: true}
-	case "from":
-		return text(e.From)
-	case "upto":
-		return text(e.Upto)
-	case "changes":
-		return number(e.Changes)
-	case "rows":
-		return number(e.Rows)
-	case "rows_read":
-		return number(e.RowsRead)
-	case "bytes":
-		return number(e.Bytes)
-	case "bytes_out":
-		return number(e.BytesOut)
-	case "code":
-		return text(e.Code)
-	case "error_number":
-		return number(uint64(e.Number))
-	case "error_text":
-		return text(e.Err)
-	}
-	return querylog.Value{}
-}
-
-// LogFields are the names that FieldValue knows.
-func LogFields() []string {
-	return []string{
-		"kind", "total_ns", "call", "client", "table", "chunk", "from", "upto", "changes", "rows", "rows_read", "bytes", "bytes_out",
-		"code", "error_number", "error_text",
-	}
+	l.ServerErrorText("error_text", e.Server, e.Number, []byte(e.Err), e.context)
 }
