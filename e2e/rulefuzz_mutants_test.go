@@ -29,7 +29,7 @@ var ruleMutants = []ruleMutant{
 	{"gateway/forward.go", "if s.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn s.relay()\n\t}", "", "MariaDB"},
 	{"gateway/judge.go", "return s.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
 	{"gateway/username.go", "name = name[1 : n-1]", "", "MariaDB"},
-	{"gateway/charset.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
+	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
 	{"gateway/statement.go", "s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)", "s.findPlan(st.text, false, st.divergent)\n\t_ = schema", "MariaDB"},
 	{"gateway/statement.go", "s.forgetModes() // prepared, or one of several statements", "", "MariaDB"},
 	{"gateway/statement.go", "|| s.plan.Effects().Any(readingEffects)", "|| s.plan.Effects().Any(readingEffects&0)", "TiDB"},

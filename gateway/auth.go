@@ -98,23 +98,8 @@ func (a *authentication) round(p []byte) error {
 	fast := false
 	switch p[0] {
 	case mysqlwire.MarkEOF:
-		var sw mysqlwire.AuthSwitchRequest
-		if err := sw.Decode(p); err != nil {
-			return a.refuse(a.backendError("authentication", err))
-		}
-		plugin := string(sw.Plugin)
-		if sw.Old {
-			plugin = oldPassword
-		}
-		if proof := a.proof; proof != nil && plugin == a.plugin && bytes.Equal(bytes.TrimSuffix(sw.Data, []byte{0}), a.salt) {
-			a.proof = nil
-			return a.toBackend(proof)
-		}
-		if err := a.begin(plugin, sw.Data); err != nil {
+		if proven, err := a.switchMethod(p); proven || err != nil {
 			return err
-		}
-		if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
-			return a.refuse(tooOld())
 		}
 	case mysqlwire.MarkNextFactor:
 		var next mysqlwire.AuthNextFactor
@@ -129,17 +114,14 @@ func (a *authentication) round(p []byte) error {
 		if a.plugin != pluginSHA2 || len(p) < 2 {
 			break
 		}
-		switch p[1] {
-		case mysqlwire.SHA2FastOK:
-			fast = true
-		case mysqlwire.SHA2FullAuth:
-			switch {
-			case a.clientSecure() && !a.backend.IsTLS():
-				return a.clearToRSA(p)
-			case !a.clientSecure() && a.backend.IsTLS():
-				return a.rsaToClear(p)
-			}
+		full := p[1] == mysqlwire.SHA2FullAuth
+		switch {
+		case full && a.clientSecure() && !a.backend.IsTLS():
+			return a.clearToRSA(p)
+		case full && !a.clientSecure() && a.backend.IsTLS():
+			return a.rsaToClear(p)
 		}
+		fast = p[1] == mysqlwire.SHA2FastOK
 	}
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientLeft, err)
@@ -158,7 +140,31 @@ func (a *authentication) round(p []byte) error {
 	return a.toBackend(answer)
 }
 
-// begin notes the method and the challenge that the backend goes on with.
+// switchMethod reads a request for another method. It reports whether the client's response to the
+// same challenge was known and sent to the backend.
+func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
+	var sw mysqlwire.AuthSwitchRequest
+	if err := sw.Decode(p); err != nil {
+		return false, a.refuse(a.backendError("authentication", err))
+	}
+	plugin := string(sw.Plugin)
+	if sw.Old {
+		plugin = oldPassword
+	}
+	if proof := a.proof; proof != nil && plugin == a.plugin && bytes.Equal(bytes.TrimSuffix(sw.Data, []byte{0}), a.salt) {
+		a.proof = nil
+		return true, a.toBackend(proof)
+	}
+	if err := a.begin(plugin, sw.Data); err != nil {
+		return false, err
+	}
+	if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
+		return false, a.refuse(tooOld())
+	}
+	return false, nil
+}
+
+// begin records the method and the challenge that the backend continues with.
 func (a *authentication) begin(plugin string, challenge []byte) error {
 	if !a.again {
 		a.to.methods.learn(a.user, plugin)

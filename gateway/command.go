@@ -257,18 +257,11 @@ func (s *session) resetConnection() error {
 		s.mode = sqldigest.Mode(0).WithServer(s.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
 		s.unsure = true // the server's defaults, as far as its answer does not tell
 		s.sawStatus(s.resp.Status)
-		s.startAnew()
+		s.startOver()
 		s.wasReset = true
 		s.rescope()
 	}
 	return nil
-}
-
-// startAnew forgets what would have to be taken to another server.
-func (s *session) startAnew() {
-	s.pin.Store(nil)
-	s.sets.clear()
-	s.longOpen, s.nextOnly, s.wasReset = false, false, false
 }
 
 // changeUser relays another login on the same connection.
@@ -315,7 +308,7 @@ func (s *session) changeUser() error {
 		return err
 	default:
 		s.charset = uint8(u.Charset)
-		s.startAnew()
+		s.startOver()
 		s.show()
 	}
 	s.transaction = 0 // rolled back

@@ -38,7 +38,7 @@
 // command and passing it on, after it has marked itself busy. So either the session sees the
 // gate closed, or who closed it sees the session busy, and no lock is needed. For a switch
 // every session makes its own next connection (standby.go); when all have, the gate opens with the new lane and each
-// goes over to it. What decides is in routing.go, without sockets and clocks.
+// goes over to it. Package gateway/switchover decides, without sockets and clocks; switcher does what it decides.
 //
 // # Cost
 //

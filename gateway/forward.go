@@ -9,18 +9,10 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A tap sees the payload of a message that is passed on in pieces. see gets each piece
-// after the command's first packet header; before gets its turn when the whole message was
-// seen and its last piece was not passed on yet: an error there keeps the backend from
-// ever having the message whole, and so from acting on it.
-type tap interface {
-	see(payload []byte)
-	before() error
-}
-
-// forward passes the command at hand on to the backend: held ones in one write, longer
-// ones in pieces as they come. What is held stays in the client's buffer until consume.
-func (s *session) forward(t tap) error {
+// forward passes the current command on to the backend: buffered ones in one write, longer ones in
+// pieces as they arrive, which t digests unless it is nil. The buffered bytes stay in the client's
+// buffer until consume.
+func (s *session) forward(t *longStatement) error {
 	if s.msg.whole {
 		if _, err := s.backend.Write(s.client.Buffered()[:s.msg.size]); err != nil {
 			return s.writeFailed(err)
@@ -31,7 +23,7 @@ func (s *session) forward(t tap) error {
 }
 
 // stream passes a command on that is longer than what is held of it.
-func (s *session) stream(t tap) error {
+func (s *session) stream(t *longStatement) error {
 	h := mysqlwire.ParseHeader(s.client.Buffered())
 	p := packets{left: h.Len, last: h.Len < mysqlwire.MaxPayload}
 	at := mysqlwire.HeaderLen
@@ -74,7 +66,7 @@ type packets struct {
 
 // walk goes through b from at on, shows payload to t, and returns how many bytes of b
 // belong to the message and are complete enough to be passed on.
-func (p *packets) walk(b []byte, at int, t tap) (n int, err error) {
+func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 	n = at
 	for {
 		k := min(p.left, len(b)-n)

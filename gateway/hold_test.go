@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -29,9 +30,9 @@ func waiting(t *testing.T, p *pair, c *mysqlconn.Client, sql string) <-chan erro
 }
 
 func (r *rig) anyPhase(phase uint32) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s := range r.sessions {
+	r.registry.mu.Lock()
+	defer r.registry.mu.Unlock()
+	for s := range r.registry.sessions {
 		if s.phase.Load() == phase {
 			return true
 		}
@@ -45,12 +46,12 @@ func TestHoldIsOverByItself(t *testing.T) {
 	c := p.session(t)
 	token := p.mustHold(t, 20*time.Second)
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
-	if _, _, err := p.Switch(t.Context(), "another's", SideStandby, false); !errors.Is(err, ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), "another's", switchover.Standby, false); !errors.Is(err, switchover.ErrNotHeld) {
 		t.Errorf("a switch with another token: %v", err)
 	}
-	p.event(func(r *routing) []act { return r.tick(time.Now().Add(20 * time.Second)) }) // the limit passes
+	p.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now().Add(20 * time.Second)) }) // the limit passes
 	must(t, testwait.Receive(t, "the held statement's result", done))
-	if _, _, err := p.Switch(t.Context(), token, SideStandby, false); !errors.Is(err, ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, switchover.ErrNotHeld) {
 		t.Errorf("a switch that comes too late: %v", err)
 	}
 	if n := count(t, p.servers[0]); n != 1 {
@@ -89,7 +90,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	}
 	h := testwait.Receive(t, "the hold's result", result)
 	must(t, h.err)
-	_, _, err = p.Switch(t.Context(), h.token, SideStandby, false)
+	_, _, err = p.Switch(t.Context(), h.token, switchover.Standby, false)
 	must(t, err)
 	must(t, testwait.Receive(t, "the held statement's result", done))
 	if a, b := count(t, p.servers[0]), count(t, p.servers[1]); a != 1 || b != 1 {
@@ -108,7 +109,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 		t.Helper()
 		token := p.mustHold(t, 5*time.Second)
 		done := waiting(t, p, sessions[0], "DO 1")
-		if _, _, err := p.Switch(t.Context(), token, SideStandby, false); err == nil || !strings.Contains(err.Error(), why) {
+		if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %q", err, why)
 		}
 		must(t, testwait.Receive(t, "the held statement's result", done))
@@ -124,12 +125,12 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 	must(t, standby.Exec("SET GLOBAL sql_mode=DEFAULT", "RENAME TABLE shop.note TO shop.gone"))
 	fails("shop.note' doesn't exist")
 	must(t, standby.Exec("RENAME TABLE shop.gone TO shop.note", "ALTER TABLE shop.note ADD COLUMN x INT, DROP COLUMN client"))
-	p.mustSwitch(t, SideStandby)
-	p.mustSwitch(t, SideBackend)
+	p.mustSwitch(t, switchover.Standby)
+	p.mustSwitch(t, switchover.Backend)
 	must(t, standby.Kill())
 	fails("connection refused")
 	must(t, standby.Restart())
-	p.mustSwitch(t, SideStandby)
+	p.mustSwitch(t, switchover.Standby)
 	// A standby that dies after the switch takes its sessions with it, as any backend does. No
 	// statement is sent again.
 	must(t, standby.Kill())
@@ -148,14 +149,14 @@ func TestAccounts(t *testing.T) {
 	p := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "", false } })
 	p.session(t)
 	token := p.mustHold(t, 5*time.Second)
-	_, _, err := p.Switch(t.Context(), token, SideStandby, true)
+	_, _, err := p.Switch(t.Context(), token, switchover.Standby, true)
 	if err == nil || !strings.Contains(err.Error(), `user "app" is not in the file of accounts`) {
 		t.Errorf("got %v", err)
 	}
 	wrong := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "wrong", true } })
 	wrong.session(t)
 	token = wrong.mustHold(t, 5*time.Second)
-	_, _, err = wrong.Switch(t.Context(), token, SideStandby, true)
+	_, _, err = wrong.Switch(t.Context(), token, switchover.Standby, true)
 	if err == nil || !strings.Contains(err.Error(), "1045") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("got %v", err)
 	}
@@ -181,7 +182,7 @@ func TestWhileHeld(t *testing.T) {
 		arrived <- c
 	}()
 	testwait.Equal(t, "the new client's session", 2, p.Sessions)
-	_, _, err := p.Switch(t.Context(), token, SideStandby, false)
+	_, _, err := p.Switch(t.Context(), token, switchover.Standby, false)
 	must(t, err)
 	c := testwait.Receive(t, "the login during the hold", arrived)
 	defer c.Close()
@@ -203,7 +204,7 @@ func TestWhileHeld(t *testing.T) {
 	if n := count(t, p.servers[1]); n != 1 {
 		t.Errorf("%d rows, want the one that waited when the shutdown came", n)
 	}
-	if _, _, err := p.Hold(t.Context(), time.Second); !errors.Is(err, ErrDraining) {
+	if _, _, err := p.Hold(t.Context(), time.Second); !errors.Is(err, switchover.ErrDraining) {
 		t.Errorf("a hold of a gateway that shuts down: %v", err)
 	}
 }
@@ -213,12 +214,12 @@ func TestWhileHeld(t *testing.T) {
 func TestChangeUserAfterSwitch(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
-	p.mustSwitch(t, SideStandby)
+	p.mustSwitch(t, switchover.Standby)
 	must(t, logInAgain(c, "app", "tare-test", "shop"))
 	if at := value(t, c, "SELECT CONCAT(CURRENT_USER(), ' ', @@port)"); !strings.HasPrefix(at, "app@") {
 		t.Errorf("the user is %s", at)
 	}
-	p.mustSwitch(t, SideBackend)
+	p.mustSwitch(t, switchover.Backend)
 	if at := value(t, c, "SELECT DATABASE()"); at != "shop" {
 		t.Errorf("the schema is %s", at)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -294,7 +295,7 @@ func TestAbandonedLogins(t *testing.T) {
 					countOne(t, s, 1)
 					kind.runAll(t, g.addr)
 					testwait.Until(t, "the abandoned sessions to end", func() bool { return g.Sessions() == 0 })
-					g.targets[SideBackend].spares.flush()
+					g.targets[switchover.Backend].spares.flush()
 					if n := countOne(t, s, 2); n != 2 {
 						t.Errorf("%d handshake errors are counted against the gateway's address, want the 2 of the control", n)
 					}
@@ -347,7 +348,7 @@ func blockControl(t *testing.T, s *testmysql.Server) {
 // the server counts a login that takes too long from the greeting on.
 func TestSparesAge(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
-	target := g.targets[SideBackend]
+	target := g.targets[switchover.Backend]
 	fresh, err := g.openGreeted(t.Context(), target)
 	must(t, err)
 	target.spares.put(fresh)

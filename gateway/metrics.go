@@ -203,7 +203,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.buffers, uint64(kept), "kept")
 	send(c.buffers, uint64(lent), "lent")
 	ch <- c.histogram()
-	c.route.collect(c.s, ch)
+	c.route.collect(&c.s.switcher, ch)
 }
 
 func (c *collector) histogram() prometheus.Metric {

@@ -50,29 +50,18 @@ func (s *session) forgetModes() {
 	s.unsure = true
 }
 
-// readsLastStatement reports whether the command may read the server's record of the statement
-// before, which a query of the gateway's own would replace. Words are looked for anywhere in the
-// text, because how it is read is not known.
-func (s *session) readsLastStatement() bool {
-	if s.msg.cmd != mysqlwire.ComQuery {
-		return false
-	}
-	for _, word := range [...]string{"row_count", "found_rows", "warning", "error", "diagnostics"} {
-		if containsFold(s.msg.body, word) {
-			return true
-		}
-	}
-	return false
+// setCharset follows a change of the connection's character set. With 0 it is not known, and
+// asked for before the next statement.
+func (s *session) setCharset(c sqldigest.Charset) {
+	s.setMode(s.mode.WithCharset(c))
+	s.unsure = s.unsure || s.mode.Unknown()
 }
 
-// containsFold reports whether text has the word, which is in lower case.
-func containsFold(text []byte, word string) bool {
-	for i := 0; i+len(word) <= len(text); i++ {
-		if isAny(text[i:i+len(word)], word) {
-			return true
-		}
+func (s *session) setMode(mode sqldigest.Mode) {
+	if mode != s.mode {
+		s.mode = mode
+		s.rescope()
 	}
-	return false
 }
 
 // A brokenAnswerError is an answer to the gateway's own question that keeps no protocol.

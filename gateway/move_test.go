@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -33,7 +34,7 @@ func TestStateGoesAlong(t *testing.T) {
 	const question = "SELECT CONCAT_WS('|', @@character_set_client, @@collation_connection, @@sql_mode, @@time_zone, @@autocommit, @answer, @word, " +
 		"@@group_concat_max_len, @@tx_isolation, DATABASE(), LAST_INSERT_ID())"
 	before, from := value(t, c, question), port(t, c)
-	p.mustSwitch(t, SideStandby)
+	p.mustSwitch(t, switchover.Standby)
 	if after := value(t, c, question); after != before {
 		t.Errorf("on the other side: %s\nwant:              %s", after, before)
 	}
@@ -85,7 +86,7 @@ func TestStatementsGoAlong(t *testing.T) {
 		return string(packets[2][3:]) // header, bitmap, length
 	}
 	from := row(typed(second, "x", true))
-	p.mustSwitch(t, SideStandby)
+	p.mustSwitch(t, switchover.Standby)
 	to := row(typed(second, "x", false))
 	if to == from || !strings.HasPrefix(to, "x") {
 		t.Errorf("executed: %q before, %q after", from, to)
@@ -107,7 +108,7 @@ func TestStatementsGoAlong(t *testing.T) {
 		}
 	}
 	closeStatement(t, c, second)
-	p.mustSwitch(t, SideBackend)
+	p.mustSwitch(t, switchover.Backend)
 	if got := row(typed(third, "?", false)); got != "third?" {
 		t.Errorf("back on the first side: %q", got)
 	}
@@ -174,9 +175,9 @@ func TestPins(t *testing.T) {
 			for _, sql := range k.sql {
 				_, _ = exec(t, c, sql)
 			}
-			to := SideStandby
+			to := switchover.Standby
 			if side, _ := p.Active(); side == to {
-				to = SideBackend
+				to = switchover.Backend
 			}
 			token := p.mustHold(t, 10*time.Second)
 			_, _, err = p.Switch(t.Context(), token, to, false)

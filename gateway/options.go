@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -50,7 +52,7 @@ type Options struct {
 	// is none. Password answers the password of an account that sessions log in there with.
 	Standby  *Backend
 	Password func(user string) (password string, ok bool)
-	Route    Side // the active side at the start
+	Route    switchover.Side // the active side at the start
 
 	// SaveRoute writes the address of the active side down, before anything goes there; nil
 	// when a restart begins at Route again.
@@ -107,25 +109,25 @@ const (
 
 // Validate fills in the defaults and says what is wrong with o.
 func (o *Options) Validate() error {
-	o.Backend.TLS = or(o.Backend.TLS, TLSMirror)
-	o.ConnectTimeout = or(o.ConnectTimeout, DefaultConnectTimeout)
-	o.HandshakeTimeout = or(o.HandshakeTimeout, DefaultHandshakeTimeout)
-	o.DrainTimeout = or(o.DrainTimeout, DefaultDrainTimeout)
-	o.StatementMemory = or(o.StatementMemory, DefaultStatementMemory)
-	o.OpenFiles = or(o.OpenFiles, openFiles())
-	o.BufferBytes = or(o.BufferBytes, DefaultBufferBytes)
+	o.Backend.TLS = cmp.Or(o.Backend.TLS, TLSMirror)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, DefaultHandshakeTimeout)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
+	o.OpenFiles = cmp.Or(o.OpenFiles, openFiles())
+	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
 	errs := []error{o.Backend.validate("backend")}
 	switch {
 	case o.Standby != nil:
-		o.Standby.TLS = or(o.Standby.TLS, TLSMirror)
+		o.Standby.TLS = cmp.Or(o.Standby.TLS, TLSMirror)
 		errs = append(errs, o.Standby.validate("standby"))
 		if o.Password == nil {
 			errs = append(errs, errors.New("a standby needs the accounts to log in there with"))
 		}
-	case o.Route != SideBackend:
+	case o.Route != switchover.Backend:
 		errs = append(errs, errors.New("the route is the standby, and there is none"))
 	}
-	o.ClientTLS = or(o.ClientTLS, o.clientTLSDefault())
+	o.ClientTLS = cmp.Or(o.ClientTLS, o.clientTLSDefault())
 	errs = append(errs, o.validateClientTLS())
 	if o.Planner == nil || o.Log == nil || o.Diag == nil {
 		errs = append(errs, errors.New("planner, query log and diagnostics log are required"))
@@ -174,12 +176,4 @@ func (m TLSMode) client() mysqlconn.TLSMode {
 		return mysqlconn.TLSVerifyIdentity
 	}
 	return mysqlconn.TLSPreferred
-}
-
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }

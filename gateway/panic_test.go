@@ -181,13 +181,13 @@ func TestPanicInAHold(t *testing.T) {
 		o.Password = func(string) (string, bool) { return "", true }
 		o.SaveRoute = func(string) error { return nil }
 	})
-	g.mu.Lock()
-	g.sessions[nil] = struct{}{} // looking at it panics
-	g.mu.Unlock()
+	g.registry.mu.Lock()
+	g.registry.sessions[nil] = struct{}{} // looking at it panics
+	g.registry.mu.Unlock()
 	_, _, err := g.Hold(t.Context(), MaxHold)
-	g.mu.Lock()
-	delete(g.sessions, nil)
-	g.mu.Unlock()
+	g.registry.mu.Lock()
+	delete(g.registry.sessions, nil)
+	g.registry.mu.Unlock()
 	if err == nil {
 		t.Error("the hold continues after a panic")
 	}

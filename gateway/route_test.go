@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -80,9 +81,9 @@ func (r *rig) loggedIn(greeted uint32) bool {
 	if !ok {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s := range r.sessions {
+	r.registry.mu.Lock()
+	defer r.registry.mu.Unlock()
+	for s := range r.registry.sessions {
 		if s.shown.connection.Load() == connection && s.phase.Load() != phaseLogin {
 			return true
 		}
@@ -97,7 +98,7 @@ func (p *pair) mustHold(t *testing.T, d time.Duration) string {
 	return token
 }
 
-func (p *pair) mustSwitch(t *testing.T, to Side) {
+func (p *pair) mustSwitch(t *testing.T, to switchover.Side) {
 	t.Helper()
 	_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), to, false)
 	must(t, err)
@@ -143,7 +144,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 		testwait.Until(t, "load between the switches", func() bool { return acknowledged.Load() >= before+50 || len(errs) > 0 })
 	}
 	const switches = 20
-	to := SideStandby
+	to := switchover.Standby
 	for range switches {
 		load()
 		token, waited, err := p.Hold(t.Context(), MaxHold)
@@ -261,7 +262,7 @@ func TestRouteNotSaved(t *testing.T) {
 	} {
 		p.saved.Store(new(string))
 		fails, after = tt.fails, tt.after
-		_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), SideStandby, false)
+		_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), switchover.Standby, false)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v", tt, err)
 		}
@@ -272,7 +273,7 @@ func TestRouteNotSaved(t *testing.T) {
 			t.Errorf("%+v: the session went from port %s to %s", tt, here, got)
 		}
 	}
-	p.mustSwitch(t, SideStandby)
+	p.mustSwitch(t, switchover.Standby)
 	if got := port(t, c); got == here || *p.saved.Load() != p.servers[1].Addr {
 		t.Errorf("after a switch that could be written: port %s, %q is written", got, *p.saved.Load())
 	}

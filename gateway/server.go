@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -17,12 +18,13 @@ import (
 
 // A Server accepts clients and serves a session for each.
 type Server struct {
+	switcher // of the sessions in registry
+	registry registry
+
 	opts       Options
 	started    time.Time
 	clientTLS  atomic.Pointer[tls.Config]
-	targets    [2]*target // by Side; the second is nil without a standby
-	gate       atomic.Uint32
-	route      route
+	targets    [2]*target // by side; the second is nil without a standby
 	keys       keyPair
 	watcher    *watcher
 	buffers    *bufferPool
@@ -42,10 +44,7 @@ type Server struct {
 	ctx    context.Context // ends what sessions wait for besides their sockets
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	listener net.Listener
-	sessions map[*session]struct{}
-	draining bool
+	listener net.Listener   // guarded by registry.mu
 	running  sync.WaitGroup // sessions
 	sweeping sync.WaitGroup
 }
@@ -74,13 +73,16 @@ func New(o Options) (*Server, error) {
 		metrics:   newMetrics(),
 		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
 		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
-		sessions:  make(map[*session]struct{}),
+		registry:  registry{sessions: make(map[*session]struct{})},
 	}
+	s.switcher.registry, s.addrs[switchover.Backend] = &s.registry, o.Backend.Addr
+	s.save, s.diag, s.switcher.panics = o.SaveRoute, o.Diag, &s.metrics.panics
 	s.clientTLS.Store(o.ClientTLS.config(o.Certificate, o.ClientCAs))
-	s.targets[SideBackend] = newTarget(o.Backend, SideBackend)
+	s.targets[switchover.Backend] = newTarget(o.Backend, switchover.Backend)
 	if o.Standby != nil {
-		s.targets[SideStandby] = newTarget(*o.Standby, SideStandby)
-		s.route.routing.active = o.Route
+		s.targets[switchover.Standby] = newTarget(*o.Standby, switchover.Standby)
+		s.addrs[switchover.Standby] = o.Standby.Addr
+		s.machine.Active = o.Route
 		s.gate.Store(laneOf(o.Route))
 	}
 	s.boundByFiles()
@@ -92,16 +94,16 @@ func New(o Options) (*Server, error) {
 // Serve accepts clients until Shutdown; it returns nil then,
 // and an error when the listener fails.
 func (s *Server) Serve(l net.Listener) error {
-	s.mu.Lock()
-	if s.draining {
-		s.mu.Unlock()
+	s.registry.mu.Lock()
+	if s.registry.draining {
+		s.registry.mu.Unlock()
 		return l.Close()
 	}
 	s.listener = l
 	if s.opts.IdleTimeout > 0 {
 		s.sweeping.Go(s.sweep)
 	}
-	s.mu.Unlock()
+	s.registry.mu.Unlock()
 	for wait := time.Duration(0); ; {
 		nc, err := l.Accept()
 		if err == nil {
@@ -109,7 +111,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.accept(nc)
 			continue
 		}
-		if s.ctx.Err() != nil || s.isDraining() {
+		if s.ctx.Err() != nil || s.registry.isDraining() {
 			return nil
 		}
 		if !isTemporary(err) {
@@ -131,12 +133,6 @@ func isTemporary(err error) bool {
 	return ok && ne.Temporary() //nolint:staticcheck // still the one way to ask for EMFILE and its kin
 }
 
-func (s *Server) isDraining() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.draining
-}
-
 // accept starts a session, or tells the client why there is none.
 func (s *Server) accept(nc net.Conn) {
 	s.metrics.accepted.Add(1)
@@ -151,18 +147,18 @@ func (s *Server) accept(nc net.Conn) {
 }
 
 func (s *Server) enroll(ses *session) *clientError {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	if s.registry.draining {
 		s.metrics.refusedShutdown.Add(1)
 		return &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}
 	}
-	if limit := s.opts.MaxConnections; limit > 0 && len(s.sessions) >= limit {
+	if limit := s.opts.MaxConnections; limit > 0 && len(s.registry.sessions) >= limit {
 		s.metrics.refusedLimit.Add(1)
 		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
 			"Too many connections: Tare serves at most %d (--max-connections)", limit)}
 	}
-	if len(s.sessions) >= s.maxByFiles {
+	if len(s.registry.sessions) >= s.maxByFiles {
 		s.metrics.refusedFiles.Add(1)
 		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
 			"Too many connections: Tare has file descriptors for %d", s.maxByFiles)}
@@ -171,7 +167,7 @@ func (s *Server) enroll(ses *session) *clientError {
 		return e
 	}
 	ses.newcomer = true
-	s.sessions[ses] = struct{}{}
+	s.registry.sessions[ses] = struct{}{}
 	s.running.Go(func() {
 		defer s.dismiss(ses)
 		defer s.recovered(ses)
@@ -188,10 +184,10 @@ func (s *Server) dismiss(ses *session) {
 	if ses.greetedID != 0 {
 		s.ids.remove(ses.greetedID)
 	}
-	s.mu.Lock()
-	delete(s.sessions, ses)
-	s.mu.Unlock()
-	if h := s.route.hold.Load(); h != nil {
+	s.registry.mu.Lock()
+	delete(s.registry.sessions, ses)
+	s.registry.mu.Unlock()
+	if h := s.hold.Load(); h != nil {
 		h.tell(ses, nil)
 	}
 }
@@ -229,16 +225,16 @@ func (s *Server) publish(ses *session) {
 // transaction; after the drain timeout, or when ctx ends, what still runs is ended with an
 // error. It returns when all sessions are over, with how many had to be ended so.
 func (s *Server) Shutdown(ctx context.Context) (ended int) {
-	s.mu.Lock()
-	already := s.draining
-	s.draining = true
+	s.registry.mu.Lock()
+	already := s.registry.draining
+	s.registry.draining = true
 	l := s.listener
-	s.interruptAll(causeDrain)
-	s.mu.Unlock()
+	s.registry.interruptAll(causeDrain)
+	s.registry.mu.Unlock()
 	if already {
 		return 0
 	}
-	s.event(func(r *routing) []act { return r.abandon(ErrDraining) })
+	s.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(switchover.ErrDraining) })
 	if l != nil {
 		l.Close()
 	}
@@ -254,14 +250,14 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	case <-ctx.Done():
 	case <-limit.C:
 	}
-	s.mu.Lock()
-	ended = len(s.sessions)
-	s.interruptAll(causeDrainLimit)
-	s.mu.Unlock()
+	s.registry.mu.Lock()
+	ended = len(s.registry.sessions)
+	s.registry.interruptAll(causeDrainLimit)
+	s.registry.mu.Unlock()
 	s.cancel()
 	<-idle
 	s.sweeping.Wait()
-	s.route.running.Wait()
+	s.watches.Wait()
 	for _, t := range s.targets {
 		if t != nil {
 			t.spares.close()
@@ -269,13 +265,6 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	}
 	s.watcher.close()
 	return ended
-}
-
-// interruptAll is called with s.mu held.
-func (s *Server) interruptAll(cause uint32) {
-	for ses := range s.sessions {
-		ses.interrupt(cause)
-	}
 }
 
 // sweepEvery is how often idle sessions are looked for.
@@ -293,14 +282,14 @@ func (s *Server) sweep() {
 		case <-t.C:
 		}
 		overdue := int64(time.Since(s.started) - s.opts.IdleTimeout)
-		s.mu.Lock()
-		for ses := range s.sessions {
+		s.registry.mu.Lock()
+		for ses := range s.registry.sessions {
 			phase := ses.phase.Load()
 			if waits := phase == phaseIdle || phase == phaseOpen || ses.reading.Load(); waits && ses.idleSince.Load() < overdue {
 				ses.interrupt(causeIdle)
 			}
 		}
-		s.mu.Unlock()
+		s.registry.mu.Unlock()
 	}
 }
 
@@ -340,12 +329,8 @@ func (s *Server) Live() Live {
 	return l
 }
 
-// Sessions is how many clients are connected.
-func (s *Server) Sessions() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.sessions)
-}
+// Sessions returns the number of connected clients.
+func (s *Server) Sessions() int { return s.registry.count() }
 
 // BufferBytes reports the bytes of relay buffers that are kept for use and that sessions
 // hold at the moment.

@@ -20,107 +20,87 @@ const (
 	backendBuffer = 4 << 10 // bytes; holds most responses
 )
 
-// A session is one client connection on one backend connection of its own. One goroutine
-// serves it: it waits for a command, passes it on, passes the response back, and records
-// what it saw. The fields are that goroutine's, but for those marked as shared.
+// A session is one client connection on a dedicated backend connection. One goroutine serves it: it
+// waits for a command, forwards it, relays the response, and records the statement. Only that
+// goroutine uses the fields, except those of control.
 type session struct {
-	srv    *Server
+	query   // the current command: what every statement touches
+	control // what other goroutines use
+
+	srv          *Server
+	client       *mysqlconn.Conn
+	backend      *mysqlconn.Conn
+	to           *target // the server of backend
+	lane         uint32  // the gate's value while commands of this session may pass
+	maria        bool    // backend is MariaDB, whose status reports ANSI_QUOTES
+	counters     *stripe
+	clientWatch  watch // for hang-ups
+	backendWatch watch
+
+	// How the next statement is read.
+	schema      []byte
+	status      mysqlwire.Status // of the last OK or EOF
+	mode        sqldigest.Mode
+	scope       sqlplan.Scope
+	unsure      bool // the modes that the text is read by are unknown: query them before the next statement
+	statements  prepared
+	transaction uint64 // number of the open transaction; 0 outside one
+	rules       uint64 // epoch of the rules that scope was computed under
+
+	identity // cold: written at logins
+	moving   // cold: what it takes to move to another server
+
+	borrowed bool // a buffer of the client side comes from the pool
+	relaying bool // a buffer of the backend side comes from the pool
+	ownRead  [2][]byte
+	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
+
+	errBuf  []byte
+	held    int64 // bytes that Server.held has for this session
+	weighed int   // buffersOf when they were counted
+}
+
+// An identity is the result of a login.
+type identity struct {
 	remote netip.AddrPort
 	local  bool // the client came by a Unix socket
 
-	client       *mysqlconn.Conn
-	backend      *mysqlconn.Conn
-	clientWatch  watch // for hang-ups
-	backendWatch watch
-	to           *target // the server that backend is connected to
-	maria        bool    // it is MariaDB, whose status reports ANSI_QUOTES
-	lane         uint32  // what Server.gate shows while commands of this session may pass
-
-	// Agreed on at login.
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
-	connID  uint32               // the backend's own: what its KILL takes
+	connID  uint32               // the backend's: the number that its KILL takes
 
-	greetedID uint32 // what the client takes for its connection's number; 0: connID
+	greetedID uint32 // the number that the client was greeted with; 0: connID
 
 	charset   uint8  // collation that the client logged in with
-	maxPacket uint32 // bytes; what the client announced
+	maxPacket uint32 // bytes; as the client announced
 	salt      []byte // the challenge of the last login
 	user      []byte
 	entered   bool // counted in Server.users
 	newcomer  bool // counted in Server.newcomers
 
 	userName, schemaName string // user and schema, for records
+}
 
-	// What statements do to the session.
-	schema      []byte
-	status      mysqlwire.Status // of the last OK or EOF
-	mode        sqldigest.Mode
-	scope       sqlplan.Scope
-	unsure      bool // the modes that the text is read by are not known: ask before the next
-	statements  prepared
-	transaction uint64 // the open transaction's number; 0 outside one
-	rules       uint64 // the epoch of the rules that scope was computed under
-
-	// What has to be known to go to another server.
-	sets     settings // SET statements
-	longOpen bool     // a value was sent in pieces, and not executed with yet
-	nextOnly bool     // SET TRANSACTION was said of the next transaction alone
-	wasReset bool     // by COM_RESET_CONNECTION
-	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 when there was none
-	moved    bool     // from where it logged in to
-	next     *next    // the connection to go over to
-	remoteID uint32   // the server's number of the statement that is being prepared
-
-	// The command at hand.
-	msg      message
-	resp     mysqlwire.Response
-	digester sqldigest.Digester
-	rec      querylog.Record
-	borrowed bool // a buffer of the client side comes from the pool
-	relaying bool // a buffer of the backend side comes from the pool
-	ownRead  [2][]byte
-	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
-
-	plan       *sqlplan.Plan
-	sent       time.Time    // the statement was passed on
-	firstByte  time.Time    // of the response
-	lastByte   time.Time    // the response's last read
-	failed     *clientError // what the gateway itself answered
-	sqlState   string
-	divergent  bool // the text may be read in two ways: sqldigest.Digester.Divergent
-	unreadable bool // the statement was read in a mode that is unknown: it is logged without text
-	tagText    []byte
-	tagEnds    []int
-	tagList    []querylog.Tag
-	values     []mysqlwire.BinaryValue
-	names      [][]byte
-
-	counters *stripe
-	errBuf   []byte
-
-	held    int64 // bytes that Server.held has for this session
-	weighed int   // what buffersOf was when they were counted
-
-	// Shared: written by the watcher, the sweeper and Shutdown.
+// A control is the part of a session that the watcher, the sweeper, switches and Shutdown use too.
+type control struct {
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
 	phase     atomic.Uint32
 	side      atomic.Uint32       // of to
-	pin       atomic.Pointer[pin] // why it cannot go to another server; written by the session
+	pin       atomic.Pointer[pin] // why the session cannot move; written by the session
 	shown     shown
-	poke      atomic.Pointer[chan struct{}] // wakes a session that is held
+	poke      atomic.Pointer[chan struct{}] // wakes a session that waits for the end of a pause
 	reading   atomic.Bool                   // waits for the rest of a command
-	idleSince atomic.Int64                  // when the session began to wait for a command, in nanoseconds since the server's start
+	idleSince atomic.Int64                  // when the session started to wait for a command, in nanoseconds since the server's start
 }
 
-// shown is what others may know of a session.
+// shown is what the API shows of a session.
 type shown struct {
 	connection atomic.Uint32
 	user       atomic.Pointer[string]
 }
 
-// show writes down who the session is, where there is somebody to look.
+// show sets shown; the user only where sessions can be switched.
 func (s *session) show() {
 	s.shown.connection.Store(s.connID)
 	if s.srv.opts.Standby == nil {
@@ -220,6 +200,24 @@ func (s *session) turn() error {
 	s.returnBuffers()
 	return err
 }
+
+// forget drops the views of the statement that is over. They lie in buffers that may be the
+// pool's, where they would show the next session's bytes, or that the pool did not keep, which
+// they would hold: an idle session holds nobody's text.
+func (s *session) forget() {
+	s.plan = nil
+	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
+		return
+	}
+	s.rec = querylog.Record{}
+	s.resp.Last = nil
+	clear(s.values[:cap(s.values)])
+	clear(s.names[:cap(s.names)])
+	s.digester.Reset(s.mode)
+}
+
+// keptDigest is how long the normalized text may be that stays with an idle session, in bytes.
+const keptDigest = 16 << 10
 
 // idle marks the session as waiting for a command. It comes after everything about the
 // last one is done.

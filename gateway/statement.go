@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -109,30 +108,6 @@ func (s *session) unjudged() error {
 		msg: "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again"})
 }
 
-// collectTags copies the statement's sqlcommenter tags to the session's own memory.
-func (s *session) collectTags() []querylog.Tag {
-	s.tagText, s.tagEnds = s.tagText[:0], s.tagEnds[:0]
-	for key, value := range s.digester.Tags() {
-		s.tagText = append(s.tagText, key...)
-		s.tagEnds = append(s.tagEnds, len(s.tagText))
-		s.tagText = append(s.tagText, value...)
-		s.tagEnds = append(s.tagEnds, len(s.tagText))
-	}
-	return s.listTags(s.tagText, s.tagEnds)
-}
-
-// listTags is tags as views of their text, in which each key and each value ends at one of
-// the ends.
-func (s *session) listTags(text []byte, ends []int) []querylog.Tag {
-	s.tagList = s.tagList[:0]
-	for i, at := 0, 0; i < len(ends); i += 2 {
-		key, end := ends[i], ends[i+1]
-		s.tagList = append(s.tagList, querylog.Tag{Key: text[at:key:key], Value: text[key:end:end]})
-		at = end
-	}
-	return s.tagList
-}
-
 // planned notes that the plan is known.
 func (s *session) planned() {
 	if !s.rec.PlanCached {
@@ -164,32 +139,6 @@ func (s *session) statement() error {
 	}
 	s.record(err)
 	return err
-}
-
-// refusal is the error for a statement that the rules forbid. It counts the rule's hit.
-func (s *session) refusal() *clientError {
-	verdict, rule := s.plan.Verdict()
-	if verdict == sqlplan.VerdictPass {
-		return nil
-	}
-	s.rec.Rule, s.rec.RuleAction = rule, s.plan.Hit()
-	if !verdict.Refuses() {
-		return nil
-	}
-	why := s.plan.Message()
-	switch verdict {
-	case sqlplan.VerdictDenied:
-		return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: "Tare refused this statement: no allow rule matches it"}
-	case sqlplan.VerdictReadOnly:
-		if why == "" {
-			why = "only statements that change nothing may pass"
-		}
-		return &clientError{errno: mysqlwire.ErrnoReadOnly, msg: fmt.Sprintf("Tare refused this statement by its read-only rule %q: %s", rule, why)}
-	}
-	if why == "" {
-		why = "it is blocked"
-	}
-	return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: fmt.Sprintf("Tare refused this statement by its rule %q: %s", rule, why)}
 }
 
 // refuseStatement answers the command at hand with an error; the session goes on.
@@ -235,7 +184,9 @@ func (s *session) longText() error {
 	return err
 }
 
-// longStatement is the tap of longText.
+// A longStatement is a statement that is forwarded in pieces: see is called for each piece after the
+// first packet header, before once all pieces were seen and the last one was not forwarded yet. An
+// error there keeps the backend from having the statement whole, and so from executing it.
 type longStatement struct {
 	*session
 	skip int // bytes before the text
@@ -434,13 +385,6 @@ const readingEffects = sqlplan.EffectUse | sqlplan.EffectCharset | sqlplan.Effec
 // sqlModes are the parts of a mode that sql_mode decides.
 const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode
 
-// changesModes reports whether the statement may have changed how later ones are read in a way
-// that its text does not say. CALL has not: servers restore character sets and sql_mode at the end
-// of a stored program.
-func (s *session) changesModes() bool {
-	return s.plan.Effects().Has(sqlplan.EffectUnknown) && s.plan.Type() != sqlplan.TypeCall
-}
-
 // trackSchema follows the server's own word on the default schema, where it gives it.
 func (s *session) trackSchema() {
 	var ok mysqlwire.OK
@@ -519,25 +463,4 @@ func (s *session) noteTransaction() {
 	if !open {
 		s.transaction = 0
 	}
-}
-
-// recordError reads the backend's ERR packet into the record.
-func (s *session) recordError() {
-	var e mysqlwire.Err
-	if e.Decode(s.resp.Last) != nil {
-		return
-	}
-	s.rec.ErrorText = e.Message
-	if e.HasState {
-		if s.sqlState != string(e.State[:]) { // mostly the one before again: no new string
-			s.sqlState = string(e.State[:])
-		}
-		s.rec.SQLState = s.sqlState
-	}
-}
-
-// keepText moves the text of the statement at hand out of the client's buffer, which is
-// needed for what the client sends on.
-func (s *session) keepText() {
-	s.rec.Text = bytes.Clone(s.rec.Text)
 }

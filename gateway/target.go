@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -24,7 +25,7 @@ import (
 // A target is one of the servers behind the gateway.
 type target struct {
 	Backend
-	side Side
+	side switchover.Side
 	tls  atomic.Pointer[tls.Config]
 
 	// greeting is the server's last greeting: clients are greeted with its version and
@@ -37,7 +38,7 @@ type target struct {
 	health  health
 }
 
-func newTarget(b Backend, side Side) *target {
+func newTarget(b Backend, side switchover.Side) *target {
 	t := &target{Backend: b, side: side}
 	t.tls.Store(b.tlsConfig(b.CAs))
 	return t

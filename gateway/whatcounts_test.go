@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -115,7 +116,7 @@ func TestBlockedAccount(t *testing.T) {
 		t.Errorf("%d logins of a blocked account count %d errors against the gateway's address, want 1", logins, counted)
 	}
 	must(t, s.Exec("FLUSH PRIVILEGES"))
-	g.targets[SideBackend].blocked.forget()
+	g.targets[switchover.Backend].blocked.forget()
 	must(t, login(g.addr, testmysql.Password))
 }
 

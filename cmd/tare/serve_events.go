@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/web"
 )
 
@@ -29,7 +30,7 @@ func (s *service) routeEvents() []web.Event {
 	}
 	if last := s.switched.Load(); last != nil && last.Address == route.Address {
 		to := "the standby"
-		if route.Active == gateway.SideBackend.String() {
+		if route.Active == switchover.Backend.String() {
 			to = "--backend"
 		}
 		all = append(all, web.Event{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/web"
@@ -53,7 +54,7 @@ func (s *service) setRoute(o *gateway.Options) error {
 	o.Password = s.password
 	o.SaveRoute = s.saveRoute
 	if saved.Address == string(s.cfg.Standby) {
-		o.Route = gateway.SideStandby
+		o.Route = switchover.Standby
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
@@ -97,7 +98,7 @@ func TestRouteEvents(t *testing.T) {
 		t.Errorf("during a hold: %+v", all)
 	}
 	before := time.Now().Truncate(time.Second)
-	_, _, err = s.gateway.Switch(t.Context(), token, gateway.SideBackend, false)
+	_, _, err = s.gateway.Switch(t.Context(), token, switchover.Backend, false)
 	must(t, err)
 	if all = s.events(); len(all) != 1 || all[0].Text != "Sessions were switched to --backend, 127.0.0.1:3306." || all[0].Time.Before(before) {
 		t.Errorf("after a switch: %+v", all)

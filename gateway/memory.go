@@ -101,32 +101,14 @@ func (s *session) holds(bytes int64) {
 	s.held = bytes
 }
 
-// forget drops the views of the statement that is over. They lie in buffers that may be the
-// pool's, where they would show the next session's bytes, or that the pool did not keep, which
-// they would hold: an idle session holds nobody's text.
-func (s *session) forget() {
-	s.plan = nil
-	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
-		return
-	}
-	s.rec = querylog.Record{}
-	s.resp.Last = nil
-	clear(s.values[:cap(s.values)])
-	clear(s.names[:cap(s.names)])
-	s.digester.Reset(s.mode)
-}
-
-// keptDigest is how long the normalized text may be that stays with an idle session, in bytes.
-const keptDigest = 16 << 10
-
 // SessionBytes is the heap that sessions hold besides borrowed relay buffers (see
 // BufferBytes): their structs, own buffers, prepared statements, connections, and what the
 // server needs to find them. A session's part is fixed between its commands.
 func (s *Server) SessionBytes() int64 {
 	n := s.held.Load()
-	s.mu.Lock()
-	n += int64(heapsize.MapOf(heapsize.ShapeWith[*session, struct{}](true, false), s.sessions))
-	s.mu.Unlock()
+	s.registry.mu.Lock()
+	n += int64(heapsize.MapOf(heapsize.ShapeWith[*session, struct{}](true, false), s.registry.sessions))
+	s.registry.mu.Unlock()
 	s.watcher.mu.Lock()
 	n += int64(heapsize.MapOf(heapsize.ShapeWith[watchID, watched](false, true), s.watcher.sessions))
 	s.watcher.mu.Unlock()

@@ -6,32 +6,42 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/panics"
 )
 
-// gateHeld is the bit of Server.gate that stops new commands; the bits above it name the side
+// gateHeld is the bit of switcher.gate that stops new commands; the bits above it name the side
 // that is active. A session compares the gate with the lane that it is in, its own side and
 // no hold, once for each command: one load and one branch, which is all that holding costs
 // while there is none.
 const gateHeld = 1
 
-func laneOf(side Side) uint32 { return uint32(side) << 1 }
+func laneOf(side switchover.Side) uint32 { return uint32(side) << 1 }
 
-func sideOf(lane uint32) Side { return Side(lane >> 1) }
+func sideOf(lane uint32) switchover.Side { return switchover.Side(lane >> 1) }
 
-// A route is what a Server knows of holding and switching.
-type route struct {
+// A switcher pauses the sessions of a server, and moves all of them to the other of two servers.
+type switcher struct {
+	registry *registry
+	addrs    [2]string // by Side; the second is empty without a standby
+	save     func(addr string) error
+	diag     *slog.Logger
+	panics   *atomic.Uint64
+
+	gate atomic.Uint32
+
 	mu      sync.Mutex
-	routing routing
-	hold    atomic.Pointer[hold] // the last one there was
-	running sync.WaitGroup
+	machine switchover.Machine
+	hold    atomic.Pointer[hold] // the last one
+	watches sync.WaitGroup       // goroutines of holds
 
-	// Counted, for the metrics.
+	// Counters of the metrics.
 	moved, closed       atomic.Uint64
 	switched, abandoned atomic.Uint64
 	pauses              pauses
@@ -47,7 +57,7 @@ type hold struct {
 	slots  chan struct{} // bounds how many sessions connect at a time
 
 	// Written before moving is closed.
-	to          Side
+	to          switchover.Side
 	closePinned bool
 
 	closing atomic.Int64 // sessions that are closed because they are pinned
@@ -78,8 +88,8 @@ var ErrNoStandby = errors.New("the gateway has no standby: start it with --stand
 // Hold stops new commands and waits until no session is within a statement or a transaction.
 // Within d of the call everything is released again, unless a switch was done by then. The
 // token is for Switch and Release. When ctx ends first, everything is released.
-func (s *Server) Hold(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
-	if s.opts.Standby == nil {
+func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
+	if !w.enabled() {
 		return "", 0, ErrNoStandby
 	}
 	if d <= 0 || d > MaxHold {
@@ -90,7 +100,7 @@ func (s *Server) Hold(ctx context.Context, d time.Duration) (token string, waite
 		return "", 0, fmt.Errorf("make a token: %w", err)
 	}
 	token = hex.EncodeToString(random[:])
-	h, err := s.beginHold(token, d)
+	h, err := w.beginHold(token, d)
 	if err != nil {
 		return "", 0, err
 	}
@@ -99,10 +109,10 @@ func (s *Server) Hold(ctx context.Context, d time.Duration) (token string, waite
 		return token, time.Since(h.began), nil
 	case <-h.done:
 	case <-ctx.Done():
-		s.event(func(r *routing) []act { return r.abandon(errors.New("its holder hung up")) })
+		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
 		<-h.done
 	}
-	if len(h.inside) > 0 && errors.Is(h.why, ErrHoldLimit) {
+	if len(h.inside) > 0 && errors.Is(h.why, switchover.ErrHoldLimit) {
 		return "", time.Since(h.began), &InsideError{For: d, Sessions: h.inside}
 	}
 	return "", time.Since(h.began), fmt.Errorf("the hold was released without effect: %w", h.why)
@@ -120,17 +130,17 @@ func (e *InsideError) Error() string {
 		"among them connection %d of user %q (%s)", e.For, len(e.Sessions), s.Connection, s.User, s.Doing)
 }
 
-func (s *Server) beginHold(token string, d time.Duration) (*hold, error) {
-	s.mu.Lock()
-	draining := s.draining
-	s.mu.Unlock()
-	if draining {
-		return nil, ErrDraining
+// enabled reports whether there is a standby.
+func (w *switcher) enabled() bool { return w.addrs[switchover.Standby] != "" }
+
+func (w *switcher) beginHold(token string, d time.Duration) (*hold, error) {
+	if w.registry.isDraining() {
+		return nil, switchover.ErrDraining
 	}
-	s.route.mu.Lock()
-	defer s.route.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := time.Now()
-	acts, err := s.route.routing.hold(now, token, d)
+	acts, err := w.machine.Hold(now, token, d)
 	if err != nil {
 		return nil, err
 	}
@@ -140,40 +150,40 @@ func (s *Server) beginHold(token string, d time.Duration) (*hold, error) {
 		slots: make(chan struct{}, connectsAtOnce),
 		ready: make(chan error, 1),
 	}
-	s.route.hold.Store(h)
-	s.perform(acts)
-	s.route.running.Go(func() {
-		if p := panics.Of(panics.Guard(func() error { s.watchHold(h); return nil })); p != nil {
-			s.abandonHold(h, p)
+	w.hold.Store(h)
+	w.perform(acts)
+	w.watches.Go(func() {
+		if p := panics.Of(panics.Guard(func() error { w.watchHold(h); return nil })); p != nil {
+			w.abandonHold(h, p)
 		}
 	})
 	return h, nil
 }
 
 // abandonHold lets clients continue after a panic: no goroutine is left that would end the hold in time.
-func (s *Server) abandonHold(h *hold, p *panics.Error) {
-	s.metrics.panics.Add(1)
-	s.opts.Diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+func (w *switcher) abandonHold(h *hold, p *panics.Error) {
+	w.panics.Add(1)
+	w.diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	err := panics.Guard(func() error {
-		s.event(func(r *routing) []act { return r.abandon(errHoldPanicked) })
+		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errHoldPanicked) })
 		return nil
 	})
 	if err == nil {
 		return
 	}
-	s.route.mu.Lock() // the routing itself is broken
-	defer s.route.mu.Unlock()
+	w.mu.Lock() // the routing itself is broken
+	defer w.mu.Unlock()
 	select {
 	case <-h.done:
 	default:
-		s.open(h)
+		w.open(h)
 	}
 }
 
 var errHoldPanicked = errors.New("internal error: see the gateway's log")
 
 // watchHold looks at the sessions until nothing is under way, and ends the hold in time.
-func (s *Server) watchHold(h *hold) {
+func (w *switcher) watchHold(h *hold) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	limit := time.NewTimer(time.Until(h.limit))
@@ -181,7 +191,7 @@ func (s *Server) watchHold(h *hold) {
 	quiet := h.quiet
 	for {
 		if quiet != nil {
-			s.event(func(r *routing) []act { return r.look(time.Now(), s.inside()) })
+			w.event(func(m *switchover.Machine) []switchover.Act { return m.Look(time.Now(), w.registry.inside()) })
 		}
 		select {
 		case <-quiet:
@@ -191,62 +201,49 @@ func (s *Server) watchHold(h *hold) {
 			return
 		case <-look.C:
 		case <-limit.C:
-			s.event(func(r *routing) []act { return r.tick(time.Now()) })
+			w.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now()) })
 			limit.Reset(lookEvery) // a timer may be early by a little
 		}
 	}
 }
 
-// inside is how many sessions are within a statement or a transaction.
-func (s *Server) inside() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ses := range s.sessions {
-		if p := ses.phase.Load(); p == phaseBusy || p == phaseOpen {
-			n++
-		}
-	}
-	return n
-}
-
 // event gives the routing an event and does what follows from it.
-func (s *Server) event(e func(*routing) []act) {
-	s.route.mu.Lock()
-	defer s.route.mu.Unlock()
-	s.perform(e(&s.route.routing))
+func (w *switcher) event(e func(*switchover.Machine) []switchover.Act) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.perform(e(&w.machine))
 }
 
-// perform is called with s.route.mu held.
-func (s *Server) perform(acts []act) {
-	r := &s.route
-	h := r.hold.Load()
+// perform is called with w.mu held.
+func (w *switcher) perform(acts []switchover.Act) {
+	h := w.hold.Load()
 	for _, a := range acts {
 		switch a {
-		case actClose:
-			s.gate.Store(laneOf(r.routing.active) | gateHeld)
-		case actHeld:
+		case switchover.ActClose:
+			w.gate.Store(laneOf(w.machine.Active) | gateHeld)
+		case switchover.ActHeld:
 			close(h.quiet)
-		case actMove:
-			h.to = r.routing.to
+		case switchover.ActMove:
+			h.to = w.machine.To
 			close(h.moving)
-		case actSave: // Switch does it, without the lock
-		case actCommit:
-			r.switched.Add(1)
+		case switchover.ActSave: // Switch does it, without the lock
+		case switchover.ActCommit:
+			w.switched.Add(1)
 			h.switched = true
-			s.open(h)
-		case actRelease:
-			h.why = r.routing.why
-			h.inside = s.insideList()
-			r.abandoned.Add(1)
-			s.open(h)
+			w.open(h)
+		case switchover.ActRelease:
+			h.why = w.machine.Why
+			h.inside = w.registry.insideList()
+			w.abandoned.Add(1)
+			w.open(h)
 		}
 	}
 }
 
 // open lets commands pass again.
-func (s *Server) open(h *hold) {
-	s.gate.Store(laneOf(s.route.routing.active))
-	s.route.pauses.add(time.Since(h.began))
+func (w *switcher) open(h *hold) {
+	w.gate.Store(laneOf(w.machine.Active))
+	w.pauses.add(time.Since(h.began))
 	close(h.done)
 }
 
@@ -254,67 +251,67 @@ func (s *Server) open(h *hold) {
 // none: when a session cannot be, the hold is over, everything stays where it was, and the
 // error says why. Sessions that are pinned are a reason to refuse, after which the hold goes
 // on, unless closePinned asks for them to be closed.
-func (s *Server) Switch(ctx context.Context, token string, to Side, closePinned bool) (moved, closed int, err error) {
-	if s.opts.Standby == nil {
+func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side, closePinned bool) (moved, closed int, err error) {
+	if !w.enabled() {
 		return 0, 0, ErrNoStandby
 	}
-	r := &s.route
-	r.mu.Lock()
-	h := r.hold.Load()
-	if err := r.routing.mayHolder(token); err != nil {
-		r.mu.Unlock()
+	w.mu.Lock()
+	h := w.hold.Load()
+	if err := w.machine.Authorize(token); err != nil {
+		w.mu.Unlock()
 		return 0, 0, err
 	}
-	if pins := s.Pinned(); len(pins) > 0 && !closePinned {
-		r.mu.Unlock()
+	if pins := w.registry.pinned(); len(pins) > 0 && !closePinned {
+		w.mu.Unlock()
 		return 0, 0, &PinnedError{pins}
 	}
-	all := s.participants()
+	all := w.registry.participants()
 	moved = len(all)
 	h.closePinned = closePinned
 	h.mu.Lock()
 	h.waiting = all
 	h.mu.Unlock()
-	acts, err := r.routing.change(time.Now(), token, to)
-	s.perform(acts)
-	r.mu.Unlock()
+	acts, err := w.machine.Change(time.Now(), token, to)
+	w.perform(acts)
+	w.mu.Unlock()
 	if err != nil {
 		return 0, 0, err
 	}
-	s.wakeAll(h)
+	w.wakeAll(h)
 	select {
 	case err = <-h.ready:
 	case <-h.done:
 		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	case <-ctx.Done():
-		s.event(func(r *routing) []act { return r.abandon(errors.New("its holder hung up")) })
+		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
 		<-h.done
 		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	}
-	if err = s.decide(h, err); err != nil {
+	if err = w.decide(h, err); err != nil {
 		return 0, 0, fmt.Errorf("nothing was switched: %w", err)
 	}
 	closed = int(h.closing.Load())
 	moved -= closed
-	closed += s.closePipes()
-	s.opts.Diag.Info("sessions were switched", "to", s.targets[to].Addr, "side", to.String(), "sessions", moved, "closed", closed, "pause", time.Since(h.began))
+	pipes := w.registry.closePipes()
+	w.closed.Add(uint64(pipes))
+	closed += pipes
+	w.diag.Info("sessions were switched", "to", w.addrs[to], "side", to.String(), "sessions", moved, "closed", closed, "pause", time.Since(h.began))
 	return moved, closed, nil
 }
 
 // decide ends the switch once it is known how the sessions fared.
-func (s *Server) decide(h *hold, failure error) error {
-	r := &s.route
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.hold.Load() == h { // and not a later one, when the time was over meanwhile
-		acts := r.routing.connected(time.Now(), failure)
-		s.perform(acts)
-		if slices.Contains(acts, actSave) {
-			to, stays := r.routing.to, r.routing.active
-			r.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
-			err := s.saveRoute(to, stays)
-			r.mu.Lock()
-			s.perform(r.routing.saved(err))
+func (w *switcher) decide(h *hold, failure error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hold.Load() == h { // and not a later one, when the time was over meanwhile
+		acts := w.machine.Connected(time.Now(), failure)
+		w.perform(acts)
+		if slices.Contains(acts, switchover.ActSave) {
+			to, stays := w.machine.To, w.machine.Active
+			w.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
+			err := w.saveRoute(to, stays)
+			w.mu.Lock()
+			w.perform(w.machine.Saved(err))
 		}
 	}
 	if h.switched {
@@ -324,52 +321,36 @@ func (s *Server) decide(h *hold, failure error) error {
 }
 
 // Release ends a hold with everything where it was.
-func (s *Server) Release(token string) error {
-	s.route.mu.Lock()
-	defer s.route.mu.Unlock()
-	acts, err := s.route.routing.release(token)
-	s.perform(acts)
+func (w *switcher) Release(token string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	acts, err := w.machine.Release(token)
+	w.perform(acts)
 	return err
 }
 
 // saveRoute writes down which side is active, before anything goes there. When that fails it may have
 // been done all the same, so that a restart would go to a server that nobody was switched to: the
 // side that stays is written over it.
-func (s *Server) saveRoute(to, active Side) error {
-	if s.opts.SaveRoute == nil {
+func (w *switcher) saveRoute(to, active switchover.Side) error {
+	if w.save == nil {
 		return nil
 	}
-	err := s.opts.SaveRoute(s.targets[to].Addr)
+	err := w.save(w.addrs[to])
 	if err == nil {
 		return nil
 	}
-	stays := s.targets[active].Addr
-	if again := s.opts.SaveRoute(stays); again != nil {
-		s.opts.Diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
-			"stays", stays, "other", s.targets[to].Addr, "error", again)
+	stays := w.addrs[active]
+	if again := w.save(stays); again != nil {
+		w.diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
+			"stays", stays, "other", w.addrs[to], "error", again)
 		return fmt.Errorf("write the route down: %w; nor could it be written that %s stays: mend the data directory and switch again before the gateway is restarted", err, stays)
 	}
 	return fmt.Errorf("write the route down: %w", err)
 }
 
-// participants are the sessions that have to connect to the other side. One that is still
-// logging in finds the new route by itself, before its first command.
-func (s *Server) participants() map[*session]struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(map[*session]struct{}, len(s.sessions))
-	for ses := range s.sessions {
-		switch ses.phase.Load() {
-		case phaseLogin, phasePipe:
-		default:
-			all[ses] = struct{}{}
-		}
-	}
-	return all
-}
-
 // wakeAll has the sessions of h look at it.
-func (s *Server) wakeAll(h *hold) {
+func (w *switcher) wakeAll(h *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ses := range h.waiting {
@@ -401,23 +382,11 @@ func (h *hold) report(failure error) {
 	}
 }
 
-// closePipes ends the sessions that no route can move, those that read a binary log, and answers
-// how many there were.
-func (s *Server) closePipes() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ses := range s.sessions {
-		if ses.phase.Load() == phasePipe {
-			ses.interrupt(causeDrainLimit)
-			s.route.closed.Add(1)
-			n++
-		}
-	}
-	return n
+// Active returns the server that new sessions go to.
+func (w *switcher) Active() (side switchover.Side, addr string) {
+	side = sideOf(w.gate.Load() &^ gateHeld)
+	return side, w.addrs[side]
 }
 
-// Active is the server that new sessions go to.
-func (s *Server) Active() (side Side, addr string) {
-	side = sideOf(s.gate.Load() &^ gateHeld)
-	return side, s.targets[side].Addr
-}
+// Pinned returns the sessions that cannot be switched, as far as that is known beforehand.
+func (w *switcher) Pinned() []PinnedSession { return w.registry.pinned() }

@@ -130,30 +130,6 @@ type PinnedSession struct {
 	Since      time.Time `json:"since,omitzero"`
 }
 
-// Pinned are the sessions that cannot be switched, as far as that is known beforehand.
-func (s *Server) Pinned() (pins []PinnedSession) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ses := range s.sessions {
-		p := ses.pin.Load()
-		if ses.phase.Load() == phasePipe {
-			p = &pin{Reason: "it reads the binary log"}
-		}
-		if p == nil {
-			continue
-		}
-		found := PinnedSession{Connection: ses.shown.connection.Load(), Client: ses.remote.String(), Reason: p.Reason, Since: p.Since}
-		if user := ses.shown.user.Load(); user != nil {
-			found.User = *user
-		}
-		if p.Digest != (sqldigest.Digest{}) {
-			found.Digest = p.Digest.String()
-		}
-		pins = append(pins, found)
-	}
-	return pins
-}
-
 // A PinnedError says that sessions would have to be closed for a switch.
 type PinnedError struct {
 	Sessions []PinnedSession

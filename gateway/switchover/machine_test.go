@@ -1,4 +1,4 @@
-package gateway
+package switchover
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestRouting runs holds and switches through the routing, event by event: see the files in
-// testdata/routing, which say what each shows.
-func TestRouting(t *testing.T) {
-	datadriven.Walk(t, "testdata/routing", func(t *testing.T, path string) {
-		var r routing
+// TestMachine runs holds and switches through a Machine, event by event: see the files in
+// testdata, each of which states what it shows.
+func TestMachine(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var r Machine
 		start := time.Unix(0, 0)
 		now := start
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -24,7 +24,7 @@ func TestRouting(t *testing.T) {
 				if len(words) == 0 {
 					continue
 				}
-				acts, err := routingEvent(t, &r, &now, words)
+				acts, err := event(t, &r, &now, words)
 				fmt.Fprintf(&b, "%-28s → ", strings.Join(words, " "))
 				var out []string
 				for _, a := range acts {
@@ -36,9 +36,9 @@ func TestRouting(t *testing.T) {
 				if len(out) == 0 {
 					out = []string{"nothing"}
 				}
-				fmt.Fprintf(&b, "%s  (%s, %s)\n", strings.Join(out, ", "), r.stage, r.active)
-				if len(acts) > 0 && acts[len(acts)-1] == actRelease {
-					fmt.Fprintf(&b, "%-28s   because %v\n", "", r.why)
+				fmt.Fprintf(&b, "%s  (%s, %s)\n", strings.Join(out, ", "), r.Stage, r.Active)
+				if len(acts) > 0 && acts[len(acts)-1] == ActRelease {
+					fmt.Fprintf(&b, "%-28s   because %v\n", "", r.Why)
 				}
 			}
 			return b.String()
@@ -46,10 +46,12 @@ func TestRouting(t *testing.T) {
 	})
 }
 
-func routingEvent(t *testing.T, r *routing, now *time.Time, words []string) ([]act, error) {
+func event(t *testing.T, r *Machine, now *time.Time, words []string) ([]Act, error) {
 	duration := func(i int) time.Duration {
 		d, err := time.ParseDuration(words[i])
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return d
 	}
 	failure := func(i int) error {
@@ -61,27 +63,29 @@ func routingEvent(t *testing.T, r *routing, now *time.Time, words []string) ([]a
 	switch words[0] {
 	case "wait":
 		*now = now.Add(duration(1))
-		return r.tick(*now), nil
+		return r.Tick(*now), nil
 	case "hold": // hold TOKEN DURATION
-		return r.hold(*now, words[1], duration(2))
+		return r.Hold(*now, words[1], duration(2))
 	case "look": // look N
 		var n int
 		if _, err := fmt.Sscan(words[1], &n); err != nil {
 			t.Fatal(err)
 		}
-		return r.look(*now, n), nil
+		return r.Look(*now, n), nil
 	case "switch": // switch TOKEN SIDE
 		to, err := ParseSide(words[2])
-		must(t, err)
-		return r.change(*now, words[1], to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Change(*now, words[1], to)
 	case "connected":
-		return r.connected(*now, failure(1)), nil
+		return r.Connected(*now, failure(1)), nil
 	case "saved":
-		return r.saved(failure(1)), nil
+		return r.Saved(failure(1)), nil
 	case "release":
-		return r.release(words[1])
+		return r.Release(words[1])
 	case "abandon":
-		return r.abandon(failure(1)), nil
+		return r.Abandon(failure(1)), nil
 	}
 	t.Fatalf("unknown event %q", words[0])
 	return nil, nil

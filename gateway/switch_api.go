@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/taredb/tare/gateway/switchover"
 )
 
 // RouteStatus is what GET /api/v1/route answers.
@@ -34,20 +36,17 @@ type InsideSession struct {
 // maxInside bounds the sessions that are listed as those a hold waits for.
 const maxInside = 20
 
-// Route is the state of the route.
-func (s *Server) Route() RouteStatus {
-	s.route.mu.Lock()
-	r := s.route.routing
-	s.route.mu.Unlock()
+// Route returns the state of the route.
+func (w *switcher) Route() RouteStatus {
+	w.mu.Lock()
+	m := w.machine
+	w.mu.Unlock()
 	status := RouteStatus{
-		Active: r.active.String(), Address: s.targets[r.active].Addr, Backend: s.targets[SideBackend].Addr,
-		Stage: r.stage.String(), Sessions: s.Sessions(), Inside: s.insideList(), Pinned: s.Pinned(),
+		Active: m.Active.String(), Address: w.addrs[m.Active], Backend: w.addrs[switchover.Backend], Standby: w.addrs[switchover.Standby],
+		Stage: m.Stage.String(), Sessions: w.registry.count(), Inside: w.registry.insideList(), Pinned: w.registry.pinned(),
 	}
-	if s.targets[SideStandby] != nil {
-		status.Standby = s.targets[SideStandby].Addr
-	}
-	if r.stage != stageOpen {
-		status.Until = &r.limit
+	if m.Stage != switchover.StageOpen {
+		status.Until = &m.Limit
 	}
 	if status.Inside == nil { // an empty list in JSON
 		status.Inside = []InsideSession{}
@@ -56,32 +55,6 @@ func (s *Server) Route() RouteStatus {
 		status.Pinned = []PinnedSession{}
 	}
 	return status
-}
-
-// insideList are sessions within a statement or transaction.
-func (s *Server) insideList() (list []InsideSession) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ses := range s.sessions {
-		doing := ""
-		switch ses.phase.Load() {
-		case phaseBusy:
-			doing = "a statement runs"
-		case phaseOpen:
-			doing = "a transaction is open"
-		default:
-			continue
-		}
-		if len(list) == maxInside {
-			break
-		}
-		in := InsideSession{Connection: ses.shown.connection.Load(), Client: ses.remote.String(), Doing: doing}
-		if user := ses.shown.user.Load(); user != nil {
-			in.User = *user
-		}
-		list = append(list, in)
-	}
-	return list
 }
 
 // The requests and answers of the API.
@@ -125,75 +98,75 @@ const RoutePattern = "/api/v1/route"
 
 // RouteHandler serves the API. Changes are POST requests with JSON. It relies on its server to
 // refuse what another site made a browser send, as package web does for all methods.
-func (s *Server) RouteHandler() http.Handler {
+func (c *switcher) RouteHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { s.answer(w, http.StatusOK, s.Route()) })
-	mux.HandleFunc("POST "+RoutePattern+"/hold", s.serveHold)
-	mux.HandleFunc("POST "+RoutePattern+"/switch", s.serveSwitch)
-	mux.HandleFunc("POST "+RoutePattern+"/release", s.serveRelease)
+	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { c.answer(w, http.StatusOK, c.Route()) })
+	mux.HandleFunc("POST "+RoutePattern+"/hold", c.serveHold)
+	mux.HandleFunc("POST "+RoutePattern+"/switch", c.serveSwitch)
+	mux.HandleFunc("POST "+RoutePattern+"/release", c.serveRelease)
 	return mux
 }
 
-func (s *Server) serveHold(w http.ResponseWriter, r *http.Request) {
+func (c *switcher) serveHold(w http.ResponseWriter, r *http.Request) {
 	request := holdRequest{For: DefaultHold.String()}
-	if !s.read(w, r, &request) {
+	if !c.read(w, r, &request) {
 		return
 	}
 	d, err := time.ParseDuration(request.For)
 	if err != nil || d <= 0 || d > MaxHold {
-		s.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxHold, request.For)})
+		c.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxHold, request.For)})
 		return
 	}
-	token, waited, err := s.Hold(r.Context(), d)
+	token, waited, err := c.Hold(r.Context(), d)
 	if err != nil {
-		s.refuse(w, err)
+		c.refuse(w, err)
 		return
 	}
-	s.answer(w, http.StatusOK, holdAnswer{Held: true, Waited: waited.Seconds(), Token: token})
+	c.answer(w, http.StatusOK, holdAnswer{Held: true, Waited: waited.Seconds(), Token: token})
 }
 
-func (s *Server) serveSwitch(w http.ResponseWriter, r *http.Request) {
+func (c *switcher) serveSwitch(w http.ResponseWriter, r *http.Request) {
 	var request switchRequest
-	if !s.read(w, r, &request) {
+	if !c.read(w, r, &request) {
 		return
 	}
-	to, err := ParseSide(request.To)
+	to, err := switchover.ParseSide(request.To)
 	if err != nil {
-		s.answer(w, http.StatusBadRequest, errorAnswer{Error: "to: " + err.Error()})
+		c.answer(w, http.StatusBadRequest, errorAnswer{Error: "to: " + err.Error()})
 		return
 	}
 	if request.Pinned != "" && request.Pinned != "close" {
-		s.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("pinned: want close or nothing, not %q", request.Pinned)})
+		c.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("pinned: want close or nothing, not %q", request.Pinned)})
 		return
 	}
 	began := time.Now()
-	moved, closed, err := s.Switch(r.Context(), request.Token, to, request.Pinned == "close")
+	moved, closed, err := c.Switch(r.Context(), request.Token, to, request.Pinned == "close")
 	if err != nil {
-		s.refuse(w, err)
+		c.refuse(w, err)
 		return
 	}
-	s.answer(w, http.StatusOK, switchAnswer{Active: to.String(), Address: s.targets[to].Addr, Moved: moved, Closed: closed, Seconds: time.Since(began).Seconds()})
+	c.answer(w, http.StatusOK, switchAnswer{Active: to.String(), Address: c.addrs[to], Moved: moved, Closed: closed, Seconds: time.Since(began).Seconds()})
 }
 
-func (s *Server) serveRelease(w http.ResponseWriter, r *http.Request) {
+func (c *switcher) serveRelease(w http.ResponseWriter, r *http.Request) {
 	var request releaseRequest
-	if !s.read(w, r, &request) {
+	if !c.read(w, r, &request) {
 		return
 	}
-	if err := s.Release(request.Token); err != nil {
-		s.refuse(w, err)
+	if err := c.Release(request.Token); err != nil {
+		c.refuse(w, err)
 		return
 	}
-	s.answer(w, http.StatusOK, s.Route())
+	c.answer(w, http.StatusOK, c.Route())
 }
 
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 4 << 10
 
 // read reads a request of JSON, and reports whether it could be read; otherwise it is answered.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) bool {
+func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		s.answer(w, http.StatusUnsupportedMediaType, errorAnswer{Error: "want Content-Type: application/json"})
+		c.answer(w, http.StatusUnsupportedMediaType, errorAnswer{Error: "want Content-Type: application/json"})
 		return false
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -206,14 +179,14 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) bool {
 		err = errors.New("there is more than one value")
 	}
 	if err != nil {
-		s.answer(w, http.StatusBadRequest, errorAnswer{Error: "read the request: " + err.Error()})
+		c.answer(w, http.StatusBadRequest, errorAnswer{Error: "read the request: " + err.Error()})
 		return false
 	}
 	return true
 }
 
 // refuse answers an error of Hold, Switch or Release.
-func (s *Server) refuse(w http.ResponseWriter, err error) {
+func (c *switcher) refuse(w http.ResponseWriter, err error) {
 	code, body := http.StatusConflict, errorAnswer{Error: err.Error()}
 	if pinned, ok := errors.AsType[*PinnedError](err); ok {
 		body.Pinned = pinned.Sessions
@@ -224,17 +197,17 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrNoStandby):
 		code = http.StatusNotImplemented
-	case errors.Is(err, ErrDraining):
+	case errors.Is(err, switchover.ErrDraining):
 		code = http.StatusServiceUnavailable
 	}
-	s.answer(w, code, body)
+	c.answer(w, code, body)
 }
 
-func (s *Server) answer(w http.ResponseWriter, code int, v any) {
+func (c *switcher) answer(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		s.opts.Diag.Debug("route response aborted", "error", err)
+		c.diag.Debug("route response aborted", "error", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
@@ -20,6 +21,33 @@ type next struct {
 	to   *target
 	conn *mysqlconn.Client
 	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's
+}
+
+// A moving is what a session needs to be moved to another server.
+type moving struct {
+	sets     settings // SET statements
+	longOpen bool     // a value was sent in pieces, and not executed with yet
+	nextOnly bool     // SET TRANSACTION was executed for the next transaction alone
+	wasReset bool     // by COM_RESET_CONNECTION
+	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 if there was none
+	moved    bool     // from where it logged in to
+	next     *next    // the connection to go over to
+	remoteID uint32   // the server's number of the statement that is being prepared
+}
+
+// dropNext closes the new connection.
+func (m *moving) dropNext() {
+	if m.next != nil {
+		m.next.conn.Close()
+		m.next = nil
+	}
+}
+
+// startOver drops the state that would be replayed on another server, and the pin.
+func (s *session) startOver() {
+	s.pin.Store(nil)
+	s.sets.clear()
+	s.longOpen, s.nextOnly, s.wasReset = false, false, false
 }
 
 // connectNext makes the session's connection to the other side within a hold. A nil error says
@@ -196,17 +224,9 @@ func (s *session) prepareNext(ctx context.Context, n *next, schema string) error
 	return nil
 }
 
-// dropNext gives the new connection up.
-func (s *session) dropNext() {
-	if s.next != nil {
-		s.next.conn.Close()
-		s.next = nil
-	}
-}
-
 // goOver ends the session's old connection and goes on with the new one. A session that has
 // none, as it was pinned or came too late for the others, is moved or closed by gated.
-func (s *session) goOver(side Side) error {
+func (s *session) goOver(side switchover.Side) error {
 	n := s.next
 	if n == nil {
 		return nil
@@ -230,7 +250,7 @@ func (s *session) goOver(side Side) error {
 	s.maria = strings.Contains(n.conn.ServerVersion, "MariaDB")
 	s.setMode(s.mode.WithServer(sqldigest.ParseServer(n.conn.ServerVersion)))
 	s.statements.moveTo(n.ids)
-	s.srv.route.moved.Add(1)
+	s.srv.moved.Add(1)
 	var err error
 	if s.backendWatch, err = s.srv.watcher.add(s, backendSide, s.backend.Socket()); err != nil {
 		return fmt.Errorf("%w: %w", errBackendGone, err)
@@ -240,14 +260,14 @@ func (s *session) goOver(side Side) error {
 
 // moveAlone moves a session that the others did not wait for: one that was logging in. One that
 // cannot be moved is closed.
-func (s *session) moveAlone(side Side) error {
+func (s *session) moveAlone(side switchover.Side) error {
 	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.HandshakeTimeout)
 	defer cancel()
 	err := s.connect(ctx, s.srv.targets[side])
 	if err == nil {
 		return s.goOver(side)
 	}
-	s.srv.route.closed.Add(1)
+	s.srv.closed.Add(1)
 	return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
 		"Tare goes to %s now, and this session cannot: %v", s.srv.targets[side].Addr, err)}, errNotMoved)
 }

@@ -3,9 +3,12 @@ package gateway
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -118,4 +121,87 @@ func (l *logLimit) log(to *slog.Logger, msg string, args ...any) {
 		args = append(args, "suppressed", n)
 	}
 	to.Info(msg, args...)
+}
+
+// userLimit counts connections by user name, where there is a limit. It is asked at login
+// and at the end of a session, not for statements.
+type userLimit struct {
+	max int // 0: no limit, and nothing is counted
+
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// enter counts a connection of the user, unless it would be one too many.
+func (u *userLimit) enter(user string) bool {
+	if u.max == 0 {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count[user] >= u.max {
+		return false
+	}
+	u.count[user]++
+	return true
+}
+
+func (u *userLimit) leave(user string) {
+	if u.max == 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count[user]--; u.count[user] <= 0 {
+		delete(u.count, user)
+	}
+}
+
+// move counts a connection that changes its user.
+func (u *userLimit) move(from, to string) bool {
+	if from == to {
+		return true
+	}
+	if !u.enter(to) {
+		return false
+	}
+	u.leave(from)
+	return true
+}
+
+// restore takes a move back, even past the limit: the connection was counted before.
+func (u *userLimit) restore(from, to string) {
+	if u.max == 0 || from == to {
+		return
+	}
+	u.leave(from)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count[to]++
+}
+
+// Descriptors: a session has two sockets; the rest of the process has logs, blocks and HTTP.
+const (
+	sessionFiles  = 2
+	reservedFiles = 128
+)
+
+// openFiles returns the process's limit on open files.
+func openFiles() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(limit.Cur)
+}
+
+// boundByFiles sets how many sessions the limit on open files leaves room for, and warns where
+// that is less than what is configured.
+func (s *Server) boundByFiles() {
+	files := s.opts.OpenFiles
+	s.maxByFiles = max((files-reservedFiles)/sessionFiles, 1)
+	if n := s.opts.MaxConnections; n > files/sessionFiles {
+		s.opts.Diag.Warn("open files limit is below twice --max-connections: clients are refused before it is reached",
+			"limit", files, "max_connections", n, "accepted", s.maxByFiles)
+	}
 }

@@ -166,9 +166,9 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 func idle(t *testing.T, g *rig) {
 	t.Helper()
 	testwait.Equal(t, "no busy session", 0, func() (busy int) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for s := range g.sessions {
+		g.registry.mu.Lock()
+		defer g.registry.mu.Unlock()
+		for s := range g.registry.sessions {
 			if phase := s.phase.Load(); phase != phaseIdle && phase != phaseOpen {
 				busy++
 			}

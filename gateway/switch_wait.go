@@ -22,7 +22,7 @@ func (s *session) gated() error {
 			return nil // it began before the hold, and is waited for
 		default:
 			s.phase.Store(phaseHeld)
-			err := s.waitHeld(s.srv.route.hold.Load())
+			err := s.waitHeld(s.srv.hold.Load())
 			s.phase.Store(phaseBusy)
 			if err != nil {
 				return err
@@ -124,7 +124,7 @@ func (s *session) waitLogin() (*target, error) {
 		s.poke.Store(&poke)
 		if s.causes.Load()&(causeDrain|causeDrainLimit) == 0 {
 			select {
-			case <-s.srv.route.hold.Load().done:
+			case <-s.srv.hold.Load().done:
 			case <-poke:
 			}
 		}

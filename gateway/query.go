@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// A query is the current command of a session with its response, and the memory that all of the
+// session's statements use in turn.
+type query struct {
+	msg      message
+	resp     mysqlwire.Response
+	digester sqldigest.Digester
+	rec      querylog.Record
+
+	plan       *sqlplan.Plan
+	sent       time.Time    // the statement was forwarded
+	firstByte  time.Time    // of the response
+	lastByte   time.Time    // the response's last read
+	failed     *clientError // the gateway's own response
+	sqlState   string
+	divergent  bool // the text may be read in two ways: sqldigest.Digester.Divergent
+	unreadable bool // the statement was read in an unknown mode: it is logged without text
+	tagText    []byte
+	tagEnds    []int
+	tagList    []querylog.Tag
+	values     []mysqlwire.BinaryValue
+	names      [][]byte
+}
+
+// received records when bytes of the response arrived.
+func (q *query) received() {
+	q.lastByte = time.Now()
+	if q.firstByte.IsZero() {
+		q.firstByte = q.lastByte
+	}
+}
+
+// collectTags copies the statement's sqlcommenter tags to the session's own memory.
+func (q *query) collectTags() []querylog.Tag {
+	q.tagText, q.tagEnds = q.tagText[:0], q.tagEnds[:0]
+	for key, value := range q.digester.Tags() {
+		q.tagText = append(q.tagText, key...)
+		q.tagEnds = append(q.tagEnds, len(q.tagText))
+		q.tagText = append(q.tagText, value...)
+		q.tagEnds = append(q.tagEnds, len(q.tagText))
+	}
+	return q.listTags(q.tagText, q.tagEnds)
+}
+
+// listTags returns tags as views of their text, in which each key and each value ends at one of
+// the ends.
+func (q *query) listTags(text []byte, ends []int) []querylog.Tag {
+	q.tagList = q.tagList[:0]
+	for i, at := 0, 0; i < len(ends); i += 2 {
+		key, end := ends[i], ends[i+1]
+		q.tagList = append(q.tagList, querylog.Tag{Key: text[at:key:key], Value: text[key:end:end]})
+		at = end
+	}
+	return q.tagList
+}
+
+// refusal returns the error for a statement that the rules forbid. It counts the rule's hit.
+func (q *query) refusal() *clientError {
+	verdict, rule := q.plan.Verdict()
+	if verdict == sqlplan.VerdictPass {
+		return nil
+	}
+	q.rec.Rule, q.rec.RuleAction = rule, q.plan.Hit()
+	if !verdict.Refuses() {
+		return nil
+	}
+	why := q.plan.Message()
+	switch verdict {
+	case sqlplan.VerdictDenied:
+		return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: "Tare refused this statement: no allow rule matches it"}
+	case sqlplan.VerdictReadOnly:
+		if why == "" {
+			why = "only statements that change nothing may pass"
+		}
+		return &clientError{errno: mysqlwire.ErrnoReadOnly, msg: fmt.Sprintf("Tare refused this statement by its read-only rule %q: %s", rule, why)}
+	}
+	if why == "" {
+		why = "it is blocked"
+	}
+	return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: fmt.Sprintf("Tare refused this statement by its rule %q: %s", rule, why)}
+}
+
+// changesModes reports whether the statement may have changed how later ones are read in a way
+// that its text does not say. CALL has not: servers restore character sets and sql_mode at the end
+// of a stored program.
+func (q *query) changesModes() bool {
+	return q.plan.Effects().Has(sqlplan.EffectUnknown) && q.plan.Type() != sqlplan.TypeCall
+}
+
+// recordError reads the backend's ERR packet into the record.
+func (q *query) recordError() {
+	var e mysqlwire.Err
+	if e.Decode(q.resp.Last) != nil {
+		return
+	}
+	q.rec.ErrorText = e.Message
+	if e.HasState {
+		if q.sqlState != string(e.State[:]) { // mostly the one before again: no new string
+			q.sqlState = string(e.State[:])
+		}
+		q.rec.SQLState = q.sqlState
+	}
+}
+
+// keepText moves the text of the statement at hand out of the client's buffer, which is
+// needed for what the client sends on.
+func (q *query) keepText() {
+	q.rec.Text = bytes.Clone(q.rec.Text)
+}
+
+// readsLastStatement reports whether the command may read the server's record of the statement
+// before, which a query of the gateway's own would replace. Words are looked for anywhere in the
+// text, because how it is read is not known.
+func (q *query) readsLastStatement() bool {
+	if q.msg.cmd != mysqlwire.ComQuery {
+		return false
+	}
+	for _, word := range [...]string{"row_count", "found_rows", "warning", "error", "diagnostics"} {
+		if containsFold(q.msg.body, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold reports whether text has the word, which is in lower case.
+func containsFold(text []byte, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		if isAny(text[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+// A registry holds the sessions of a server.
+type registry struct {
+	mu       sync.Mutex
+	sessions map[*session]struct{}
+	draining bool
+}
+
+func (r *registry) isDraining() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.draining
+}
+
+// interruptAll is called with r.mu held.
+func (r *registry) interruptAll(cause uint32) {
+	for ses := range r.sessions {
+		ses.interrupt(cause)
+	}
+}
+
+// inside returns the number of sessions within a statement or a transaction.
+func (r *registry) inside() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		if p := ses.phase.Load(); p == phaseBusy || p == phaseOpen {
+			n++
+		}
+	}
+	return n
+}
+
+// insideList returns sessions within a statement or transaction.
+func (r *registry) insideList() (list []InsideSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		doing := ""
+		switch ses.phase.Load() {
+		case phaseBusy:
+			doing = "a statement runs"
+		case phaseOpen:
+			doing = "a transaction is open"
+		default:
+			continue
+		}
+		if len(list) == maxInside {
+			break
+		}
+		in := InsideSession{Connection: ses.shown.connection.Load(), Client: ses.remote.String(), Doing: doing}
+		if user := ses.shown.user.Load(); user != nil {
+			in.User = *user
+		}
+		list = append(list, in)
+	}
+	return list
+}
+
+// pinned returns the sessions that cannot be switched, as far as that is known beforehand.
+func (r *registry) pinned() (pins []PinnedSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		p := ses.pin.Load()
+		if ses.phase.Load() == phasePipe {
+			p = &pin{Reason: "it reads the binary log"}
+		}
+		if p == nil {
+			continue
+		}
+		found := PinnedSession{Connection: ses.shown.connection.Load(), Client: ses.remote.String(), Reason: p.Reason, Since: p.Since}
+		if user := ses.shown.user.Load(); user != nil {
+			found.User = *user
+		}
+		if p.Digest != (sqldigest.Digest{}) {
+			found.Digest = p.Digest.String()
+		}
+		pins = append(pins, found)
+	}
+	return pins
+}
+
+// participants returns the sessions that have to connect to the other side. One that is still
+// logging in finds the new route before its first command.
+func (r *registry) participants() map[*session]struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[*session]struct{}, len(r.sessions))
+	for ses := range r.sessions {
+		switch ses.phase.Load() {
+		case phaseLogin, phasePipe:
+		default:
+			all[ses] = struct{}{}
+		}
+	}
+	return all
+}
+
+// closePipes ends the sessions that read a binary log, which cannot be moved, and returns their number.
+func (r *registry) closePipes() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		if ses.phase.Load() == phasePipe {
+			ses.interrupt(causeDrainLimit)
+			n++
+		}
+	}
+	return n
+}
+
+// count returns the number of sessions.
+func (r *registry) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sessions)
+}
