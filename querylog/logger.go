@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -69,8 +70,8 @@ func New(o Options) (*Logger, error) {
 	}
 	l := &Logger{
 		boot:       o.Boot,
-		flushBytes: or(o.FlushBytes, DefaultFlushBytes),
-		flushAfter: or(o.FlushAfter, DefaultFlushAfter),
+		flushBytes: cmp.Or(o.FlushBytes, DefaultFlushBytes),
+		flushAfter: cmp.Or(o.FlushAfter, DefaultFlushAfter),
 		sampling:   o.Sampling,
 		filter:     o.Filter,
 	}
@@ -134,7 +135,7 @@ func (l *Logger) open(o *Options) error {
 			name:  so.name(),
 			boot:  l.boot,
 			out:   out,
-			limit: or(so.QueueBytes, DefaultQueueBytes),
+			limit: cmp.Or(so.QueueBytes, DefaultQueueBytes),
 			store: &l.store,
 			line:  Line{Format: so.Format},
 			fault: faultReport{log: log, name: so.name()},
@@ -153,7 +154,7 @@ func (l *Logger) open(o *Options) error {
 		}
 		l.seq = l.seqFile.seq()
 	}
-	if size := or(o.RingBytes, DefaultRingBytes); size > 0 {
+	if size := cmp.Or(o.RingBytes, DefaultRingBytes); size > 0 {
 		l.ring = newRing(size, l.boot)
 		l.lane(o, JSON, o.RingRedaction).ring = l.ring
 	}
@@ -178,8 +179,8 @@ func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 		Format:       f,
 		Redaction:    r,
 		OriginalText: o.OriginalText,
-		MaxText:      or(o.MaxText, DefaultMaxText),
-		MaxBind:      or(o.MaxBind, DefaultMaxBind),
+		MaxText:      cmp.Or(o.MaxText, DefaultMaxText),
+		MaxBind:      cmp.Or(o.MaxBind, DefaultMaxBind),
 	}}
 	head := ln.line
 	head.Begin(nil, kindStatement)

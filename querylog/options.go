@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -164,14 +165,5 @@ func (s *SinkOptions) open(log *slog.Logger) (output, error) {
 	case "-":
 		return &stream{w: os.Stdout}, nil
 	}
-	return openFile(s.Path, or(s.Mode, DefaultFileMode), s.Rotation, log)
-}
-
-// or is v, or the default when v is zero.
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
+	return openFile(s.Path, cmp.Or(s.Mode, DefaultFileMode), s.Rotation, log)
 }

@@ -1,7 +1,6 @@
 package querylog
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -37,19 +36,6 @@ func (r Redaction) String() string {
 		return "all"
 	}
 	return "redaction " + strconv.Itoa(int(r))
-}
-
-// ParseRedaction is the redaction that String calls s.
-func ParseRedaction(s string) (Redaction, error) {
-	switch s {
-	case "none":
-		return RedactNone, nil
-	case "literals":
-		return RedactLiterals, nil
-	case "all":
-		return RedactAll, nil
-	}
-	return 0, fmt.Errorf("unknown redaction %q: want none, literals or all", s)
 }
 
 // serverCuts is the length in bytes past which a server may have cut an error text

@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -123,7 +124,7 @@ func taken(name string) bool {
 // rotated lists the rotated files of path, oldest first.
 func rotated(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(or(dir, "."))
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if err != nil {
 		return nil, fmt.Errorf("list rotated query logs: %w", err)
 	}

@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -72,7 +73,7 @@ func TestRotateBySize(t *testing.T) {
 			}
 			var all []byte
 			for _, name := range append(names, path) {
-				if name != path && filepath.Ext(name) != or(compressionSuffixes[c], filepath.Ext(name)) {
+				if name != path && filepath.Ext(name) != cmp.Or(compressionSuffixes[c], filepath.Ext(name)) {
 					t.Errorf("%s is not compressed", name)
 				}
 				b := readLog(t, name)

@@ -115,6 +115,16 @@ func (a *analysis) skipWrapper(lo, hi int) int {
 	return lo
 }
 
+// rollbackType returns the type of a ROLLBACK, with or without TO.
+func (a *analysis) rollbackType(lo, hi int) Type {
+	for i := lo; i < hi; i++ {
+		if a.is(i, "to") {
+			return TypeSavepoint
+		}
+	}
+	return TypeRollback
+}
+
 // verb returns the type of the statement at lo and the index past its verb.
 func (a *analysis) verb(lo, hi int) (t Type, next int) {
 	i := lo
@@ -164,12 +174,7 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 	case "commit":
 		return TypeCommit, next
 	case "rollback":
-		for j := next; j < hi; j++ {
-			if a.is(j, "to") {
-				return TypeSavepoint, next
-			}
-		}
-		return TypeRollback, next
+		return a.rollbackType(next, hi), next
 	case "savepoint":
 		return TypeSavepoint, next
 	case "release":

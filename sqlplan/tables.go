@@ -103,21 +103,7 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		}
 		s.walk(n, nil)
 	case *sqlparser.AlterTable:
-		for _, t := range n.AffectedTables() {
-			s.addName(t, AccessWrite)
-		}
-		if n.PartitionSpec != nil {
-			s.addName(n.PartitionSpec.TableName, AccessWrite)
-		}
-		for _, o := range n.AlterOptions {
-			if o, ok := o.(sqlparser.TableOptions); ok {
-				s.options(n.Table, o)
-			}
-			if o, ok := o.(*sqlparser.RenameTableName); ok {
-				s.relative(n.Table, o.Table, AccessWrite)
-			}
-		}
-		s.walk(n, nil)
+		s.alterTable(n)
 	case *sqlparser.CreateView:
 		s.addName(n.ViewName, AccessWrite)
 		s.walk(n, nil)
@@ -158,6 +144,24 @@ func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 		return false
 	}
 	return true
+}
+
+func (s *tableSet) alterTable(n *sqlparser.AlterTable) {
+	for _, t := range n.AffectedTables() {
+		s.addName(t, AccessWrite)
+	}
+	if n.PartitionSpec != nil {
+		s.addName(n.PartitionSpec.TableName, AccessWrite)
+	}
+	for _, o := range n.AlterOptions {
+		switch o := o.(type) {
+		case sqlparser.TableOptions:
+			s.options(n.Table, o)
+		case *sqlparser.RenameTableName:
+			s.relative(n.Table, o.Table, AccessWrite)
+		}
+	}
+	s.walk(n, nil)
 }
 
 // options adds the tables that a definition is made of, as MERGE's UNION=(a, b): who has the new
