@@ -252,12 +252,11 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
 	var text string
 	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
-		text, err = rowstream.CurrentPosition(ctx, c)
+		if text, err = rowstream.CurrentPosition(ctx, c); err == nil && text == "" {
+			err = errors.New("the server has no binary log (start it with --log-bin), or the account may not see it (GRANT REPLICATION CLIENT, on MariaDB BINLOG MONITOR, ON *.* TO it)")
+		}
 		return err
 	})
-	if err == nil && text == "" {
-		err = errors.New("the server has no binary log (start it with --log-bin), or the account may not see it (GRANT REPLICATION CLIENT, on MariaDB BINLOG MONITOR, ON *.* TO it)")
-	}
 	if err != nil {
 		return Position{}, fmt.Errorf("where the binary log of %s ends: %w", d.Addr(), err)
 	}
