@@ -135,35 +135,9 @@ func (c *changes) layOut(ctx context.Context) error {
 		return err
 	}
 	for i, t := range c.o.Tables {
-		f := followedTable{table: t, schema: t.Schema, name: t.Name}
-		if i < len(c.o.Layouts) && c.o.Layouts[i] != nil {
-			f.all = c.o.Layouts[i]
-			if err := f.findName(ctx, conn); err != nil {
-				return err
-			}
-		} else if f, err = layOut(ctx, conn, t); err != nil {
+		f, err := c.o.followed(ctx, conn, i)
+		if err != nil {
 			return err
-		}
-		if i < len(c.o.Defined) {
-			if f.defined, err = newPlace(c.o.Defined[i]); err != nil {
-				return err
-			}
-		}
-		if i < len(c.o.Starts) {
-			if f.start, err = newPlace(c.o.Starts[i]); err != nil {
-				return err
-			}
-		}
-		if i < len(c.o.Plans) && c.o.Plans[i] != nil {
-			if f.filter, err = rowstream.NewFilter(c.o.Plans[i], len(t.Columns)); err != nil {
-				return fmt.Errorf("plan of %s: %w", t.FullName(), err)
-			}
-		}
-		if i < len(c.o.Before) && c.o.Before[i] != nil {
-			f.before = make([]bool, f.columns())
-			for _, column := range c.o.Before[i] {
-				f.before[column] = true
-			}
 		}
 		c.r.tables = append(c.r.tables, f)
 		if other, ok := c.r.names[f.schema+"\x00"+f.name]; ok {
@@ -176,6 +150,46 @@ func (c *changes) layOut(ctx context.Context) error {
 		c.columns = append(c.columns, f.columns())
 	}
 	return nil
+}
+
+// at returns an element of a list, or the zero value behind its end.
+func at[T any](list []T, i int) (v T) {
+	if i < len(list) {
+		v = list[i]
+	}
+	return v
+}
+
+// followed returns a table with its columns as they are now, or as Layouts has them, and its other options.
+func (o *FollowOptions) followed(ctx context.Context, conn *mysqlconn.Client, table int) (f followedTable, err error) {
+	t := o.Tables[table]
+	if layout := at(o.Layouts, table); layout != nil {
+		f = followedTable{table: t, schema: t.Schema, name: t.Name, all: layout}
+		err = f.findName(ctx, conn)
+	} else {
+		f, err = layOut(ctx, conn, t)
+	}
+	if err != nil {
+		return f, err
+	}
+	if f.defined, err = newPlace(at(o.Defined, table)); err != nil {
+		return f, err
+	}
+	if f.start, err = newPlace(at(o.Starts, table)); err != nil {
+		return f, err
+	}
+	if plan := at(o.Plans, table); plan != nil {
+		if f.filter, err = rowstream.NewFilter(plan, len(t.Columns)); err != nil {
+			return f, fmt.Errorf("plan of %s: %w", t.FullName(), err)
+		}
+	}
+	if columns := at(o.Before, table); columns != nil {
+		f.before = make([]bool, f.columns())
+		for _, column := range columns {
+			f.before[column] = true
+		}
+	}
+	return f, nil
 }
 
 // connect asks the server for the events behind the last group that was read.
@@ -302,14 +316,14 @@ var ErrClosed = errors.New("the reading of the binary log was closed")
 func (c *changes) fill(ctx context.Context) error {
 	var began time.Time // when the batch had something first
 	for {
-		wait, tells := 3*c.o.Heartbeat, c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0)
 		if c.r.size() >= c.o.BatchBytes {
 			if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
 				runtime.GC() // the event is as large as the statement that is allocated next
 			}
 			return nil
 		}
-		if tells && (c.events == nil || !c.events.Buffered()) {
+		wait := 3 * c.o.Heartbeat
+		if tells := c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0); tells && (c.events == nil || !c.events.Buffered()) {
 			now := time.Now()
 			if began.IsZero() {
 				began = now
@@ -319,15 +333,8 @@ func (c *changes) fill(ctx context.Context) error {
 			}
 			wait = lull
 		}
-		if c.stale.Swap(false) && c.events != nil {
-			if err := c.lose(ctx, errStale); err != nil {
-				return err
-			}
-		}
-		if c.events == nil {
-			if err := c.reconnect(ctx); err != nil {
-				return err
-			}
+		if err := c.ready(ctx); err != nil {
+			return err
 		}
 		raw, err := c.events.Next(ctx, wait)
 		switch {
@@ -350,6 +357,19 @@ func (c *changes) fill(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// ready makes sure that there is a connection, and that it is not stale.
+func (c *changes) ready(ctx context.Context) error {
+	if c.stale.Swap(false) && c.events != nil {
+		if err := c.lose(ctx, errStale); err != nil {
+			return err
+		}
+	}
+	if c.events == nil {
+		return c.reconnect(ctx)
+	}
+	return nil
 }
 
 // errStale is for a connection that does not show what is written to the source.

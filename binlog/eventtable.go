@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -277,60 +278,50 @@ func (c *logColumn) describe(d *rowstream.Column, t mysqlwire.ColumnType, meta [
 			}
 		}
 	}
+	if zerofill {
+		c.fill = zeroFillWidth(d, arguments)
+	}
+	return c.describeForm(d, arguments, meta)
+}
+
+// describeForm is the part of describe that differs by type.
+func (c *logColumn) describeForm(d *rowstream.Column, arguments []int, meta []byte) error {
+	agrees := true
 	switch d.Type {
-	case "float", "double":
-		if d.Type == "double" && len(arguments) == 2 {
+	case "double":
+		if len(arguments) == 2 {
 			c.scale = int16(arguments[1])
 		}
 	case "decimal":
-		if len(arguments) != 2 || arguments[0] != int(c.digits) || arguments[1] != int(c.scale) {
-			return errColumnType
-		}
+		agrees = slices.Equal(arguments, []int{int(c.digits), int(c.scale)})
 	case "year":
-		if len(arguments) == 1 && arguments[0] == 2 {
+		if slices.Equal(arguments, []int{2}) {
 			c.digits = 2
 		}
 	case "time", "datetime", "timestamp":
-		fraction := 0
-		if len(arguments) > 0 {
-			fraction = arguments[0]
-		}
-		if fraction != int(c.fraction) {
+		if at(arguments, 0) != int(c.fraction) {
 			return fmt.Errorf("the log keeps it in the form of before MariaDB 10.1 or MySQL 5.6, or it was altered: %w", errColumnType)
 		}
 	case "enum", "set":
-		if c.form != formOrdinal {
-			return errColumnType
-		}
+		agrees = c.form == formOrdinal
 	case "char":
-		if c.form != formString {
-			return errColumnType
-		}
+		agrees = c.form == formString
 		c.pad = 0
 	case "binary":
-		if c.form != formString {
-			return errColumnType
-		}
+		agrees = c.form == formString
 	case "uuid", "inet4", "inet6":
 		sizes := map[string]struct {
 			form valueForm
 			size int
 		}{"uuid": {formUUID, 16}, "inet4": {formInet4, 4}, "inet6": {formInet6, 16}}[d.Type]
-		if c.form != formString || c.pad != sizes.size {
-			return errColumnType
-		}
+		agrees = c.form == formString && c.pad == sizes.size
 		c.form = sizes.form
 	case "tinytext", "tinyblob", "text", "blob", "mediumtext", "mediumblob", "longtext", "longblob":
 		want := map[string]byte{"tiny": 1, "medium": 3, "long": 4}[strings.TrimSuffix(strings.TrimSuffix(d.Type, "text"), "blob")]
-		if want == 0 {
-			want = 2
-		}
-		if meta[0] != want {
-			return errColumnType
-		}
+		agrees = meta[0] == cmp.Or(want, 2)
 	}
-	if zerofill {
-		c.fill = zeroFillWidth(d, arguments)
+	if !agrees {
+		return errColumnType
 	}
 	return nil
 }

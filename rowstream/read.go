@@ -117,6 +117,17 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yi
 	return err
 }
 
+// admit counts a row, and waits for the throttle.
+func (o *ReadOptions) admit(ctx context.Context) error {
+	if o.Count != nil {
+		*o.Count++
+	}
+	if o.Throttle == nil || o.Throttle.OK() {
+		return nil
+	}
+	return o.Throttle.Wait(ctx)
+}
+
 // rows gathers rows into batches and yields them; more is false once yield has returned false.
 func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filter, o *ReadOptions, yield func(*Batch) bool) (more bool, err error) {
 	hand := func() bool {
@@ -132,13 +143,8 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 		if err != nil {
 			return true, err
 		}
-		if o.Count != nil {
-			*o.Count++
-		}
-		if o.Throttle != nil && !o.Throttle.OK() {
-			if err := o.Throttle.Wait(ctx); err != nil {
-				return true, err
-			}
+		if err := o.admit(ctx); err != nil {
+			return true, err
 		}
 		switch {
 		case filter != nil:
