@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/testmysql"
 )
 
@@ -45,7 +46,7 @@ func (l *lab) catchUps(ctx context.Context, o *options, out, log io.Writer) erro
 	fmt.Fprintln(t, "| writers\t| rows copied/s\t| changes applied/s\t|")
 	fmt.Fprintln(t, "|---:\t|---:\t|---:\t|")
 	for _, c := range all {
-		fmt.Fprintf(t, "| %d\t| %.0f\t| %.0f\t|\n", c.workers, median(c.rows), median(c.changes))
+		fmt.Fprintf(t, "| %d\t| %.0f\t| %.0f\t|\n", c.workers, programs.Median(c.rows), programs.Median(c.changes))
 	}
 	return t.Flush()
 }
@@ -54,11 +55,8 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
 		return err
 	}
-	url := func(s *testmysql.Server) string {
-		return fmt.Sprintf("mysql://%s:%s@127.0.0.1:%d", testmysql.RootUser, testmysql.Password, s.Port()) // who follows replicates
-	}
-	args := []string{
-		"copy", "--from", url(l.source), "--to", url(l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(c.workers),
+	args := []string{ // the account that follows replicates
+		"copy", "--from", url(testmysql.RootUser, l.source), "--to", url(testmysql.RootUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(c.workers),
 		"--follow", "--follow-until", "caught-up", "--json", "--control-socket", "off",
 	}
 	first, err := follow(ctx, o.tare, args)
@@ -66,9 +64,8 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 		return err
 	}
 	c.rows = append(c.rows, float64(first.rows)/first.copied.Seconds())
-	load := exec.CommandContext(ctx, "sysbench", "oltp_write_only", "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", l.source.Port()),
-		"--mysql-user="+testmysql.AppUser, "--mysql-password="+testmysql.Password, "--mysql-db="+schema, "--tables=1", fmt.Sprintf("--table-size=%d", o.rows),
-		"--threads=4", "--time=0", fmt.Sprintf("--events=%d", o.changes/4), "run") // of four changes each
+	load := exec.CommandContext(ctx, "sysbench", append(programs.Sysbench("oltp_write_only", l.source.Addr, o.rows),
+		"--threads=4", "--time=0", fmt.Sprintf("--events=%d", o.changes/4), "run")...) // of four changes each
 	if text, err := load.CombinedOutput(); err != nil {
 		return fmt.Errorf("change the table with sysbench: %w\n%s", err, text)
 	}

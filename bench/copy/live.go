@@ -18,7 +18,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/child"
 	"github.com/taredb/tare/internal/testmysql"
 )
 
@@ -40,28 +42,28 @@ func (l *lab) live(ctx context.Context, o *options, out, log io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.end()) }()
+	defer func() { err = errors.Join(err, g.Stop(programs.StopGrace)) }()
 
 	var phases []*phase
-	run := func(name string, port int, copying []string, each func(second)) (*phase, error) {
+	run := func(name string, addr string, copying []string, each func(second)) (*phase, error) {
 		p := &phase{name: name}
 		fmt.Fprintln(log, name)
-		if err := l.phase(ctx, o, p, port, copying, each); err != nil {
+		if err := l.phase(ctx, o, p, addr, copying, each); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		phases = append(phases, p)
 		return p, nil
 	}
 	none := func(second) {}
-	if _, err := run("directly, alone", l.source.Port(), nil, none); err != nil {
+	if _, err := run("directly, alone", l.source.Addr, nil, none); err != nil {
 		return err
 	}
 	unbound := []string{}
-	if _, err := run("directly, beside a copy", l.source.Port(), unbound, none); err != nil {
+	if _, err := run("directly, beside a copy", l.source.Addr, unbound, none); err != nil {
 		return err
 	}
 	var idle []float64
-	alone, err := run("through tare serve, alone", g.port, nil, func(s second) {
+	alone, err := run("through tare serve, alone", g.addr, nil, func(s second) {
 		if v, err := g.p99(ctx); err == nil && s.at > o.live/2 {
 			idle = append(idle, v)
 		}
@@ -72,12 +74,12 @@ func (l *lab) live(ctx context.Context, o *options, out, log io.Writer) (err err
 	if len(idle) == 0 {
 		return errors.New("the gateway told no p99 of the traffic alone: use a longer -live")
 	}
-	if _, err := run("through tare serve, beside a copy", g.port, unbound, none); err != nil {
+	if _, err := run("through tare serve, beside a copy", g.addr, unbound, none); err != nil {
 		return err
 	}
-	tr := trace{statement: 2 * median(idle), transaction: 2 * alone.p99}
+	tr := trace{statement: 2 * programs.Median(idle), transaction: 2 * alone.p99}
 	bound := []string{"--max-p99", fmt.Sprintf("%.0fus", 1000*tr.statement), "--gateway", g.pages}
-	held, err := run(fmt.Sprintf("through tare serve, beside a copy with --max-p99 %.2fms", tr.statement), g.port, bound, tr.add)
+	held, err := run(fmt.Sprintf("through tare serve, beside a copy with --max-p99 %.2fms", tr.statement), g.addr, bound, tr.add)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (l *lab) live(ctx context.Context, o *options, out, log io.Writer) (err err
 
 // phase runs sysbench for the time of a phase, and copies again and again meanwhile: with these
 // further flags, or not at all when they are nil.
-func (l *lab) phase(ctx context.Context, o *options, p *phase, port int, copying []string, each func(second)) (err error) {
+func (l *lab) phase(ctx context.Context, o *options, p *phase, addr string, copying []string, each func(second)) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var c *copies
@@ -101,10 +103,9 @@ func (l *lab) phase(ctx context.Context, o *options, p *phase, port int, copying
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, "sysbench", "oltp_read_only", "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", port),
-		"--mysql-user="+testmysql.AppUser, "--mysql-password="+testmysql.Password, "--mysql-db="+schema, "--tables=1", fmt.Sprintf("--table-size=%d", o.rows),
+	cmd := exec.CommandContext(ctx, "sysbench", append(programs.Sysbench("oltp_read_only", addr, o.rows),
 		fmt.Sprintf("--threads=%d", o.liveThreads), fmt.Sprintf("--rate=%d", o.liveRate), fmt.Sprintf("--time=%.0f", o.live.Seconds()),
-		"--report-interval=1", "--percentile=99", "run")
+		"--report-interval=1", "--percentile=99", "run")...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -185,11 +186,8 @@ func (l *lab) copies(ctx context.Context, o *options, flags []string) *copies {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &copies{socket: filepath.Join(l.dir, "copy.sock"), cancel: cancel, ended: make(chan struct{}), begun: make(chan struct{})}
 	c.control = copier.NewControl(c.socket)
-	url := func(s *testmysql.Server) string {
-		return fmt.Sprintf("mysql://%s:%s@127.0.0.1:%d", testmysql.AppUser, testmysql.Password, s.Port())
-	}
 	args := append([]string{
-		"copy", "--from", url(l.source), "--to", url(l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(o.workers[0]),
+		"copy", "--from", url(testmysql.AppUser, l.source), "--to", url(testmysql.AppUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(o.workers[0]),
 		"--chunk-bytes", "1MiB", "--restart", "--json", "--control-socket", c.socket,
 	}, flags...)
 	go func() {
@@ -274,46 +272,23 @@ func (c *copies) end() error {
 
 // A gateway is a tare serve before the source.
 type gateway struct {
-	cmd   *exec.Cmd
-	port  int
+	*child.Child
+	addr  string
 	pages string // URL
 }
 
 func (l *lab) serve(ctx context.Context, tare string) (*gateway, error) {
-	cmd := exec.CommandContext(ctx, tare, "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://"+l.source.Addr,
-		"--diag-format", "json", "--log-file", filepath.Join(l.dir, "query.log"), "--data-dir", filepath.Join(l.dir, "data"))
-	stderr, err := cmd.StderrPipe()
+	addr, err := programs.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	pages, err := programs.FreeAddress()
+	if err != nil {
 		return nil, err
 	}
-	var said strings.Builder
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		fmt.Fprintln(&said, lines.Text())
-		var line struct{ Msg, Listen, HTTP string }
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" {
-			continue
-		}
-		_, port, _ := strings.Cut(line.Listen, ":")
-		n, err := strconv.Atoi(port)
-		if err != nil {
-			break
-		}
-		go func() { _, _ = io.Copy(io.Discard, stderr) }() // its log must not fill the pipe
-		return &gateway{cmd: cmd, port: n, pages: line.HTTP}, nil
-	}
-	_ = cmd.Process.Kill()
-	return nil, errors.Join(fmt.Errorf("tare serve does not say where it listens:\n%s", said.String()), cmd.Wait())
-}
-
-func (g *gateway) end() error {
-	_ = g.cmd.Process.Signal(syscall.SIGTERM) // how it has ended is seen next
-	if err := g.cmd.Wait(); err != nil {
-		return fmt.Errorf("tare serve: %w", err)
-	}
-	return nil
+	c, err := programs.Serve(ctx, "tare serve", addr, tare, "serve", "--listen", addr, "--http", pages, "--backend", "mysql://"+l.source.Addr,
+		"--log-file", filepath.Join(l.dir, "query.log"), "--data-dir", filepath.Join(l.dir, "data"))
+	return &gateway{c, addr, "http://" + pages}, err
 }
 
 // p99 is what the gateway knows of the last ten seconds, in ms of a statement.

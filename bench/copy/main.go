@@ -10,13 +10,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
+	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -150,8 +150,7 @@ func (l *lab) start() (err error) {
 }
 
 func (l *lab) fill(ctx context.Context, rows int) error {
-	cmd := exec.CommandContext(ctx, "sysbench", "oltp_read_write", "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", l.source.Port()),
-		"--mysql-user="+testmysql.AppUser, "--mysql-password="+testmysql.Password, "--mysql-db="+schema, "--tables=1", fmt.Sprintf("--table-size=%d", rows), "prepare")
+	cmd := exec.CommandContext(ctx, "sysbench", append(programs.Sysbench("oltp_read_write", l.source.Addr, rows), "prepare")...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, text)
 	}
@@ -166,9 +165,6 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 	long := func(s *testmysql.Server) string {
 		return fmt.Sprintf("--host=127.0.0.1 --port=%d --user=%s --password=%s", s.Port(), testmysql.RootUser, testmysql.Password) // mydumper wants RELOAD
 	}
-	url := func(s *testmysql.Server) string {
-		return fmt.Sprintf("mysql://%s:%s@127.0.0.1:%d", testmysql.AppUser, testmysql.Password, s.Port())
-	}
 	dump := filepath.Join(l.dir, "dump")
 	var all []*way
 	for _, name := range o.ways {
@@ -179,7 +175,7 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 			}
 			for _, n := range o.workers {
 				all = append(all, &way{name: fmt.Sprintf("tare copy --workers %d", n), command: []string{
-					o.tare, "copy", "--from", url(l.source), "--to", url(l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(n),
+					o.tare, "copy", "--from", url(testmysql.AppUser, l.source), "--to", url(testmysql.AppUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(n),
 				}})
 			}
 		case "dump":
@@ -196,18 +192,15 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 	return all, nil
 }
 
+// url returns the URL by which tare copy logs in to a server.
+func url(user string, s *testmysql.Server) string {
+	return fmt.Sprintf("mysql://%s:%s@%s", user, testmysql.Password, s.Addr)
+}
+
 // build builds the binary unless one is given.
-func (l *lab) build(ctx context.Context, o *options) error {
-	if o.tare != "" {
-		return nil
-	}
-	o.tare = filepath.Join(l.dir, "tare")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", o.tare, "./cmd/tare")
-	cmd.Dir = ".."
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build tare: %w\n%s", err, text)
-	}
-	return nil
+func (l *lab) build(ctx context.Context, o *options) (err error) {
+	o.tare, err = programs.Tare(ctx, o.tare, l.dir)
+	return err
 }
 
 // measure copies once and checks the copy.
@@ -271,12 +264,7 @@ func print(out io.Writer, ways []*way) error {
 	fmt.Fprintln(t, "| by\t| wall s\t| tool CPU s\t| RSS MiB\t|")
 	fmt.Fprintln(t, "|---\t|---:\t|---:\t|---:\t|")
 	for _, w := range ways {
-		fmt.Fprintf(t, "| %s\t| %.1f\t| %.2f\t| %.0f\t|\n", w.name, median(w.wall), median(w.cpu), median(w.rss))
+		fmt.Fprintf(t, "| %s\t| %.1f\t| %.2f\t| %.0f\t|\n", w.name, programs.Median(w.wall), programs.Median(w.cpu), programs.Median(w.rss))
 	}
 	return t.Flush()
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
 }

@@ -57,7 +57,7 @@ func profileServer(c storeCase) (p objectProfile, queries float64, err error) {
 	if err != nil {
 		return p, 0, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	if _, err := s.askAll(); err != nil {
 		return p, 0, err
 	}

@@ -10,7 +10,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"os/exec"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore/providers/filesystem"
@@ -26,21 +25,18 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// storeChildPrefix begins the name of a child that is a store; its storeCase follows.
-const storeChildPrefix = "store "
-
 // A storeCase is a store to be profiled.
 type storeCase struct {
 	Side string `json:"side"` // old or new
 	Dir  string `json:"dir"`  // of the block
 }
 
-// storeChild is a process that serves one block over the StoreAPI, and profiles itself whenever it is
+// storePart is a process that serves one block over the StoreAPI, and profiles itself whenever it is
 // asked to by a line.
-func storeChild(spec string, in io.Reader, out io.Writer) (err error) {
+func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	countAllObjects()
 	var c storeCase
-	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+	if err := json.Unmarshal(spec, &c); err != nil {
 		return fmt.Errorf("read the case: %w", err)
 	}
 	data, err := os.MkdirTemp("", "store-")
@@ -90,13 +86,13 @@ func storeChild(spec string, in io.Reader, out io.Writer) (err error) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	err = answerProfiles(in, out, storeProcess{Listen: listener.Addr().String()})
+	err = answerProfiles(in, out, storeAddr{Listen: listener.Addr().String()})
 	server.Stop()
 	return errors.Join(err, <-served)
 }
 
 // answerProfiles writes where the server is, and a profile for each value that comes in.
-func answerProfiles(in io.Reader, out io.Writer, p storeProcess) error {
+func answerProfiles(in io.Reader, out io.Writer, p storeAddr) error {
 	answers := json.NewEncoder(out)
 	if err := answers.Encode(p); err != nil {
 		return fmt.Errorf("say where the store is: %w", err)
@@ -154,55 +150,32 @@ func (s *twinStore) Series(r *storepb.SeriesRequest, stream storepb.Store_Series
 	}, matchers...)
 }
 
-// A storeProcess is a running store. It ends when its standard input does.
-type storeProcess struct {
+// storeAddr is where a store listens.
+type storeAddr struct {
 	Listen string `json:"listen"`
+}
 
-	process *exec.Cmd
-	stdin   io.WriteCloser
-	answers *json.Decoder
-	conn    *grpc.ClientConn
+// A storeProcess is a running store and a connection to it.
+type storeProcess struct {
+	*part
+	conn *grpc.ClientConn
 }
 
 func startStore(c storeCase) (*storeProcess, error) {
-	exe, err := os.Executable()
+	var at storeAddr
+	p, err := startPart("store", c, &at)
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, err
 	}
-	text, err := json.Marshal(c)
+	conn, err := grpc.NewClient(at.Listen, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	if err != nil {
-		return nil, fmt.Errorf("describe the store: %w", err)
+		return nil, errors.Join(fmt.Errorf("connect to the store: %w", err), p.stop())
 	}
-	s := &storeProcess{process: exec.Command(exe, "-child", storeChildPrefix+string(text))}
-	s.process.Stderr = os.Stderr
-	if s.stdin, err = s.process.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start a store: %w", err)
-	}
-	stdout, err := s.process.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start a store: %w", err)
-	}
-	if err := s.process.Start(); err != nil {
-		return nil, fmt.Errorf("start a store: %w", err)
-	}
-	s.answers = json.NewDecoder(stdout)
-	if err = s.answers.Decode(s); err == nil {
-		s.conn, err = grpc.NewClient(s.Listen, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start a store: %w", err), s.stop())
-	}
-	return s, nil
+	return &storeProcess{p, conn}, nil
 }
 
-func (s *storeProcess) stop() error {
-	var err error
-	if s.conn != nil {
-		err = s.conn.Close()
-	}
-	return errors.Join(err, s.stdin.Close(), s.process.Wait())
-}
+func (s *storeProcess) close() error { return errors.Join(s.conn.Close(), s.stop()) }
 
 // askAll asks all queries of the benchmark, one after the other, and returns how many they are.
 func (s *storeProcess) askAll() (int, error) {
@@ -249,7 +222,7 @@ func (s *storeProcess) profile() (p objectProfile, err error) {
 	if err := json.NewEncoder(s.stdin).Encode(true); err != nil {
 		return p, fmt.Errorf("ask for a profile: %w", err)
 	}
-	if err := s.answers.Decode(&p); err != nil {
+	if err := s.out.Decode(&p); err != nil {
 		return p, fmt.Errorf("read a profile: %w", err)
 	}
 	return p, nil

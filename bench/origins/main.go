@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
 )
 
 // benchstat is the program that compares, by version.
@@ -41,19 +37,12 @@ func main() {
 	only := flag.String("only", "", "name of the one to repeat; all when empty")
 	dir := flag.String("out", "../bin/origins", "directory for the benchmark lines")
 	docs := flag.String("docs", "../docs", "directory for the charts")
-	child := flag.String("child", "", "for the program's own use: what a process of its own measures")
+	kind := flag.String("part", "", "for the program's own use: the kind of process to be")
+	spec := flag.String("case", "", "for the program's own use: its case")
 	flag.Parse()
 	var err error
-	if spec, ok := strings.CutPrefix(*child, gatewayChildPrefix); ok {
-		err = gatewayChild(spec, os.Stdin, os.Stdout)
-	} else if spec, ok := strings.CutPrefix(*child, storeChildPrefix); ok {
-		err = storeChild(spec, os.Stdin, os.Stdout)
-	} else if spec, ok := strings.CutPrefix(*child, rowsChildPrefix); ok {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		err = rowsChild(ctx, spec, os.Stdout)
-		stop()
-	} else if *child != "" {
-		err = importChild(*child, os.Stdout)
+	if *kind != "" {
+		err = runPart(*kind, *spec)
 	} else {
 		err = run(*only, *dir, *docs)
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // The import, drawn: an ordinary load that fills the cache, the import, and a rest.
@@ -39,8 +40,12 @@ type imported struct {
 	HotLeft   float64  `json:"hot_left"`  // percent of the plans before the import that are still there
 }
 
-// importChild runs an import in this process and writes what it saw.
-func importChild(name string, w io.Writer) error {
+// importPart runs an import in this process and writes what it saw.
+func importPart(spec []byte, _ io.Reader, w io.Writer) error {
+	var name string
+	if err := json.Unmarshal(spec, &name); err != nil {
+		return fmt.Errorf("read the case: %w", err)
+	}
 	for _, v := range planVariants() {
 		if v.name == name {
 			seen, err := runImport(v)
@@ -130,24 +135,19 @@ func rss() int64 {
 // as benchmark lines, and draws it.
 func drawImport(old, new io.Writer, file string) error {
 	variants := planVariants()
-	c := chart{
-		title: "An import through the plan cache, before and after",
-		desc:  "Heap and resident memory over time while large INSERTs are planned, by the plain twin and by Tare.",
+	c := chart.Chart{
+		Title:  "An import through the plan cache, before and after",
+		Desc:   "Heap and resident memory over time while large INSERTs are planned, by the plain twin and by Tare.",
+		XLabel: "seconds",
 	}
 	for i, v := range []variant{variants[0], variants[len(variants)-1]} {
-		exe, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find this program: %w", err)
+		var seen imported
+		p, err := startPart("import", v.name, &seen)
+		if err == nil {
+			err = p.stop()
 		}
-		cmd := exec.Command(exe, "-child", v.name)
-		cmd.Stderr = os.Stderr
-		text, err := cmd.Output()
 		if err != nil {
 			return fmt.Errorf("import through %s: %w", v.name, err)
-		}
-		var seen imported
-		if err := json.Unmarshal(text, &seen); err != nil {
-			return fmt.Errorf("read the import through %s: %w", v.name, err)
 		}
 		var peak int64
 		for _, s := range seen.Samples {
@@ -157,23 +157,16 @@ func drawImport(old, new io.Writer, file string) error {
 		r := reading{seen.Idle + seen.Accounted, seen.Heap}
 		fmt.Fprintf([]io.Writer{old, new}[i], "BenchmarkPlanCache/import 1 %.2f s/op %d heap-after-B %.3f margin-%% %d peak-RSS-B %d RSS-after-B %.1f hot-plans-left-%%\n",
 			seen.End-seen.Begin, seen.Heap, r.margin(), peak, last.RSS, seen.HotLeft)
-		p := panel{title: []string{"before: the plain twin", "after: Tare"}[i], level: float64(seen.Idle+seen.Accounted) / (1 << 20),
-			levelName: "idle + what the cache says it holds", from: seen.Begin, to: seen.End, band: "import"}
-		var heap, resident []point
+		resident, heap := chart.Line{Name: "resident memory", Color: "#b45309"}, chart.Line{Name: "Go heap", Color: "#0f766e"}
 		for _, s := range seen.Samples {
-			heap = append(heap, point{s.At, float64(s.Heap) / (1 << 20)})
-			resident = append(resident, point{s.At, float64(s.RSS) / (1 << 20)})
+			resident.X, resident.Y = append(resident.X, s.At), append(resident.Y, float64(s.RSS)/(1<<20))
+			heap.X, heap.Y = append(heap.X, s.At), append(heap.Y, float64(s.Heap)/(1<<20))
 		}
-		p.series = []series{{"resident memory", "#b45309", resident}, {"Go heap", "#0f766e", heap}}
-		c.panels = append(c.panels, p)
+		c.Panels = append(c.Panels, chart.Panel{
+			Title: []string{"before: the plain twin, MiB", "after: Tare, MiB"}[i], Lines: []chart.Line{resident, heap},
+			Level: float64(seen.Idle+seen.Accounted) / (1 << 20), LevelName: "idle + the cache's byte count",
+			From: seen.Begin, To: seen.End, Band: "import",
+		})
 	}
-	f, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	if err := c.write(f); err != nil {
-		f.Close()
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	return f.Close()
+	return os.WriteFile(file, c.AppendSVG(nil), 0o644)
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -82,11 +80,12 @@ func measureQueryLog(old, new, out io.Writer, _ string) (err error) {
 
 // weighGateway runs a gateway under load.
 func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result, err error) {
-	g, err := startGateway(c)
+	var g gatewayAddrs
+	p, err := startPart("gateway", c, &g)
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, g.stop()) }()
+	defer func() { err = errors.Join(err, p.stop()) }()
 	ctx, stop := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	defer reading.Wait()
@@ -112,7 +111,7 @@ func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result,
 	o := bench.DefaultOLTPOptions()
 	o.DSN, o.Prepared, o.Rows = cfg.FormatDSN(), true, 10_000
 	o.Rate, o.Count, o.Duration = logRate, logRuns, logRunTime
-	o.Target = bench.TargetOptions{PID: g.process.Process.Pid, Metrics: g.HTTP + "/metrics"}
+	o.Target = bench.TargetOptions{PID: p.cmd.Process.Pid, Metrics: g.HTTP + "/metrics"}
 	if result, err = bench.OLTP(ctx, o); err != nil {
 		return result, err
 	}
@@ -125,43 +124,8 @@ func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result,
 	return result, nil
 }
 
-// A gatewayProcess is a running gateway. It ends when its standard input does.
-type gatewayProcess struct {
+// gatewayAddrs is where a gateway listens.
+type gatewayAddrs struct {
 	Listen string `json:"listen"`
 	HTTP   string `json:"http"`
-
-	process *exec.Cmd
-	stdin   io.Closer
-}
-
-func startGateway(c gatewayCase) (*gatewayProcess, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("describe the gateway: %w", err)
-	}
-	g := &gatewayProcess{process: exec.Command(exe, "-child", gatewayChildPrefix+string(text))}
-	g.process.Stderr = os.Stderr
-	if g.stdin, err = g.process.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start a gateway: %w", err)
-	}
-	stdout, err := g.process.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start a gateway: %w", err)
-	}
-	if err := g.process.Start(); err != nil {
-		return nil, fmt.Errorf("start a gateway: %w", err)
-	}
-	if err := json.NewDecoder(stdout).Decode(g); err != nil {
-		return nil, errors.Join(fmt.Errorf("start a gateway: %w", err), g.stop())
-	}
-	return g, nil
-}
-
-func (g *gatewayProcess) stop() error {
-	err := g.stdin.Close()
-	return errors.Join(err, g.process.Wait())
 }

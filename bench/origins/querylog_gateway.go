@@ -24,13 +24,10 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// gatewayChildPrefix begins the name of a child that is a gateway; its gatewayCase follows.
-const gatewayChildPrefix = "gateway "
-
-// gatewayChild is the process that is weighed: the product's gateway with one of the logs.
-func gatewayChild(spec string, in io.Reader, out io.Writer) (err error) {
+// gatewayPart is the process that is weighed: the product's gateway with one of the logs.
+func gatewayPart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	var c gatewayCase
-	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+	if err := json.Unmarshal(spec, &c); err != nil {
 		return fmt.Errorf("read the case: %w", err)
 	}
 	o := querylog.Options{RingBytes: -1}
@@ -84,7 +81,7 @@ func serveUntil(in io.Reader, out io.Writer, server *gateway.Server, pages *web.
 	errs := make([]error, 2)
 	parts.Go(func() { errs[0] = server.Serve(mysql) })
 	parts.Go(func() { errs[1] = pages.Serve(http) })
-	err = json.NewEncoder(out).Encode(gatewayProcess{Listen: mysql.Addr().String(), HTTP: "http://" + http.Addr().String()})
+	err = json.NewEncoder(out).Encode(gatewayAddrs{Listen: mysql.Addr().String(), HTTP: "http://" + http.Addr().String()})
 	if err == nil {
 		_, err = io.Copy(io.Discard, in)
 	}

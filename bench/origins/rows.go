@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 
@@ -22,9 +19,6 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 )
-
-// rowsChildPrefix begins the name of a child that streams or copies rows; its rowsCase follows.
-const rowsChildPrefix = "rows "
 
 // A rowsCase says what a child does.
 type rowsCase struct {
@@ -92,49 +86,23 @@ func measureRows(old, new, out io.Writer, _ string) (err error) {
 
 // rowsRound runs both sides once.
 func rowsRound(c rowsCase) (stream, copied rowsCost, err error) {
-	server, said, err := startRows(c)
+	var ready struct{ Addr string }
+	server, err := startPart("rows", c, &ready)
 	if err != nil {
 		return stream, copied, err
 	}
-	var ready struct{ Addr string }
-	if err := said.Decode(&ready); err != nil {
-		_ = server.Process.Kill()
-		return stream, copied, errors.Join(fmt.Errorf("the side that streams: %w", err), server.Wait())
-	}
 	c.Wire = ready.Addr
-	client, heard, err := startRows(c)
+	client, err := startPart("rows", c, &copied)
 	if err == nil {
-		err = errors.Join(heard.Decode(&copied), client.Wait())
+		err = client.stop()
 	}
-	_ = server.Process.Signal(syscall.SIGTERM)
-	return stream, copied, errors.Join(err, said.Decode(&stream), server.Wait())
+	return stream, copied, errors.Join(err, server.stdin.Close(), server.out.Decode(&stream), server.cmd.Wait())
 }
 
-func startRows(c rowsCase) (*exec.Cmd, *json.Decoder, error) {
-	spec, err := json.Marshal(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd := exec.Command(exe, "-child", rowsChildPrefix+string(spec))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("start a side: %w", err)
-	}
-	return cmd, json.NewDecoder(bufio.NewReader(out)), nil
-}
-
-// rowsChild is one side.
-func rowsChild(ctx context.Context, spec string, out io.Writer) error {
+// rowsPart is one side.
+func rowsPart(spec []byte, in io.Reader, out io.Writer) error {
 	var c rowsCase
-	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+	if err := json.Unmarshal(spec, &c); err != nil {
 		return fmt.Errorf("read the case: %w", err)
 	}
 	do := c.stream
@@ -143,7 +111,7 @@ func rowsChild(ctx context.Context, spec string, out io.Writer) error {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	rows, err := do(ctx, out)
+	rows, err := do(in, out)
 	if err != nil {
 		return err
 	}
@@ -160,14 +128,14 @@ func account(addr string) mysqlconn.Config {
 	return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password, MaxPacket: 1 << 30}
 }
 
-// stream serves rows until ctx is done.
-func (c *rowsCase) stream(ctx context.Context, out io.Writer) (uint64, error) {
+// stream serves rows until in ends.
+func (c *rowsCase) stream(in io.Reader, out io.Writer) (uint64, error) {
 	var server *grpc.Server
 	if c.Twin {
 		plan := &plain.Plan{Index: 1, Count: 1, Output: []int{0, 1, 2, 3}}
 		server = (&plain.Server{Source: account(c.Source), Plan: plan}).NewServer()
 	} else {
-		direct, err := binlog.OpenDirect(ctx, account(c.Source))
+		direct, err := binlog.OpenDirect(context.Background(), account(c.Source))
 		if err != nil {
 			return 0, err
 		}
@@ -182,7 +150,10 @@ func (c *rowsCase) stream(ctx context.Context, out io.Writer) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer context.AfterFunc(ctx, server.Stop)()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		server.Stop()
+	}()
 	if err := json.NewEncoder(out).Encode(map[string]string{"Addr": l.Addr().String()}); err != nil {
 		return 0, err
 	}
@@ -190,7 +161,8 @@ func (c *rowsCase) stream(ctx context.Context, out io.Writer) (uint64, error) {
 }
 
 // copy copies the table.
-func (c *rowsCase) copy(ctx context.Context, _ io.Writer) (uint64, error) {
+func (c *rowsCase) copy(io.Reader, io.Writer) (uint64, error) {
+	ctx := context.Background()
 	if c.Twin {
 		return plain.Copy(ctx, c.Wire, "SELECT id, k, c, pad FROM rows_.t ORDER BY id", account(c.Target), "rows_.t", rowsChunk)
 	}

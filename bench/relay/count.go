@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+
+	"github.com/taredb/tare/bench/programs"
 )
 
 // What perf stat counts. Instructions hardly depend on what else runs on the machine.
@@ -62,11 +64,11 @@ type call struct {
 }
 
 func (l *lab) countAll(ctx context.Context) ([]count, error) {
-	strace, err := lookProgram("strace")
+	strace, err := programs.Look("strace")
 	if err != nil {
 		return nil, err
 	}
-	perf, err := lookProgram("perf")
+	perf, err := programs.Look("perf")
 	if err != nil {
 		fmt.Fprintln(l.log, "without perf, only system calls and context switches are counted")
 		perf = ""
@@ -116,10 +118,10 @@ func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf strin
 		// With -p and a command, perf counts that process for as long as the command runs.
 		line = append([]string{
 			perf, "stat", "-x", ",", "-o", file, "-e", strings.Join(perfEvents(), ","),
-			"-p", strconv.Itoa(w.process.pid), "--",
+			"-p", strconv.Itoa(w.process.PID()), "--",
 		}, line...)
 	}
-	before, err := readTasks(w.process.pid)
+	before, err := readTasks(w.process.PID())
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf strin
 	if err != nil {
 		return err
 	}
-	after, err := readTasks(w.process.pid)
+	after, err := readTasks(w.process.PID())
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func parsePerf(text string, queries int) map[string]float64 {
 // countCalls runs the workload with strace on the proxy.
 func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads int, strace string) ([]call, error) {
 	file := filepath.Join(l.dir, "strace.txt")
-	cmd := exec.Command(strace, "-c", "-f", "-o", file, "-p", strconv.Itoa(w.process.pid))
+	cmd := exec.Command(strace, "-c", "-f", "-o", file, "-p", strconv.Itoa(w.process.PID()))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for us
 	said, err := cmd.StderrPipe()
 	if err != nil {

@@ -41,7 +41,7 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs, err := findPrograms(ctx, dir, o)
+	t, err := findTools(ctx, dir, o)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 
-	l := &lab{options: o, programs: programs, server: server, dir: dir, log: log}
+	l := &lab{options: o, tools: t, server: server, dir: dir, log: log}
 	fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
 	if err := l.sysbench(o.Workloads[0], 1, server.Addr).prepare(ctx); err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 
 // A lab is a server with a table, and what is needed to run sysbench against it.
 type lab struct {
-	options  *Options
-	programs programs
-	server   *testmysql.Server
-	dir      string    // for configurations and logs
-	log      io.Writer // for progress
+	options *Options
+	tools   tools
+	server  *testmysql.Server
+	dir     string    // for configurations and logs
+	log     io.Writer // for progress
 }
 
 // A Run is one run of sysbench over one way. Everything of the proxy is 0 for the direct
@@ -52,7 +52,7 @@ type Run struct {
 
 // measureAll measures every cell.
 func (l *lab) measureAll(ctx context.Context) (*Report, error) {
-	report, err := newReport(ctx, l.options, l.programs, l.server.Pid())
+	report, err := newReport(ctx, l.options, l.tools, l.server.Pid())
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (l *lab) measure(ctx context.Context, w *way, workload string, threads int)
 	var m meter
 	pids := []int{l.server.Pid()}
 	if w.process != nil {
-		m.proxy = w.process.pid
+		m.proxy = w.process.PID()
 		pids = append(pids, m.proxy)
 	}
 	r, err := l.sysbench(workload, threads, w.addr).run(ctx, l.options.Measured,

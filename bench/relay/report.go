@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/bench/programs"
 )
 
 // A Report is everything that was measured, and where.
@@ -31,7 +33,7 @@ type Report struct {
 	Runs     []Run             `json:"runs"`
 }
 
-func newReport(ctx context.Context, o *Options, p programs, server int) (*Report, error) {
+func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, error) {
 	r := &Report{Time: time.Now().UTC().Truncate(time.Second), Options: o, Versions: map[string]string{"go": runtime.Version()}}
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
@@ -56,10 +58,10 @@ func newReport(ctx context.Context, o *Options, p programs, server int) (*Report
 		return nil, err
 	}
 	for name, command := range map[string][]string{
-		"sysbench": {p.sysbench, "--version"},
-		"haproxy":  {p.haproxy, "-v"},
-		"tare":     {p.tare, "version"},
-		"against":  {p.against, "version"},
+		"sysbench": {t.sysbench, "--version"},
+		"haproxy":  {t.haproxy, "-v"},
+		"tare":     {t.tare, "version"},
+		"against":  {t.against, "version"},
 		"mariadbd": {mariadbd, "--no-defaults", "--version"},
 	} {
 		if command[0] == "" {
@@ -158,7 +160,7 @@ func (r *Report) appendCost(b *strings.Builder) {
 			slices.Sort(all)
 			n := len(all) - 1
 			fmt.Fprintf(b, "%s, %d threads: with log and history a statement takes %.3f times the CPU time (quartiles of the rounds %.3f and %.3f; goal %.2f).\n",
-				workload, threads, median(all), all[n/4], all[n-n/4], maxCost)
+				workload, threads, programs.Median(all), all[n/4], all[n-n/4], maxCost)
 		}
 	}
 }
@@ -182,7 +184,7 @@ func (r *Report) disturbance() string {
 	for i := range r.Runs {
 		shares = append(shares, r.Runs[i].Foreign)
 	}
-	return fmt.Sprintf("Other processes used %.0f %% of the CPUs (median; most in one run %.0f %%).", 100*median(shares), 100*slices.Max(shares))
+	return fmt.Sprintf("Other processes used %.0f %% of the CPUs (median; most in one run %.0f %%).", 100*programs.Median(shares), 100*slices.Max(shares))
 }
 
 // figures are a row's cells after the names; base are the runs of the same rounds that ratios are to.
@@ -192,9 +194,9 @@ func figures(runs, base []Run) []string {
 		for i := range runs {
 			values = append(values, f(&runs[i]))
 		}
-		return median(values)
+		return programs.Median(values)
 	}
-	ratio := func(f func(*Run) float64) string { return fmt.Sprintf("%.2f", median(ratios(runs, base, f))) }
+	ratio := func(f func(*Run) float64) string { return fmt.Sprintf("%.2f", programs.Median(ratios(runs, base, f))) }
 	cpu := func(r *Run) float64 { return r.perQuery(r.CPU) / 1e3 }
 	qps := func(r *Run) float64 { return r.QPS }
 	cells := []string{
@@ -214,10 +216,4 @@ func figures(runs, base []Run) []string {
 		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Involuntary) })),
 		fmt.Sprintf("%.1f", of(func(r *Run) float64 { return float64(r.PeakRSS) / (1 << 20) })),
 		foreign)
-}
-
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
 }

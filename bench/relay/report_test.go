@@ -116,17 +116,6 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{9, 1}, 5}, {[]float64{9, 1, 2}, 2}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v: got %v, want %v", c.values, got, c.want)
-		}
-	}
-}
-
 func written[T any](t *testing.T, write func(io.Writer, T) error, what T) string {
 	t.Helper()
 	var b bytes.Buffer

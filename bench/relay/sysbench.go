@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/bench/programs"
 )
 
 // Lines of sysbench between which its threads work.
@@ -22,34 +22,26 @@ const (
 
 // A sysbench is one workload over one way.
 type sysbench struct {
-	program  string
-	workload string
-	args     []string // without the command
+	program string
+	args    []string // without the command
 }
 
 func (l *lab) sysbench(workload string, threads int, addr string) *sysbench {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		panic("BUG: " + err.Error())
+	return &sysbench{
+		program: l.tools.sysbench,
+		args:    append(programs.Sysbench(workload, addr, l.options.Rows), "--threads="+strconv.Itoa(threads), "--db-ps-mode=disable", "--histogram=on"),
 	}
-	return &sysbench{program: l.programs.sysbench, workload: workload, args: []string{
-		"--db-driver=mysql", "--mysql-host=" + host, "--mysql-port=" + port,
-		"--mysql-user=" + testmysql.AppUser, "--mysql-password=" + testmysql.Password, "--mysql-db=" + testmysql.DefaultSchema,
-		"--tables=1", "--table-size=" + strconv.Itoa(l.options.Rows), "--threads=" + strconv.Itoa(threads),
-		"--db-ps-mode=disable", "--histogram=on",
-	}}
 }
 
 // command is the workload's run for a time.
 func (s *sysbench) command(d time.Duration) []string {
-	line := append([]string{s.program, s.workload}, s.args...)
+	line := append([]string{s.program}, s.args...)
 	return append(line, fmt.Sprintf("--time=%d", int(d/time.Second)), "run")
 }
 
 // prepare makes and fills the table.
 func (s *sysbench) prepare(ctx context.Context) error {
-	args := append([]string{s.workload}, s.args...)
-	if out, err := exec.CommandContext(ctx, s.program, append(args, "prepare")...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, s.program, append(slices.Clone(s.args), "prepare")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, out)
 	}
 	return nil

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"github.com/taredb/tare/bench/programs"
+	"github.com/taredb/tare/internal/child"
 )
 
 // The ways. Ratios are to byHAProxy, with -history to byBare, with -against to byAgainst.
@@ -41,53 +42,35 @@ func (o *Options) ways() (all []string, base string) {
 type way struct {
 	by      string
 	addr    string
-	process *process // nil for byDirect
-	log     string   // the file that grows with each statement; empty for none
-	dir     string   // what the process writes to; empty for none
+	process *child.Child // nil for byDirect
+	log     string       // the file that grows with each statement; empty for none
+	dir     string       // what the process writes to; empty for none
 }
 
-// programs are the paths of the executables; empty for those that take no part.
-type programs struct{ sysbench, haproxy, forwarder, tare, against string }
+// tools are the paths of the executables; empty for those that take no part.
+type tools struct{ sysbench, haproxy, forwarder, tare, against string }
 
-// findPrograms finds what must be installed and builds what is ours into dir.
-func findPrograms(ctx context.Context, dir string, o *Options) (programs, error) {
-	p := programs{tare: o.Tare, against: o.Against}
+// findTools finds what must be installed and builds what is ours into dir.
+func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
+	p := tools{against: o.Against}
 	others := !o.History && o.Against == "" // HAProxy and the forwarder
 	var errs [2]error
-	p.sysbench, errs[0] = lookProgram("sysbench")
+	p.sysbench, errs[0] = programs.Look("sysbench")
 	if others {
-		p.haproxy, errs[1] = lookProgram("haproxy")
+		p.haproxy, errs[1] = programs.Look("haproxy")
 	}
 	if err := errors.Join(errs[:]...); err != nil {
-		return programs{}, err
+		return tools{}, err
 	}
 	if others {
 		p.forwarder = filepath.Join(dir, "forwarder")
-		if err := build(ctx, p.forwarder, ".", "github.com/taredb/tare/bench/baseline/forwarder"); err != nil {
-			return programs{}, err
+		if err := programs.Build(ctx, p.forwarder, ".", "./baseline/forwarder"); err != nil {
+			return tools{}, err
 		}
 	}
-	if p.tare == "" {
-		p.tare = filepath.Join(dir, "tare")
-		root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/taredb/tare").Output()
-		if err != nil {
-			return programs{}, fmt.Errorf("find the module github.com/taredb/tare (run this in bench/): %w", err)
-		}
-		if err := build(ctx, p.tare, strings.TrimSpace(string(root)), "./cmd/tare"); err != nil {
-			return programs{}, err
-		}
-	}
-	return p, nil
-}
-
-// build builds a package of the module in dir, as a release is built.
-func build(ctx context.Context, binary, dir, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return nil
+	var err error
+	p.tare, err = programs.Tare(ctx, o.Tare, dir)
+	return p, err
 }
 
 // openWays starts the proxies. The caller closes the ways also after an error.
@@ -98,7 +81,7 @@ func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 			ways = append(ways, &way{by: byDirect, addr: l.server.Addr})
 			continue
 		}
-		addr, err := freeAddress()
+		addr, err := programs.FreeAddress()
 		if err != nil {
 			return ways, err
 		}
@@ -126,7 +109,7 @@ func closeWays(ways []*way) error {
 	var errs []error
 	for _, w := range ways {
 		if w.process != nil {
-			errs = append(errs, w.process.stop())
+			errs = append(errs, w.process.Stop(programs.StopGrace))
 		}
 		if w.dir != "" {
 			errs = append(errs, os.RemoveAll(w.dir))
@@ -154,12 +137,12 @@ func (l *lab) startHAProxy(ctx context.Context, addr string) (*way, error) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, addr, l.server.Addr), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(ctx, byHAProxy, addr, l.programs.haproxy, "-db", "-q", "-f", file)
+	p, err := programs.Serve(ctx, byHAProxy, addr, l.tools.haproxy, "-db", "-q", "-f", file)
 	return &way{by: byHAProxy, process: p}, err
 }
 
 func (l *lab) startForwarder(ctx context.Context, addr string) (*way, error) {
-	p, err := startProcess(ctx, byForwarder, addr, l.programs.forwarder, "-listen", addr, "-backend", l.server.Addr)
+	p, err := programs.Serve(ctx, byForwarder, addr, l.tools.forwarder, "-listen", addr, "-backend", l.server.Addr)
 	return &way{by: byForwarder, process: p}, err
 }
 
@@ -169,7 +152,7 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	pages := "off"
 	if l.options.HTTP {
 		var err error
-		if pages, err = freeAddress(); err != nil {
+		if pages, err = programs.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
@@ -199,11 +182,11 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by == byBare || by == byLog {
 		args = append(args, "--history-max-digests", "0")
 	}
-	program := l.programs.tare
+	program := l.tools.tare
 	if by == byAgainst {
-		program = l.programs.against
+		program = l.tools.against
 	}
-	if w.process, err = startProcess(ctx, by, addr, program, args...); err != nil {
+	if w.process, err = programs.Serve(ctx, by, addr, program, args...); err != nil {
 		return nil, err
 	}
 	return w, nil

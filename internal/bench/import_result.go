@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // An ImportSample is the target at one moment.
@@ -79,7 +81,7 @@ func (r *ImportResult) Write(dir string) error {
 	if err := r.WriteJSON(&series); err != nil {
 		return fmt.Errorf("write the series: %w", err)
 	}
-	for name, b := range map[string][]byte{"import.json": series.Bytes(), "import.svg": r.appendSVG(nil)} {
+	for name, b := range map[string][]byte{"import.json": series.Bytes(), "import.svg": r.chart().AppendSVG(nil)} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
 			return fmt.Errorf("write the series: %w", err)
 		}
@@ -87,13 +89,9 @@ func (r *ImportResult) Write(dir string) error {
 	return nil
 }
 
-// appendSVG draws memory over time.
-func (r *ImportResult) appendSVG(dst []byte) []byte {
-	c := chart{
-		title: fmt.Sprintf("%d MiB in %d INSERTs of up to %.1f MiB over %d connections: memory of the process that relays them",
-			r.Bytes>>20, r.Statements, float64(r.LargestBytes)/(1<<20), r.Connections),
-		xLabel: "seconds", yLabel: "MiB",
-	}
+// chart draws memory over time.
+func (r *ImportResult) chart() *chart.Chart {
+	p := chart.Panel{Title: "MiB"}
 	for _, l := range []struct {
 		name, color string
 		of          func(*ImportSample) *float64
@@ -102,18 +100,22 @@ func (r *ImportResult) appendSVG(dst []byte) []byte {
 		{"heap in use", "#2471a3", func(s *ImportSample) *float64 { return s.Heap }},
 		{"plan cache", "#1e8449", func(s *ImportSample) *float64 { return s.PlanCache }},
 	} {
-		line := chartLine{name: l.name, color: l.color}
+		line := chart.Line{Name: l.name, Color: l.color}
 		for i := range r.Samples {
 			if v := l.of(&r.Samples[i]); v != nil {
-				line.x = append(line.x, r.Samples[i].Seconds)
-				line.y = append(line.y, *v/(1<<20))
+				line.X = append(line.X, r.Samples[i].Seconds)
+				line.Y = append(line.Y, *v/(1<<20))
 			}
 		}
-		if len(line.x) > 0 {
-			c.lines = append(c.lines, line)
+		if len(line.X) > 0 {
+			p.Lines = append(p.Lines, line)
 		}
 	}
-	return c.appendSVG(dst)
+	return &chart.Chart{
+		Title: fmt.Sprintf("%d MiB in %d INSERTs of up to %.1f MiB over %d connections: memory of the process that relays them",
+			r.Bytes>>20, r.Statements, float64(r.LargestBytes)/(1<<20), r.Connections),
+		XLabel: "seconds", Panels: []chart.Panel{p},
+	}
 }
 
 // WriteJSON prints the result with all samples.

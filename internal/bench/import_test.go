@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,19 +82,7 @@ func checkWritten(t *testing.T, r *ImportResult) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := 0
-	for dec := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		tok, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("import.svg: %v", err)
-		}
-		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "polyline" {
-			lines++
-		}
-	}
+	lines := bytes.Count(svg, []byte(`fill="none"`))
 	if lines != 3 {
 		t.Errorf("the picture has %d lines, want 3", lines)
 	}

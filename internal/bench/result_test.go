@@ -48,12 +48,6 @@ func TestGolden(t *testing.T) {
 			if !json.Valid(b.Bytes()) {
 				t.Errorf("this is no JSON:\n%s", b.Bytes())
 			}
-		case "chart":
-			c := chart{title: "a < b & c", xLabel: "seconds", yLabel: "MiB", lines: []chartLine{
-				{name: "resident", color: "#c0392b", x: []float64{0, 1, 2.5}, y: []float64{30, 64, 41.5}},
-				{name: "heap in use", color: "#2471a3", x: []float64{0, 1, 2.5}, y: []float64{5, 20, 6}},
-			}}
-			b.Write(c.appendSVG(nil))
 		default:
 			t.Fatalf("unknown command %q", d.Cmd)
 		}
@@ -88,18 +82,6 @@ func TestNumbers(t *testing.T) {
 		}
 		if got := grouped(c.v); got != c.read {
 			t.Errorf("grouped(%v) is %q, want %q", c.v, got, c.read)
-		}
-	}
-}
-
-func TestAxis(t *testing.T) {
-	for _, c := range []struct{ most, step, end float64 }{{0, 1, 1}, {6, 1, 6}, {64, 20, 80}, {0.9, 0.2, 1}, {1001, 200, 1200}} {
-		step, end := axis(c.most)
-		if d := step - c.step; d > 1e-9 || d < -1e-9 {
-			t.Errorf("an axis to %v has steps of %v, want %v", c.most, step, c.step)
-		}
-		if d := end - c.end; d > 1e-9 || d < -1e-9 {
-			t.Errorf("an axis to %v ends at %v, want %v", c.most, end, c.end)
 		}
 	}
 }

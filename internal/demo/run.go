@@ -87,7 +87,7 @@ func watch(ctx context.Context, o *Options, s *stage) (*view, error) {
 		return nil, err
 	}
 	elapsed := time.Since(s.began)
-	if err := s.work.stop(stopGrace); err != nil {
+	if err := s.work.Stop(stopGrace); err != nil {
 		return nil, err
 	}
 	return s.settle(context.WithoutCancel(ctx), elapsed)
@@ -120,12 +120,12 @@ func follow(ctx context.Context, o *Options, s *stage, d *display) error {
 			if err != nil {
 				return s.blame(err)
 			}
-		case <-s.engine.done:
-			return s.engine.ended()
-		case <-s.gateway.done:
-			return s.gateway.ended()
-		case <-s.work.done:
-			return s.work.ended()
+		case <-s.engine.Done:
+			return s.engine.Ended()
+		case <-s.gateway.Done:
+			return s.gateway.Ended()
+		case <-s.work.Done:
+			return s.work.Ended()
 		case err := <-s.streamed:
 			return s.blame(err)
 		}

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestJSONIsTheDocumentedResult runs the whole demo against played processes and compares
@@ -189,16 +187,4 @@ func TestMissingEngineSaysHowToBuildIt(t *testing.T) {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	})
-}
-
-func TestChildThatIgnoresTheSignalIsKilled(t *testing.T) {
-	said := make(chan struct{}, 1)
-	c, err := startChild("a stubborn child", "/bin/sh", []string{"-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, func([]byte) { said <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	testwait.Receive(t, "the child's first line", said)
-	if err := c.stop(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("got %v, want an error that says it was killed", err)
-	}
 }

@@ -9,18 +9,24 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/child"
 	"github.com/taredb/tare/internal/demo/workload"
 )
 
 const (
 	// startTimeout is how long a child may take until it answers.
 	startTimeout = 30 * time.Second
-	pollEvery    = 20 * time.Millisecond
+
+	// stopGrace is how long a child may take to end after SIGTERM. Statements of the workload
+	// take up to a second on a busy machine, and the gateway waits for them.
+	stopGrace = 10 * time.Second
 
 	// blameTimeout is how long after an error a process may turn out to have ended.
 	blameTimeout = 500 * time.Millisecond
@@ -35,7 +41,7 @@ const (
 
 // A stage is the three processes, what is read from them, and where they are.
 type stage struct {
-	engine, gateway, work *child // nil until started
+	engine, gateway, work *child.Child // nil until started
 	places                places
 	dir                   string    // of the gateway's history; "" until made
 	began                 time.Time // when the clients started
@@ -72,17 +78,25 @@ func startStage(ctx context.Context, o *Options) (*stage, error) {
 	}
 	scrapeCtx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
-	if s.scale, err = newScale(scrapeCtx, s.client, s.places.web, s.gateway.pid()); err != nil {
+	if s.scale, err = newScale(scrapeCtx, s.client, s.places.web, s.gateway.PID()); err != nil {
 		return s, s.blame(err)
 	}
 	return s, s.startWork(ctx, program)
+}
+
+// command is a program's call without Tare's settings in the environment, which are meant for the user's
+// own gateway.
+func command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TARE_") })
+	return cmd
 }
 
 // startEngine starts the engine and waits for its word that it is ready.
 func (s *stage) startEngine(ctx context.Context, program string) (EngineReady, error) {
 	said := make(chan []byte, 1)
 	var err error
-	s.engine, err = startChild("the embedded engine", program, []string{"engine"}, func(line []byte) {
+	s.engine, err = child.Start("the embedded engine", command(program, "engine"), func(line []byte) {
 		select {
 		case said <- slices.Clone(line):
 		default: // one line is all it has to say
@@ -92,7 +106,7 @@ func (s *stage) startEngine(ctx context.Context, program string) (EngineReady, e
 		return EngineReady{}, err
 	}
 	var ready EngineReady
-	err = s.engine.await(ctx, func() (bool, error) {
+	err = s.engine.Await(ctx, startTimeout, func() (bool, error) {
 		select {
 		case line := <-said:
 			if err := json.Unmarshal(line, &ready); err != nil {
@@ -123,14 +137,14 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 	if err != nil {
 		return err
 	}
-	s.gateway, err = startChild("the gateway (tare serve)", o.Tare, []string{
-		"serve", "--listen", mysql, "--http", web, "--backend", "mysql://" + engine.Address,
-		"--bucket", "file://" + bucket, "--data-dir", data, "--history-interval", historyInterval,
-	}, nil)
+	s.gateway, err = child.Start("the gateway (tare serve)", command(o.Tare,
+		"serve", "--listen", mysql, "--http", web, "--backend", "mysql://"+engine.Address,
+		"--bucket", "file://"+bucket, "--data-dir", data, "--history-interval", historyInterval,
+	), nil)
 	if err != nil {
 		return err
 	}
-	return s.gateway.await(ctx, func() (bool, error) {
+	return s.gateway.Await(ctx, startTimeout, func() (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.places.web+"/-/ready", nil)
 		if err != nil {
 			return false, fmt.Errorf("ask whether the gateway is ready: %w", err)
@@ -180,7 +194,7 @@ func (s *stage) startWork(ctx context.Context, program string) error {
 	began := make(chan struct{})
 	once := sync.OnceFunc(func() { close(began) })
 	var err error
-	s.work, err = startChild("the workload", program, []string{"workload", "--address", s.places.mysql}, func(line []byte) {
+	s.work, err = child.Start("the workload", command(program, "workload", "--address", s.places.mysql), func(line []byte) {
 		var r workload.Report
 		if err := json.Unmarshal(line, &r); err != nil {
 			return // only its own reports stand on its stdout; a cut one is not the last
@@ -193,7 +207,7 @@ func (s *stage) startWork(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
-	err = s.work.await(ctx, func() (bool, error) {
+	err = s.work.Await(ctx, startTimeout, func() (bool, error) {
 		select {
 		case <-began:
 			return true, nil
@@ -251,8 +265,8 @@ func (s *stage) blame(err error) error {
 	timer := time.NewTimer(blameTimeout)
 	defer timer.Stop()
 	select {
-	case <-s.gateway.done:
-		return s.gateway.ended()
+	case <-s.gateway.Done:
+		return s.gateway.Ended()
 	case <-timer.C:
 		return err
 	}
@@ -261,9 +275,9 @@ func (s *stage) blame(err error) error {
 // stop ends what was started, the other way round.
 func (s *stage) stop() error {
 	var errs []error
-	end := func(c *child) {
+	end := func(c *child.Child) {
 		if c != nil {
-			errs = append(errs, c.stop(stopGrace))
+			errs = append(errs, c.Stop(stopGrace))
 		}
 	}
 	end(s.work)

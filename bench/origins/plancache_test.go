@@ -1,0 +1,21 @@
+package main
+
+import "testing"
+
+// TestVariants has each plan cache find what it has read, and nothing else.
+func TestVariants(t *testing.T) {
+	for _, v := range planVariants() {
+		c, err := v.make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			if err := c.read(smallStatement(nil, i)); err != nil {
+				t.Fatalf("%s: %v", v.name, err)
+			}
+		}
+		if !c.has(smallStatement(nil, 3)) || c.has(smallStatement(nil, 41)) || c.bytes() <= 0 {
+			t.Errorf("%s does not find what it has, or finds what it has not", v.name)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package programs finds, builds and starts the programs that the commands of this module measure.
+package programs
