@@ -120,6 +120,7 @@ generate: ## write the generated code and documentation again
 	go generate ./...
 	go test -count=1 ./cmd/tare -rewrite
 	go test -count=1 -run TestMessageList ./internal/archtest -rewrite
+	go test -count=1 ./internal/archtest/drawing -rewrite
 
 clean: ## remove what was built
 	rm -rf bin .tools

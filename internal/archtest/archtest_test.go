@@ -34,8 +34,15 @@ func TestHouse(t *testing.T) {
 // checks are the rules that every tree is held to.
 func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
-		"floors":  archtest.Floors,
-		"sizes":   archtest.Sizes,
+		"floors": archtest.Floors,
+		"sizes":  archtest.Sizes,
+		"crowds": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			text, err := os.ReadFile("testdata/crowds.txt")
+			if err != nil {
+				return nil, err
+			}
+			return archtest.Crowds(t, "internal/archtest/testdata/crowds.txt", string(text))
+		},
 		"names":   archtest.Names,
 		"docs":    archtest.Docs,
 		"inits":   archtest.Inits,

@@ -2,6 +2,7 @@ package archtest_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,22 @@ func TestLongFile(t *testing.T) {
 		}})
 		if got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestManyFiles has one file too many in a package.
+func TestManyFiles(t *testing.T) {
+	tree := &archtest.Tree{Files: []string{"small/a.go", "small/testdata/b.go"}}
+	for i := range 41 {
+		tree.Files = append(tree.Files, fmt.Sprintf("large/%d.go", i), fmt.Sprintf("large/%d_test.go", i))
+	}
+	for text, want := range map[string]string{
+		"":                 "[large: 41 files, at most 40; split it by subject, one package each]",
+		"large * is a zoo": "[]",
+	} {
+		if got, err := archtest.Crowds(tree, "crowds.txt", text); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%q: got %v, %v; want %s", text, got, err, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type room struct {
 }
 
 // tableRow is "| floor | `package` | what it is | may also import |".
-var tableRow = regexp.MustCompile("^\\| *(\\d|test) *\\| *`([^`]+)` *\\|[^|]*\\|([^|]*)\\|$")
+var tableRow = regexp.MustCompile("^\\| *(\\d+|test) *\\| *`([^`]+)` *\\|[^|]*\\|([^|]*)\\|$")
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
@@ -43,7 +43,7 @@ func readRooms(text string) ([]room, error) {
 		}
 		r := room{path: m[2], floor: testFloor, line: n}
 		if m[1] != "test" {
-			r.floor, _ = strconv.Atoi(m[1]) // one digit, by the expression
+			r.floor, _ = strconv.Atoi(m[1]) // digits, by the expression
 		}
 		for _, q := range quoted.FindAllStringSubmatch(m[3], -1) {
 			r.besides = append(r.besides, q[1])
@@ -94,6 +94,9 @@ func Floors(t *Tree) ([]Finding, error) {
 			continue
 		}
 		lived[from] = true
+		if below := strings.TrimPrefix(path, from.path); below != "" && !strings.Contains(below+"/", "/internal/") {
+			findings = append(findings, Finding{path, "the package has no row of its own", "add one to the table of packages in " + floorsFile + ", or move it below " + from.path + "/internal"})
+		}
 		for _, imported := range p.Imports {
 			if what, remedy := judge(t, rooms, from, imported, standard); what != "" {
 				findings = append(findings, Finding{path, what, remedy})
@@ -109,6 +112,39 @@ func Floors(t *Tree) ([]Finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// Imports returns the floors of the packages of the table, those of tests left out, and which of them each
+// imports.
+func (t *Tree) Imports() (floors map[string]int, imports map[string][]string, err error) {
+	text, err := t.read(floorsFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the table of packages: %w", err)
+	}
+	rooms, err := readRooms(string(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	floors, imports = make(map[string]int), make(map[string][]string)
+	for _, r := range rooms {
+		if r.floor != testFloor {
+			floors[r.path] = r.floor
+		}
+	}
+	for _, p := range t.Packages {
+		path, _ := t.short(p.ImportPath)
+		from := roomOf(rooms, path)
+		if from == nil || from.floor == testFloor {
+			continue
+		}
+		for _, imported := range p.Imports {
+			path, ours := t.short(imported)
+			if to := roomOf(rooms, path); ours && to != nil && to != from && to.floor != testFloor {
+				imports[from.path] = append(imports[from.path], to.path)
+			}
+		}
+	}
+	return floors, imports, nil
 }
 
 // judge says what is wrong with an import from a room, "" when nothing is.
