@@ -1,10 +1,7 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"path"
 	"slices"
 	"strings"
@@ -17,31 +14,21 @@ var dataPaths = [...]string{"activeseries", "frontend", "promapi", "storegateway
 // connection or a file wrap the io.EOF of a broken read, and the result would silently be short. The
 // packages have errors of their own for the end of data; an io.Reader's io.EOF is compared by ==.
 func Ends(t *Tree) ([]Finding, error) {
+	files, err := t.goFiles(func(name string) bool {
+		return !strings.HasSuffix(name, "_test.go") && slices.Contains(dataPaths[:], strings.SplitN(path.Dir(name), "/", 2)[0])
+	})
+	if err != nil {
+		return nil, err
+	}
 	var findings []Finding
-	for _, name := range t.Files {
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
-			!slices.Contains(dataPaths[:], strings.SplitN(path.Dir(name), "/", 2)[0]) {
-			continue
-		}
-		text, err := t.read(name)
-		if err != nil {
-			return nil, err
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
+	for _, f := range files {
+		for n := range ast.Preorder(f.File) {
 			call, ok := n.(*ast.CallExpr)
 			if ok && isName(call.Fun, "errors", "Is") && len(call.Args) == 2 && isName(call.Args[1], "io", "EOF") {
-				findings = append(findings, Finding{
-					fmt.Sprintf("%s:%d", name, fset.Position(call.Pos()).Line), "errors.Is(…, io.EOF)",
-					"return and compare an error of the package's own for the end of data, or compare an io.Reader's error by ==",
-				})
+				findings = append(findings, f.finding(call, "errors.Is(…, io.EOF)",
+					"return and compare an error of the package's own for the end of data, or compare an io.Reader's error by =="))
 			}
-			return true
-		})
+		}
 	}
 	return findings, nil
 }

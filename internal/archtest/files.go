@@ -90,27 +90,18 @@ func Docs(t *Tree) ([]Finding, error) {
 // Inits checks that no package does work before main: it would cost every start of every
 // binary that links it, and it has no place for an error.
 func Inits(t *Tree) ([]Finding, error) {
+	files, err := t.linkedFiles()
+	if err != nil {
+		return nil, err
+	}
 	var findings []Finding
-	for _, p := range t.Packages {
-		for _, name := range p.GoFiles {
-			full := filepath.Join(p.Dir, name)
-			text, err := t.read(t.rel(full))
-			if err != nil {
-				return nil, err
-			}
-			if generated(text) {
-				continue
-			}
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, full, text, parser.SkipObjectResolution)
-			if err != nil {
-				return nil, err
-			}
-			for _, d := range file.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-					where := fmt.Sprintf("%s:%d", t.rel(full), fset.Position(f.Pos()).Line)
-					findings = append(findings, Finding{where, "an init function", "let a constructor do it, or sync.OnceValue on first use"})
-				}
+	for _, f := range files {
+		if ast.IsGenerated(f.File) {
+			continue
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				findings = append(findings, f.finding(fn, "an init function", "let a constructor do it, or sync.OnceValue on first use"))
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path"
 	"slices"
@@ -26,31 +25,22 @@ type message struct {
 
 // messages returns the constant texts of errors and log lines, in the order of the files.
 func messages(t *Tree) ([]message, error) {
+	files, err := t.goFiles(func(name string) bool { return !strings.HasSuffix(name, "_test.go") && !foreignText(name) })
+	if err != nil {
+		return nil, err
+	}
 	var all []message
-	for _, name := range t.Files {
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || foreignText(name) {
+	for _, f := range files {
+		if ast.IsGenerated(f.File) {
 			continue
 		}
-		text, err := t.read(name)
-		if err != nil {
-			return nil, err
-		}
-		if generated(text) {
-			continue
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
+		for n := range ast.Preorder(f.File) {
 			for _, e := range shownTexts(n) {
 				if s, ok := constantText(e); ok && strings.Contains(s, " ") {
-					all = append(all, message{fmt.Sprintf("%s:%d", name, fset.Position(e.Pos()).Line), name, s})
+					all = append(all, message{fmt.Sprintf("%s:%d", f.name, f.line(e)), f.name, s})
 				}
 			}
-			return true
-		})
+		}
 	}
 	return all, nil
 }

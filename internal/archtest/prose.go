@@ -72,25 +72,31 @@ func Prose(t *Tree) ([]Finding, error) {
 				"move formats, fields and measurements to docs/reference or docs/background",
 			})
 		}
-		code := false
-		for i, line := range lines {
-			if strings.HasPrefix(strings.TrimSpace(line), "```") {
-				code = !code
-			}
-			if code || markdown && strings.HasPrefix(line, "    ") {
-				continue
-			}
-			where := fmt.Sprintf("%s:%d", name, i+1)
-			if found, ok := retired(words, prose(line)); ok {
-				found.Where = where
-				findings = append(findings, found)
-			}
-			if markdown && howTo(name) && tooWide(line) {
-				findings = append(findings, Finding{where, "is too wide", fmt.Sprintf("wrap prose at %d characters", proseColumns)})
-			}
-		}
+		findings = append(findings, proseLines(name, lines, words)...)
 	}
 	return findings, nil
+}
+
+// proseLines checks the lines of a text outside of code.
+func proseLines(name string, lines []string, words []retiredWord) (findings []Finding) {
+	markdown, code := strings.HasSuffix(name, ".md"), false
+	for i, line := range lines {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		if code || markdown && strings.HasPrefix(line, "    ") {
+			continue
+		}
+		where := fmt.Sprintf("%s:%d", name, i+1)
+		if found, ok := retired(words, prose(line)); ok {
+			found.Where = where
+			findings = append(findings, found)
+		}
+		if markdown && howTo(name) && tooWide(line) {
+			findings = append(findings, Finding{where, "is too wide", fmt.Sprintf("wrap prose at %d characters", proseColumns)})
+		}
+	}
+	return findings
 }
 
 // prose returns a line without code and markup.

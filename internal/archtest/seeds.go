@@ -24,30 +24,36 @@ func Seeds(t *Tree, helper string) ([]Finding, error) {
 		if random == "" {
 			random = f.importName("math/rand/v2")
 		}
-		ast.Inspect(f.File, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.CallExpr:
-				s, ok := n.Fun.(*ast.SelectorExpr)
-				if !ok {
-					return true
-				}
-				if x, ok := s.X.(*ast.Ident); !ok || random == "" || x.Name != random {
-					return true
-				}
-				if !strings.HasPrefix(s.Sel.Name, "New") {
-					findings = append(findings, f.finding(n, "random numbers without a seed: "+random+"."+s.Sel.Name, remedy))
-				} else if passing(n.Args...) && s.Sel.Name != "New" { // the source within New is judged itself
-					findings = append(findings, f.finding(n, "a seed that is not printed", remedy))
-				}
-			case *ast.AssignStmt:
-				if len(n.Lhs) == 1 && strings.Contains(strings.ToLower(last(n.Lhs[0])), "seed") && passing(n.Rhs...) {
-					findings = append(findings, f.finding(n, "a seed from the time or a process number", remedy))
-				}
+		for n := range ast.Preorder(f.File) {
+			if what := f.unseeded(n, random); what != "" {
+				findings = append(findings, f.finding(n, what, remedy))
 			}
-			return true
-		})
+		}
 	}
 	return findings, nil
+}
+
+// unseeded returns what is wrong with a node's use of randomness, "" if nothing is. Random is the name of
+// math/rand in the file, "" if it is not imported.
+func (f *goFile) unseeded(n ast.Node, random string) string {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		s, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok || random == "" || !isName(s, random, s.Sel.Name) {
+			return ""
+		}
+		if !strings.HasPrefix(s.Sel.Name, "New") {
+			return "random numbers without a seed: " + random + "." + s.Sel.Name
+		}
+		if passing(n.Args...) && s.Sel.Name != "New" { // the source within New is judged itself
+			return "a seed that is not printed"
+		}
+	case *ast.AssignStmt:
+		if len(n.Lhs) == 1 && strings.Contains(strings.ToLower(last(n.Lhs[0])), "seed") && passing(n.Rhs...) {
+			return "a seed from the time or a process number"
+		}
+	}
+	return ""
 }
 
 // passing reports whether an expression differs from run to run by the time or the process.
@@ -64,7 +70,7 @@ func passing(in ...ast.Expr) (found bool) {
 }
 
 // importName returns the name by which a file uses a package, "" when it does not.
-func (f *testFile) importName(wanted string) string {
+func (f *goFile) importName(wanted string) string {
 	for _, i := range f.Imports {
 		switch {
 		case i.Path.Value != `"`+wanted+`"`:

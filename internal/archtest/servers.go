@@ -1,11 +1,8 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 )
@@ -105,11 +102,11 @@ func recovers(n ast.Node) bool {
 type function struct {
 	file, name string
 	node       ast.Node
-	fset       *token.FileSet
+	in         *goFile
 }
 
 func (f function) finding(n ast.Node, what, remedy string) Finding {
-	return Finding{fmt.Sprintf("%s:%d", f.file, f.fset.Position(n.Pos()).Line), what, remedy}
+	return f.in.finding(n, what, remedy)
 }
 
 // inspectFunctions calls check for every declaration of code that is linked into programs: neither tests nor the
@@ -123,25 +120,21 @@ func (t *Tree) inspectFunctions(check func(function) []Finding) ([]Finding, erro
 	if err != nil {
 		return nil, err
 	}
+	files, err := t.linkedFiles()
+	if err != nil {
+		return nil, err
+	}
 	var findings []Finding
-	for _, p := range t.Packages {
-		short, _ := t.short(p.ImportPath)
-		if r := roomOf(rooms, short); r != nil && r.floor == testFloor {
+	for _, file := range files {
+		if r := roomOf(rooms, path.Dir(file.name)); r != nil && r.floor == testFloor {
 			continue
 		}
-		for _, name := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				return nil, err
+		for _, d := range file.Decls {
+			f := function{file: file.name, name: "-", node: d, in: file}
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				f.name = fn.Name.Name
 			}
-			for _, d := range file.Decls {
-				f := function{file: t.rel(filepath.Join(p.Dir, name)), name: "-", node: d, fset: fset}
-				if fn, ok := d.(*ast.FuncDecl); ok {
-					f.name = fn.Name.Name
-				}
-				findings = append(findings, check(f)...)
-			}
+			findings = append(findings, check(f)...)
 		}
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Where, b.Where) })

@@ -1,46 +1,17 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path"
 	"strings"
 )
 
-// A testFile is a parsed file of tests.
-type testFile struct {
-	name string
-	fset *token.FileSet
-	*ast.File
-}
-
-func (f *testFile) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
-
-func (f *testFile) finding(n ast.Node, what, remedy string) Finding {
-	return Finding{fmt.Sprintf("%s:%d", f.name, f.line(n)), what, remedy}
-}
-
 // testFiles parses the files of tests, those of internal/test… included, which only tests import.
-func (t *Tree) testFiles() ([]*testFile, error) {
-	var files []*testFile
-	for _, name := range t.Files {
-		if !strings.HasSuffix(name, ".go") || strings.Contains("/"+path.Dir(name)+"/", "/testdata/") ||
-			!strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/test") {
-			continue
-		}
-		text, err := t.read(name)
-		if err != nil {
-			return nil, err
-		}
-		f := &testFile{name: name, fset: token.NewFileSet()}
-		if f.File, err = parser.ParseFile(f.fset, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
-			return nil, err
-		}
-		files = append(files, f)
-	}
-	return files, nil
+func (t *Tree) testFiles() ([]*goFile, error) {
+	return t.goFiles(func(name string) bool {
+		return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/test")
+	})
 }
 
 // Waits checks that a wait of a test has a deadline and a description, which the functions of the
@@ -67,7 +38,7 @@ func Waits(t *Tree, helper string) ([]Finding, error) {
 		if dir == helper || imports(f.File, "testing/synctest") {
 			continue
 		}
-		w := waits{testFile: f, helper: path.Base(helper), groups: groups[dir], paced: f.endings("// paces: "), timers: f.timers()}
+		w := waits{goFile: f, helper: path.Base(helper), groups: groups[dir], paced: f.endings("// paces: "), timers: f.timers()}
 		w.loops()
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && (takesTest(fn.Type) || ownTest(fn.Body)) {
@@ -79,21 +50,8 @@ func Waits(t *Tree, helper string) ([]Finding, error) {
 	return findings, nil
 }
 
-// endings returns the lines that have a comment which starts with a word.
-func (f *testFile) endings(word string) map[int]bool {
-	lines := make(map[int]bool)
-	for _, group := range f.Comments {
-		for _, c := range group.List {
-			if strings.HasPrefix(c.Text, word) {
-				lines[f.line(c)] = true
-			}
-		}
-	}
-	return lines
-}
-
 // waitGroups adds the names of variables and fields that are a sync.WaitGroup.
-func (f *testFile) waitGroups(names map[string]bool) {
+func (f *goFile) waitGroups(names map[string]bool) {
 	add := func(list []*ast.Ident, of ast.Expr) {
 		if isCall(of, "sync", "WaitGroup") {
 			for _, n := range list {
@@ -113,7 +71,7 @@ func (f *testFile) waitGroups(names map[string]bool) {
 }
 
 // timers returns the names that are given what time.After returns.
-func (f *testFile) timers() map[string]bool {
+func (f *goFile) timers() map[string]bool {
 	names := make(map[string]bool)
 	ast.Inspect(f.File, func(n ast.Node) bool {
 		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 && len(a.Rhs) == 1 {
@@ -127,7 +85,7 @@ func (f *testFile) timers() map[string]bool {
 }
 
 type waits struct {
-	*testFile
+	*goFile
 	helper   string
 	groups   map[string]bool
 	paced    map[int]bool
