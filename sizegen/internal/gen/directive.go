@@ -48,60 +48,84 @@ func (d *directives) find(pos token.Pos, kinds ...string) (directive, bool) {
 // where nothing is.
 func (g *generator) readDirectives(p *source) {
 	for _, file := range p.Syntax {
-		placed := make(map[*ast.Comment]bool)
-		place := func(names []token.Pos, onType bool, groups ...*ast.CommentGroup) {
-			for _, group := range groups {
-				if group == nil {
-					continue
-				}
-				for _, c := range group.List {
-					d, ok := g.parseDirective(c, p, file)
-					if !ok {
-						continue
-					}
-					placed[c] = true
-					if d.kind == dirRoot && !onType {
-						g.refuseDirective(c, "root is said of a type", "put it above the type declaration")
-						continue
-					}
-					for _, at := range names {
-						g.dirs.at[at] = append(g.dirs.at[at], d)
-					}
-				}
-			}
+		r := directiveReader{g: g, p: p, file: file, placed: make(map[*ast.Comment]bool)}
+		for n := range ast.Preorder(file) {
+			r.node(n)
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.GenDecl:
-				for _, spec := range n.Specs {
-					if ts, ok := spec.(*ast.TypeSpec); ok {
-						doc := ts.Doc
-						if doc == nil && !n.Lparen.IsValid() {
-							doc = n.Doc
-						}
-						place([]token.Pos{ts.Name.Pos()}, true, doc, ts.Comment)
-					}
-				}
-			case *ast.StructType:
-				for _, f := range n.Fields.List {
-					place(fieldPositions(f), false, f.Doc, f.Comment)
-				}
+		r.rest()
+	}
+}
+
+// A directiveReader reads the directives of one file.
+type directiveReader struct {
+	g      *generator
+	p      *source
+	file   *ast.File
+	placed map[*ast.Comment]bool // those that a type or field follows
+}
+
+// node reads the directives of a type declaration or of a struct's fields.
+func (r *directiveReader) node(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		for _, spec := range n.Specs {
+			ts, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
 			}
-			return true
-		})
-		for _, group := range file.Comments {
-			for _, c := range group.List {
-				if placed[c] || !strings.HasPrefix(c.Text, "//sizegen:") {
-					continue
-				}
-				if strings.HasPrefix(c.Text, "//sizegen:"+dirField) {
-					g.parseForeign(c, p)
-				} else if _, ok := g.parseDirective(c, p, file); ok {
-					g.refuseDirective(c, "no type or field follows it", "put it directly above the type or field, or behind it on its line")
-				}
+			doc := ts.Doc
+			if doc == nil && !n.Lparen.IsValid() {
+				doc = n.Doc
 			}
+			r.place([]token.Pos{ts.Name.Pos()}, true, doc, ts.Comment)
+		}
+	case *ast.StructType:
+		for _, f := range n.Fields.List {
+			r.place(fieldPositions(f), false, f.Doc, f.Comment)
 		}
 	}
+}
+
+// place records the directives of comments for the names at the given positions.
+func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.CommentGroup) {
+	for _, c := range comments(groups...) {
+		d, ok := r.g.parseDirective(c, r.p, r.file)
+		if !ok {
+			continue
+		}
+		r.placed[c] = true
+		if d.kind == dirRoot && !onType {
+			r.g.refuseDirective(c, "root is said of a type", "put it above the type declaration")
+			continue
+		}
+		for _, at := range names {
+			r.g.dirs.at[at] = append(r.g.dirs.at[at], d)
+		}
+	}
+}
+
+// rest reads the directives for fields of other modules' types, and refuses those that nothing follows.
+func (r *directiveReader) rest() {
+	for _, c := range comments(r.file.Comments...) {
+		if r.placed[c] || !strings.HasPrefix(c.Text, "//sizegen:") {
+			continue
+		}
+		if strings.HasPrefix(c.Text, "//sizegen:"+dirField) {
+			r.g.parseForeign(c, r.p)
+		} else if _, ok := r.g.parseDirective(c, r.p, r.file); ok {
+			r.g.refuseDirective(c, "no type or field follows it", "put it directly above the type or field, or behind it on its line")
+		}
+	}
+}
+
+// comments returns the comments of groups, of which some may be nil.
+func comments(groups ...*ast.CommentGroup) (all []*ast.Comment) {
+	for _, g := range groups {
+		if g != nil {
+			all = append(all, g.List...)
+		}
+	}
+	return all
 }
 
 // fieldPositions returns where go/types says the variables of f are.

@@ -219,7 +219,7 @@ func (g *generator) findInstances() {
 	for _, path := range g.modulePackages() {
 		for _, inst := range g.all[path].Instances {
 			n, ok := inst.Type.(*types.Named)
-			if !ok || n.Obj().Pkg() == nil || hasTypeParams(n) {
+			if !ok || n.Obj().Pkg() == nil || !closed(n) {
 				continue
 			}
 			if key := types.TypeString(n, nil); !seen[key] {
@@ -230,38 +230,25 @@ func (g *generator) findInstances() {
 	}
 }
 
-// hasTypeParams reports whether a type argument of t is still open.
-func hasTypeParams(t types.Type) bool {
+// closed reports whether no type argument of t is open.
+func closed(t types.Type) bool {
 	switch t := types.Unalias(t).(type) {
 	case *types.TypeParam:
-		return true
+		return false
 	case *types.Named:
-		for a := range t.TypeArgs().Types() {
-			if hasTypeParams(a) {
-				return true
-			}
-		}
+		return every(t.TypeArgs().Types(), closed)
+	case *types.Map:
+		return closed(t.Key()) && closed(t.Elem())
 	case interface{ Elem() types.Type }:
-		if m, ok := t.(*types.Map); ok && hasTypeParams(m.Key()) {
-			return true
-		}
-		return hasTypeParams(t.Elem())
+		return closed(t.Elem())
 	case *types.Struct:
-		for f := range t.Fields() {
-			if hasTypeParams(f.Type()) {
-				return true
-			}
-		}
+		return every(t.Fields(), func(f *types.Var) bool { return closed(f.Type()) })
 	case *types.Signature:
-		return hasTypeParams(t.Params()) || hasTypeParams(t.Results())
+		return closed(t.Params()) && closed(t.Results())
 	case *types.Tuple:
-		for v := range t.Variables() {
-			if hasTypeParams(v.Type()) {
-				return true
-			}
-		}
+		return every(t.Variables(), func(v *types.Var) bool { return closed(v.Type()) })
 	}
-	return false
+	return true
 }
 
 // dynamicMethod gives the type behind d, which this package cannot name, the method by which

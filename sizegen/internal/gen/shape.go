@@ -2,6 +2,7 @@ package gen
 
 import (
 	"go/types"
+	"iter"
 	"strings"
 )
 
@@ -144,57 +145,45 @@ func (g *generator) nameable(from *types.Package, t types.Type) bool {
 	case *types.Basic:
 		return true
 	case *types.Named:
-		for a := range t.TypeArgs().Types() {
-			if !g.nameable(from, a) {
-				return false
-			}
-		}
-		obj := t.Obj()
-		switch {
-		case obj.Pkg() == nil, g.isMirror[obj]:
-			return true
-		case obj.Parent() != obj.Pkg().Scope():
-			return false
-		case obj.Pkg() == from:
-			return true
-		}
-		return obj.Exported() && obj.Pkg().Name() != "main" &&
-			importable(from.Path(), obj.Pkg().Path()) && g.dependsOn(from.Path(), obj.Pkg().Path())
-	case *types.Pointer:
-		return g.nameable(from, t.Elem())
-	case *types.Slice:
-		return g.nameable(from, t.Elem())
-	case *types.Array:
-		return g.nameable(from, t.Elem())
-	case *types.Chan:
-		return g.nameable(from, t.Elem())
+		return every(t.TypeArgs().Types(), func(a types.Type) bool { return g.nameable(from, a) }) && g.nameableObject(from, t.Obj())
 	case *types.Map:
 		return g.nameable(from, t.Key()) && g.nameable(from, t.Elem())
+	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels
+		return g.nameable(from, t.Elem())
 	case *types.Struct:
-		for f := range t.Fields() {
-			if !f.Exported() && f.Pkg() != from || !g.nameable(from, f.Type()) {
-				return false
-			}
-		}
-		return true
+		return every(t.Fields(), func(f *types.Var) bool { return (f.Exported() || f.Pkg() == from) && g.nameable(from, f.Type()) })
 	case *types.Interface:
-		for m := range t.Methods() {
-			if !m.Exported() && m.Pkg() != from || !g.nameable(from, m.Type()) {
-				return false
-			}
-		}
-		return true
+		return every(t.Methods(), func(m *types.Func) bool { return (m.Exported() || m.Pkg() == from) && g.nameable(from, m.Type()) })
 	case *types.Signature:
 		return g.nameable(from, t.Params()) && g.nameable(from, t.Results())
 	case *types.Tuple:
-		for v := range t.Variables() {
-			if !g.nameable(from, v.Type()) {
-				return false
-			}
-		}
-		return true
+		return every(t.Variables(), func(v *types.Var) bool { return g.nameable(from, v.Type()) })
 	}
 	return false
+}
+
+// nameableObject reports whether package from may write the name of a defined type.
+func (g *generator) nameableObject(from *types.Package, obj *types.TypeName) bool {
+	switch {
+	case obj.Pkg() == nil, g.isMirror[obj]:
+		return true
+	case obj.Parent() != obj.Pkg().Scope():
+		return false
+	case obj.Pkg() == from:
+		return true
+	}
+	return obj.Exported() && obj.Pkg().Name() != "main" &&
+		importable(from.Path(), obj.Pkg().Path()) && g.dependsOn(from.Path(), obj.Pkg().Path())
+}
+
+// every reports whether ok accepts all values of seq.
+func every[T any](seq iter.Seq[T], ok func(T) bool) bool {
+	for v := range seq {
+		if !ok(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // importable applies the rule for internal directories.
