@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -205,7 +206,7 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 				return err
 			}
 			if a.empty(0) {
-				return errRows
+				return state.ErrRows
 			}
 			return nil
 		}})

@@ -3,8 +3,8 @@ package copier
 import (
 	"context"
 	"fmt"
-	"reflect"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -19,18 +19,18 @@ func (r *run) findCascades() error {
 	}
 	all := make([]*rowstream.Table, len(r.tables))
 	for i, t := range r.tables {
-		all[i] = t.source
+		all[i] = t.Source
 	}
 	if err := rowstream.ResolveCascades(all); err != nil {
 		return err
 	}
-	r.eachCascade(func(t, parent *table, c *rowstream.Cascade) {
-		for _, side := range [...]*table{t, parent} {
-			switch d := side.redefined; {
-			case side.plan != nil || side.spec.Where != "" || len(side.spec.Columns) > 0:
-				c.Refused = fmt.Sprintf("%s is copied in part", side.spec.source())
-			case d != nil && (d.past || d.keys || d.change != ""):
-				c.Refused = fmt.Sprintf("%s was altered while it was followed, and what the key did before is not known; use --restart", side.spec.source())
+	r.eachCascade(func(t, parent *tabledef.Table, c *rowstream.Cascade) {
+		for _, side := range [...]*tabledef.Table{t, parent} {
+			switch d := side.Redefined; {
+			case side.Plan != nil || side.Spec.Where != "" || len(side.Spec.Columns) > 0:
+				c.Refused = fmt.Sprintf("%s is copied in part", side.Spec.Source())
+			case d != nil && (d.Past || d.Keys || d.Change != ""):
+				c.Refused = fmt.Sprintf("%s was altered while it was followed, and what the key did before is not known; use --restart", side.Spec.Source())
 			}
 		}
 	})
@@ -38,12 +38,12 @@ func (r *run) findCascades() error {
 }
 
 // eachCascade calls do for each foreign key whose changes can be derived so far.
-func (r *run) eachCascade(do func(t, parent *table, c *rowstream.Cascade)) {
+func (r *run) eachCascade(do func(t, parent *tabledef.Table, c *rowstream.Cascade)) {
 	for _, t := range r.tables {
-		for i := range t.source.Cascades {
-			c := &t.source.Cascades[i]
+		for i := range t.Source.Cascades {
+			c := &t.Source.Cascades[i]
 			for _, parent := range r.tables {
-				if c.Refused == "" && parent.source == c.Parent {
+				if c.Refused == "" && parent.Source == c.Parent {
 					do(t, parent, c)
 				}
 			}
@@ -54,9 +54,9 @@ func (r *run) eachCascade(do func(t, parent *table, c *rowstream.Cascade)) {
 // startCascades refuses to derive changes of a key where the table that it refers to is followed from a later position than its own: the
 // rows that were deleted between them are not read.
 func (r *run) startCascades() {
-	r.eachCascade(func(t, parent *table, c *rowstream.Cascade) {
-		if before, known := t.start.Before(parent.start); !t.start.IsZero() && (parent.start.IsZero() || before || !known) {
-			c.Refused = fmt.Sprintf("%s is followed from a later position; use --restart", parent.spec.source())
+	r.eachCascade(func(t, parent *tabledef.Table, c *rowstream.Cascade) {
+		if before, known := t.Start.Before(parent.Start); !t.Start.IsZero() && (parent.Start.IsZero() || before || !known) {
+			c.Refused = fmt.Sprintf("%s is followed from a later position; use --restart", parent.Spec.Source())
 		}
 	})
 }
@@ -68,40 +68,16 @@ func (r *run) sameCascades(ctx context.Context) error {
 		return nil
 	}
 	for _, t := range r.tables {
-		if len(t.source.Cascades) == 0 || t.past() {
+		if len(t.Source.Cascades) == 0 || t.Past() {
 			continue
 		}
-		now, err := r.from.Describe(ctx, t.spec.Schema, t.spec.Name)
+		now, err := r.from.Describe(ctx, t.Spec.Schema, t.Spec.Name)
 		if err != nil {
 			return err
 		}
-		if !sameForeignKeys(t.source, now) {
-			return fmt.Errorf("table %s is being altered just now: run the same command again", t.spec.source())
+		if !tabledef.SameForeignKeys(t.Source, now) {
+			return fmt.Errorf("table %s is being altered just now: run the same command again", t.Spec.Source())
 		}
 	}
 	return nil
-}
-
-// sameForeignKeys reports whether two descriptions of a table have the same foreign keys.
-func sameForeignKeys(a, b *rowstream.Table) bool {
-	keys, _, err := rowstream.CreateForeignKeys(a.Create)
-	others, _, errOther := rowstream.CreateForeignKeys(b.Create)
-	return err == nil && errOther == nil && reflect.DeepEqual(keys, others)
-}
-
-// cascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade; nil when nothing is
-// derived.
-func (t *table) cascadeSQL() (all []*rowstream.RowSQL, err error) {
-	for i := range t.source.Cascades {
-		if c := &t.source.Cascades[i]; c.Refused != "" || !c.OnDelete() {
-			continue
-		}
-		if all == nil {
-			all = make([]*rowstream.RowSQL, len(t.source.Cascades))
-		}
-		if all[i], err = rowstream.NewCascadeSQL(t.spec.targetSQL(), t.source, i); err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.spec.target(), err)
-		}
-	}
-	return all, nil
 }

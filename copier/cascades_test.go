@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
@@ -106,7 +107,7 @@ func TestDeriveCascades(t *testing.T) {
 			o := options()
 			var events atomic.Int64
 			at := int64(2 + rnd.IntN(16))
-			o.Observe = func(Event) {
+			o.Observe = func(telemetry.Event) {
 				if events.Add(1) == at {
 					cancel()
 				}

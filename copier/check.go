@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -20,10 +22,10 @@ func (r *run) check(ctx context.Context) error {
 		if err := r.swapped(ctx, t); err != nil {
 			return err
 		}
-		if err := t.recall(ctx, r.to, r.o, r.state); err != nil {
+		if err := recallTable(t, ctx, r.to, r.o, r.state); err != nil {
 			return err
 		}
-		if err := t.mayWrite(ctx, r); err != nil {
+		if err := mayWriteTo(t, ctx, r); err != nil {
 			return err
 		}
 	}
@@ -41,32 +43,32 @@ func (o *Options) truncatable() error {
 		return errors.New("--truncate requires --restart")
 	}
 	for _, name := range o.Truncate {
-		if !slices.ContainsFunc(o.Tables, func(s TableSpec) bool { return s.target() == name }) {
+		if !slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Target() == name }) {
 			return fmt.Errorf("--truncate names %s, which is not a target table of this copy", name)
 		}
 	}
 	return nil
 }
 
-// mayWrite refuses a target table with rows that no copy has recorded, unless --restart may empty it.
-func (t *table) mayWrite(ctx context.Context, r *run) error {
-	if t.create != "" || t.state != nil {
+// mayWriteTo refuses a target table with rows that no copy has recorded, unless --restart may empty it.
+func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {
+	if t.Create != "" || t.State != nil {
 		return nil
 	}
 	if !r.o.Restart {
-		return t.mustBeEmpty(ctx, r.to)
+		return mustBeEmpty(t, ctx, r.to)
 	}
-	if slices.Contains(r.o.Truncate, t.spec.target()) {
+	if slices.Contains(r.o.Truncate, t.Spec.Target()) {
 		return nil
 	}
-	known, _, err := r.state.phaseOf(ctx, r.to, t.spec)
+	known, _, err := r.state.PhaseOf(ctx, r.to, t.Spec)
 	if err != nil || known != "" {
 		return err
 	}
-	found, err := t.hasRows(ctx, r.to)
+	found, err := hasRows(t, ctx, r.to)
 	if err == nil && found {
 		err = fmt.Errorf("empty %s in the target: it has rows that no copy has recorded; to delete them, use --restart --truncate %s",
-			t.spec.target(), t.spec.target())
+			t.Spec.Target(), t.Spec.Target())
 	}
 	return err
 }
@@ -78,14 +80,14 @@ type querier interface {
 
 // swapped refuses to write to a table that the rows of the source's table once came from, by the state in the source,
 // while it has rows.
-func (r *run) swapped(ctx context.Context, t *table) error {
+func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 	source, ok := r.from.(querier)
-	if !ok || t.create != "" {
+	if !ok || t.Create != "" {
 		return nil
 	}
 	var addr, spec string
-	from := TableSpec{ToSchema: t.spec.Schema, ToName: t.spec.Name}
-	err := source.Query(ctx, "SELECT source, spec FROM "+r.state.tables()+from.where(), func(row mysqlwire.TextRow) error {
+	from := tabledef.Spec{ToSchema: t.Spec.Schema, ToName: t.Spec.Name}
+	err := source.Query(ctx, "SELECT source, spec FROM "+r.state.Tables()+state.RowsOf(&from), func(row mysqlwire.TextRow) error {
 		addr, spec = string(row[0]), string(row[1])
 		return nil
 	})
@@ -97,14 +99,14 @@ func (r *run) swapped(ctx context.Context, t *table) error {
 		return err
 	}
 	origin, _, _ := strings.Cut(strings.TrimPrefix(spec, "table "), ";")
-	if found, err := t.hasRows(ctx, r.to); err != nil || !found || origin != t.spec.target() {
+	if found, err := hasRows(t, ctx, r.to); err != nil || !found || origin != t.Spec.Target() {
 		return err
 	}
 	if !r.swappedFrom(ctx, addr) {
 		return nil
 	}
 	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are --from and --to swapped? "+
-		"If the rows are to go back, delete the row of the table from %s first", t.spec.source(), t.spec.target(), r.state.tables(), r.state.tables())
+		"If the rows are to go back, delete the row of the table from %s first", t.Spec.Source(), t.Spec.Target(), r.state.Tables(), r.state.Tables())
 }
 
 // checkSource takes the source's snapshot and has the source parse the conditions.
@@ -123,13 +125,13 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range r.tables {
-		if t.spec.Where == "" || t.past() {
+		if t.Spec.Where == "" || t.Past() {
 			continue
 		}
-		none := rowstream.ReadOptions{Where: "(" + t.spec.Where + ") AND FALSE", Plan: t.plan}
-		for _, err := range r.snapshot.Reader(0).Read(ctx, t.source, rowstream.Chunk{}, none) {
+		none := rowstream.ReadOptions{Where: "(" + t.Spec.Where + ") AND FALSE", Plan: t.Plan}
+		for _, err := range r.snapshot.Reader(0).Read(ctx, t.Source, rowstream.Chunk{}, none) {
 			if err != nil {
-				return fmt.Errorf("check the condition %q of %s: %w", t.spec.Where, t.spec.source(), err)
+				return fmt.Errorf("check the condition %q of %s: %w", t.Spec.Where, t.Spec.Source(), err)
 			}
 		}
 	}
@@ -139,12 +141,12 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 // checkLocks refuses tables that another copy writes to, as acquireLease does.
 func (r *run) checkLocks(ctx context.Context) error {
 	for _, t := range r.tables {
-		holder, err := queryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+literal(lockName(t.spec))+"), 0)")
+		holder, err := state.QueryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+state.Literal(state.LockName(t.Spec))+"), 0)")
 		if err != nil {
-			return fmt.Errorf("check the lock of %s in the target: %w", t.spec.target(), err)
+			return fmt.Errorf("check the lock of %s in the target: %w", t.Spec.Target(), err)
 		}
 		if holder != "0" {
-			return fmt.Errorf("%w on %s, over connection %s", errLocked, t.spec.target(), holder)
+			return fmt.Errorf("%w on %s, over connection %s", state.ErrLocked, t.Spec.Target(), holder)
 		}
 	}
 	return nil

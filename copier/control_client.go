@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -38,31 +39,31 @@ func NewControl(path string) *Control {
 func (c *Control) Close() { c.client.CloseIdleConnections() }
 
 // Status asks how far the copy is.
-func (c *Control) Status(ctx context.Context) (*Status, error) {
+func (c *Control) Status(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodGet, "/v1/status", nil)
 }
 
 // Throttle changes limits.
-func (c *Control) Throttle(ctx context.Context, change throttle.Change) (*Status, error) {
+func (c *Control) Throttle(ctx context.Context, change throttle.Change) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/throttle", change)
 }
 
 // Resume takes back what Throttle said of the share.
-func (c *Control) Resume(ctx context.Context) (*Status, error) {
+func (c *Control) Resume(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/resume", nil)
 }
 
 // Abort ends the copy now. The same command resumes it later.
-func (c *Control) Abort(ctx context.Context) (*Status, error) {
+func (c *Control) Abort(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/abort", nil)
 }
 
 // Finish ends a copy that follows its source, once the target has what the source has.
-func (c *Control) Finish(ctx context.Context) (*Status, error) {
+func (c *Control) Finish(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/finish", nil)
 }
 
-func (c *Control) do(ctx context.Context, method, path string, body any) (*Status, error) {
+func (c *Control) do(ctx context.Context, method, path string, body any) (*telemetry.Status, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (c *Control) do(ctx context.Context, method, path string, body any) (*Statu
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the copy at %s: %s", c.path, strings.TrimSpace(string(answer)))
 	}
-	var s Status
+	var s telemetry.Status
 	if err := json.Unmarshal(answer, &s); err != nil {
 		return nil, fmt.Errorf("read the response of the copy at %s: %w", c.path, err)
 	}

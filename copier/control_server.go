@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/throttle"
@@ -37,12 +38,12 @@ const maxSocketPath = 107
 
 // A controlled is what a control socket can be told to change.
 type controlled struct {
-	status func() Status
+	status func() telemetry.Status
 	change func(throttle.Change) error
 	abort  func()
 	finish func() error
 
-	observe func(Event) // of each call that changes something
+	observe func(telemetry.Event) // of each call that changes something
 }
 
 // controlHost is the Host header of clients: requests with another one are refused.
@@ -164,7 +165,7 @@ func (c *controlled) recorded(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := &access.StatusWriter{ResponseWriter: w}
 		defer func() {
-			c.observe(Event{Kind: EventControl, Text: fmt.Sprintf("%s %s by the owner of the control socket: status %d", r.Method, r.URL.Path, s.Status())})
+			c.observe(telemetry.Event{Kind: telemetry.EventControl, Text: fmt.Sprintf("%s %s by the owner of the control socket: status %d", r.Method, r.URL.Path, s.Status())})
 		}()
 		h(s, r)
 		s.Returned()

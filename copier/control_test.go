@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -22,12 +24,14 @@ import (
 type fakeControlled struct {
 	told    []string
 	p       *throttle.Pacer
-	observe func(Event)
+	observe func(telemetry.Event)
 }
 
 func (f *fakeControlled) controlled() controlled {
 	return controlled{
-		status: func() Status { return Status{Version: StatusVersion, Phase: RunCopying, Throttle: f.p.Status()} },
+		status: func() telemetry.Status {
+			return telemetry.Status{Version: telemetry.StatusVersion, Phase: telemetry.RunCopying, Throttle: f.p.Status()}
+		},
 		change: f.p.Change, observe: f.observe,
 		abort:  func() { f.told = append(f.told, "abort") },
 		finish: func() error { return errNotFollowing },
@@ -36,11 +40,11 @@ func (f *fakeControlled) controlled() controlled {
 
 func TestControl(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, ControlName("db2:3306", []TableSpec{{Schema: "shop", Name: "orders"}}))
+	path := filepath.Join(dir, ControlName("db2:3306", []tabledef.Spec{{Schema: "shop", Name: "orders"}}))
 	limits := throttle.Options{MaxP99: 20 * time.Millisecond, Gateway: gatewayclient.Gateway{URL: "http://127.0.0.1:1"}}
 	var calls []string
-	f := &fakeControlled{p: throttle.NewPacer(throttle.PacerOptions{Limits: limits}), observe: func(e Event) {
-		if e.Kind == EventControl {
+	f := &fakeControlled{p: throttle.NewPacer(throttle.PacerOptions{Limits: limits}), observe: func(e telemetry.Event) {
+		if e.Kind == telemetry.EventControl {
 			calls = append(calls, e.Text)
 		}
 	}}
@@ -134,8 +138,8 @@ func TestControlPaths(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}
-	long := ControlName("db:1", []TableSpec{{Schema: strings.Repeat("ü/", 40), Name: "b"}, {Schema: "z", Name: "y"}})
-	other := ControlName("db:2", []TableSpec{{Schema: "z", Name: "y"}, {Schema: strings.Repeat("ü/", 40), Name: "b"}})
+	long := ControlName("db:1", []tabledef.Spec{{Schema: strings.Repeat("ü/", 40), Name: "b"}, {Schema: "z", Name: "y"}})
+	other := ControlName("db:2", []tabledef.Spec{{Schema: "z", Name: "y"}, {Schema: strings.Repeat("ü/", 40), Name: "b"}})
 	if len(long) > 64 || strings.Contains(long, "/") || long == other {
 		t.Errorf("names %s and %s", long, other)
 	}
@@ -153,7 +157,7 @@ func TestControlPaths(t *testing.T) {
 }
 
 // awaitEvent waits for an event of a copy that has not ended.
-func awaitEvent(t *testing.T, events <-chan Event, ended <-chan error, is func(Event) bool) Event {
+func awaitEvent(t *testing.T, events <-chan telemetry.Event, ended <-chan error, is func(telemetry.Event) bool) telemetry.Event {
 	t.Helper()
 	late := time.After(testwait.Limit)
 	for {
@@ -188,12 +192,14 @@ func TestThrottledCopy(t *testing.T) {
 			o.Throttle = throttle.Options{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
 			c := NewControl(o.Control)
 			defer c.Close()
-			events := make(chan Event, 1000)
-			o.Observe = func(e Event) { events <- e }
+			events := make(chan telemetry.Event, 1000)
+			o.Observe = func(e telemetry.Event) { events <- e }
 			ended := make(chan error, 1)
-			until := func(share float64) Event {
+			until := func(share float64) telemetry.Event {
 				t.Helper()
-				return awaitEvent(t, events, ended, func(e Event) bool { return e.Kind == EventThrottle && (*e.Share == 0) == (share == 0) })
+				return awaitEvent(t, events, ended, func(e telemetry.Event) bool {
+					return e.Kind == telemetry.EventThrottle && (*e.Share == 0) == (share == 0)
+				})
 			}
 			var report *Report
 			start := func() {
@@ -209,7 +215,7 @@ func TestThrottledCopy(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 			s, err := c.Status(t.Context())
-			if err != nil || s.Phase == RunVerifying || !s.Throttle.Stopped || s.Throttle.Limits[0].Value != 7 || s.Tables[0].Rows != 0 {
+			if err != nil || s.Phase == telemetry.RunVerifying || !s.Throttle.Stopped || s.Throttle.Limits[0].Value != 7 || s.Tables[0].Rows != 0 {
 				t.Fatalf("%+v, %v", s, err)
 			}
 			if _, err := c.Abort(t.Context()); err != nil {
@@ -259,17 +265,17 @@ func TestControlBetweenRuns(t *testing.T) {
 	aborted := false
 	c := &control{path: path, abort: func() { aborted = true }}
 	defer c.close()
-	if c.finishes(RunReversing) {
+	if c.finishes(telemetry.RunReversing) {
 		t.Error("a finish is known before it was requested")
 	}
-	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}, waits: &waits{}}
+	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}, waits: &telemetry.Waits{}}
 	start := func() (*run, *follower) {
 		r := &run{o: options, control: c, pacer: options.newPacer(), from: sourceAt{addr: "source:3306"}}
 		if err := c.attach(r); err != nil {
 			t.Fatal(err)
 		}
 		f := &follower{o: options, moved: make(chan struct{})}
-		r.watch(f, RunReversing)
+		r.watch(f, telemetry.RunReversing)
 		return r, f
 	}
 	_, f := start()
@@ -280,7 +286,7 @@ func TestControlBetweenRuns(t *testing.T) {
 		t.Error("the follower was not told to finish")
 	}
 	c.detach()
-	if s := c.status(); s.Phase != RunPreparing || s.From != "source:3306" {
+	if s := c.status(); s.Phase != telemetry.RunPreparing || s.From != "source:3306" {
 		t.Errorf("between two runs the status is %+v", s)
 	}
 	if err := c.finish(); !errors.Is(err, errBetweenRuns) {

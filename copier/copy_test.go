@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -88,7 +90,7 @@ func (p *pair) options(tables ...string) Options {
 		o.From = p.over
 	}
 	for _, name := range tables {
-		o.Tables = append(o.Tables, TableSpec{Schema: p.schema, Name: name})
+		o.Tables = append(o.Tables, tabledef.Spec{Schema: p.schema, Name: name})
 	}
 	return o
 }
@@ -175,7 +177,7 @@ func runAfter(t *testing.T, o Options) (report *Report, err error) {
 	t.Helper()
 	testwait.Until(t, "the lock of the run before to be released", func() bool {
 		report, err = Run(t.Context(), o)
-		return !errors.Is(err, errLocked)
+		return !errors.Is(err, state.ErrLocked)
 	})
 	return report, err
 }

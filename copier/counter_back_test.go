@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/rowstream"
 )
@@ -30,7 +32,7 @@ func TestCounterBack(t *testing.T) {
 			o := p.into("copied", "a")
 			o.Cutover, o.Follow = &CutoverOptions{Back: root(p.from)}, true
 			o.Cutover.Back.User = user
-			o.Observe = func(e Event) {
+			o.Observe = func(e telemetry.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, e.Text)
@@ -47,7 +49,7 @@ func TestCounterBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closeHolder(there.c)
+			defer state.CloseHolder(there.c)
 			return c.raiseBack(t.Context(), there)
 		}
 		counter := func(want uint64) {

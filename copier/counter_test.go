@@ -3,6 +3,7 @@ package copier
 import (
 	"testing"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream/wire"
 )
 
@@ -20,8 +21,8 @@ func TestCounters(t *testing.T) {
 				"INSERT INTO b (b) SELECT seq FROM seq_1_to_100", "INSERT INTO b VALUES (500, 0)", "DELETE FROM b WHERE id > 90")
 			sqlExec(t, p.target, "CREATE DATABASE counters", "CREATE TABLE counters.b"+columns)
 			o := p.options("b", "plain")
-			o.Observe = func(e Event) {
-				if e.Kind == EventDone && e.Table == "counters.b" {
+			o.Observe = func(e telemetry.Event) {
+				if e.Kind == telemetry.EventDone && e.Table == "counters.b" {
 					if _, err := p.source.Exec(t.Context(), "INSERT INTO b VALUES (700, 0)"); err != nil {
 						t.Error(err)
 					}

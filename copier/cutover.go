@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -24,10 +27,10 @@ type cutover struct {
 	gateway *gatewayclient.Client
 	names   routeNames          // the gateway's, of both sides
 	asked   gatewayclient.Route // when they were found out
-	notes   *writer
+	notes   *state.Writer
 
-	back     *binlog.Direct // the target as a source; nil without a reverse stream
-	reversed []*table       // the tables the other way round; nil until they are described
+	back     *binlog.Direct    // the target as a source; nil without a reverse stream
+	reversed []*tabledef.Table // the tables the other way round; nil until they are described
 
 	f      *follower // of the source
 	target binlog.Position
@@ -65,7 +68,7 @@ const (
 // prepareCutover finds out, before anything is written to the target tables, where an earlier
 // cutover has come to. It refuses what would write over what clients have written.
 func (r *run) prepareCutover(ctx context.Context) error {
-	if err := r.state.createCutover(ctx, r.to); err != nil {
+	if err := r.state.CreateCutover(ctx, r.to); err != nil {
 		return err
 	}
 	if err := r.openCutover(ctx); err != nil || r.cut == nil {
@@ -76,17 +79,17 @@ func (r *run) prepareCutover(ctx context.Context) error {
 
 // openCutover loads the state of the cutover, and refuses what it does not allow.
 func (r *run) openCutover(ctx context.Context) error {
-	state := &cutState{r.state.followed(r.source, r.o.Tables)}
+	records := &cutState{r.state.Followed(r.source, r.o.Tables)}
 	sources, err := r.sources(ctx)
 	if err != nil {
 		return err
 	}
-	noted, others, err := state.load(ctx, r.to, sources)
+	noted, others, err := records.load(ctx, r.to, sources)
 	if err != nil {
 		return err
 	}
 	byGateway := r.o.Cutover != nil && r.o.Cutover.Gateway.URL != ""
-	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", state.cutovers())
+	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", records.Cutovers())
 	switch {
 	case len(others) > 0 && (r.o.Follow || r.o.Restart):
 		return fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
@@ -97,11 +100,11 @@ func (r *run) openCutover(ctx context.Context) error {
 		return nil
 	}
 	c := &cutover{
-		r: r, o: r.o.Cutover, state: state, gateway: gatewayclient.New(&r.o.Cutover.Gateway), target: noted.target, since: noted.since,
+		r: r, o: r.o.Cutover, state: records, gateway: gatewayclient.New(&r.o.Cutover.Gateway), target: noted.target, since: noted.since,
 		m: newCutMachine(noted.phase, r.o.Cutover.Tries, r.o.Cutover.Window > 0),
-		notes: &writer{
-			cfg: r.o.To, state: r.state, patience: r.o.Patience,
-			retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
+		notes: &state.Writer{
+			Cfg: r.o.To, State: r.state, Patience: r.o.Patience,
+			Retry: func(err error) { r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()}) },
 		},
 	}
 	r.cut = c
@@ -154,13 +157,13 @@ func (c *cutover) mayReverse(ctx context.Context) error {
 	const without = "; or do without the way back: --reverse-window 0"
 	for _, t := range c.r.tables {
 		switch {
-		case t.spec.Where != "" || t.spec.ShardColumn != "" || len(t.spec.Columns) > 0:
-			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.spec.source(), without)
+		case t.Spec.Where != "" || t.Spec.ShardColumn != "" || len(t.Spec.Columns) > 0:
+			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.Spec.Source(), without)
 		case c.r.unreversible(t) != "":
 			return fmt.Errorf("%s, so changes to the target cannot be written back%s", c.r.unreversible(t), without)
-		case len(t.source.Triggers) > 0:
+		case len(t.Source.Triggers) > 0:
 			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
-				t.spec.source(), strings.Join(t.source.Triggers, ", "), without)
+				t.Spec.Source(), strings.Join(t.Source.Triggers, ", "), without)
 		}
 	}
 	var err error
@@ -199,7 +202,7 @@ func (c *cutover) known(ctx context.Context) error {
 		if time.Since(began) > c.r.o.Patience || errors.As(err, &refused) {
 			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
 		}
-		if !sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, askPause) {
 			return context.Cause(ctx)
 		}
 	}
@@ -212,7 +215,7 @@ func (c *cutover) close() {
 	if c == nil {
 		return
 	}
-	c.notes.close()
+	c.notes.Close()
 	c.gateway.Close()
 	if c.back != nil {
 		_ = c.back.Close()
@@ -221,7 +224,7 @@ func (c *cutover) close() {
 
 // tell tells people how it goes.
 func (c *cutover) tell(format string, a ...any) {
-	c.r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(format, a...)})
+	c.r.o.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(format, a...)})
 }
 
 // followAndCut follows the source until clients are at the target, and what comes then.
@@ -278,7 +281,7 @@ func (c *cutover) cut(ctx context.Context) error {
 
 // do does the next step. It fails when the machine is not to know: ctx is done.
 func (c *cutover) do(ctx context.Context) error {
-	defer c.r.o.waits.begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
+	defer c.r.o.waits.Begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
 	var err error
 	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
 	switch c.m.step {
@@ -297,24 +300,24 @@ func (c *cutover) do(ctx context.Context) error {
 	case cutNote:
 		held, cancel := context.WithDeadline(ctx, c.limit)
 		defer cancel()
-		err = c.notes.again(held, func() error { return c.state.note(held, c.notes.c, c.source, c.target) })
+		err = c.notes.Again(held, func() error { return c.state.note(held, c.notes.Conn, c.source, c.target) })
 	case cutSwitch:
 		err = c.change(whole)
 	case cutRelease:
 		err = c.gateway.Release(whole, c.token)
 	case cutForget:
-		err = c.notes.again(whole, func() error { return c.state.forget(whole, c.notes.c) })
+		err = c.notes.Again(whole, func() error { return c.state.forget(whole, c.notes.Conn) })
 	case cutPause:
-		if !sleep(ctx, c.m.pause()) {
+		if !telemetry.Sleep(ctx, c.m.pause()) {
 			err = context.Cause(ctx)
 		}
 	case cutCommit:
 		if c.report.PauseSeconds == 0 {
 			c.tell("the gateway says that its clients are at the target")
 		}
-		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutCut) })
+		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, cutCut) })
 	case cutFinish:
-		err = c.notes.again(whole, func() error { return c.state.enter(whole, c.notes.c, cutDone) })
+		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, cutDone) })
 	case cutReverse, cutEnd:
 		panic("BUG: a cutover was to do " + c.m.step.String())
 	}
@@ -358,7 +361,7 @@ func (c *cutover) wait(ctx context.Context) error {
 			return errUnequal
 		}
 		if c.f.mayEnd() && status.LagSeconds != nil && *status.LagSeconds <= c.o.Lag.Seconds() {
-			if err := c.notes.connect(ctx); err != nil {
+			if err := c.notes.Connect(ctx); err != nil {
 				return err
 			}
 			if !c.waitsForPinned(ctx) {
@@ -371,7 +374,7 @@ func (c *cutover) wait(ctx context.Context) error {
 				return errElsewhere
 			}
 		}
-		if !sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, askPause) {
 			return context.Cause(ctx)
 		}
 		if err := c.f.over(); err != nil {
@@ -453,7 +456,7 @@ func (c *cutover) reach(ctx context.Context) (err error) {
 // raiseCounters carries AUTO_INCREMENT counters to the target.
 func (c *cutover) raiseCounters(ctx context.Context, limit time.Duration) error {
 	return c.r.raiseCounters(ctx, limit, func(do func(*mysqlconn.Client) error) error {
-		return c.notes.again(ctx, func() error { return do(c.notes.c) })
+		return c.notes.Again(ctx, func() error { return do(c.notes.Conn) })
 	})
 }
 
@@ -519,28 +522,28 @@ func (c *cutover) finish(ctx context.Context) error {
 // A backSide is the source as a target: the one place where a cutover writes to it.
 type backSide struct {
 	c     *mysqlconn.Client
-	state *followState
+	state *state.Following
 }
 
 // openBack connects to the source for writing, and makes the state there.
-func (c *cutover) openBack(ctx context.Context, specs []TableSpec) (*backSide, error) {
+func (c *cutover) openBack(ctx context.Context, specs []tabledef.Spec) (*backSide, error) {
 	conn, err := rowstream.Connect(ctx, c.o.Back)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
-	s := state{schema: c.r.o.StateSchema}
-	tables := make([]*TableSpec, len(specs))
+	s := state.State{Schema: c.r.o.StateSchema}
+	tables := make([]*tabledef.Spec, len(specs))
 	for i := range specs {
 		tables[i] = &specs[i]
 	}
-	if s.lease, err = acquireLease(ctx, conn, s, tables, c.r.o.Patience); err == nil {
-		err = s.createFollow(ctx, conn)
+	if s.Lease, err = state.AcquireLease(ctx, conn, s, tables, c.r.o.Patience); err == nil {
+		err = s.CreateFollow(ctx, conn)
 	}
 	if err != nil {
-		closeHolder(conn)
+		state.CloseHolder(conn)
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
-	back := s.followed(c.r.o.To.Addr, specs)
-	back.id = back.formerID(c.r.o.To.Addr) // the id of the tables alone is that of a copy to the source
+	back := s.Followed(c.r.o.To.Addr, specs)
+	back.ID = back.FormerID(c.r.o.To.Addr) // the id of the tables alone is that of a copy to the source
 	return &backSide{c: conn, state: back}, nil
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -20,9 +21,9 @@ func (c *cutover) backOptions() Options {
 	o.To, o.Tables, o.UntilCaughtUp, o.Verify, o.Cutover = c.o.Back, nil, false, false, nil
 	for i := range c.r.o.Tables {
 		s := &c.r.o.Tables[i]
-		o.Tables = append(o.Tables, TableSpec{Schema: s.ToSchema, Name: s.ToName, ToSchema: s.Schema, ToName: s.Name})
+		o.Tables = append(o.Tables, tabledef.Spec{Schema: s.ToSchema, Name: s.ToName, ToSchema: s.Schema, ToName: s.Name})
 	}
-	o.Observe = func(e Event) {
+	o.Observe = func(e telemetry.Event) {
 		if e.Text != "" {
 			e.Text = "back to the source: " + e.Text
 		}
@@ -43,7 +44,7 @@ func (c *cutover) describeReversed(ctx context.Context) error {
 	}
 	defer func() { _ = to.Close() }() // nothing is under way
 	o := c.backOptions()
-	var tables []*table
+	var tables []*tabledef.Table
 	for i := range o.Tables {
 		t, err := c.describeBack(ctx, to, &o, &o.Tables[i])
 		if err != nil {
@@ -61,16 +62,16 @@ func (c *cutover) describeReversed(ctx context.Context) error {
 	return nil
 }
 
-func (c *cutover) describeBack(ctx context.Context, to *mysqlconn.Client, o *Options, spec *TableSpec) (*table, error) {
-	t, err := describe(ctx, c.back, to, o, spec)
+func (c *cutover) describeBack(ctx context.Context, to *mysqlconn.Client, o *Options, spec *tabledef.Spec) (*tabledef.Table, error) {
+	t, err := tabledef.Describe(ctx, c.back, to, o.describing(), spec)
 	if err != nil {
 		return nil, err
 	}
-	if t.create != "" {
-		return nil, fmt.Errorf("the source has no table %s any more", spec.target())
+	if t.Create != "" {
+		return nil, fmt.Errorf("the source has no table %s any more", spec.Target())
 	}
-	if err := mayReplace(ctx, to, spec.targetSQL(), t.target.columns); err != nil {
-		return nil, fmt.Errorf("write to %s: %w", spec.target(), err)
+	if err := mayReplace(ctx, to, spec.TargetSQL(), t.Target.Columns); err != nil {
+		return nil, fmt.Errorf("write to %s: %w", spec.Target(), err)
 	}
 	return t, nil
 }
@@ -93,17 +94,17 @@ func mayReplace(ctx context.Context, c *mysqlconn.Client, table string, columns 
 
 // mayKeepState creates the state's tables in the source, and fails where the account may not write to them.
 func (c *cutover) mayKeepState(ctx context.Context, to *mysqlconn.Client) error {
-	s := state{schema: c.r.o.StateSchema}
-	if err := s.createEpochs(ctx, to); err != nil {
+	s := state.State{Schema: c.r.o.StateSchema}
+	if err := s.CreateEpochs(ctx, to); err != nil {
 		return err
 	}
-	if err := s.createFollow(ctx, to); err != nil {
+	if err := s.CreateFollow(ctx, to); err != nil {
 		return err
 	}
-	if _, err := to.Exec(ctx, "UPDATE "+s.epochs()+" SET epoch = epoch WHERE FALSE"); err != nil {
-		return fmt.Errorf("write to %s: %w", s.epochs(), err)
+	if _, err := to.Exec(ctx, "UPDATE "+s.Epochs()+" SET epoch = epoch WHERE FALSE"); err != nil {
+		return fmt.Errorf("write to %s: %w", s.Epochs(), err)
 	}
-	for table, column := range map[string]string{s.epochs(): "epoch", s.follows(): "id"} {
+	for table, column := range map[string]string{s.Epochs(): "epoch", s.Follows(): "id"} {
 		if err := mayReplace(ctx, to, table, []rowstream.Column{{Name: column}}); err != nil {
 			return fmt.Errorf("write to %s: %w", table, err)
 		}
@@ -123,24 +124,24 @@ func (c *cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closeHolder(there.c) // what it wrote is committed
+	defer state.CloseHolder(there.c) // what it wrote is committed
 	f, err := newFollower(&o, c.back, c.reversed, there.state, from)
 	if err != nil {
 		return err
 	}
-	h, err := newHeart(c.back, &o, there.state.id, c.reversed)
+	h, err := newHeart(c.back, &o, there.state.ID, c.reversed)
 	if err != nil {
 		return err
 	}
 	f.beats(h)
 	defer func() {
 		if err := f.heart.end(ctx); err != nil {
-			c.r.o.Observe(Event{Kind: EventRetry, Text: err.Error()})
+			c.r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
 		}
 	}()
 	left := max(0, c.o.Window-c.since)
 	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
-	c.r.watch(f, RunReversing)
+	c.r.watch(f, telemetry.RunReversing)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
@@ -158,30 +159,24 @@ func (c *cutover) reverse(ctx context.Context) error {
 	return err
 }
 
-// Errors of servers for a statement that an account may not execute in a schema, or on a table.
-const (
-	errDatabaseDenied = 1044
-	errTableDenied    = 1142
-)
-
 // raiseBack raises the source's counters to those of the target: ids that were given out there are not given out again.
 func (c *cutover) raiseBack(ctx context.Context, there *backSide) error {
 	for _, t := range c.reversed {
-		if !t.counts {
+		if !t.Counts {
 			continue
 		}
-		counter, err := counterOf(ctx, c.back, t.spec)
+		counter, err := counterOf(ctx, c.back, t.Spec)
 		if err == nil && counter > 1 {
-			err = t.raiseCounter(ctx, there.c, there.state.lease, counter, c.r.o.Patience)
+			err = state.RaiseCounter(t, ctx, there.c, there.state.Lease, counter, c.r.o.Patience)
 		}
 		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) && refused.Number == errTableDenied {
+		if errors.As(err, &refused) && refused.Number == state.ErrTableDenied {
 			c.tell("the account may not alter %s in the source, which may give out ids of rows that came from the target: ALTER TABLE %s AUTO_INCREMENT = %d",
-				t.spec.target(), t.spec.targetSQL(), counter)
+				t.Spec.Target(), t.Spec.TargetSQL(), counter)
 			err = nil
 		}
 		if err != nil {
-			return fmt.Errorf("set AUTO_INCREMENT of %s in the source, after changes were written back: %w", t.spec.target(), err)
+			return fmt.Errorf("set AUTO_INCREMENT of %s in the source, after changes were written back: %w", t.Spec.Target(), err)
 		}
 	}
 	return nil
@@ -199,7 +194,7 @@ func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, f
 		err = c.back.CheckFollow(ctx, c.sources(), from)
 	}
 	if err != nil {
-		closeHolder(there.c) // its note may be written again
+		state.CloseHolder(there.c) // its note may be written again
 		return nil, from, err
 	}
 	return there, from, nil
@@ -210,25 +205,14 @@ func (c *cutover) beginBack(ctx context.Context, o *Options) (there *backSide, f
 func (c *cutover) patiently(ctx context.Context, do func() error) error {
 	for began := time.Now(); ; {
 		err := do()
-		if err == nil || !isAway(err) || time.Since(began) > c.r.o.Patience {
+		if err == nil || !state.IsAway(err) || time.Since(began) > c.r.o.Patience {
 			return err
 		}
-		c.r.o.Observe(Event{Kind: EventRetry, Text: err.Error()})
-		if !sleep(ctx, routePause) {
+		c.r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
+		if !telemetry.Sleep(ctx, routePause) {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// isAway reports whether an error means that a server could not be reached, or that the connection
-// to it was lost.
-func isAway(err error) bool {
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
-		return refused.SafeToRetry() || shuttingDown(refused.Number)
-	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysqlconn.ErrBroken)
 }
 
 // watchBack ends the reverse stream when its window is over, or clients are at the source again.
@@ -256,7 +240,7 @@ func (c *cutover) watchBack(ctx context.Context, f *follower, left time.Duration
 // source's is the one to go on from.
 func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Position, error) {
 	if c.m.phase == cutReversing {
-		p, err := there.state.position(ctx, there.c)
+		p, err := there.state.Position(ctx, there.c)
 		if err != nil || !p.IsZero() {
 			return p, err
 		}
@@ -264,10 +248,10 @@ func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 	if c.target.IsZero() {
 		return c.target, errors.New("no position of the target's log was recorded at the switch, which used --reverse-window 0: nothing can be written back; continue with that option")
 	}
-	if err := there.state.record(ctx, there.c, c.target); err != nil {
+	if err := there.state.Record(ctx, there.c, c.target); err != nil {
 		return c.target, err
 	}
-	err := c.notes.again(ctx, func() error { return c.state.enter(ctx, c.notes.c, cutReversing) })
+	err := c.notes.Again(ctx, func() error { return c.state.enter(ctx, c.notes.Conn, cutReversing) })
 	if err == nil {
 		c.m.phase = cutReversing
 	}
@@ -278,7 +262,7 @@ func (c *cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 func (c *cutover) sources() []*rowstream.Table {
 	all := make([]*rowstream.Table, len(c.reversed))
 	for i, t := range c.reversed {
-		all[i] = t.source
+		all[i] = t.Source
 	}
 	return all
 }
@@ -289,7 +273,7 @@ func (r *run) tellSteps(ctx context.Context, f *follower) {
 	if f.WaitCaughtUp(ctx) != nil {
 		return
 	}
-	r.o.Observe(Event{Kind: EventCutover, Text: fmt.Sprintf(`the target has all changes of the source before %s. To switch without a gateway:
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(`the target has all changes of the source before %s. To switch without a gateway:
   1. stop all writers, or on the source (%s): SET GLOBAL read_only = 1; KILL the sessions that can still write
   2. tare copy ctl finish     it applies what is left, and this command ends with 0; otherwise: SET GLOBAL read_only = 0
   3. have clients connect to %s

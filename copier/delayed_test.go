@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/copier/telemetry"
 )
 
 var delayedRounds = flag.Int("delayed.rounds", 2, "rounds of TestDelayedStatement, each with a seed")
@@ -173,7 +175,7 @@ func TestDelayedStatement(t *testing.T) {
 		after, last, n := rnd.IntN(2), 1+rnd.IntN(5), 0
 		o.To.Addr, o.ChunkBytes = p.to.Addr, sizes[rnd.IntN(3)]
 		var mu sync.Mutex
-		o.Observe = func(Event) {
+		o.Observe = func(telemetry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n == after {

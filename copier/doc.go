@@ -4,22 +4,22 @@
 // # Terms
 //
 //   - A chunk is a range of a table's key; it is written in one transaction.
-//   - The state is what the target knows of a copy: which chunks were cut and which are
-//     copied. A chunk is noted in the transaction that writes its rows.
+//   - The state records the progress of a copy in the target: the chunks that were cut, and those that are
+//     copied. A chunk is recorded in the transaction that writes its rows (package state).
 //   - A worker has one connection of the source's snapshot and one to the target. Where changes are followed, it reads through
-//     views of its own instead, which are later than the snapshot and live for Options.MaxViewAge at most.
+//     separate views instead, which are later than the snapshot and live for Options.MaxViewAge at most.
 //   - A lease is a run's exclusive right to write to its target tables: named locks that one session
 //     holds, and an epoch, a random token that every transaction checks before it commits.
-//   - The machine is the pure core: it decides which worker does what next.
+//   - The machine is the pure core: it decides the next step of each worker.
 //   - The applier is the pure core of following: it turns changes into statements.
-//   - A follower reads changes and has writers apply them, and knows how far behind it is.
-//   - A cutover brings a gateway's clients from the source to the target; the cut machine is
-//     its pure core. The reverse stream brings what they write there back to the source.
-//   - The throttle is another: figures of how others fare go in, the share of full speed that
-//     the copy may use comes out. The pacer makes workers obey it, through a gate that lets all of
-//     them work for a slice and then nobody.
-//   - A redefinition is how a followed table that was altered on the source is gone on with.
-//   - A control socket tells the status of a copy that runs, and changes its limits.
+//   - A follower reads changes and has writers apply them, and measures its lag.
+//   - A cutover moves a gateway's clients from the source to the target; the cut machine is
+//     its pure core. The reverse stream applies their changes of the target to the source.
+//   - A redefinition is the definition by which a followed table is resumed that was altered on the source.
+//   - A control socket reports the status of a running copy, and changes its limits.
+//
+// Package throttle slows workers and followers down, package tabledef describes the tables, package telemetry has the events and the
+// status.
 //
 // # Data flow
 //

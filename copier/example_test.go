@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/throttle"
@@ -21,13 +23,13 @@ func ExampleRun() {
 	report, err := copier.Run(ctx, copier.Options{
 		From: copier.FromServer(mysqlconn.Config{Addr: "db1:3306", User: "app", Password: os.Getenv("FROM_PASSWORD")}),
 		To:   mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")},
-		Tables: []copier.TableSpec{
+		Tables: []tabledef.Spec{
 			{Schema: "shop", Name: "items"},
 			{Schema: "shop", Name: "orders", Where: "created > '2026-01-01'", ToName: "orders_2026"},
 		},
 		Verify: true,
-		Observe: func(e copier.Event) {
-			if e.Kind == copier.EventDone {
+		Observe: func(e telemetry.Event) {
+			if e.Kind == telemetry.EventDone {
 				fmt.Printf("%s: %d rows\n", e.Table, e.Rows)
 			}
 		},
@@ -45,7 +47,7 @@ func ExampleRun_follow() {
 	report, err := copier.Run(context.Background(), copier.Options{
 		From:          copier.FromServer(mysqlconn.Config{Addr: "db1:3306", User: "app", Password: os.Getenv("FROM_PASSWORD")}),
 		To:            mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")},
-		Tables:        []copier.TableSpec{{Schema: "shop", Name: "orders"}},
+		Tables:        []tabledef.Spec{{Schema: "shop", Name: "orders"}},
 		Follow:        true,
 		UntilCaughtUp: true,
 		Throttle:      throttle.Options{MaxP99: 20 * time.Millisecond, Gateway: gatewayclient.Gateway{URL: "http://127.0.0.1:8316"}},

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -170,7 +172,7 @@ const childEnv = "TARE_COPIER_CHILD"
 type childOptions struct {
 	From, To   string
 	Wire       string // address of a wire.Service to read from instead of From
-	Table      TableSpec
+	Table      tabledef.Spec
 	Workers    int
 	ChunkBytes int64
 }
@@ -185,12 +187,12 @@ func child() int {
 	config := func(addr string) mysqlconn.Config {
 		return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password}
 	}
-	o := Options{From: FromServer(config(c.From)), To: config(c.To), Tables: []TableSpec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
+	o := Options{From: FromServer(config(c.From)), To: config(c.To), Tables: []tabledef.Spec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
 	if c.Wire != "" {
 		o.From = FromRemote(wire.RemoteOptions{Addr: c.Wire})
 	}
 	var mu sync.Mutex
-	o.Observe = func(e Event) {
+	o.Observe = func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Println(e.Kind, e.Chunk)
@@ -219,7 +221,7 @@ func TestKilled(t *testing.T) {
 	for round := range 6 {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS killed", "DROP DATABASE IF EXISTS _tare")
 		o := childOptions{
-			From: p.from.Addr, To: p.to.Addr, Table: TableSpec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,
+			From: p.from.Addr, To: p.to.Addr, Table: tabledef.Spec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,
 		}
 		if round%2 == 1 {
 			o.Wire = strings.TrimPrefix(remote.Addr(), "tare://")

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 )
@@ -26,9 +29,9 @@ type follower struct {
 	source  binlog.Follower
 	options binlog.FollowOptions
 	tables  []applyTable
-	targets []*target
-	state   *followState
-	writers []*writer
+	targets []*tabledef.Target
+	state   *state.Following
+	writers []*state.Writer
 	now     func() time.Time
 
 	pace     *throttle.Stream // nil: it obeys no throttle
@@ -42,7 +45,7 @@ type follower struct {
 	boundary bool // the last batch ended where a transaction ends
 	commit   time.Time
 	changes  int64
-	lag      Lag           // at the last look, but for what the heart knows
+	lag      telemetry.Lag // at the last look, but for what the heart knows
 	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
 	single   bool          // from the next batch on there is one writer
 	parts    bool          // several writers are at a batch
@@ -86,41 +89,41 @@ type slot struct {
 var errEnded = errors.New("following has ended")
 
 // newFollower is for tables that are copied. It goes on from p.
-func newFollower(o *Options, source binlog.Follower, tables []*table, state *followState, p binlog.Position) (*follower, error) {
+func newFollower(o *Options, source binlog.Follower, tables []*tabledef.Table, records *state.Following, p binlog.Position) (*follower, error) {
 	f := &follower{
-		o: o, source: source, state: state, now: time.Now, options: binlog.FollowOptions{
+		o: o, source: source, state: records, now: time.Now, options: binlog.FollowOptions{
 			Waiting: func(limit time.Duration) func() {
-				return o.waits.begin("the source to be reachable again, to read its log", "", limit)
+				return o.waits.Begin("the source to be reachable again, to read its log", "", limit)
 			},
 			From: p, Patience: o.Patience, Ignore: o.IgnoreStatements},
 		mayEnd: func() bool { return true },
 		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: p, noted: p, start: p,
 	}
 	for _, t := range tables {
-		sql, err := rowstream.NewRowSQL(t.spec.targetSQL(), t.target.columns, t.key)
+		sql, err := rowstream.NewRowSQL(t.Spec.TargetSQL(), t.Target.Columns, t.Key)
 		if err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.spec.target(), err)
+			return nil, fmt.Errorf("table %s: %w", t.Spec.Target(), err)
 		}
-		cascades, err := t.cascadeSQL()
+		cascades, err := t.CascadeSQL()
 		if err != nil {
 			return nil, err
 		}
-		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.unique) == 1 && cascades == nil, cascades: cascades})
-		f.targets = append(f.targets, &t.target)
-		f.options.Tables = append(f.options.Tables, t.source)
-		f.options.Plans, f.options.Before = append(f.options.Plans, t.events), append(f.options.Before, t.key)
+		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades})
+		f.targets = append(f.targets, &t.Target)
+		f.options.Tables = append(f.options.Tables, t.Source)
+		f.options.Plans, f.options.Before = append(f.options.Plans, t.Events), append(f.options.Before, t.Key)
 		var defined binlog.Position
 		var layout []int // as described before this run's snapshot: a change since then is in the log
-		if t.redefined != nil {
-			defined, layout = t.redefined.upto, t.redefined.layout
+		if t.Redefined != nil {
+			defined, layout = t.Redefined.Upto, t.Redefined.Layout
 		}
 		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
-		f.options.Starts = append(f.options.Starts, t.start)
+		f.options.Starts = append(f.options.Starts, t.Start)
 	}
 	for range o.Workers {
-		f.writers = append(f.writers, &writer{
-			cfg: o.To, state: state.state, patience: o.Patience, follows: true, waits: o.waits,
-			retry: func(err error) { o.Observe(Event{Kind: EventRetry, Text: err.Error()}) },
+		f.writers = append(f.writers, &state.Writer{
+			Cfg: o.To, State: records.State, Patience: o.Patience, Follows: true, Waits: o.waits,
+			Retry: func(err error) { o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()}) },
 		})
 	}
 	return f, nil
@@ -221,7 +224,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 			}
 		})
 		for _, w := range f.writers {
-			w.close()
+			w.Close()
 		}
 	}()
 	f.begun = f.now()
@@ -360,7 +363,7 @@ func (f *follower) apply(ctx context.Context, s *slot) error {
 	switch {
 	case len(busy) == 0:
 	case len(busy) == 1:
-		if err := f.writers[0].applyBatch(ctx, f, s.applier, busy[0], &b.Upto); err != nil {
+		if err := applyBatch(ctx, f.writers[0], f, s.applier, busy[0], &b.Upto); err != nil {
 			return err
 		}
 		f.noted, f.flush = b.Upto, f.now()
@@ -430,7 +433,7 @@ func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error
 			if i == 0 {
 				note = &before
 			}
-			if err := f.writers[w].applyBatch(ctx, f, a, w, note); err != nil {
+			if err := applyBatch(ctx, f.writers[w], f, a, w, note); err != nil {
 				cancel(err)
 			}
 		})
@@ -446,7 +449,7 @@ func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error
 // note notes the position in a transaction of its own.
 func (f *follower) note(ctx context.Context) error {
 	w := f.writers[0]
-	err := w.again(ctx, func() error { return f.state.record(ctx, w.c, f.applied) })
+	err := w.Again(ctx, func() error { return f.state.Record(ctx, w.Conn, f.applied) })
 	if err == nil {
 		f.noted, f.flush = f.applied, f.now()
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 )
 
@@ -54,7 +56,7 @@ type lagWatch struct {
 // knows how long it is patient.
 func (f *follower) lost(err error) bool {
 	var refused *mysqlconn.ServerError
-	return !errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number)
+	return !errors.As(err, &refused) || refused.SafeToRetry() || state.ShuttingDown(refused.Number)
 }
 
 // A reached says what the target has of the source.
@@ -138,10 +140,10 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 		switch {
 		case errors.Is(err, binlog.ErrReadOnly):
 			return r, false, nil
-		case err != nil && !mayPass(err):
+		case err != nil && !state.MayPass(err):
 			return r, false, err
 		case err != nil:
-			if long, _ := h.unwritten(); long > f.o.Patience && !isLockWait(err) && ctx.Err() == nil {
+			if long, _ := h.unwritten(); long > f.o.Patience && !state.IsLockWait(err) && ctx.Err() == nil {
 				return r, false, fmt.Errorf("%w; tried for %v", err, f.o.Patience)
 			}
 		case needed:
@@ -172,9 +174,9 @@ func (w *lagWatch) compare(applied, end binlog.Position, finish bool) (r reached
 }
 
 // lag is what is known of it now.
-func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, commit time.Time) Lag {
+func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, commit time.Time) telemetry.Lag {
 	f, now := w.f, w.f.now()
-	lag := Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
+	lag := telemetry.Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
 	if behind != nil {
 		held := time.Duration(0)
 		if f.pace != nil {
@@ -194,7 +196,7 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 }
 
 // prove sets the lag as it is known now: by heartbeats, or else by when the target last had all before the log's end.
-func (f *follower) prove(l *Lag, reached time.Time) {
+func (f *follower) prove(l *telemetry.Lag, reached time.Time) {
 	l.Seconds, l.Confirmed = nil, nil
 	if f.heart != nil {
 		l.Seconds, l.Confirmed = f.heart.lag()
@@ -210,14 +212,14 @@ func (f *follower) prove(l *Lag, reached time.Time) {
 }
 
 // report reports the lag, and what has changed.
-func (w *lagWatch) report(lag *Lag, first bool) {
+func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	f, now := w.f, w.f.now()
 	if first {
-		f.o.Observe(Event{Kind: EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, lag.Position)})
+		f.o.Observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, lag.Position)})
 	}
 	if first || now.Sub(w.told) >= tellPause {
 		w.told = now
-		f.o.Observe(Event{Kind: EventLag, Lag: lag})
+		f.o.Observe(telemetry.Event{Kind: telemetry.EventLag, Lag: lag})
 	}
 	if len(w.chase.looks) == 0 {
 		return
@@ -227,17 +229,17 @@ func (w *lagWatch) report(lag *Lag, first bool) {
 		_, reason = f.pace.Held()
 	}
 	if text := w.chase.tell(lag.Outrun, reason); text != "" {
-		f.o.Observe(Event{Kind: EventOutrun, Text: text})
+		f.o.Observe(telemetry.Event{Kind: telemetry.EventOutrun, Text: text})
 	}
 }
 
 // status is what a follower reports of itself while it is at work.
-func (f *follower) status() *FollowStatus {
+func (f *follower) status() *telemetry.FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lag := f.lag
 	f.prove(&lag, f.reached)
-	s := &FollowStatus{
+	s := &telemetry.FollowStatus{
 		Position: f.applied.String(), LagSeconds: lag.Seconds, ConfirmedSeconds: lag.Confirmed, LagBytes: lag.Bytes, Lag: lag.Text(),
 		CaughtUp: f.caughtUp, Outrun: lag.Outrun,
 	}
@@ -258,6 +260,6 @@ func (f *follower) reconnectMissing(changes binlog.Changes) {
 		return
 	}
 	f.reconnected = f.now()
-	f.o.Observe(Event{Kind: EventRetry, Text: "a heartbeat is missing in the source's log: it is asked for again"})
+	f.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "a heartbeat is missing in the source's log: it is asked for again"})
 	again.Reconnect()
 }

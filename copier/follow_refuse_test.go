@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -26,23 +29,25 @@ func TestFollowRefuses(t *testing.T) {
 		want         string // empty: it is followed
 	}{
 		{
-			"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}} },
+			"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} },
 			"column x of refused.a is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
 		},
 		{"a unique key more", table(all, ", UNIQUE KEY y (y)"), nil, "the target has the unique key (y) and the source does not"},
 		{"another prefix", table(all, ", UNIQUE KEY y (y(4), x)"), nil, "the target has the unique key (y(4), x) and the source does not"},
 		{"a column's name", table("`k``1` INT, id INT, x INT", ", UNIQUE KEY (`k``1`)"), func(o *Options) {
-			o.Tables[0].Columns = []ColumnSpec{{"id", "id"}, {"x", "x"}, {"y", "k`1"}}
+			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "x", To: "x"}, {From: "y", To: "k`1"}}
 		}, "is varchar(9) in the source and int(11) in the target"},
 		{
-			"no key", "CREATE TABLE refused.a (id INT NOT NULL, x INT NOT NULL)", func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}, {"x", "x"}} },
+			"no key", "CREATE TABLE refused.a (id INT NOT NULL, x INT NOT NULL)", func(o *Options) {
+				o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "x", To: "x"}}
+			},
 			"the target has no unique key (id, x), which identifies rows in the source",
 		},
 		{"a foreign key", table(all, ", KEY (x), FOREIGN KEY (x) REFERENCES refused.parent (id)"), nil, ""},
 		{"a condition", table(all, ""), func(o *Options) { o.Tables[0].Where = "y = 'a'" }, "only the server can compare text under utf8mb4_general_ci"},
 		{"the same keys", table(all, ", UNIQUE KEY other (Y(3), x)"), nil, ""},
 		{"names that are not the source's", "CREATE TABLE refused.a (n INT, m INT, PRIMARY KEY (m, n))", func(o *Options) {
-			o.Tables[0].Columns = []ColumnSpec{{"x", "n"}, {"id", "m"}}
+			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "x", To: "n"}, {From: "id", To: "m"}}
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +88,7 @@ func TestFollowLater(t *testing.T) {
 		}
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_follow SET version = 99")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one supports %d)", StateVersion)) {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one supports %d)", state.StateVersion)) {
 		t.Errorf("a later form: got %v", err)
 	}
 	o.Restart = true
@@ -102,8 +107,8 @@ func TestFollowFinish(t *testing.T) {
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
 	caughtUp := make(chan struct{})
 	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
-	o.Observe = func(e Event) {
-		if e.Kind == EventCaughtUp {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventCaughtUp {
 			once()
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -102,21 +104,21 @@ func play(ctx context.Context, cfg mysqlconn.Config, schema string, txns []follo
 // A followSpec is what of the tables is copied, and how it is compared.
 type followSpec struct {
 	name    string
-	specs   func(*pair) []TableSpec
+	specs   func(*pair) []tabledef.Spec
 	compare map[string]string // a statement on the source, and one on the target
 }
 
 var followSpecs = []followSpec{
-	{"whole", func(p *pair) []TableSpec { return p.options("a", "u", "c", "m").Tables }, map[string]string{
+	{"whole", func(p *pair) []tabledef.Spec { return p.options("a", "u", "c", "m").Tables }, map[string]string{
 		"SELECT *, HEX(c) FROM a ORDER BY id":       "",
 		"SELECT *, HEX(u) FROM u ORDER BY id":       "",
 		"SELECT *, HEX(name) FROM c ORDER BY name":  "",
 		"SELECT *, e+0, f*1e0 FROM m ORDER BY x, y": "",
 	}},
-	{"parts", func(p *pair) []TableSpec {
-		return []TableSpec{
+	{"parts", func(p *pair) []tabledef.Spec {
+		return []tabledef.Spec{
 			{Schema: p.schema, Name: "a", Where: "k < 50 OR k IN (60, 61)"},
-			{Schema: p.schema, Name: "u", Columns: []ColumnSpec{{"n", "number"}, {"id", "id"}}, ToName: "part"},
+			{Schema: p.schema, Name: "u", Columns: []tabledef.ColumnSpec{{From: "n", To: "number"}, {From: "id", To: "id"}}, ToName: "part"},
 			{Schema: p.schema, Name: "m", Shard: rowstream.Shard{Index: 1, Count: 2}, ShardColumn: "y"},
 		}
 	}, map[string]string{
@@ -224,10 +226,10 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 			playing.Go(func() { playErr = play(t.Context(), root(p.from), "follow", txns) })
 		}
 	}
-	o.Observe = func(e Event) {
+	o.Observe = func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		if e.Kind == EventSnapshot {
+		if e.Kind == telemetry.EventSnapshot {
 			begin()
 		}
 		if n++; !disturb || n != at {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/tick"
@@ -18,32 +19,32 @@ func TestFollowThrottled(t *testing.T) {
 	o := p.options("a")
 	o.Follow = true
 	o.Control = filepath.Join(t.TempDir(), "c.sock")
-	events := make(chan Event, 10_000)
-	o.Observe = func(e Event) { events <- e }
+	events := make(chan telemetry.Event, 10_000)
+	o.Observe = func(e telemetry.Event) { events <- e }
 	ended := make(chan error, 1)
 	go func() {
 		_, err := Run(t.Context(), o)
 		ended <- err
 	}()
-	until := func(is func(Event) bool) {
+	until := func(is func(telemetry.Event) bool) {
 		t.Helper()
 		awaitEvent(t, events, ended, is)
 	}
-	until(func(e Event) bool { return e.Kind == EventCaughtUp })
+	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventCaughtUp })
 	c := NewControl(o.Control)
 	defer c.Close()
 	stop := 0.0
 	if _, err := c.Throttle(t.Context(), throttle.Change{Share: &stop}); err != nil {
 		t.Fatal(err)
 	}
-	until(func(e Event) bool { return e.Kind == EventThrottle }) // within a tick nothing is asked again
+	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventThrottle }) // within a tick nothing is asked again
 	before := tick.Process().Now()
 	hold := tick.Process().Hold()
 	defer hold()
-	until(func(e Event) bool { return tick.Process().Now() != before })
+	until(func(e telemetry.Event) bool { return tick.Process().Now() != before })
 	sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
-	until(func(e Event) bool {
-		return e.Kind == EventThrottle && strings.HasPrefix(e.Text, "changes wait to be applied: stopped by")
+	until(func(e telemetry.Event) bool {
+		return e.Kind == telemetry.EventThrottle && strings.HasPrefix(e.Text, "changes wait to be applied: stopped by")
 	})
 	s, err := c.Status(t.Context())
 	if err != nil || s.Follow == nil || s.Follow.HeldSeconds <= 0 || s.Follow.Held != "stopped by tare copy ctl throttle" {

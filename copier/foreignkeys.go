@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -24,54 +27,19 @@ import (
 // changes are still applied with foreign_key_checks = 0, since the source has checked them; the changes that its keys make are in its log, or
 // derived from it (cascades.go).
 
-// A foreignKey is a key of a target table that is to be created after the rows.
-type foreignKey struct {
-	name       string
-	definition string // for ALTER TABLE … ADD
-	referred   string // the table that it refers to, as SQL wants it
-}
-
-func (s state) foreignKeys() string { return rowstream.Ident(s.schema) + ".copy_foreign_key" }
-
-// recordKeys records, within a transaction, the keys of a table in place of those that are recorded.
-func (s state) recordKeys(ctx context.Context, c *mysqlconn.Client, spec *TableSpec, keys []foreignKey) error {
-	if err := change(ctx, c, "DELETE FROM "+s.foreignKeys()+spec.where()); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := change(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
-			literal(spec.ToSchema)+", "+literal(spec.ToName)+", "+literal(k.name)+", "+literal(k.definition)+", "+literal(k.referred)+")", 1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// loadKeys reads the keys of a table that are still to be created.
-func (s state) loadKeys(ctx context.Context, c *mysqlconn.Client, spec *TableSpec) (keys []foreignKey, err error) {
-	_, err = c.Query(ctx, "SELECT name, definition, referred FROM "+s.foreignKeys()+spec.where()+" ORDER BY name", func(row mysqlwire.TextRow) error {
-		keys = append(keys, foreignKey{string(row[0]), string(row[1]), string(row[2])})
-		return nil
-	})
-	if absent(err) { // the state has an older form
-		err = nil
-	}
-	return keys, err
-}
-
 // findKeys finds the foreign keys of the target tables, and refuses those that could not be created after the rows.
 func (r *run) findKeys(ctx context.Context) error {
 	for _, t := range r.tables {
-		keys, _, err := rowstream.CreateForeignKeys(t.there.Create)
+		keys, _, err := rowstream.CreateForeignKeys(t.There.Create)
 		if err != nil {
-			return fmt.Errorf("table %s: %w", t.spec.source(), err)
+			return fmt.Errorf("table %s: %w", t.Spec.Source(), err)
 		}
 		for i := range keys {
 			k := &keys[i]
 			schema, name := r.referred(t, k)
 			referred := rowstream.Ident(schema) + "." + rowstream.Ident(name)
-			t.keys = append(t.keys, foreignKey{k.Name, k.Definition(referred), referred})
-			if t.create == "" {
+			t.Keys = append(t.Keys, tabledef.ForeignKey{Name: k.Name, Definition: k.Definition(referred), Referred: referred})
+			if t.Create == "" {
 				continue
 			}
 			if err := r.mayReferTo(ctx, t, k, schema, name); err != nil {
@@ -90,24 +58,24 @@ func (r *run) findKeys(ctx context.Context) error {
 
 // referred returns the table that a key refers to in the target. A copied table is referred to under its name in the target; of
 // the others, those of the table's own schema are in the target schema.
-func (r *run) referred(t *table, k *rowstream.ForeignKey) (schema, name string) {
-	if t.create == "" { // the key is the target's
+func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name string) {
+	if t.Create == "" { // the key is the target's
 		if k.Schema == "" {
-			return t.spec.ToSchema, k.Table
+			return t.Spec.ToSchema, k.Table
 		}
 		return k.Schema, k.Table
 	}
 	schema = k.Schema
 	if schema == "" {
-		schema = t.spec.Schema
+		schema = t.Spec.Schema
 	}
 	for _, other := range r.tables {
-		if other.spec.Schema == schema && other.spec.Name == k.Table {
-			return other.spec.ToSchema, other.spec.ToName
+		if other.Spec.Schema == schema && other.Spec.Name == k.Table {
+			return other.Spec.ToSchema, other.Spec.ToName
 		}
 	}
-	if schema == t.spec.Schema {
-		schema = t.spec.ToSchema
+	if schema == t.Spec.Schema {
+		schema = t.Spec.ToSchema
 	}
 	return schema, k.Table
 }
@@ -115,32 +83,32 @@ func (r *run) referred(t *table, k *rowstream.ForeignKey) (schema, name string) 
 // copiesTo reports whether the run copies to a table of the target. Names that differ in case alone are one table only where
 // the target does not distinguish them.
 func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
-	if slices.ContainsFunc(r.tables, func(t *table) bool { return t.spec.ToSchema == schema && t.spec.ToName == name }) {
+	if slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema && t.Spec.ToName == name }) {
 		return true, nil
 	}
 	if !isTarget(r.tables, schema, name) {
 		return false, nil
 	}
-	fold, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+	fold, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 	return fold != "0", err
 }
 
 // isTarget reports whether a table of the target is one of tables, by names without regard to case.
-func isTarget(tables []*table, schema, name string) bool {
-	return slices.ContainsFunc(tables, func(t *table) bool {
-		return strings.EqualFold(t.spec.ToSchema, schema) && strings.EqualFold(t.spec.ToName, name)
+func isTarget(tables []*tabledef.Table, schema, name string) bool {
+	return slices.ContainsFunc(tables, func(t *tabledef.Table) bool {
+		return strings.EqualFold(t.Spec.ToSchema, schema) && strings.EqualFold(t.Spec.ToName, name)
 	})
 }
 
 // mayReferTo refuses a key of a table that is to be created when the table that it refers to will not exist.
-func (r *run) mayReferTo(ctx context.Context, t *table, k *rowstream.ForeignKey, schema, name string) error {
+func (r *run) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.ForeignKey, schema, name string) error {
 	if copied, err := r.copiesTo(ctx, schema, name); copied || err != nil {
 		return err
 	}
 	_, err := rowstream.ReadTable(ctx, r.to, schema, name)
 	if errors.Is(err, rowstream.ErrNoTable) {
 		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, which is not copied and does not exist in the target: "+
-			"add it to --tables, or create %s in the target without the key", t.spec.source(), k.Name, schema, name, t.spec.target())
+			"add it to --tables, or create %s in the target without the key", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
 	}
 	return err
 }
@@ -150,26 +118,26 @@ func (r *run) freeNames(ctx context.Context) error {
 	type place struct{ schema, name string }
 	taken := make(map[place]string)
 	for _, t := range r.tables {
-		for _, k := range t.keys {
-			at := place{strings.ToLower(t.spec.ToSchema), strings.ToLower(k.name)}
+		for _, k := range t.Keys {
+			at := place{strings.ToLower(t.Spec.ToSchema), strings.ToLower(k.Name)}
 			if other := taken[at]; other != "" {
 				return fmt.Errorf("copy %s: its foreign key %s has the name of one of %s, and names of foreign keys are unique in a schema of the target: "+
-					"create one of the two tables there with another name for its key", t.spec.source(), k.name, other)
+					"create one of the two tables there with another name for its key", t.Spec.Source(), k.Name, other)
 			}
-			taken[at] = t.spec.target()
+			taken[at] = t.Spec.Target()
 		}
 	}
 	for _, t := range r.tables {
-		if t.create == "" || len(t.keys) == 0 {
+		if t.Create == "" || len(t.Keys) == 0 {
 			continue
 		}
 		if _, err := r.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
-			literal(t.spec.ToSchema), func(row mysqlwire.TextRow) error {
+			state.Literal(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
 			name, other := string(row[0]), string(row[1])
-			for _, k := range t.keys {
-				if strings.EqualFold(k.name, name) {
+			for _, k := range t.Keys {
+				if strings.EqualFold(k.Name, name) {
 					return fmt.Errorf("copy %s: its foreign key %s has the name of one of %s.%s in the target, and names of foreign keys are unique in a schema: "+
-						"create %s there with another name for the key", t.spec.source(), name, t.spec.ToSchema, other, t.spec.target())
+						"create %s there with another name for the key", t.Spec.Source(), name, t.Spec.ToSchema, other, t.Spec.Target())
 				}
 			}
 			return nil
@@ -182,16 +150,16 @@ func (r *run) freeNames(ctx context.Context) error {
 
 // onlyAmong refuses target tables that tables outside of the copy refer to: changes are applied with foreign_key_checks = 0, and
 // would leave rows there without those that they refer to.
-func onlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*table) error {
+func onlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*tabledef.Table) error {
 	for _, t := range tables {
 		if _, err := c.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+literal(t.spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+literal(t.spec.ToName), func(row mysqlwire.TextRow) error {
+			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+state.Literal(t.Spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+state.Literal(t.Spec.ToName), func(row mysqlwire.TextRow) error {
 			if isTarget(tables, string(row[0]), string(row[1])) {
 				return nil
 			}
 			return fmt.Errorf("follow changes to %s: the foreign key %s of %s.%s refers to it there, and that table is not part of the copy: "+
 				"applied changes could leave its rows without those that they refer to; drop the key there while the copy follows, or add the table",
-				t.spec.target(), row[2], row[0], row[1])
+				t.Spec.Target(), row[2], row[0], row[1])
 		}); err != nil {
 			return err
 		}
@@ -201,8 +169,8 @@ func onlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*table) error 
 
 // unreversible returns why foreign keys of the source's table do not allow changes to be written back to it, in a session with
 // foreign_key_checks = 0; empty where they do.
-func (r *run) unreversible(t *table) string {
-	keys, _, err := rowstream.CreateForeignKeys(t.source.Create)
+func (r *run) unreversible(t *tabledef.Table) string {
+	keys, _, err := rowstream.CreateForeignKeys(t.Source.Create)
 	if err != nil {
 		return err.Error()
 	}
@@ -210,24 +178,24 @@ func (r *run) unreversible(t *table) string {
 		k := &keys[i]
 		schema := k.Schema
 		if schema == "" {
-			schema = t.spec.Schema
+			schema = t.Spec.Schema
 		}
 		if k.Acts() {
-			return fmt.Sprintf("the foreign key %s of %s changes rows, which the target's log does not list", k.Name, t.spec.source())
+			return fmt.Sprintf("the foreign key %s of %s changes rows, which the target's log does not list", k.Name, t.Spec.Source())
 		}
-		if !slices.ContainsFunc(r.tables, func(other *table) bool { return other.spec.Schema == schema && other.spec.Name == k.Table }) {
-			return fmt.Sprintf("the foreign key %s of %s refers to %s.%s, which is not part of the copy", k.Name, t.spec.source(), schema, k.Table)
+		if !slices.ContainsFunc(r.tables, func(other *tabledef.Table) bool { return other.Spec.Schema == schema && other.Spec.Name == k.Table }) {
+			return fmt.Sprintf("the foreign key %s of %s refers to %s.%s, which is not part of the copy", k.Name, t.Spec.Source(), schema, k.Table)
 		}
 	}
 	return ""
 }
 
-// dropKeys drops the foreign keys of a target table of which nothing is copied. They are recorded.
-func (t *table) dropKeys(ctx context.Context, c *mysqlconn.Client) error {
-	if t.state.phase != copying || len(t.state.keys) == 0 || t.create != "" || slices.ContainsFunc(t.state.chunks, func(k chunkState) bool { return k.copied }) {
+// dropForeignKeys drops the foreign keys of a target table of which nothing is copied. They are recorded.
+func dropForeignKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+	if t.State.Phase != tabledef.Copying || len(t.State.Keys) == 0 || t.Create != "" || slices.ContainsFunc(t.State.Chunks, func(k tabledef.RecordedChunk) bool { return k.Copied }) {
 		return nil
 	}
-	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
+	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
 		return err
 	}
@@ -239,8 +207,8 @@ func (t *table) dropKeys(ctx context.Context, c *mysqlconn.Client) error {
 	for i := range keys {
 		parts[i] = "DROP FOREIGN KEY " + rowstream.Ident(keys[i].Name)
 	}
-	if _, err := c.Exec(ctx, "ALTER TABLE "+t.spec.targetSQL()+" "+strings.Join(parts, ", ")); err != nil {
-		return fmt.Errorf("drop the foreign keys of %s, to be created again after the rows: %w", t.spec.target(), err)
+	if _, err := c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" "+strings.Join(parts, ", ")); err != nil {
+		return fmt.Errorf("drop the foreign keys of %s, to be created again after the rows: %w", t.Spec.Target(), err)
 	}
 	return nil
 }
@@ -249,43 +217,36 @@ func (t *table) dropKeys(ctx context.Context, c *mysqlconn.Client) error {
 // validate them then.
 func (r *run) addKeys(ctx context.Context) error {
 	for _, t := range r.tables {
-		if t.state == nil || len(t.state.keys) == 0 {
+		if t.State == nil || len(t.State.Keys) == 0 {
 			continue
 		}
-		r.o.Observe(Event{Kind: EventIndexes, Table: t.spec.source(), Text: joinKeys(t.state.keys)})
-		w := &writer{
-			cfg: r.o.To, state: r.state, patience: r.o.Patience, waits: r.o.waits,
-			retry: func(err error) { r.o.Observe(Event{Kind: EventRetry, Table: t.spec.source(), Text: err.Error()}) },
+		r.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinKeys(t.State.Keys)})
+		w := &state.Writer{
+			Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Waits: r.o.waits,
+			Retry: func(err error) {
+				r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: t.Spec.Source(), Text: err.Error()})
+			},
 		}
-		err := w.again(ctx, func() error {
-			err := underIndexLock(ctx, w.c, r.state.lease, t.spec, r.o.Patience, func() error { return t.addMissingKeys(ctx, w.c) })
+		err := w.Again(ctx, func() error {
+			err := state.UnderIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(t, ctx, w.Conn) })
 			if err != nil {
 				return err
 			}
-			return r.state.write(ctx, w.c, t.spec, func() error { return r.state.recordKeys(ctx, w.c, t.spec, nil) })
+			return r.state.Write(ctx, w.Conn, t.Spec, func() error { return r.state.RecordKeys(ctx, w.Conn, t.Spec, nil) })
 		})
-		w.close()
+		w.Close()
 		if err != nil {
 			return err
 		}
-		t.state.keys = nil
+		t.State.Keys = nil
 	}
 	return nil
 }
 
-// joinKeys lists definitions for people.
-func joinKeys(keys []foreignKey) string {
-	parts := make([]string, len(keys))
-	for i, k := range keys {
-		parts[i] = k.definition
-	}
-	return strings.Join(parts, ", ")
-}
-
 // addMissingKeys adds the keys that the target's table lacks, in one ALTER. foreign_key_checks is on for it: without, rows are
 // not validated.
-func (t *table) addMissingKeys(ctx context.Context, c *mysqlconn.Client) error {
-	there, err := rowstream.ReadTable(ctx, c, t.spec.ToSchema, t.spec.ToName)
+func addMissingKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
 		return err
 	}
@@ -294,9 +255,9 @@ func (t *table) addMissingKeys(ctx context.Context, c *mysqlconn.Client) error {
 		return err
 	}
 	var parts []string
-	for _, k := range t.state.keys {
-		if !slices.ContainsFunc(have, func(h rowstream.ForeignKey) bool { return strings.EqualFold(h.Name, k.name) }) {
-			parts = append(parts, "ADD "+k.definition)
+	for _, k := range t.State.Keys {
+		if !slices.ContainsFunc(have, func(h rowstream.ForeignKey) bool { return strings.EqualFold(h.Name, k.Name) }) {
+			parts = append(parts, "ADD "+k.Definition)
 		}
 	}
 	if len(parts) == 0 {
@@ -310,11 +271,11 @@ func (t *table) addMissingKeys(ctx context.Context, c *mysqlconn.Client) error {
 	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 1"); err != nil {
 		return err
 	}
-	_, err = c.Exec(ctx, "ALTER TABLE "+t.spec.targetSQL()+" "+strings.Join(parts, ", "))
+	_, err = c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" "+strings.Join(parts, ", "))
 	if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && refused.Number == errNoReferencedRow {
-		err = t.violated(ctx, c, err)
+		err = violation(t, ctx, c, err)
 	} else if err != nil {
-		err = fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.spec.target(), err)
+		err = fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), err)
 	}
 	if _, offErr := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err == nil {
 		err = offErr
@@ -325,46 +286,31 @@ func (t *table) addMissingKeys(ctx context.Context, c *mysqlconn.Client) error {
 // errNoReferencedRow is the server's error for rows that refer to no row.
 const errNoReferencedRow = 1452
 
-// violated returns the error for a table whose rows violate a key: with the key, the number of such rows, and a statement that lists
+// violation returns the error for a table whose rows violate a key: with the key, the number of such rows, and a statement that lists
 // them.
-func (t *table) violated(ctx context.Context, c *mysqlconn.Client, refused error) error {
-	for _, k := range t.state.keys {
-		from, err := k.orphans(t.spec.targetSQL())
+func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refused error) error {
+	for _, k := range t.State.Keys {
+		from, err := orphans(&k, t.Spec.TargetSQL())
 		if err != nil {
 			return errors.Join(refused, err)
 		}
-		n, err := queryValue(ctx, c, "SELECT COUNT(*)"+from)
+		n, err := state.QueryValue(ctx, c, "SELECT COUNT(*)"+from)
 		if err != nil {
 			return errors.Join(refused, err)
 		}
 		if n != "0" {
 			return fmt.Errorf("create the foreign key %s of %s: %s rows refer to no row of %s; they are listed by SELECT tare_child.*%s; "+
 				"all rows are copied: correct these in the source and the target, and run the same command again to resume from here",
-				k.name, t.spec.target(), n, k.referred, from)
+				k.Name, t.Spec.Target(), n, k.Referred, from)
 		}
 	}
-	return fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.spec.target(), refused)
-}
-
-// orphans returns the FROM and WHERE of a statement over the rows of a table that refer to no row by the key.
-func (k *foreignKey) orphans(table string) (string, error) {
-	keys, _, err := rowstream.CreateForeignKeys("  " + k.definition)
-	if err != nil || len(keys) != 1 {
-		return "", errors.Join(err, fmt.Errorf("%w: the recorded foreign key %s cannot be parsed", errState, k.name))
-	}
-	var on, set []string
-	for i, column := range keys[0].Columns {
-		on = append(on, "tare_parent."+rowstream.Ident(keys[0].Referred[i])+" = tare_child."+rowstream.Ident(column))
-		set = append(set, "tare_child."+rowstream.Ident(column)+" IS NOT NULL")
-	}
-	return " FROM " + table + " AS tare_child WHERE " + strings.Join(set, " AND ") +
-		" AND NOT EXISTS (SELECT 1 FROM " + k.referred + " AS tare_parent WHERE " + strings.Join(on, " AND ") + ")", nil
+	return fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), refused)
 }
 
 // followWithKeys follows, and creates the foreign keys when the target has caught up for the first time. Neither a cutover
 // nor a run that ends when the target has caught up comes before that.
 func (r *run) followWithKeys(ctx context.Context, f *follower) error {
-	if !slices.ContainsFunc(r.tables, func(t *table) bool { return len(t.state.keys) > 0 }) {
+	if !slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return len(t.State.Keys) > 0 }) {
 		return r.followAndCut(ctx, f)
 	}
 	var added atomic.Bool
@@ -410,4 +356,19 @@ func (r *run) addKeysFollowing(ctx context.Context, f *follower) error {
 		return nil
 	}
 	return err
+}
+
+// orphans returns the FROM and WHERE of a statement over the rows of a table that refer to no row by the key.
+func orphans(k *tabledef.ForeignKey, table string) (string, error) {
+	keys, _, err := rowstream.CreateForeignKeys("  " + k.Definition)
+	if err != nil || len(keys) != 1 {
+		return "", errors.Join(err, fmt.Errorf("%w: the recorded foreign key %s cannot be parsed", state.ErrState, k.Name))
+	}
+	var on, set []string
+	for i, column := range keys[0].Columns {
+		on = append(on, "tare_parent."+rowstream.Ident(keys[0].Referred[i])+" = tare_child."+rowstream.Ident(column))
+		set = append(set, "tare_child."+rowstream.Ident(column)+" IS NOT NULL")
+	}
+	return " FROM " + table + " AS tare_child WHERE " + strings.Join(set, " AND ") +
+		" AND NOT EXISTS (SELECT 1 FROM " + k.Referred + " AS tare_parent WHERE " + strings.Join(on, " AND ") + ")", nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlconn"
@@ -110,8 +111,8 @@ func TestForeignKeys(t *testing.T) {
 		// A run that is stopped before the keys, one that finds rows without those that they refer to, and one that resumes.
 		ctx, cancel := context.WithCancel(t.Context())
 		o := p.into("copied", tables...)
-		o.Observe = func(e Event) {
-			if e.Kind == EventIndexes && strings.Contains(e.Text, "FOREIGN KEY") {
+		o.Observe = func(e telemetry.Event) {
+			if e.Kind == telemetry.EventIndexes && strings.Contains(e.Text, "FOREIGN KEY") {
 				cancel()
 			}
 		}
@@ -146,8 +147,8 @@ func TestForeignKeys(t *testing.T) {
 		ctx, cancel = context.WithCancel(t.Context())
 		o = p.into("copied", tables...)
 		o.Restart = true
-		o.Observe = func(e Event) {
-			if e.Kind == EventDone {
+		o.Observe = func(e telemetry.Event) {
+			if e.Kind == telemetry.EventDone {
 				cancel()
 			}
 		}
@@ -240,7 +241,7 @@ func TestFollowCascades(t *testing.T) {
 			o := options()
 			var events atomic.Int64
 			at := int64(2 + rnd.IntN(12))
-			o.Observe = func(Event) {
+			o.Observe = func(telemetry.Event) {
 				if events.Add(1) == at {
 					cancel()
 				}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream/wire"
 )
 
@@ -40,7 +41,7 @@ func TestGeneratedColumns(t *testing.T) {
 			// Left out by the operator, found by a verification once they are in again.
 			o = p.into("copied", "zone")
 			o.Restart = true
-			o.Tables[0].Columns = []ColumnSpec{{"id", "id"}, {"ts", "ts"}}
+			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "ts", To: "ts"}}
 			if _, err := Run(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
@@ -76,22 +77,4 @@ func TestGeneratedDefinitions(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestPlainExpression has expressions as MySQL and MariaDB write them.
-func TestPlainExpression(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		same bool
-	}{
-		{"(`a` + 1)", "`a` + 1", true},
-		{"concat(`b`,_utf8mb4\\',) AS (x\\',char(39))", "concat(`b`,',) AS (x',char(39))", true},
-		{"(`a` + 1) * (`b`)", "`a` + 1) * (`b`", false},
-		{"((`a` + `b`) * 2)", "`a` + `b` * 2", false},
-		{"`x_utf8mb4`", "`x`", false},
-	} {
-		if same := plainExpression(tt.a) == plainExpression(tt.b); same != tt.same {
-			t.Errorf("%s and %s: same %v", tt.a, tt.b, same)
-		}
-	}
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -64,7 +65,7 @@ type heart struct {
 	seen    uint64     // the last one that was read
 	idle    time.Time  // when the source last said that there was nothing more to read
 
-	waits    *waits
+	waits    *telemetry.Waits
 	patience time.Duration
 	endWait  func() // of the wait for a source that takes none; nil: it takes them
 }
@@ -77,13 +78,13 @@ type sentBeat struct {
 }
 
 // newHeart is for a copy with an id over tables; nil when heartbeats are off.
-func newHeart(source binlog.Follower, o *Options, copy string, tables []*table) (*heart, error) {
+func newHeart(source binlog.Follower, o *Options, copy string, tables []*tabledef.Table) (*heart, error) {
 	if o.Heartbeat.Off || len(tables) == 0 {
 		return nil, nil
 	}
 	h := &heart{source: source, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.Heartbeat.OnReplica, now: time.Now, waits: o.waits, patience: o.Patience}
 	for _, t := range tables {
-		h.schemas = append(h.schemas, t.source.Schema)
+		h.schemas = append(h.schemas, t.Source.Schema)
 	}
 	slices.Sort(h.schemas)
 	h.schemas = slices.Compact(h.schemas)
@@ -120,7 +121,7 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 		h.sent = slices.Delete(h.sent, i, i+1)
 	}
 	if h.endWait == nil {
-		h.endWait = h.waits.begin("the source to take a heartbeat", err.Error(), h.patience)
+		h.endWait = h.waits.Begin("the source to take a heartbeat", err.Error(), h.patience)
 	}
 	if h.err = err; h.failing.IsZero() {
 		h.failing = begun
@@ -270,7 +271,7 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 
 // prepareHeart has the first heartbeat written and read, unless heartbeats are off.
 func (r *run) prepareHeart(ctx context.Context) (err error) {
-	if r.heart, err = newHeart(r.from, r.o, r.follow.id, r.tables); r.heart == nil {
+	if r.heart, err = newHeart(r.from, r.o, r.follow.ID, r.tables); r.heart == nil {
 		return err
 	}
 	if len(r.present()) == 0 { // it stops at the change of their definition
@@ -295,13 +296,13 @@ func (r *run) marked(position string) (string, error) {
 // endHeart removes the heartbeats from the source. That they stay is no reason to fail.
 func (r *run) endHeart(ctx context.Context) {
 	if err := r.heart.end(ctx); err != nil {
-		r.o.Observe(Event{Kind: EventRetry, Text: err.Error()})
+		r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
 	}
 }
 
 // catchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
 func (f *follower) catchUp(ctx context.Context, p binlog.Position) error {
-	defer f.o.waits.begin("the target to have all that the source has", "", 0)()
+	defer f.o.waits.Begin("the target to have all that the source has", "", 0)()
 	if f.heart == nil {
 		return f.WaitFor(ctx, p)
 	}
@@ -314,26 +315,14 @@ func (f *follower) catchUp(ctx context.Context, p binlog.Position) error {
 			return f.WaitFor(ctx, p)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !mayPass(err):
+		case !state.MayPass(err):
 			return err
 		}
-		if long, _ := f.heart.unwritten(); long > f.o.Patience && !isLockWait(err) {
+		if long, _ := f.heart.unwritten(); long > f.o.Patience && !state.IsLockWait(err) {
 			return err
 		}
-		if !sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, askPause) {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// mayPass reports whether an error of the source is one of its being unreachable or busy.
-func mayPass(err error) bool {
-	var refused *mysqlconn.ServerError
-	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || shuttingDown(refused.Number) || isLockWait(err))
-}
-
-// isLockWait reports whether a statement was given up since another session holds a lock.
-func isLockWait(err error) bool {
-	var refused *mysqlconn.ServerError
-	return errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoLockWaitTimeout
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -35,11 +36,11 @@ func TestHeartbeatStall(t *testing.T) {
 			f := startFollowing(t, o)
 			proxy.Stall()
 			sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
-			f.status("the lag to be unknown or to grow", func(s *Status) bool {
+			f.status("the lag to be unknown or to grow", func(s *telemetry.Status) bool {
 				return s.Follow != nil && (s.Follow.LagSeconds == nil || *s.Follow.LagSeconds > 2.5)
 			})
 			proxy.Resume()
-			f.status("the lag to be small again", func(s *Status) bool {
+			f.status("the lag to be small again", func(s *telemetry.Status) bool {
 				return s.Follow != nil && s.Follow.LagSeconds != nil && *s.Follow.LagSeconds < 2
 			})
 			p.same(t, "a")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -31,8 +32,8 @@ func startFollowing(t *testing.T, o Options) *following {
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
 	caughtUp := make(chan struct{})
 	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
-	o.Observe = func(e Event) {
-		if e.Kind == EventCaughtUp {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventCaughtUp {
 			once()
 		}
 	}
@@ -59,7 +60,7 @@ func startFollowing(t *testing.T, o Options) *following {
 }
 
 // status waits until the status of the copy is as ok wants it.
-func (f *following) status(what string, ok func(*Status) bool) {
+func (f *following) status(what string, ok func(*telemetry.Status) bool) {
 	f.t.Helper()
 	testwait.UntilState(f.t, what, func() (string, bool) {
 		s, err := f.control.Status(f.t.Context())
@@ -101,7 +102,7 @@ func TestHeartbeatPurged(t *testing.T) {
 		return len(read(t, p.source, "SHOW BINARY LOGS")) == 1
 	})
 	sqlExec(t, p.source, "INSERT INTO a VALUES (3)")
-	f.status("a lag that is proven", func(s *Status) bool {
+	f.status("a lag that is proven", func(s *telemetry.Status) bool {
 		return s.Follow != nil && s.Follow.LagSeconds != nil && s.Follow.ConfirmedSeconds != nil && *s.Follow.LagSeconds < 10
 	})
 	if len(beats(t, p)) != 1 {
@@ -173,12 +174,12 @@ func TestHeartbeatReplica(t *testing.T) {
 	o.UntilCaughtUp, o.Heartbeat.OnReplica = false, true
 	f := startFollowing(t, o)
 	sqlExec(t, written, "INSERT INTO ofreplica.a VALUES (2)")
-	proven := func(s *Status) bool {
+	proven := func(s *telemetry.Status) bool {
 		return s.Follow != nil && s.Follow.LagSeconds != nil && *s.Follow.LagSeconds < 2
 	}
 	f.status("a small lag", proven)
 	sqlExec(t, followed, "STOP SLAVE SQL_THREAD")
-	f.status("the lag to grow or to be unknown while nothing is replicated", func(s *Status) bool {
+	f.status("the lag to grow or to be unknown while nothing is replicated", func(s *telemetry.Status) bool {
 		return s.Follow != nil && (s.Follow.LagSeconds == nil || *s.Follow.LagSeconds > 2)
 	})
 	sqlExec(t, written, "INSERT INTO ofreplica.a VALUES (3)")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -20,7 +21,7 @@ import (
 func sameServer(ctx context.Context, c *mysqlconn.Client, other querier) (same bool, err error) {
 	name := "tare.same." + rand.Text()
 	got := ""
-	if _, err := c.Query(ctx, "SELECT GET_LOCK("+literal(name)+", 0)", func(row mysqlwire.TextRow) error {
+	if _, err := c.Query(ctx, "SELECT GET_LOCK("+state.Literal(name)+", 0)", func(row mysqlwire.TextRow) error {
 		got = string(row[0])
 		return nil
 	}); err != nil {
@@ -30,10 +31,10 @@ func sameServer(ctx context.Context, c *mysqlconn.Client, other querier) (same b
 		return false, errors.New("find out which server is which: the server gives no lock")
 	}
 	defer func() {
-		_, releaseErr := c.Query(ctx, "SELECT RELEASE_LOCK("+literal(name)+")", func(mysqlwire.TextRow) error { return nil })
+		_, releaseErr := c.Query(ctx, "SELECT RELEASE_LOCK("+state.Literal(name)+")", func(mysqlwire.TextRow) error { return nil })
 		err = errors.Join(err, releaseErr)
 	}()
-	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+literal(name)+")", func(row mysqlwire.TextRow) error {
+	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+state.Literal(name)+")", func(row mysqlwire.TextRow) error {
 		same = string(row[0]) != "1"
 		return nil
 	}); err != nil {
@@ -59,10 +60,10 @@ func (r *run) intoOne(ctx context.Context) error {
 		a := &r.o.Tables[i]
 		for j := range r.o.Tables[:i] {
 			b := &r.o.Tables[j]
-			if !strings.EqualFold(a.target(), b.target()) {
+			if !strings.EqualFold(a.Target(), b.Target()) {
 				continue
 			}
-			fold, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+			fold, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 			if err != nil {
 				return fmt.Errorf("find out whether the target distinguishes names by case: %w", err)
 			}
@@ -70,7 +71,7 @@ func (r *run) intoOne(ctx context.Context) error {
 				return nil // nor are the others one
 			}
 			return fmt.Errorf("copy %s and %s: at %s both would be one table, because names of tables are compared without case there (lower_case_table_names = %s); give one of them another name, as in %s=%s_2",
-				b.source(), a.source(), r.o.To.Addr, fold, a.source(), a.target())
+				b.Source(), a.Source(), r.o.To.Addr, fold, a.Source(), a.Target())
 		}
 	}
 	return nil
@@ -80,11 +81,11 @@ func (r *run) intoOne(ctx context.Context) error {
 func (r *run) ontoItself(ctx context.Context) error {
 	for i := range r.o.Tables {
 		t := &r.o.Tables[i]
-		if !strings.EqualFold(t.source(), t.target()) {
+		if !strings.EqualFold(t.Source(), t.Target()) {
 			continue
 		}
-		if t.source() != t.target() { // other tables where names have a case
-			exact, err := queryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+		if t.Source() != t.Target() { // other tables where names have a case
+			exact, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 			if err != nil || exact == "0" {
 				return err
 			}
@@ -97,7 +98,7 @@ func (r *run) ontoItself(ctx context.Context) error {
 			}
 		}
 		if same {
-			return fmt.Errorf("table %s would be copied onto itself: %s and %s are one server", t.source(), r.from.Addr(), r.o.To.Addr)
+			return fmt.Errorf("table %s would be copied onto itself: %s and %s are one server", t.Source(), r.from.Addr(), r.o.To.Addr)
 		}
 		return nil // nor are the others
 	}

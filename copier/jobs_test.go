@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -14,9 +15,9 @@ func TestJobs(t *testing.T) {
 	reader := root(p.to)
 	reader.User, reader.Password = "reader", "secret"
 	sqlExec(t, p.target, "CREATE OR REPLACE USER reader IDENTIFIED BY 'secret'", "GRANT SELECT ON _tare.* TO reader")
-	look := func() []Job {
+	look := func() []state.Job {
 		t.Helper()
-		jobs, err := Jobs(t.Context(), connect(t, reader), "")
+		jobs, err := state.Jobs(t.Context(), connect(t, reader), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j.Target != "shop.goods" || j.Source != identity || j.Spec != "table shop.goods" || j.Phase != "finished" ||
-		j.Rows != 500 || j.Chunks == 0 || j.Copied != j.Chunks || !j.AllCut || j.Indexes != 1 || j.Version != StateVersion {
+		j.Rows != 500 || j.Chunks == 0 || j.Copied != j.Chunks || !j.AllCut || j.Indexes != 1 || j.Version != state.StateVersion {
 		t.Errorf("the copy: %+v", j)
 	}
 	if j.Finished == nil || j.Finished.Before(j.Started) || j.Started.Before(begun) {

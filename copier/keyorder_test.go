@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream/wire"
 )
 
@@ -19,8 +20,8 @@ func stopAfter(t *testing.T, o Options, chunks int) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	o.Workers = 1
-	o.Observe = func(e Event) {
-		if e.Kind == EventChunk {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventChunk {
 			if chunks--; chunks == 0 {
 				cancel(errStopHere)
 			}

@@ -11,26 +11,29 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
-func leaseSpecs(names ...string) (specs []*TableSpec) {
+func leaseSpecs(names ...string) (specs []*tabledef.Spec) {
 	for _, name := range names {
-		s := &TableSpec{Schema: "lease", Name: name}
-		s.defaults()
+		s := &tabledef.Spec{Schema: "lease", Name: name}
+		s.Defaults()
 		specs = append(specs, s)
 	}
 	return specs
 }
 
 // acquire takes a lease over a connection of its own.
-func (p *pair) acquire(t *testing.T, names ...string) (*lease, *mysqlconn.Client, error) {
+func (p *pair) acquire(t *testing.T, names ...string) (*state.Lease, *mysqlconn.Client, error) {
 	t.Helper()
 	c := connect(t, root(p.to))
-	l, err := acquireLease(t.Context(), c, state{schema: DefaultStateSchema}, leaseSpecs(names...), time.Second)
+	l, err := state.AcquireLease(t.Context(), c, state.State{Schema: state.DefaultStateSchema}, leaseSpecs(names...), time.Second)
 	return l, c, err
 }
 
@@ -49,23 +52,23 @@ func TestLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := p.acquire(t, "b"); !errors.Is(err, errLocked) {
+	if _, _, err := p.acquire(t, "b"); !errors.Is(err, state.ErrLocked) {
 		t.Fatalf("two holders: %v", err)
 	}
 	writer := connect(t, root(p.to))
-	if err := errors.Join(first.confirm(t.Context(), writer), first.check(t.Context(), writer)); err != nil {
+	if err := errors.Join(first.Confirm(t.Context(), writer), first.Check(t.Context(), writer)); err != nil {
 		t.Fatal(err)
 	}
 	_ = holder.Close()
-	testwait.Until(t, "the server notices that the holder is gone", func() bool { return first.confirm(t.Context(), writer) != nil })
+	testwait.Until(t, "the server notices that the holder is gone", func() bool { return first.Confirm(t.Context(), writer) != nil })
 
 	// A transaction that has checked the epoch commits before another run gets the epoch.
 	sqlExec(t, writer, "START TRANSACTION")
-	if err := first.check(t.Context(), writer); err != nil {
+	if err := first.Check(t.Context(), writer); err != nil {
 		t.Fatal(err)
 	}
 	var taking sync.WaitGroup
-	var second *lease
+	var second *state.Lease
 	var failed error
 	taking.Go(func() { second, _, failed = p.acquire(t, "b", "c") })
 	awaitStatement(t, p.target, "copy_epoch")
@@ -76,13 +79,13 @@ func TestLease(t *testing.T) {
 	}
 
 	// From then on no transaction of the first run commits, be it about a table that the second run has or not.
-	if err := first.write(t.Context(), writer, func() error { return nil }); !errors.Is(err, errLeaseLost) {
+	if err := first.Write(t.Context(), writer, func() error { return nil }); !errors.Is(err, state.ErrLeaseLost) {
 		t.Errorf("a run without its epoch: %v", err)
 	}
-	if err := second.write(t.Context(), writer, func() error { return nil }); err != nil {
+	if err := second.Write(t.Context(), writer, func() error { return nil }); err != nil {
 		t.Errorf("the run with the epoch: %v", err)
 	}
-	if err := first.confirm(t.Context(), writer); !errors.Is(err, errLeaseLost) {
+	if err := first.Confirm(t.Context(), writer); !errors.Is(err, state.ErrLeaseLost) {
 		t.Errorf("a holder that was replaced: %v", err)
 	}
 }
@@ -91,11 +94,11 @@ func TestLease(t *testing.T) {
 func TestLeaseIndexes(t *testing.T) {
 	p := newPair(t, "lease")
 	altering := connect(t, root(p.to))
-	if err := lockIndexes(t.Context(), altering, leaseSpecs("a")[0], time.Second); err != nil {
+	if err := state.LockIndexes(t.Context(), altering, leaseSpecs("a")[0], time.Second); err != nil {
 		t.Fatal(err)
 	}
 	id := strings.Trim(read(t, altering, "SELECT CONNECTION_ID()")[0], `["]`)
-	if _, _, err := p.acquire(t, "a"); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), "KILL "+id) {
+	if _, _, err := p.acquire(t, "a"); !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), "KILL "+id) {
 		t.Errorf("an ALTER TABLE under way: %v", err)
 	}
 }
@@ -107,27 +110,27 @@ func TestCutBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := state{schema: DefaultStateSchema, lease: l}
-	if err := s.create(t.Context(), c); err != nil {
+	s := state.State{Schema: state.DefaultStateSchema, Lease: l}
+	if err := s.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	k := rowstream.Chunk{Upto: mysqlwire.TextRow{[]byte("10")}}
 	for range 2 {
-		if err := s.cut(t.Context(), c, l.first, k); err != nil {
+		if err := s.Cut(t.Context(), c, l.First, k); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := rowstream.Chunk{Upto: mysqlwire.TextRow{[]byte("20")}}
-	if err := s.cut(t.Context(), c, l.first, other); !errors.Is(err, errState) {
+	if err := s.Cut(t.Context(), c, l.First, other); !errors.Is(err, state.ErrState) {
 		t.Errorf("other bounds: %v", err)
 	}
-	if err := s.enter(t.Context(), c, l.first, finished, 1); !errors.Is(err, errState) {
+	if err := s.Enter(t.Context(), c, l.First, tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
 		t.Errorf("a table whose chunk is not copied: %v", err)
 	}
-	if err := s.enter(t.Context(), c, leaseSpecs("unknown")[0], finished, 1); !errors.Is(err, errState) {
+	if err := s.Enter(t.Context(), c, leaseSpecs("unknown")[0], tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
 		t.Errorf("the phase of a table that is not recorded: %v", err)
 	}
-	if err := s.stoppedBy(t.Context(), c, l.first, "ALTER TABLE a"); !errors.Is(err, errState) {
+	if err := s.StoppedBy(t.Context(), c, l.First, "ALTER TABLE a"); !errors.Is(err, state.ErrState) {
 		t.Errorf("the stop of a table without a definition: %v", err)
 	}
 }
@@ -141,11 +144,11 @@ func TestHolderKilled(t *testing.T) {
 	o.Workers, o.ChunkBytes = 1, 8<<10
 	var once sync.Once
 	snapshots := 0
-	o.Observe = func(e Event) {
-		if e.Kind == EventSnapshot {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventSnapshot {
 			snapshots++
 		}
-		if e.Kind == EventChunk && e.Chunk == 2 {
+		if e.Kind == telemetry.EventChunk && e.Chunk == 2 {
 			once.Do(func() { killCopy(t, p.target) })
 		}
 	}
@@ -166,12 +169,12 @@ func TestMayResume(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{errLeaseLost, true},
-		{fmt.Errorf("wait: %w", errLocked), true},
+		{state.ErrLeaseLost, true},
+		{fmt.Errorf("wait: %w", state.ErrLocked), true},
 		{io.ErrUnexpectedEOF, true},
-		{errors.Join(stop, errLeaseLost), false},
+		{errors.Join(stop, state.ErrLeaseLost), false},
 		{fmt.Errorf("follow: %w", errors.Join(stop, io.EOF)), false},
-		{errState, false},
+		{state.ErrState, false},
 	} {
 		if got := mayResume(tt.err); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)

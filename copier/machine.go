@@ -3,6 +3,7 @@ package copier
 import (
 	"fmt"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -32,20 +33,10 @@ var actNames = [...]string{"wait", "cut", "copy", "indexes", "stop"}
 
 func (a act) String() string { return actNames[a] }
 
-// A phase is how far a table is. It is kept in the target under these names.
-type phase string
-
-const (
-	copying  phase = "copying"
-	indexing phase = "indexing"
-	emptying phase = "emptying" // by --restart; no run resumes it
-	finished phase = "finished"
-)
-
 // tableProgress is what the machine knows of a table.
 type tableProgress struct {
 	name    string
-	phase   phase
+	phase   tabledef.Phase
 	cutting bool            // a worker cuts its next chunk
 	cut     bool            // its last chunk is cut
 	next    rowstream.Chunk // the one to be cut: its number and where it begins
@@ -78,9 +69,9 @@ func (m *machine) next() step {
 	for i := range m.tables {
 		t := &m.tables[i]
 		switch {
-		case t.phase == finished:
+		case t.phase == tabledef.Finished:
 			finishedTables++
-		case t.phase == indexing:
+		case t.phase == tabledef.Indexing:
 			if !t.indexes {
 				t.indexes = true
 				return step{do: buildIndexes, table: i}
@@ -119,12 +110,12 @@ func (m *machine) wasCopied(table int) {
 	t.running--
 	t.done++
 	if t.cut && t.done == t.chunks {
-		t.phase = indexing
+		t.phase = tabledef.Indexing
 	}
 }
 
 // wasIndexed notes that a table is finished.
-func (m *machine) wasIndexed(table int) { m.tables[table].phase = finished }
+func (m *machine) wasIndexed(table int) { m.tables[table].phase = tabledef.Finished }
 
 // fail ends the run: no worker gets anything more to do.
 func (m *machine) fail() { m.failed = true }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -70,7 +71,7 @@ func TestMachineRandom(t *testing.T) {
 		progress := make([]tableProgress, len(sizes))
 		for i := range sizes {
 			sizes[i] = 1 + rnd.IntN(12)
-			progress[i] = tableProgress{name: fmt.Sprint("t", i), phase: copying}
+			progress[i] = tableProgress{name: fmt.Sprint("t", i), phase: tabledef.Copying}
 		}
 		m := newMachine(progress, 1+rnd.IntN(5))
 		workers := m.ahead / 2
@@ -116,7 +117,7 @@ func TestMachineRandom(t *testing.T) {
 			break
 		}
 		for i := range sizes {
-			if len(copied[i]) != sizes[i] || m.tables[i].phase != finished {
+			if len(copied[i]) != sizes[i] || m.tables[i].phase != tabledef.Finished {
 				t.Fatalf("seed %d: table %d has %d of %d chunks and is %s", seed, i, len(copied[i]), sizes[i], m.tables[i].phase)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -18,7 +19,7 @@ type Metrics struct {
 	changes                                           [binlog.Delete + 1]atomic.Int64 // by kind
 
 	mu     sync.Mutex
-	status func() Status // nil before Run; under mu
+	status func() telemetry.Status // nil before Run; under mu
 
 	now func() time.Time // nil: time.Now
 }
@@ -26,24 +27,24 @@ type Metrics struct {
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // from sets the source of the gauges.
-func (m *Metrics) from(status func() Status) {
+func (m *Metrics) from(status func() telemetry.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status = status
 }
 
 // observe counts an event.
-func (m *Metrics) observe(e Event) {
+func (m *Metrics) observe(e telemetry.Event) {
 	switch e.Kind {
-	case EventChunk:
+	case telemetry.EventChunk:
 		m.chunks.Add(1)
 		m.rows.Add(e.Rows)
 		m.bytes.Add(e.Bytes)
-	case EventRetry:
+	case telemetry.EventRetry:
 		m.retries.Add(1)
-	case EventVerified:
+	case telemetry.EventVerified:
 		m.verified.Add(1)
-	case EventDiffers:
+	case telemetry.EventDiffers:
 		m.differing.Add(1)
 	}
 }
@@ -64,7 +65,7 @@ func (o *Options) meter(c *control) {
 	}
 	o.Metrics.from(c.status)
 	observe := o.Observe
-	o.Observe = func(e Event) {
+	o.Observe = func(e telemetry.Event) {
 		o.Metrics.observe(e)
 		observe(e)
 	}
@@ -137,7 +138,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	status := m.status
 	m.mu.Unlock()
-	s := Status{Phase: RunPreparing, Throttle: throttle.Status{Share: 1}}
+	s := telemetry.Status{Phase: telemetry.RunPreparing, Throttle: throttle.Status{Share: 1}}
 	if status != nil {
 		s = status()
 	}
@@ -149,11 +150,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collect sends the gauges of a status.
-func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *Status, now time.Time) {
+func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *telemetry.Status, now time.Time) {
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
-	for _, p := range []RunPhase{RunPreparing, RunCopying, RunVerifying, RunFollowing, RunReversing} {
+	for _, p := range []telemetry.RunPhase{telemetry.RunPreparing, telemetry.RunCopying, telemetry.RunVerifying, telemetry.RunFollowing, telemetry.RunReversing} {
 		gauge(d.phase, truth(p == s.Phase), string(p))
 	}
 	gauge(d.rate, s.Throttle.Share)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/throttle"
 )
@@ -42,44 +43,44 @@ func gathered(t *testing.T, m *Metrics) map[string]float64 {
 func TestMetricsOfStatus(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	bytes := int64(77)
-	phases := func(now RunPhase, more map[string]float64) map[string]float64 {
-		for _, p := range []RunPhase{RunPreparing, RunCopying, RunVerifying, RunFollowing, RunReversing} {
+	phases := func(now telemetry.RunPhase, more map[string]float64) map[string]float64 {
+		for _, p := range []telemetry.RunPhase{telemetry.RunPreparing, telemetry.RunCopying, telemetry.RunVerifying, telemetry.RunFollowing, telemetry.RunReversing} {
 			more["phase "+string(p)] = truth(p == now)
 		}
 		return more
 	}
 	for _, tt := range []struct {
 		name   string
-		status Status
+		status telemetry.Status
 		want   map[string]float64
 	}{
-		{"preparing", Status{Phase: RunPreparing, Throttle: throttle.Status{Share: 1}}, phases(RunPreparing, map[string]float64{"throttle_rate": 1})},
+		{"preparing", telemetry.Status{Phase: telemetry.RunPreparing, Throttle: throttle.Status{Share: 1}}, phases(telemetry.RunPreparing, map[string]float64{"throttle_rate": 1})},
 		{
-			"copying, and waiting", Status{
-				Phase: RunCopying, Progress: &CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
+			"copying, and waiting", telemetry.Status{
+				Phase: telemetry.RunCopying, Progress: &telemetry.CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
 				Throttle: throttle.Status{Share: 0.5, Limits: []throttle.LimitStatus{{Name: "lag of r", HeldSeconds: 2}, {Name: "lag of r", HeldSeconds: 3}}},
-				Waits:    []WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
+				Waits:    []telemetry.WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
 			},
-			phases(RunCopying, map[string]float64{
+			phases(telemetry.RunCopying, map[string]float64{
 				"throttle_rate": 0.5, "throttle_held_seconds_total lag of r": 5, "rows": 10, "rows_estimate": 40, "progress_ratio": 0.25,
 				"wait_seconds the throttle": 9, "wait_seconds a lock": 1,
 			}),
 		},
-		{"a lag that was never proven", Status{Phase: RunFollowing, Follow: &FollowStatus{}}, phases(RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 0, "outrun": 0})},
+		{"a lag that was never proven", telemetry.Status{Phase: telemetry.RunFollowing, Follow: &telemetry.FollowStatus{}}, phases(telemetry.RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 0, "outrun": 0})},
 		{
-			"a lag that is no longer known", Status{Phase: RunFollowing, Follow: &FollowStatus{ConfirmedSeconds: number(40), CaughtUp: true}},
-			phases(RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 1, "outrun": 0, "lag_confirmed_timestamp_seconds": 960}),
+			"a lag that is no longer known", telemetry.Status{Phase: telemetry.RunFollowing, Follow: &telemetry.FollowStatus{ConfirmedSeconds: number(40), CaughtUp: true}},
+			phases(telemetry.RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 1, "outrun": 0, "lag_confirmed_timestamp_seconds": 960}),
 		},
 		{
-			"a lag", Status{Phase: RunReversing, Follow: &FollowStatus{LagSeconds: number(0.5), ConfirmedSeconds: number(0.25), LagBytes: &bytes, Outrun: &Outrun{}}},
-			phases(RunReversing, map[string]float64{
+			"a lag", telemetry.Status{Phase: telemetry.RunReversing, Follow: &telemetry.FollowStatus{LagSeconds: number(0.5), ConfirmedSeconds: number(0.25), LagBytes: &bytes, Outrun: &telemetry.Outrun{}}},
+			phases(telemetry.RunReversing, map[string]float64{
 				"throttle_rate": 0, "caught_up": 0, "outrun": 1, "lag_seconds": 0.5, "lag_confirmed_timestamp_seconds": 999.75, "lag_bytes": 77,
 			}),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &Metrics{}
-			m.from(func() Status { return tt.status })
+			m.from(func() telemetry.Status { return tt.status })
 			m.now = func() time.Time { return time.Unix(1000, 0) }
 			got := gathered(t, m)
 			maps.DeleteFunc(got, func(name string, v float64) bool { return v == 0 && strings.Contains(name, "_total") })

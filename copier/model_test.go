@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -58,9 +60,9 @@ const modelKeys = 24 // rows of the source, before changes
 // A modelStore is the target: rows, and the state. It is a value, so that it can be kept and restored.
 type modelStore struct {
 	rows   map[int]int // key to version
-	chunks []chunkState
+	chunks []tabledef.RecordedChunk
 	known  bool // copy_table has a row
-	phase  phase
+	phase  tabledef.Phase
 	start  int // position of the first snapshot
 	upto   int // of copy_follow; -1: none
 	epoch  int
@@ -113,7 +115,7 @@ var (
 // execute executes a statement now: atomically, with the epoch checked under its lock.
 func (m *model) execute(s modelStatement) error {
 	if s.run.epoch != m.store.epoch && !m.mutant.has(noEpoch) {
-		return errLeaseLost
+		return state.ErrLeaseLost
 	}
 	next := m.store.clone()
 	if err := s.do(&next); err != nil {
@@ -198,7 +200,7 @@ func (r *modelRun) send(what string, do func(*modelStore) error) error {
 			done := m.rnd.IntN(2) == 0 && m.execute(s) == nil
 			m.restart()
 			if !m.mutant.has(noLease) {
-				return errLeaseLost
+				return state.ErrLeaseLost
 			}
 			if done && r.isDone(what) {
 				return nil
@@ -218,7 +220,7 @@ func (r *modelRun) isDone(what string) bool {
 	if _, err := fmt.Sscanf(what, "copy %d", &n); err != nil {
 		return false
 	}
-	return n < len(r.m.store.chunks) && r.m.store.chunks[n].copied
+	return n < len(r.m.store.chunks) && r.m.store.chunks[n].Copied
 }
 
 func modelKey(k int) mysqlwire.TextRow { return mysqlwire.TextRow{fmt.Appendf(nil, "%d", k)} }
@@ -253,10 +255,10 @@ func (m *model) play(number int, quiet bool) error {
 func (r *modelRun) prepare() error {
 	m := r.m
 	known := m.store.known
-	t := table{spec: &TableSpec{}, state: &tableState{phase: copying, chunks: slices.Clone(m.store.chunks)}}
+	t := tabledef.Table{Spec: &tabledef.Spec{}, State: &tabledef.Recorded{Phase: tabledef.Copying, Chunks: slices.Clone(m.store.chunks)}}
 	if known {
-		t.state.phase = m.store.phase
-		if err := contiguous(t.state.chunks, t.state.phase != copying); err != nil && !m.mutant.has(noFence) {
+		t.State.Phase = m.store.phase
+		if err := state.Contiguous(t.State.Chunks, t.State.Phase != tabledef.Copying); err != nil && !m.mutant.has(noFence) {
 			return err
 		}
 	}
@@ -265,15 +267,15 @@ func (r *modelRun) prepare() error {
 	if !known {
 		if err := r.send("begin", func(s *modelStore) error {
 			if len(s.rows) > 0 {
-				return errState
+				return state.ErrState
 			}
-			s.known, s.phase, s.start, s.upto, s.chunks = true, copying, r.at, -1, nil
+			s.known, s.phase, s.start, s.upto, s.chunks = true, tabledef.Copying, r.at, -1, nil
 			return nil
 		}); err != nil {
 			return err
 		}
 	}
-	progress, _ := t.progress()
+	progress, _ := progressOf(&t)
 	r.machine = newMachine([]tableProgress{progress}, 2)
 	return nil
 }
@@ -326,10 +328,10 @@ func (r *modelRun) statement(s *step) (what string, do func(*modelStore) error) 
 		return fmt.Sprintf("copy %d (%d, %d]", s.chunk.Number, keyNumber(s.chunk.After, -1), keyNumber(s.chunk.Upto, modelKeys)), r.copied(s.chunk)
 	case buildIndexes:
 		return "finish", func(s *modelStore) error {
-			if err := contiguous(s.chunks, true); err != nil && !r.m.mutant.has(noFence) {
+			if err := state.Contiguous(s.chunks, true); err != nil && !r.m.mutant.has(noFence) {
 				return err
 			}
-			s.phase = finished
+			s.phase = tabledef.Finished
 			return nil
 		}
 	}
@@ -356,28 +358,28 @@ func (r *modelRun) cut(c rowstream.Chunk) func(*modelStore) error {
 	return func(s *modelStore) error {
 		if c.Number < len(s.chunks) {
 			k := s.chunks[c.Number]
-			if !r.m.mutant.has(noFence) && (k.copied || encodeKey(k.After) != encodeKey(c.After) || encodeKey(k.Upto) != encodeKey(c.Upto)) {
-				return errState
+			if !r.m.mutant.has(noFence) && (k.Copied || state.EncodeKey(k.After) != state.EncodeKey(c.After) || state.EncodeKey(k.Upto) != state.EncodeKey(c.Upto)) {
+				return state.ErrState
 			}
 			return nil
 		}
 		if c.Number > len(s.chunks) {
-			return errState // the next run would miss a number
+			return state.ErrState // the next run would miss a number
 		}
-		s.chunks = append(s.chunks, chunkState{Chunk: c})
+		s.chunks = append(s.chunks, tabledef.RecordedChunk{Chunk: c})
 		return nil
 	}
 }
 
 func (r *modelRun) copied(c rowstream.Chunk) func(*modelStore) error {
 	return func(s *modelStore) error {
-		if c.Number >= len(s.chunks) || s.chunks[c.Number].copied {
-			return errState
+		if c.Number >= len(s.chunks) || s.chunks[c.Number].Copied {
+			return state.ErrState
 		}
 		for k := keyNumber(c.After, -1) + 1; k <= min(keyNumber(c.Upto, modelKeys), modelKeys-1); k++ {
 			s.rows[k] = r.view[k]
 		}
-		s.chunks[c.Number].copied = true
+		s.chunks[c.Number].Copied = true
 		return nil
 	}
 }

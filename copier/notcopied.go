@@ -4,30 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlwire"
 )
-
-// A NotCopied is a kind of objects of a schema of the source that a copy leaves behind.
-type NotCopied struct {
-	Kind   string   `json:"kind"` // trigger, view, procedure, function, event, grantee, schema default
-	Schema string   `json:"schema"`
-	Names  []string `json:"names"`
-}
-
-// shownNames is how many names a text lists.
-const shownNames = 20
-
-func (n *NotCopied) String() string {
-	names := n.Names
-	more := ""
-	if len(names) > shownNames {
-		names, more = names[:shownNames], fmt.Sprintf(" and %d more", len(names)-shownNames)
-	}
-	return n.Kind + " in " + n.Schema + ": " + strings.Join(names, ", ") + more
-}
 
 // notCopiedQueries select kind and name of what a schema has besides tables, as far as the account may see it.
 var notCopiedQueries = []string{
@@ -39,11 +21,11 @@ var notCopiedQueries = []string{
 }
 
 // findNotCopied lists what the copy leaves behind. A source that is read through tare rowstream shows triggers only.
-func (r *run) findNotCopied(ctx context.Context) (all []NotCopied, err error) {
+func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err error) {
 	add := func(kind, schema, name string) {
-		i := slices.IndexFunc(all, func(n NotCopied) bool { return n.Kind == kind && n.Schema == schema })
+		i := slices.IndexFunc(all, func(n telemetry.NotCopied) bool { return n.Kind == kind && n.Schema == schema })
 		if i < 0 {
-			all = append(all, NotCopied{Kind: kind, Schema: schema})
+			all = append(all, telemetry.NotCopied{Kind: kind, Schema: schema})
 			i = len(all) - 1
 		}
 		all[i].Names = append(all[i].Names, name)
@@ -51,12 +33,12 @@ func (r *run) findNotCopied(ctx context.Context) (all []NotCopied, err error) {
 	targets := make(map[string]string) // schemas of the source, and where their first table goes
 	var schemas []string
 	for _, t := range r.tables {
-		for _, name := range t.source.Triggers {
-			add("trigger", t.spec.Schema, name+" on "+t.spec.Name)
+		for _, name := range t.Source.Triggers {
+			add("trigger", t.Spec.Schema, name+" on "+t.Spec.Name)
 		}
-		if targets[t.spec.Schema] == "" {
-			targets[t.spec.Schema] = t.spec.ToSchema
-			schemas = append(schemas, t.spec.Schema)
+		if targets[t.Spec.Schema] == "" {
+			targets[t.Spec.Schema] = t.Spec.ToSchema
+			schemas = append(schemas, t.Spec.Schema)
 		}
 	}
 	source, ok := r.from.(querier)
@@ -96,7 +78,7 @@ func (r *run) schemaDefault(ctx context.Context, source querier, from, to string
 	}); err != nil {
 		return "", err
 	}
-	there, err := queryValue(ctx, r.to, fmt.Sprintf(query, schemaText(to)))
+	there, err := state.QueryValue(ctx, r.to, fmt.Sprintf(query, schemaText(to)))
 	if err != nil || here == there {
 		return "", err
 	}
@@ -109,7 +91,7 @@ func (r *run) listNotCopied(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range r.notCopied {
-		r.o.Observe(Event{Kind: EventNotCopied, NotCopied: &r.notCopied[i], Text: r.notCopied[i].String()})
+		r.o.Observe(telemetry.Event{Kind: telemetry.EventNotCopied, NotCopied: &r.notCopied[i], Text: r.notCopied[i].String()})
 	}
 	return nil
 }

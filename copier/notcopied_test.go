@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/copier/telemetry"
 )
 
 // TestNotCopied lists what stays behind, in events and in the report.
@@ -18,8 +20,8 @@ func TestNotCopied(t *testing.T) {
 		"CREATE USER behind_user", "GRANT SELECT ON behind.* TO behind_user", "GRANT INSERT ON behind.a TO behind_user")
 	o := p.options("a")
 	var events []string
-	o.Observe = func(e Event) {
-		if e.Kind == EventNotCopied {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventNotCopied {
 			events = append(events, e.Text)
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -31,9 +34,6 @@ const (
 	DefaultMaxViewAge = time.Minute
 
 	minViewAge = 100 * time.Millisecond
-
-	// DefaultStateSchema is where the target keeps what was copied.
-	DefaultStateSchema = "_tare"
 )
 
 // Options say what is copied, from where and how.
@@ -42,7 +42,7 @@ type Options struct {
 	From func(context.Context) (binlog.Follower, error)
 
 	To     mysqlconn.Config
-	Tables []TableSpec
+	Tables []tabledef.Spec
 
 	Workers     int           // 0: DefaultWorkers
 	ChunkBytes  int64         // 0: DefaultChunkBytes
@@ -91,13 +91,13 @@ type Options struct {
 	// process' clock; nil: it may.
 	MayGoOn func() bool
 
-	waits *waits // all that the copy waits for
+	waits *telemetry.Waits // all that the copy waits for
 
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics
 
 	// Observe is told of each event, by several goroutines at once; nil: nobody is.
-	Observe func(Event)
+	Observe func(telemetry.Event)
 }
 
 // Validate fills in defaults and says what is wrong with o, if anything.
@@ -105,12 +105,12 @@ func (o *Options) Validate() error {
 	setDefault(&o.Workers, DefaultWorkers)
 	setDefault(&o.ChunkBytes, DefaultChunkBytes)
 	setDefault(&o.Patience, DefaultPatience)
-	setDefault(&o.StateSchema, DefaultStateSchema)
+	setDefault(&o.StateSchema, state.DefaultStateSchema)
 	if o.Observe == nil {
-		o.Observe = func(Event) {}
+		o.Observe = func(telemetry.Event) {}
 	}
 	for i := range o.Tables {
-		o.Tables[i].defaults()
+		o.Tables[i].Defaults()
 	}
 	switch {
 	case o.From == nil:
@@ -133,10 +133,10 @@ func (o *Options) Validate() error {
 	targets := make(map[string]bool)
 	for i := range o.Tables {
 		t := &o.Tables[i]
-		if targets[t.target()] {
-			return fmt.Errorf("two tables go to %s", t.target())
+		if targets[t.Target()] {
+			return fmt.Errorf("two tables go to %s", t.Target())
 		}
-		targets[t.target()] = true
+		targets[t.Target()] = true
 	}
 	if err := o.truncatable(); err != nil {
 		return err
@@ -229,53 +229,4 @@ func setDefault[T comparable](v *T, def T) {
 	if *v == zero {
 		*v = def
 	}
-}
-
-// An EventKind says what happened.
-type EventKind string
-
-// The kinds of events.
-const (
-	EventSnapshot  EventKind = "snapshot"   // the source's view was taken; Text says how and where
-	EventNotCopied EventKind = "not-copied" // objects of the source that the copy leaves behind: NotCopied; Text lists them
-	EventTable     EventKind = "table"      // a table is begun, or gone on with: Chunks and Rows were copied before
-	EventChunk     EventKind = "chunk"      // a chunk is in the target: its Rows and Bytes
-	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text says why
-	EventIndexes   EventKind = "indexes"    // the indexes that were left out are being built; Text names them
-	EventDone      EventKind = "done"       // a table is finished
-	EventFollow    EventKind = "follow"     // the source's changes are applied from here on: Text is the position of its log
-	EventLag       EventKind = "lag"        // how far the target is behind: Lag
-	EventCaughtUp  EventKind = "caught-up"  // the target has what the source has; Text says so
-	EventOutrun    EventKind = "outrun"     // the source writes faster than the target takes it; Text says how fast
-	EventThrottle  EventKind = "throttle"   // the copy is slowed down, stopped or let go again, to Share; Text says why
-	EventCutover   EventKind = "cutover"    // of bringing clients over; Text says what
-	EventControl   EventKind = "control"    // a call over the control socket that changes the run; Text says which, by whom and its status
-	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait says for what
-	EventWaited    EventKind = "waited"     // such a wait is over: Wait says how long it was
-	EventVerified  EventKind = "verified"   // a chunk is equal on both sides: its Rows
-	EventDiffers   EventKind = "differs"    // a chunk is not; Text says how
-)
-
-// An Event is something that people or programs who watch a copy want to know.
-type Event struct {
-	Kind  EventKind `json:"event"`
-	Table string    `json:"table,omitempty"` // in the source
-	Chunk int       `json:"chunk"`           // number of the chunk, from 0
-	Rows  int64     `json:"rows"`
-	Bytes int64     `json:"bytes"` // of rows as they are read
-
-	Chunks       int   `json:"chunks,omitempty"`        // with table: copied before
-	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
-
-	Lag *Lag `json:"lag,omitempty"` // with lag
-
-	Progress *CopyProgress `json:"progress,omitempty"` // with chunk: of all tables
-
-	NotCopied *NotCopied `json:"not_copied,omitempty"` // with not-copied
-
-	Wait *WaitStatus `json:"wait,omitempty"` // with wait and waited
-
-	Share *float64 `json:"share,omitempty"` // with throttle: of full speed, now
-
-	Text string `json:"text,omitempty"`
 }

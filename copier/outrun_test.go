@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -57,11 +58,11 @@ func TestFollowBounded(t *testing.T) {
 	caughtUp := make(chan struct{})
 	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
 	lags := make(chan int64, 1)
-	o.Observe = func(e Event) {
+	o.Observe = func(e telemetry.Event) {
 		switch e.Kind {
-		case EventCaughtUp:
+		case telemetry.EventCaughtUp:
 			once()
-		case EventLag:
+		case telemetry.EventLag:
 			select {
 			case <-lags:
 			default:
@@ -150,14 +151,14 @@ func (s writingSource) LogBytes(_ context.Context, from, to binlog.Position) (in
 func TestOutrun(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var told []string
-	var last *Lag
+	var last *telemetry.Lag
 	f := &follower{
 		source: writingSource{now: &now}, now: func() time.Time { return now }, moved: make(chan struct{}), stop: make(chan struct{}),
-		o: &Options{Observe: func(e Event) {
-			if e.Kind == EventOutrun {
+		o: &Options{Observe: func(e telemetry.Event) {
+			if e.Kind == telemetry.EventOutrun {
 				told = append(told, e.Text)
 			}
-			if e.Kind == EventLag {
+			if e.Kind == telemetry.EventLag {
 				last = e.Lag
 			}
 		}},

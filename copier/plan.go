@@ -1,6 +1,11 @@
 package copier
 
-import "context"
+import (
+	"context"
+
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+)
 
 // A PlannedTable is what a copy would do for one table.
 type PlannedTable struct {
@@ -24,7 +29,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: &o, state: state{schema: o.StateSchema}}
+	r := &run{o: &o, state: state.State{Schema: o.StateSchema}}
 	defer r.close()
 	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.acceptSource, r.checkCutover, r.check, r.planFollow, r.checkSource} {
 		if err := check(ctx); err != nil {
@@ -36,7 +41,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	}
 	planned := []PlannedTable{}
 	for _, t := range r.tables {
-		planned = append(planned, t.planned(o.ChunkBytes))
+		planned = append(planned, planTable(t, o.ChunkBytes))
 	}
 	return planned, nil
 }
@@ -65,23 +70,21 @@ func (r *run) planFollow(ctx context.Context) error {
 	if err := r.checkFollow(ctx); err != nil {
 		return err
 	}
-	_, err := newHeart(r.from, r.o, r.follow.id, r.tables)
+	_, err := newHeart(r.from, r.o, r.follow.ID, r.tables)
 	return err
 }
 
-const errNoSuchTable = 1146
-
-func (t *table) planned(chunkBytes int64) PlannedTable {
+func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {
 	p := PlannedTable{
-		Source: t.spec.source(), Target: t.spec.target(), Spec: t.spec.text(), Create: t.create != "", Key: t.source.KeyName,
-		RowsEstimate: t.source.RowsEstimate, BytesEstimate: t.source.BytesEstimate, Chunks: int(t.source.BytesEstimate/chunkBytes) + 1,
+		Source: t.Spec.Source(), Target: t.Spec.Target(), Spec: t.Spec.Text(), Create: t.Create != "", Key: t.Source.KeyName,
+		RowsEstimate: t.Source.RowsEstimate, BytesEstimate: t.Source.BytesEstimate, Chunks: int(t.Source.BytesEstimate/chunkBytes) + 1,
 		Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
 	}
-	later, keys := t.later, t.keys
-	if t.state != nil {
-		p.Phase, later, keys = string(t.state.phase), t.state.indexes, t.state.keys
-		for _, k := range t.state.chunks {
-			if k.copied {
+	later, keys := t.Later, t.Keys
+	if t.State != nil {
+		p.Phase, later, keys = string(t.State.Phase), t.State.Indexes, t.State.Keys
+		for _, k := range t.State.Chunks {
+			if k.Copied {
 				p.CopiedBefore++
 			}
 		}
@@ -90,7 +93,7 @@ func (t *table) planned(chunkBytes int64) PlannedTable {
 		p.Indexes = append(p.Indexes, string(x))
 	}
 	for _, k := range keys {
-		p.ForeignKeys = append(p.ForeignKeys, k.definition)
+		p.ForeignKeys = append(p.ForeignKeys, k.Definition)
 	}
 	return p
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -39,7 +41,7 @@ func TestAltered(t *testing.T) {
 	}
 	for i, tt := range []struct {
 		name    string
-		columns []ColumnSpec
+		columns []tabledef.ColumnSpec
 		steps   []step
 	}{
 		{"a column is added", nil, []step{
@@ -64,7 +66,7 @@ func TestAltered(t *testing.T) {
 			{[]string{"INSERT INTO a VALUES (10, 1, 'before')", "CREATE INDEX i ON a (n)", "INSERT INTO a VALUES (11, 1, 'after')", "DROP INDEX i ON a", "INSERT INTO a VALUES (12, 1, 'last')"}, nil, ended},
 			{nil, nil, ""},
 		}},
-		{"what is not copied", []ColumnSpec{{"id", "id"}, {"s", "s"}}, []step{
+		{"what is not copied", []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "s", To: "s"}}, []step{
 			{[]string{"INSERT INTO a VALUES (10, 1, 'before')", "ALTER TABLE a ADD COLUMN x INT FIRST, DROP COLUMN n", "INSERT INTO a VALUES (5, 11, 'after')"}, nil, ended},
 			{nil, nil, ""},
 			{[]string{"UPDATE a SET s = CONCAT(s, '!')"}, nil, ""},
@@ -185,8 +187,8 @@ func TestAlteredWhileFollowed(t *testing.T) {
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "c.sock")
 	caughtUp := make(chan struct{})
 	once := sync.OnceFunc(func() { close(caughtUp) }) // a run that has lost its lease is followed by another
-	o.Observe = func(e Event) {
-		if e.Kind == EventCaughtUp {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventCaughtUp {
 			once()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -48,8 +49,8 @@ func TestRefusals(t *testing.T) {
 		{"another key", p.options("plain"), "CREATE TABLE plain (id INT, a VARCHAR(10), b INT NOT NULL PRIMARY KEY) CHARACTER SET utf8mb4", "ordered by the key", false},
 		{"triggers", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; CREATE TRIGGER tr BEFORE INSERT ON plain FOR EACH ROW SET NEW.b = 0", "has triggers (tr)", false},
 		{"rows", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "has rows already", true},
-		{"a column that is none", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"nix", "nix"}} }), "", "table refused.plain has no column nix", false},
-		{"columns without a table", plain(func(o *Options) { o.Tables[0].Columns = []ColumnSpec{{"id", "id"}} }), "", "create it first", false},
+		{"a column that is none", plain(func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "nix", To: "nix"}} }), "", "table refused.plain has no column nix", false},
+		{"columns without a table", plain(func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} }), "", "create it first", false},
 		{"itself", plain(func(o *Options) { o.To = root(p.from) }), "", "would be copied onto itself", false},
 		{"itself under another name", plain(func(o *Options) {
 			o.To = root(p.from)
@@ -197,11 +198,11 @@ func TestSpecs(t *testing.T) {
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, name VARCHAR(10), e ENUM('x','y'), f FLOAT)", "INSERT INTO a SELECT seq, CONCAT('n', seq), 1 + seq % 2, seq / 3 FROM seq_1_to_1000")
 	sqlExec(t, p.target, "CREATE DATABASE other", "CREATE TABLE other.b (label ENUM('x','y'), title VARCHAR(10), id INT PRIMARY KEY, spare INT DEFAULT 5)")
 	defer sqlExec(t, p.target, "DROP DATABASE other")
-	specs, err := ParseTables("specs.a=other.b")
+	specs, err := tabledef.ParseTables("specs.a=other.b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{AddWhere(specs, "specs.a: id > 100"), AddWhere(specs, "specs.a: id <= 900"), AddShard(specs, "specs.a: id=2/3"), AddColumns(specs, "specs.a: id, e as label, name AS title")} {
+	for _, err := range []error{tabledef.AddWhere(specs, "specs.a: id > 100"), tabledef.AddWhere(specs, "specs.a: id <= 900"), tabledef.AddShard(specs, "specs.a: id=2/3"), tabledef.AddColumns(specs, "specs.a: id, e as label, name AS title")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,12 +220,12 @@ func TestSpecs(t *testing.T) {
 	if err != nil || len(planned) != 1 || planned[0].Phase != "finished" || planned[0].CopiedBefore != 1 {
 		t.Errorf("%+v, %v", planned, err)
 	}
-	for _, err := range []error{AddWhere(specs, "specs.a"), AddWhere(specs, "specs.z: a"), AddShard(specs, "specs.a: id"), AddShard(specs, "specs.a: id=3/2"), AddColumns(specs, "specs.a: a b")} {
+	for _, err := range []error{tabledef.AddWhere(specs, "specs.a"), tabledef.AddWhere(specs, "specs.z: a"), tabledef.AddShard(specs, "specs.a: id"), tabledef.AddShard(specs, "specs.a: id=3/2"), tabledef.AddColumns(specs, "specs.a: a b")} {
 		if err == nil {
 			t.Error("a clause that is none was taken")
 		}
 	}
-	if _, err := ParseTables("specs.a,specs.a"); err == nil {
+	if _, err := tabledef.ParseTables("specs.a,specs.a"); err == nil {
 		t.Error("a table was named twice")
 	}
 	if got := (&rowstream.Shard{Index: 1, Count: 2}).String(); got != "1/2" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -80,14 +81,14 @@ func TestGrowing(t *testing.T) {
 				}
 			}
 		}
-		o.Observe = func(e Event) {
+		o.Observe = func(e telemetry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch e.Kind {
-			case EventTable:
+			case telemetry.EventTable:
 				g := all[e.Table[len(p.schema)+1:]]
 				write(append(g.grow(60), g.more...))
-			case EventChunk:
+			case telemetry.EventChunk:
 				if chunks++; chunks > bound {
 					cancel(fmt.Errorf("%d chunks of the rows are copied, and no end: %w", chunks, errStopHere))
 					return

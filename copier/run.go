@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -21,7 +24,7 @@ type Report struct {
 	Position string        `json:"position"` // of the source's binary log at that view; empty when it tells none
 	Tables   []TableReport `json:"tables"`
 
-	NotCopied []NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
+	NotCopied []telemetry.NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
 
 	Throttle *throttle.Status `json:"throttle,omitempty"` // when there were limits
 	Follow   *FollowReport    `json:"follow,omitempty"`   // when changes were followed
@@ -73,20 +76,20 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
 	defer control.close()
 	o.meter(control)
-	o.waits = &waits{observe: o.Observe}
+	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
 	var lost time.Time // when the lease was lost the last time
 	for {
 		report, err := runOnce(ctx, &o, pacer, control)
-		if errors.Is(err, errLeaseLost) {
+		if errors.Is(err, state.ErrLeaseLost) {
 			lost = time.Now()
 			losses++
 		}
-		if err == nil || ctx.Err() != nil || losses == 0 || losses == maxTries || time.Since(lost) > o.Patience || !mayResume(err) {
+		if err == nil || ctx.Err() != nil || losses == 0 || losses == state.MaxTries || time.Since(lost) > o.Patience || !mayResume(err) {
 			return report, err
 		}
-		o.Observe(Event{Kind: EventRetry, Text: err.Error() + "; resuming from the state in the target"})
-		if !sleep(ctx, routePause) {
+		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + "; resuming from the state in the target"})
+		if !telemetry.Sleep(ctx, routePause) {
 			var told endError
 			if errors.As(context.Cause(ctx), &told) {
 				return nil, told.error
@@ -102,8 +105,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // newPacer returns a pacer of the limits, whose waits and rates are reported.
 func (o *Options) newPacer() *throttle.Pacer {
 	return throttle.NewPacer(throttle.PacerOptions{
-		Limits: o.Throttle, MayGoOn: o.MayGoOn, Wait: o.waits.begin,
-		Observe: func(rate float64, reason string) { o.Observe(Event{Kind: EventThrottle, Share: &rate, Text: reason}) },
+		Limits: o.Throttle, MayGoOn: o.MayGoOn, Wait: o.waits.Begin,
+		Observe: func(rate float64, reason string) {
+			o.Observe(telemetry.Event{Kind: telemetry.EventThrottle, Share: &rate, Text: reason})
+		},
 	})
 }
 
@@ -111,12 +116,12 @@ func (o *Options) newPacer() *throttle.Pacer {
 // cannot be read on, whatever else has failed: the operator is to judge the cause.
 func mayResume(err error) bool {
 	var stop *binlog.StopError
-	return !errors.As(err, &stop) && (errors.Is(err, errLeaseLost) || errors.Is(err, errLocked) || isAway(err))
+	return !errors.As(err, &stop) && (errors.Is(err, state.ErrLeaseLost) || errors.Is(err, state.ErrLocked) || state.IsAway(err))
 }
 
 // runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
 func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
-	r := &run{o: o, state: state{schema: o.StateSchema}, started: time.Now(), phase: RunPreparing, pacer: pacer, control: control}
+	r := &run{o: o, state: state.State{Schema: o.StateSchema}, started: time.Now(), phase: telemetry.RunPreparing, pacer: pacer, control: control}
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -153,7 +158,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		}
 		return r.report(), nil
 	}
-	r.enter(RunCopying)
+	r.enter(telemetry.RunCopying)
 	if err := r.copyKept(ctx, fail); err != nil {
 		return nil, err
 	}
@@ -171,7 +176,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		}
 	}
 	if r.o.Verify && !r.o.Follow {
-		r.enter(RunVerifying)
+		r.enter(telemetry.RunVerifying)
 		if err := r.verify(ctx); err != nil {
 			return nil, err
 		}
@@ -182,8 +187,8 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 // A run is one go at a copy.
 type run struct {
 	o      *Options
-	state  state
-	tables []*table
+	state  state.State
+	tables []*tabledef.Table
 
 	from     binlog.Follower
 	source   string            // what the state has as the source: its identity
@@ -196,18 +201,18 @@ type run struct {
 
 	verified []*VerifyReport // by table, once they are compared
 
-	notCopied []NotCopied
+	notCopied []telemetry.NotCopied
 
 	heart *heart // nil: no heartbeats
 	mark  string // of the first heartbeat, for the position of the snapshot
 
-	follow *followState    // nil unless changes are followed
-	goOn   binlog.Position // where that begins; zero before the first snapshot
-	cut    *cutover        // nil unless a gateway's clients are to be switched
+	follow *state.Following // nil unless changes are followed
+	goOn   binlog.Position  // where that begins; zero before the first snapshot
+	cut    *cutover         // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
-	phase   RunPhase  // under mu
-	changed sync.Cond // the machine has got an event
+	phase   telemetry.RunPhase // under mu
+	changed sync.Cond          // the machine has got an event
 	machine *machine
 	err     error // the first
 	rows    []int64
@@ -220,8 +225,8 @@ type run struct {
 	// What comes after the rows hangs in here, under mu; nil: it does not.
 	follower  *follower
 	finish    func() // ends following once the target has what the source has
-	following func() *FollowStatus
-	verifying func() *VerifyStatus
+	following func() *telemetry.FollowStatus
+	verifying func() *telemetry.VerifyStatus
 }
 
 func (r *run) close() {
@@ -233,20 +238,20 @@ func (r *run) close() {
 		_ = r.from.Close()
 	}
 	if r.to != nil {
-		closeHolder(r.to)
+		state.CloseHolder(r.to)
 	}
 }
 
 // prepare does all that comes before the first row, once both sides are described.
 func (r *run) prepare(ctx context.Context) (err error) {
-	specs := make([]*TableSpec, len(r.tables))
+	specs := make([]*tabledef.Spec, len(r.tables))
 	for i, t := range r.tables {
-		specs[i] = t.spec
+		specs[i] = t.Spec
 	}
-	if r.state.lease, err = acquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
+	if r.state.Lease, err = state.AcquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
 		return err
 	}
-	if err := r.state.create(ctx, r.to); err != nil {
+	if err := r.state.Create(ctx, r.to); err != nil {
 		return err
 	}
 	if err := r.acceptSource(ctx); err != nil {
@@ -263,9 +268,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	for _, t := range r.tables {
 		if r.o.Restart {
-			err = t.restart(ctx, r)
-		} else if t.state != nil {
-			err = r.state.upgrade(ctx, r.to, t.spec)
+			err = restartTable(t, ctx, r)
+		} else if t.State != nil {
+			err = r.state.Upgrade(ctx, r.to, t.Spec)
 		}
 		if err != nil {
 			return err
@@ -297,9 +302,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	case r.o.Follow:
 		text += "; rows are read in one view, because stored generated columns are compared in it"
 	}
-	r.o.Observe(Event{Kind: EventSnapshot, Text: text})
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
 	for _, t := range r.tables {
-		if err := t.begin(ctx, r.to, r.state, r.source, position); err != nil {
+		if err := beginTable(t, ctx, r.to, r.state, r.source, position); err != nil {
 			return err
 		}
 	}
@@ -309,12 +314,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 // strip prepares the target tables for rows. Keys are dropped before any index that they need.
 func (r *run) strip(ctx context.Context) error {
 	for _, t := range r.tables {
-		if err := t.dropKeys(ctx, r.to); err != nil {
+		if err := dropForeignKeys(t, ctx, r.to); err != nil {
 			return err
 		}
 	}
 	for _, t := range r.tables {
-		if err := t.strip(ctx, r.to); err != nil {
+		if err := stripIndexes(t, ctx, r.to); err != nil {
 			return err
 		}
 	}
@@ -323,7 +328,7 @@ func (r *run) strip(ctx context.Context) error {
 
 // openSnapshot takes the source's view.
 func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
-	defer r.o.waits.begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
+	defer r.o.waits.Begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
 	defer cancel()
 	return r.from.Snapshot(ctx, workers, r.present())
@@ -335,8 +340,8 @@ const snapshotLimit = 5 * time.Minute
 // present are the tables that the source describes so now.
 func (r *run) present() (all []*rowstream.Table) {
 	for _, t := range r.tables {
-		if !t.past() {
-			all = append(all, t.source)
+		if !t.Past() {
+			all = append(all, t.Source)
 		}
 	}
 	return all
@@ -377,17 +382,22 @@ func (r *run) describe(ctx context.Context) (err error) {
 
 // connectSource connects to the source.
 func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
-	defer r.o.waits.begin("a connection to the source", "", r.o.Patience)()
+	defer r.o.waits.Begin("a connection to the source", "", r.o.Patience)()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
 	defer cancel()
 	return r.o.From(ctx)
 }
 
-func (r *run) describeTable(ctx context.Context, spec *TableSpec) (*table, error) {
+// describing returns the uses of the tables.
+func (o *Options) describing() tabledef.DescribeOptions {
+	return tabledef.DescribeOptions{Follow: o.Follow, Verify: o.Verify, KeepIndexes: o.KeepIndexes}
+}
+
+func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef.Table, error) {
 	if r.o.Follow {
 		return r.describeFollowed(ctx, r.from, spec)
 	}
-	return describe(ctx, r.from, r.to, r.o, spec)
+	return tabledef.Describe(ctx, r.from, r.to, r.o.describing(), spec)
 }
 
 // copy runs the workers until the machine has nothing more for them.
@@ -397,15 +407,15 @@ func (r *run) copy(ctx context.Context) error {
 	progress := make([]tableProgress, len(r.tables))
 	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
 	for i, t := range r.tables {
-		progress[i], r.rows[i] = t.progress()
+		progress[i], r.rows[i] = progressOf(t)
 		r.before[i] = progress[i].done
 	}
 	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
 	r.machine = newMachine(progress, r.o.Workers)
 	r.mu.Unlock()
 	for i, t := range r.tables {
-		r.o.Observe(Event{
-			Kind: EventTable, Table: t.spec.source(), Chunks: r.before[i], Rows: r.copied(i), RowsEstimate: t.source.RowsEstimate,
+		r.o.Observe(telemetry.Event{
+			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: r.before[i], Rows: r.copied(i), RowsEstimate: t.Source.RowsEstimate,
 		})
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -425,21 +435,21 @@ func (r *run) copy(ctx context.Context) error {
 	return r.err
 }
 
-// progress is where the machine goes on with the table.
-func (t *table) progress() (p tableProgress, rows int64) {
-	p = tableProgress{name: t.spec.source(), phase: t.state.phase, chunks: len(t.state.chunks)}
-	for _, k := range t.state.chunks {
+// progressOf is where the machine goes on with the table.
+func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
+	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
+	for _, k := range t.State.Chunks {
 		p.cut = k.Upto == nil // of the last
 		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
-		if k.copied {
+		if k.Copied {
 			p.done++
-			rows += k.rows
+			rows += k.Rows
 		} else {
 			p.waiting = append(p.waiting, k.Chunk)
 		}
 	}
-	if p.phase == copying && p.cut && p.done == p.chunks {
-		p.phase = indexing // killed between the last chunk and the note of it
+	if p.phase == tabledef.Copying && p.cut && p.done == p.chunks {
+		p.phase = tabledef.Indexing // killed between the last chunk and the note of it
 	}
 	return p, rows
 }
@@ -493,7 +503,7 @@ func (r *run) tell(event func(*machine)) {
 func (r *run) report() *Report {
 	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied}
 	if report.NotCopied == nil {
-		report.NotCopied = []NotCopied{}
+		report.NotCopied = []telemetry.NotCopied{}
 	}
 	if r.cut != nil {
 		report.Cutover = &r.cut.report
@@ -511,10 +521,10 @@ func (r *run) report() *Report {
 	}
 	for i, t := range r.tables {
 		tr := TableReport{
-			Source: t.spec.source(), Target: t.spec.target(), Rows: r.rows[i],
+			Source: t.Spec.Source(), Target: t.Spec.Target(), Rows: r.rows[i],
 			Chunks: r.machine.tables[i].chunks, Before: r.before[i], Indexes: []string{},
 		}
-		for _, x := range t.state.indexes {
+		for _, x := range t.State.Indexes {
 			tr.Indexes = append(tr.Indexes, string(x))
 		}
 		switch {
@@ -526,4 +536,23 @@ func (r *run) report() *Report {
 		report.Tables = append(report.Tables, tr)
 	}
 	return report
+}
+
+// boundRows finds the bounds of the tables that are still to be copied.
+func (r *run) boundRows(ctx context.Context) error {
+	if !r.shortViews() {
+		return nil
+	}
+	reader := r.snapshot.Reader(0)
+	for _, t := range r.tables {
+		if t.Past() || t.State != nil && t.State.Phase != tabledef.Copying {
+			continue
+		}
+		last, err := reader.LastKey(ctx, t.Source)
+		if err != nil {
+			return err
+		}
+		t.Bound = tabledef.RowBound{Known: true, Last: last}
+	}
+	return nil
 }

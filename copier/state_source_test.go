@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -57,9 +58,9 @@ func TestSourceIdentity(t *testing.T) {
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	f := state{}.followed("", o.Tables)
+	f := state.State{}.Followed("", o.Tables)
 	addr := root(p.from).Addr
-	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 3, source = '"+addr+"'", "UPDATE _tare.copy_follow SET version = 3, source = '"+addr+"', id = '"+f.formerID(addr)+"'",
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 3, source = '"+addr+"'", "UPDATE _tare.copy_follow SET version = 3, source = '"+addr+"', id = '"+f.FormerID(addr)+"'",
 		"DROP TABLE _tare.copy_foreign_key")
 	if _, err := Run(t.Context(), options("localhost")); err == nil || !strings.Contains(err.Error(), "its rows came from "+addr+", not from "+identity) {
 		t.Errorf("the form of an older version, under another address: %v", err)

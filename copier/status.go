@@ -3,29 +3,32 @@ package copier
 import (
 	"os"
 	"sync"
+	"time"
 
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
 
 // enter notes what the run is at.
-func (r *run) enter(p RunPhase) {
+func (r *run) enter(p telemetry.RunPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p
 }
 
 // status is what the run tells of itself while it is at work.
-func (r *run) status() Status {
-	s := Status{
-		Version: StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
-		Tables: []TableStatus{}, Throttle: r.pacer.Status(), Waits: r.o.waits.status(),
+func (r *run) status() telemetry.Status {
+	s := telemetry.Status{
+		Version: telemetry.StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
+		Tables: []telemetry.TableStatus{}, Throttle: r.pacer.Status(), Waits: r.o.waits.Status(),
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Phase = r.phase
 	s.Progress = r.progress()
 	for i, t := range r.tables {
-		ts := TableStatus{Source: t.spec.source(), Target: t.spec.target(), Phase: string(copying), RowsEstimate: t.source.RowsEstimate}
+		ts := telemetry.TableStatus{Source: t.Spec.Source(), Target: t.Spec.Target(), Phase: string(tabledef.Copying), RowsEstimate: t.Source.RowsEstimate}
 		if r.machine != nil {
 			m := &r.machine.tables[i]
 			ts.Phase, ts.Rows, ts.Bytes, ts.Chunks, ts.ChunksCopied = string(m.phase), r.rows[i], r.bytes[i], m.chunks, m.done
@@ -48,10 +51,10 @@ type control struct {
 	abort func() // ends the copy
 
 	mu        sync.Mutex
-	run       *run     // nil between two runs
-	last      Status   // of the run before
-	finishing RunPhase // to be ended by finish, in this run or a later one; empty: none
-	end       func()   // of the socket; nil before the first run
+	run       *run               // nil between two runs
+	last      telemetry.Status   // of the run before
+	finishing telemetry.RunPhase // to be ended by finish, in this run or a later one; empty: none
+	end       func()             // of the socket; nil before the first run
 }
 
 // attach directs commands to a run. The first run opens the socket.
@@ -75,7 +78,7 @@ func (c *control) detach() {
 		return
 	}
 	c.last = c.run.status()
-	c.last.Phase = RunPreparing
+	c.last.Phase = telemetry.RunPreparing
 	c.run = nil
 }
 
@@ -88,7 +91,7 @@ func (c *control) close() {
 	}
 }
 
-func (c *control) status() Status {
+func (c *control) status() telemetry.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
@@ -120,14 +123,14 @@ func (c *control) finish() error {
 }
 
 // finishes reports whether a finish was requested for a phase.
-func (c *control) finishes(phase RunPhase) bool {
+func (c *control) finishes(phase telemetry.RunPhase) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.finishing == phase
 }
 
 // requestFinish ends following once the target has what the source has. It returns the phase that it ends.
-func (r *run) requestFinish() (RunPhase, error) {
+func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	r.mu.Lock()
 	finish, phase := r.finish, r.phase
 	r.mu.Unlock()
@@ -144,11 +147,26 @@ func (r *run) requestFinish() (RunPhase, error) {
 
 // watch makes a follower the one that commands and Status are about. A finish that was requested of a follower
 // before it in the same phase, which lost its servers, is for this one.
-func (r *run) watch(f *follower, phase RunPhase) {
+func (r *run) watch(f *follower, phase telemetry.RunPhase) {
 	r.mu.Lock()
 	r.finish, r.following, r.phase = f.Finish, f.status, phase
 	r.mu.Unlock()
 	if r.control.finishes(phase) {
 		f.Finish()
 	}
+}
+
+// progress is the progress of the rows, called with mu held; nil before the first.
+func (r *run) progress() *telemetry.CopyProgress {
+	if r.machine == nil {
+		return nil
+	}
+	var rows, bytes int64
+	counts := make([]telemetry.TableCount, len(r.tables))
+	for i, t := range r.tables {
+		counts[i] = telemetry.TableCount{Rows: r.rows[i], Estimate: t.Source.RowsEstimate, Copied: r.machine.tables[i].phase != tabledef.Copying}
+		rows += r.rows[i] - r.rowsBefore[i]
+		bytes += r.bytes[i]
+	}
+	return telemetry.NewCopyProgress(counts, rows, bytes, time.Since(r.copying))
 }

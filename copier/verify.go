@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -105,39 +105,39 @@ func keyText(key mysqlwire.TextRow) []string {
 // A comparison is how a table's rows are compared: the same values, in the same order, by the
 // names that each side has for them.
 type comparison struct {
-	t      *table
+	t      *tabledef.Table
 	target *rowstream.Table // with the key of the source, under the target's names
 	source rowstream.SumOptions
 	there  rowstream.SumOptions
 }
 
-// comparison prepares comparing the table.
-func (t *table) comparison(there *rowstream.Table) (*comparison, error) {
-	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.spec.Where, Plan: t.plan}}
+// newComparison prepares comparing the table.
+func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, error) {
+	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
 	target := *there
-	target.Key, target.Descending, c.target = nil, t.source.Descending, &target
-	for i := range t.target.columns {
+	target.Key, target.Descending, c.target = nil, t.Source.Descending, &target
+	for i := range t.Target.Columns {
 		from := i
-		if t.plan != nil && t.plan.Output != nil {
-			from = t.plan.Output[i].Column
+		if t.Plan != nil && t.Plan.Output != nil {
+			from = t.Plan.Output[i].Column
 		}
-		n := columnNumber(there, t.target.columns[i].Name)
+		n := tabledef.ColumnNumber(there, t.Target.Columns[i].Name)
 		if n < 0 {
-			return nil, fmt.Errorf("verify table %s: the target's %s has no column %s any more", t.spec.source(), t.spec.target(), t.target.columns[i].Name)
+			return nil, fmt.Errorf("verify table %s: the target's %s has no column %s any more", t.Spec.Source(), t.Spec.Target(), t.Target.Columns[i].Name)
 		}
 		c.source.Columns = append(c.source.Columns, from)
 		c.there.Columns = append(c.there.Columns, n)
 	}
-	if err := t.comparable(); err != nil {
+	if err := t.Comparable(); err != nil {
 		return nil, err
 	}
-	if len(t.spec.Columns) == 0 {
-		for i := range t.source.Generated {
-			c.addGenerated(t.source, &target, i)
+	if len(t.Spec.Columns) == 0 {
+		for i := range t.Source.Generated {
+			c.addGenerated(t.Source, &target, i)
 		}
 	}
-	own := len(there.Key) == len(t.source.Key) // the target's key has the same columns
-	for i, k := range t.source.Key {
+	own := len(there.Key) == len(t.Source.Key) // the target's key has the same columns
+	for i, k := range t.Source.Key {
 		n := -1
 		for j, from := range c.source.Columns {
 			if from == k {
@@ -153,28 +153,6 @@ func (t *table) comparison(there *rowstream.Table) (*comparison, error) {
 	return c, nil
 }
 
-// comparable refuses a table whose ranges of the key cannot be found in the target.
-func (t *table) comparable() error {
-	if t.plan == nil || t.plan.Output == nil {
-		return nil
-	}
-	for _, k := range t.source.Key {
-		if !slices.ContainsFunc(t.plan.Output, func(o rowstream.Output) bool { return o.Column == k }) {
-			return fmt.Errorf("verify table %s: the column %s of its key is not among --columns, so ranges of the key cannot be compared: add it, or leave --verify out", t.spec.source(), t.source.Columns[k].Name)
-		}
-	}
-	return nil
-}
-
-func columnNumber(t *rowstream.Table, name string) int {
-	for i := range t.Columns {
-		if strings.EqualFold(t.Columns[i].Name, name) {
-			return i
-		}
-	}
-	return -1
-}
-
 // A verifier compares the chunks of all tables.
 type verifier struct {
 	run         *run
@@ -184,7 +162,7 @@ type verifier struct {
 	queue   []verifyChunk // not yet taken
 	reports []*VerifyReport
 	sums    []uint64
-	status  VerifyStatus
+	status  telemetry.VerifyStatus
 	err     error // the first
 }
 
@@ -230,7 +208,7 @@ func (r *run) verify(ctx context.Context) error {
 	}
 	for i, t := range r.tables {
 		v.reports[i].Checksum = sumText(v.sums[i])
-		if err := r.state.forgetVerified(ctx, r.to, t.spec); err != nil {
+		if err := r.state.ForgetVerified(ctx, r.to, t.Spec); err != nil {
 			return err
 		}
 	}
@@ -240,41 +218,41 @@ func (r *run) verify(ctx context.Context) error {
 
 // prepare finds out what of a table is to be compared: in each pass all, otherwise what an
 // interrupted verification has left.
-func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int, t *table, all bool) error {
-	there, err := rowstream.ReadTable(ctx, to, t.spec.ToSchema, t.spec.ToName)
+func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int, t *tabledef.Table, all bool) error {
+	there, err := rowstream.ReadTable(ctx, to, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
 		return err
 	}
-	c, err := t.comparison(there)
+	c, err := newComparison(t, there)
 	if err != nil {
 		return err
 	}
-	now, err := v.run.state.load(ctx, to, t.spec, len(t.source.Key))
+	now, err := v.run.state.Load(ctx, to, t.Spec, len(t.Source.Key))
 	if err != nil {
 		return err
 	}
 	verified := make(map[int]bool)
 	if !all {
-		if verified, err = v.run.state.loadVerified(ctx, to, t.spec); err != nil {
+		if verified, err = v.run.state.LoadVerified(ctx, to, t.Spec); err != nil {
 			return err
 		}
 	}
-	report := &VerifyReport{Of: len(now.chunks), Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
+	report := &VerifyReport{Of: len(now.Chunks), Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i, k := range now.chunks {
+	for i, k := range now.Chunks {
 		if verified[k.Number] {
 			report.Before++
 			continue
 		}
-		earlier := i < len(t.state.chunks) && t.state.chunks[i].copied
+		earlier := i < len(t.State.Chunks) && t.State.Chunks[i].Copied
 		v.queue = append(v.queue, verifyChunk{table: number, chunk: k.Chunk, earlier: earlier})
 	}
 	v.comparisons, v.reports = append(v.comparisons, c), append(v.reports, report)
 	return nil
 }
 
-func (v *verifier) progress() *VerifyStatus {
+func (v *verifier) progress() *telemetry.VerifyStatus {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := v.status
@@ -332,17 +310,17 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 		Chunk: k.chunk.Number, After: keyText(k.chunk.After), Upto: keyText(k.chunk.Upto), Earlier: k.earlier,
 		Source: sumReport(source), Target: sumReport(target), Rows: []RowMismatch{},
 	}
-	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: source.Rows}
+	event := telemetry.Event{Kind: telemetry.EventVerified, Table: c.t.Spec.Source(), Chunk: k.chunk.Number, Rows: source.Rows}
 	var counts VerifyReport
 	if source != target {
 		if err := w.narrow(ctx, c, k.chunk, &found, &counts); err != nil {
 			return err
 		}
 		if counts.Mismatches() == 0 {
-			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.spec.source(), source, target)
+			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.Spec.Source(), source, target)
 		}
-		event.Kind, event.Text = EventDiffers, counts.text()
-	} else if err := w.writer.again(ctx, func() error { return v.run.state.verified(ctx, w.writer.c, c.t.spec, k.chunk) }); err != nil {
+		event.Kind, event.Text = telemetry.EventDiffers, counts.text()
+	} else if err := w.writer.Again(ctx, func() error { return v.run.state.Verified(ctx, w.writer.Conn, c.t.Spec, k.chunk) }); err != nil {
 		return err
 	}
 	v.mu.Lock()
@@ -382,10 +360,10 @@ func (v *VerifyReport) add(found *ChunkMismatch, counts *VerifyReport, source, t
 func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (source, target rowstream.Checksum, err error) {
 	var sourceErr error
 	var reading sync.WaitGroup
-	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.view, c.t.source, k, c.source) })
+	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.view, c.t.Source, k, c.source) })
 	w.tellRetries(c.t, k.Number)
-	err = w.writer.again(ctx, func() (err error) {
-		target, err = rowstream.SumChunkOf(ctx, w.writer.c, c.target, k, c.there)
+	err = w.writer.Again(ctx, func() (err error) {
+		target, err = rowstream.SumChunkOf(ctx, w.writer.Conn, c.target, k, c.there)
 		return err
 	})
 	reading.Wait()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -60,7 +61,7 @@ func (v *followVerifier) work(ctx context.Context) error {
 			close(v.again)
 		}
 		v.mu.Unlock()
-		if !sleep(ctx, max(passPause, time.Since(begun))) {
+		if !telemetry.Sleep(ctx, max(passPause, time.Since(begun))) {
 			return nil
 		}
 	}
@@ -74,28 +75,17 @@ func endedQuietly(ctx context.Context, err error) error {
 	return err
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // pass compares every chunk once.
 func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 	v.mu.Lock()
-	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, VerifyStatus{}
+	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, telemetry.VerifyStatus{}
 	v.sums = make([]uint64, len(v.run.tables))
 	v.mu.Unlock()
-	if err := w.writer.connect(ctx); err != nil {
+	if err := w.writer.Connect(ctx); err != nil {
 		return err
 	}
 	for i, t := range v.run.tables {
-		if err := w.writer.again(ctx, func() error { return v.prepare(ctx, w.writer.c, i, t, true) }); err != nil {
+		if err := w.writer.Again(ctx, func() error { return v.prepare(ctx, w.writer.Conn, i, t, true) }); err != nil {
 			return err
 		}
 	}
@@ -118,9 +108,9 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 				return err
 			}
 			w.tellRetries(v.run.tables[k.table], k.chunk.Number)
-			w.writer.retry(err)
-			w.writer.close()
-			if !sleep(ctx, verifyRetry) {
+			w.writer.Retry(err)
+			w.writer.Close()
+			if !telemetry.Sleep(ctx, verifyRetry) {
 				return context.Cause(ctx)
 			}
 		}
@@ -244,10 +234,10 @@ func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMism
 		}
 	}
 	k.rows += source.Rows
-	event := Event{Kind: EventVerified, Table: c.t.spec.source(), Chunk: k.chunk.Number, Rows: k.rows}
+	event := telemetry.Event{Kind: telemetry.EventVerified, Table: c.t.Spec.Source(), Chunk: k.chunk.Number, Rows: k.rows}
 	if counts.Mismatches() > 0 {
 		k.differs = true
-		event.Kind, event.Text, event.Rows = EventDiffers, counts.text(), source.Rows
+		event.Kind, event.Text, event.Rows = telemetry.EventDiffers, counts.text(), source.Rows
 	} else {
 		target = source
 		k.undecided = k.undecided || last.Mismatches() > 0
@@ -268,7 +258,7 @@ func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMism
 		}
 	}
 	v.mu.Unlock()
-	if event.Kind == EventDiffers || k.ended && !k.differs {
+	if event.Kind == telemetry.EventDiffers || k.ended && !k.differs {
 		v.run.o.Observe(event)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
@@ -47,8 +48,8 @@ func TestVerifyFollowed(t *testing.T) {
 	})
 	o := p.options("a")
 	o.ChunkBytes, o.Workers, o.Follow, o.UntilCaughtUp, o.Verify = 90_000, 2, true, true, true
-	o.Observe = func(e Event) {
-		if e.Kind == EventDiffers || e.Kind == EventRetry {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventDiffers || e.Kind == telemetry.EventRetry {
 			t.Logf("%s chunk %d: %s", e.Kind, e.Chunk, e.Text)
 		}
 	}

@@ -19,9 +19,9 @@ func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, f
 	n.rest = k
 	flush := func(upto mysqlwire.TextRow) error {
 		part := rowstream.Chunk{Number: k.Number, After: n.rest.After, Upto: upto}
-		if err := w.writer.again(ctx, func() error {
+		if err := w.writer.Again(ctx, func() error {
 			n.begin()
-			return rowstream.SumRowsOf(ctx, w.writer.c, c.target, part, c.there, n.target)
+			return rowstream.SumRowsOf(ctx, w.writer.Conn, c.target, part, c.there, n.target)
 		}); err != nil {
 			return fmt.Errorf("verify at the target: %w", err)
 		}
@@ -29,7 +29,7 @@ func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, f
 		n.rest.After = upto
 		return nil
 	}
-	err := rowstream.SumRows(ctx, w.view, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
+	err := rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
 		n.group[string(rowstream.EncodeKey(key))] = sum
 		n.order = append(n.order, string(rowstream.EncodeKey(key)))
 		if len(n.order) < narrowRows {
@@ -111,7 +111,7 @@ func (n *narrowing) add(text string, kind MismatchKind) {
 	if len(n.found.Rows) == maxMismatches {
 		return
 	}
-	key, err := rowstream.DecodeKey([]byte(text), len(n.c.t.source.Key))
+	key, err := rowstream.DecodeKey([]byte(text), len(n.c.t.Source.Key))
 	if err != nil {
 		panic("BUG: a key that was encoded cannot be decoded: " + err.Error())
 	}

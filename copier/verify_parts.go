@@ -33,14 +33,14 @@ func (v *followVerifier) part(ctx context.Context, w *worker, c *comparison, k *
 	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
 		reader, from := view.Reader(0), k.rest
 		if k.chunk.Upto == nil && k.end == nil {
-			if k.end, err = reader.LastKey(ctx, c.t.source); err != nil {
+			if k.end, err = reader.LastKey(ctx, c.t.Source); err != nil {
 				return err
 			}
 		}
 		if from.Upto == nil {
 			from.Upto = k.end
 		}
-		part, err = reader.Cut(ctx, c.t.source, bytes, from)
+		part, err = reader.Cut(ctx, c.t.Source, bytes, from)
 		return err
 	})
 	if last = part.Upto == nil; last {

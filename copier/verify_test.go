@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -98,10 +100,10 @@ func TestVerifyGoesOn(t *testing.T) {
 	interrupted := o
 	n := 0
 	events := make(chan struct{}, 1) // a lock
-	interrupted.Observe = func(e Event) {
+	interrupted.Observe = func(e telemetry.Event) {
 		events <- struct{}{}
 		defer func() { <-events }()
-		if e.Kind == EventVerified {
+		if e.Kind == telemetry.EventVerified {
 			if n++; n == 5 {
 				cancel(stopped)
 			}
@@ -133,7 +135,7 @@ func TestVerifyParts(t *testing.T) {
 	o.Verify = true
 	s := &o.Tables[0]
 	s.ToName, s.Where, s.ShardColumn, s.Shard = "b", "id > 100", "c", rowstream.Shard{Index: 1, Count: 2}
-	s.Columns = []ColumnSpec{{"e", "e2"}, {"id", "number"}}
+	s.Columns = []tabledef.ColumnSpec{{From: "e", To: "e2"}, {From: "id", To: "number"}}
 	sqlExec(t, p.target, "ALTER TABLE parts.b DROP COLUMN other")
 	report, err := Run(t.Context(), o)
 	if err != nil {
@@ -147,7 +149,7 @@ func TestVerifyParts(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 
-	o.Tables[0].Columns = []ColumnSpec{{"e", "e2"}}
+	o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "e", To: "e2"}}
 	sqlExec(t, p.target, "DROP DATABASE _tare", "CREATE OR REPLACE TABLE parts.b (e2 ENUM('x', 'y'))")
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the column id of its key is not among --columns") {
 		t.Errorf("without the key: %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -16,12 +17,7 @@ import (
 // shortViews reports whether rows are read through short views: while changes are followed, unless there are stored
 // generated columns, which are compared in the view that their chunk was read from.
 func (r *run) shortViews() bool {
-	return r.o.Follow && !slices.ContainsFunc(r.tables, (*table).storesGenerated)
-}
-
-// storesGenerated reports whether the source has stored generated columns that are compared.
-func (t *table) storesGenerated() bool {
-	return len(t.spec.Columns) == 0 && slices.ContainsFunc(t.source.Generated, func(g rowstream.Column) bool { return g.Stored })
+	return r.o.Follow && !slices.ContainsFunc(r.tables, (*tabledef.Table).StoresGenerated)
 }
 
 // shortReader is the reader of a worker.
@@ -29,17 +25,17 @@ func (r *run) shortReader() *rowstream.ShortReader {
 	return rowstream.NewShortReader(rowstream.ShortOptions{
 		Server: r.from, Identity: r.snapshot.Identity(), MaxAge: r.o.MaxViewAge, Patience: r.o.Patience,
 		Waiting: func() func() {
-			return r.o.waits.begin("a view of a table of the source", "locks of others there", r.o.MaxViewAge)
+			return r.o.waits.Begin("a view of a table of the source", "locks of others there", r.o.MaxViewAge)
 		},
 	})
 }
 
 // readError says what to do about an error of reading a table's rows.
-func (t *table) readError(err error) error {
+func readError(t *tabledef.Table, err error) error {
 	if !errors.Is(err, rowstream.ErrAltered) {
 		return err
 	}
-	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use --restart", err, t.spec.source())
+	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use --restart", err, t.Spec.Source())
 }
 
 // errShortLooks says that a chunk cannot be compared within a view's life.
@@ -47,13 +43,13 @@ var errShortLooks = errors.New("comparing a part of it takes longer than a view 
 
 // inView does something with a view of a table of the source, and again with another one when that has expired. Before that
 // it waits, without a view, until the target has all that the source has.
-func (v *followVerifier) inView(ctx context.Context, w *worker, t *table, do func(context.Context, rowstream.View) error) error {
+func (v *followVerifier) inView(ctx context.Context, w *worker, t *tabledef.Table, do func(context.Context, rowstream.View) error) error {
 	for range mostLooks {
 		err := v.tryView(ctx, t, do)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, rowstream.ErrViewExpired) {
 			return err
 		}
-		w.writer.close() // a statement may have been interrupted
+		w.writer.Close() // a statement may have been interrupted
 		w.pace.End()
 		if err := v.caughtUp(ctx); err != nil {
 			return err
@@ -65,12 +61,12 @@ func (v *followVerifier) inView(ctx context.Context, w *worker, t *table, do fun
 	return errShortLooks
 }
 
-func (v *followVerifier) tryView(ctx context.Context, t *table, do func(context.Context, rowstream.View) error) (err error) {
+func (v *followVerifier) tryView(ctx context.Context, t *tabledef.Table, do func(context.Context, rowstream.View) error) (err error) {
 	age := v.run.o.MaxViewAge
 	age -= age / 10
 	ctx, cancel := context.WithTimeoutCause(ctx, age, rowstream.ErrViewExpired)
 	defer cancel()
-	view, err := v.run.from.ShortView(ctx, "", t.source, age)
+	view, err := v.run.from.ShortView(ctx, "", t.Source, age)
 	if err != nil {
 		return err
 	}

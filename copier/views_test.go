@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -21,18 +22,18 @@ import (
 // A heldCopy is a copy that is paused while a table is copied, as a throttle does it for as long as an operator wants.
 type heldCopy struct {
 	held   atomic.Bool
-	events chan Event
+	events chan telemetry.Event
 	ended  chan error
 }
 
 // holdCopy starts a copy that is paused after the first chunk of a table.
 func holdCopy(t *testing.T, o Options, table string) *heldCopy {
 	t.Helper()
-	h := &heldCopy{events: make(chan Event, 10_000), ended: make(chan error, 1)}
+	h := &heldCopy{events: make(chan telemetry.Event, 10_000), ended: make(chan error, 1)}
 	var once sync.Once
 	o.MayGoOn = func() bool { return !h.held.Load() }
-	o.Observe = func(e Event) {
-		if e.Kind == EventChunk && e.Table == table {
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventChunk && e.Table == table {
 			once.Do(func() { h.held.Store(true) })
 		}
 		h.events <- e
@@ -56,7 +57,7 @@ func holdCopy(t *testing.T, o Options, table string) *heldCopy {
 }
 
 // resume has the copy go on, and returns its error and the kinds of events that came after it was paused.
-func (h *heldCopy) resume(t *testing.T) (kinds []EventKind, err error) {
+func (h *heldCopy) resume(t *testing.T) (kinds []telemetry.EventKind, err error) {
 	t.Helper()
 	for len(h.events) > 0 {
 		testwait.Receive(t, "an event", h.events)

@@ -4,46 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 )
-
-// TestAllowedWarnings has warnings that pass, and ones that do not: of other numbers, statements and columns.
-func TestAllowedWarnings(t *testing.T) {
-	tt := &target{columns: []rowstream.Column{
-		{Name: "id", Type: "int"}, {Name: "e", Type: "enum", Charset: "utf8mb4"}, {Name: "k", Type: "varchar", Charset: "utf8mb3"}, {Name: "v", Type: "varchar", Charset: "utf8"},
-	}}
-	const alias = "'utf8' is currently an alias for the character set UTF8MB3"
-	for _, w := range []struct {
-		class        statementClass
-		number, text string
-		passes       bool
-	}{
-		{rowsWritten, "1265", "Data truncated for column 'e' at row 3", true},
-		{keysDeleted, "1265", "Data truncated for column 'e' at row 3", false},
-		{rowsWritten, "1265", "Data truncated for column 'k' at row 3", false},
-		{rowsWritten, "1265", "Data truncated for column 'id' at row 3 of 'e'", false},
-		{rowsWritten, "1287", "'utf8mb3' is deprecated and will be removed in a future release. Please use utf8mb4 instead", true},
-		{keysDeleted, "1287", "'utf8mb3' is deprecated and will be removed in a future release. Please use utf8mb4 instead", true},
-		{keysDeleted, "1287", "'ucs2' is deprecated and will be removed in a future release", false},
-		{rowsWritten, "1287", "'VALUES function' is deprecated", false},
-		{keysDeleted, "3719", alias, true},
-		{rowsWritten, "3719", "'NATIONAL' is currently an alias", false},
-		{rowsWritten, "1264", "Out of range value for column 'e' at row 3", false},
-		{rowsWritten, "1366", "Incorrect string value for column 'e' at row 3", false},
-		{rowsWritten, "1592", "Unsafe statement written to the binary log", false},
-		{rowsWritten, "9999", "Data truncated for column 'e' at row 3", false},
-		{0, "1265", "Data truncated for column 'e' at row 3", false},
-	} {
-		row := mysqlwire.TextRow{[]byte("Warning"), []byte(w.number), []byte(w.text)}
-		if got := tt.harmlessWarning(w.class, row); got != w.passes {
-			t.Errorf("%d %s %s: passes %v", w.class, w.number, w.text, got)
-		}
-	}
-	if tt.harmlessWarning(rowsWritten, mysqlwire.TextRow{[]byte("Warning"), []byte("1265")}) {
-		t.Error("a warning without a text passes")
-	}
-}
 
 // TestWarnings copies and follows rows that raise the warnings that pass, and rows that raise one that does not, by LOAD DATA and by
 // INSERT.
@@ -66,15 +29,15 @@ func TestWarnings(t *testing.T) {
 			}
 
 			// The server cuts digits off.
-			w := &writer{cfg: root(p.to)}
+			w := &state.Writer{Cfg: root(p.to)}
 			c := connect(t, root(p.to))
-			w.c, w.warnings = c, 64
+			w.Conn, w.Warnings = c, 64
 			sqlExec(t, c, "CREATE TABLE copied.b (id INT PRIMARY KEY, d DECIMAL(5,1) NOT NULL)")
 			res, err := c.Exec(t.Context(), "REPLACE INTO copied.b VALUES (1, 100.25)")
 			if err != nil || res.Warnings == 0 {
 				t.Fatalf("the server raises no warning: %+v, %v", res, err)
 			}
-			err = w.expected(t.Context(), &target{}, rowsWritten, res.Warnings)
+			err = w.Expected(t.Context(), &tabledef.Target{}, state.RowsWritten, res.Warnings)
 			if err == nil || !strings.Contains(err.Error(), "the target did not take all rows unchanged: 1 warnings, 1 of them listed: 1265 ") {
 				t.Errorf("a number that was cut off: %v", err)
 			}

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -32,31 +34,31 @@ func TestWideRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = view.Close() }()
-	state := state{schema: DefaultStateSchema}
-	if err := state.create(t.Context(), p.target); err != nil {
+	s := state.State{Schema: state.DefaultStateSchema}
+	if err := s.Create(t.Context(), p.target); err != nil {
 		t.Fatal(err)
 	}
-	spec := &TableSpec{Schema: "wide", Name: "t"}
-	spec.defaults()
-	if state.lease, err = acquireLease(t.Context(), connect(t, root(p.to)), state, []*TableSpec{spec}, time.Second); err != nil {
+	spec := &tabledef.Spec{Schema: "wide", Name: "t"}
+	spec.Defaults()
+	if s.Lease, err = state.AcquireLease(t.Context(), connect(t, root(p.to)), s, []*tabledef.Spec{spec}, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"load", "insert"} {
 		t.Run(how, func(t *testing.T) {
 			sqlExec(t, p.target, "CREATE OR REPLACE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
 				"SET GLOBAL local_infile = "+map[string]string{"load": "1", "insert": "0"}[how])
-			w := &writer{cfg: root(p.to), state: state, retry: func(err error) { t.Error(err) }}
-			defer w.close()
-			if err := w.connect(t.Context()); err != nil {
+			w := &state.Writer{Cfg: root(p.to), State: s, Retry: func(err error) { t.Error(err) }}
+			defer w.Close()
+			if err := w.Connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			chunk := rowstream.Chunk{}
-			if err := state.cut(t.Context(), p.target, spec, chunk); err != nil {
+			if err := s.Cut(t.Context(), p.target, spec, chunk); err != nil {
 				t.Fatal(err)
 			}
 			defer sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk")
 			most := 0
-			rows, err := w.copyChunk(t.Context(), &target{spec: spec, columns: table.Columns}, chunk, func(each func(*rowstream.Batch) error, _ func() error) error {
+			rows, err := w.CopyChunk(t.Context(), &tabledef.Target{Spec: spec, Columns: table.Columns}, chunk, func(each func(*rowstream.Batch) error, _ func() error) error {
 				for b, err := range view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}) {
 					if err == nil {
 						most = max(most, len(b.Bytes))
@@ -71,13 +73,13 @@ func TestWideRows(t *testing.T) {
 			if err != nil || rows != wideRows+thinRows {
 				t.Fatalf("%d rows, %v", rows, err)
 			}
-			if most <= textKeep {
+			if most <= state.TextKeep {
 				t.Errorf("no batch had more than %d bytes: nothing is shown", most)
 			}
-			if cap(w.text) > textKeep {
-				t.Errorf("room for %d bytes of text is kept, want at most %d", cap(w.text), textKeep)
+			if cap(w.Text) > state.TextKeep {
+				t.Errorf("room for %d bytes of text is kept, want at most %d", cap(w.Text), state.TextKeep)
 			}
-			if size := w.c.Size(); size > 64<<10 {
+			if size := w.Conn.Size(); size > 64<<10 {
 				t.Errorf("the connection to the target reads into %d bytes", size)
 			}
 			const sums = "SELECT COUNT(*), SUM(LENGTH(c)), SUM(CRC32(CONCAT(id, c))) FROM wide.t"

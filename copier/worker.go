@@ -3,6 +3,9 @@ package copier
 import (
 	"context"
 
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -17,7 +20,7 @@ type worker struct {
 	reader   rowstream.Reader
 	view     rowstream.ViewReader   // the reader, unless it reads through short views
 	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
-	writer   *writer
+	writer   *state.Writer
 	throttle *tick.Throttle
 	pace     *throttle.Pace
 }
@@ -26,7 +29,7 @@ func newWorker(r *run, number int) *worker {
 	pace := r.pacer.Join()
 	w := &worker{
 		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayGoOn), pace: pace,
-		writer: &writer{cfg: r.o.To, state: r.state, patience: r.o.Patience, follows: r.o.Follow, waits: r.o.waits},
+		writer: &state.Writer{Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Follows: r.o.Follow, Waits: r.o.waits},
 	}
 	if r.shortViews() {
 		w.short = r.shortReader()
@@ -39,7 +42,7 @@ func newWorker(r *run, number int) *worker {
 }
 
 func (w *worker) close() {
-	w.writer.close()
+	w.writer.Close()
 	if w.short != nil {
 		_ = w.short.Close() // its transaction reads only
 	}
@@ -84,12 +87,12 @@ func (w *worker) do(ctx context.Context, s step) error {
 // worker at a time does so for a table.
 func (w *worker) cut(ctx context.Context, number int) error {
 	t := w.run.tables[number]
-	c, err := t.bound.cut(ctx, w.reader, t, w.run.o.ChunkBytes, w.run.nextChunk(number))
+	c, err := t.Bound.Cut(ctx, w.reader, t, w.run.o.ChunkBytes, w.run.nextChunk(number))
 	if err != nil {
-		return t.readError(err)
+		return readError(t, err)
 	}
 	w.tellRetries(t, c.Number)
-	if err := w.writer.again(ctx, func() error { return w.run.state.cut(ctx, w.writer.c, t.spec, c) }); err != nil {
+	if err := w.writer.Again(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
 	w.run.tell(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
@@ -102,14 +105,14 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	var bytes int64
 	read := func(each func(*rowstream.Batch) error, settle func() error) error {
 		bytes = 0
-		if t.bound.empty() {
+		if t.Bound.Empty() {
 			return nil
 		}
 		var writeErr error
-		o := rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: w.throttle}
-		for b, err := range w.reader.Read(ctx, t.source, t.bound.within(c), o) {
+		o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
+		for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
 			if err != nil {
-				return sourceError{t.readError(err)}
+				return state.SourceError{Err: readError(t, err)}
 			}
 			if writeErr == nil { // otherwise the rest is read and dropped, so that the view is not lost
 				bytes += int64(len(b.Bytes))
@@ -122,17 +125,17 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 				writeErr = settle()
 			}
 			if err := w.pace.Rest(ctx); err != nil {
-				return sourceError{err}
+				return state.SourceError{Err: err}
 			}
 		}
 		return writeErr
 	}
 	w.tellRetries(t, c.Number)
-	w.writer.check = nil
-	if g := t.generatedComparison(); g != nil {
-		w.writer.check = func(ctx context.Context, to *mysqlconn.Client) error { return w.checkGenerated(ctx, g, c, to) }
+	w.writer.Check = nil
+	if g := generatedComparison(t); g != nil {
+		w.writer.Check = func(ctx context.Context, to *mysqlconn.Client) error { return w.checkGenerated(ctx, g, c, to) }
 	}
-	rows, err := w.writer.copyChunk(ctx, &t.target, c, read)
+	rows, err := w.writer.CopyChunk(ctx, &t.Target, c, read)
 	if err != nil {
 		return err
 	}
@@ -141,15 +144,15 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	w.run.bytes[number] += bytes
 	progress := w.run.progress()
 	w.run.mu.Unlock()
-	w.run.o.Observe(Event{Kind: EventChunk, Table: t.spec.source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
+	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
 	w.run.tell(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
 
 // tellRetries makes the writer tell what it repeats.
-func (w *worker) tellRetries(t *table, chunk int) {
-	w.writer.retry = func(err error) {
-		w.run.o.Observe(Event{Kind: EventRetry, Table: t.spec.source(), Chunk: chunk, Text: err.Error()})
+func (w *worker) tellRetries(t *tabledef.Table, chunk int) {
+	w.writer.Retry = func(err error) {
+		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: t.Spec.Source(), Chunk: chunk, Text: err.Error()})
 	}
 }
 
@@ -157,23 +160,23 @@ func (w *worker) tellRetries(t *table, chunk int) {
 func (w *worker) buildIndexes(ctx context.Context, number int) error {
 	t := w.run.tables[number]
 	w.tellRetries(t, 0)
-	if len(t.state.indexes) > 0 {
-		w.run.o.Observe(Event{Kind: EventIndexes, Table: t.spec.source(), Text: joinIndexes(t.state.indexes)})
+	if len(t.State.Indexes) > 0 {
+		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
 	}
-	if err := w.writer.again(ctx, func() error {
-		c := w.writer.c
-		s, key := w.run.state, len(t.source.Key)
-		if err := s.enter(ctx, c, t.spec, indexing, key); err != nil {
+	if err := w.writer.Again(ctx, func() error {
+		c := w.writer.Conn
+		s, key := w.run.state, len(t.Source.Key)
+		if err := s.Enter(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
 			return err
 		}
-		if err := t.buildIndexes(ctx, c, s.lease, w.run.o.Patience); err != nil {
+		if err := buildTableIndexes(t, ctx, c, s.Lease, w.run.o.Patience); err != nil {
 			return err
 		}
-		return s.enter(ctx, c, t.spec, finished, key)
+		return s.Enter(ctx, c, t.Spec, tabledef.Finished, key)
 	}); err != nil {
 		return err
 	}
-	w.run.o.Observe(Event{Kind: EventDone, Table: t.spec.source(), Rows: w.run.copied(number)})
+	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventDone, Table: t.Spec.Source(), Rows: w.run.copied(number)})
 	w.run.tell(func(m *machine) { m.wasIndexed(number) })
 	return nil
 }

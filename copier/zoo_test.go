@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
@@ -127,7 +128,7 @@ func TestZoo(t *testing.T) {
 	for from := 0; from < len(zoo); from += zooColumns {
 		name := fmt.Sprint("zoo", from/zooColumns)
 		zooTable(t, p.source, name, from, min(from+zooColumns, len(zoo)))
-		o.Tables = append(o.Tables, TableSpec{Schema: "zoo", Name: name})
+		o.Tables = append(o.Tables, tabledef.Spec{Schema: "zoo", Name: name})
 	}
 	o.Verify = true                         // which must find nothing
 	sqlExec(t, p.source, rowstream.Session) // times are compared in UTC

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/throttle"
@@ -51,15 +52,15 @@ func TestEvents(t *testing.T) {
 		asked++
 		return Copies{
 			Target: "b:3306", Problems: []string{"read _tare: " + hostile},
-			Jobs: []copier.Job{
+			Jobs: []state.Job{
 				{Target: "shop.orders", Source: "a:3306", Started: now.Add(-time.Hour), Chunks: 9, Copied: 4},
 				{Target: "shop.items", Source: "a:3306", Started: now.Add(-time.Hour), Chunks: 9, Copied: 4},
 				{Target: "shop.done", Started: now, Finished: &now},
 			},
-			Running: []*copier.Status{
-				{From: "a:3306", To: "b:3306", Tables: []copier.TableStatus{{Target: "shop.items"}}, Throttle: throttle.Status{Stopped: true, Reason: "lag 9 s"}},
-				{From: "c:3306", To: "d:3306", Throttle: throttle.Status{Share: 1}, Verify: &copier.VerifyStatus{Mismatches: 2}},
-				{From: "e:3306", To: "f:3306", Throttle: throttle.Status{Share: 1}, Follow: &copier.FollowStatus{Held: "p99 31 ms"}},
+			Running: []*telemetry.Status{
+				{From: "a:3306", To: "b:3306", Tables: []telemetry.TableStatus{{Target: "shop.items"}}, Throttle: throttle.Status{Stopped: true, Reason: "lag 9 s"}},
+				{From: "c:3306", To: "d:3306", Throttle: throttle.Status{Share: 1}, Verify: &telemetry.VerifyStatus{Mismatches: 2}},
+				{From: "e:3306", To: "f:3306", Throttle: throttle.Status{Share: 1}, Follow: &telemetry.FollowStatus{Held: "p99 31 ms"}},
 			},
 		}
 	}

@@ -6,16 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 )
 
 // Copies are what is known of copies: those that run, and those that a target remembers. What cannot be
 // read is told in the Problems.
 type Copies struct {
 	Target   string // whose state tables were read, without a password; "" when none is
-	Jobs     []copier.Job
+	Jobs     []state.Job
 	Sockets  string // the directory that running copies were looked for in; "" when it is not
-	Running  []*copier.Status
+	Running  []*telemetry.Status
 	Problems []string
 }
 
@@ -32,7 +33,7 @@ type copiesData struct {
 
 // A jobRow is one table that is or was copied.
 type jobRow struct {
-	copier.Job
+	state.Job
 	Class string  // of its phase
 	Done  float64 // share of the chunks that are cut
 	Took  string
@@ -49,7 +50,7 @@ func (s *Server) copies(ctx context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-func jobRowOf(j copier.Job, v *view) jobRow {
+func jobRowOf(j state.Job, v *view) jobRow {
 	r := jobRow{Job: j, Class: "busy", Rate: math.NaN()}
 	if v.texts {
 		r.Spec = cutText(j.Spec, 4*shownValue)

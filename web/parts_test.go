@@ -11,7 +11,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/querylog"
@@ -67,15 +68,15 @@ func partOptions(full bool) Options {
 		}
 		end := start.Add(30 * time.Second)
 		copies.Target, copies.Problems = "db:3306", []string{"read it: " + hostile}
-		copies.Jobs = []copier.Job{
+		copies.Jobs = []state.Job{
 			{Target: "shop." + hostile, Phase: "finished", Spec: "where card = '4111'", Rows: 3000, Chunks: 3, Copied: 3, Started: start, Finished: &end},
 			{Target: "shop.b", Phase: "copying", Chunks: 4, Copied: 1, Started: start},
 		}
-		copies.Running = []*copier.Status{{
-			From: "a:3306", To: "b:3306", Phase: copier.RunCopying, Started: start,
-			Tables:   []copier.TableStatus{{Source: hostile, Target: "x", Rows: 5, RowsEstimate: 10}},
+		copies.Running = []*telemetry.Status{{
+			From: "a:3306", To: "b:3306", Phase: telemetry.RunCopying, Started: start,
+			Tables:   []telemetry.TableStatus{{Source: hostile, Target: "x", Rows: 5, RowsEstimate: 10}},
 			Throttle: throttle.Status{Share: 0.5, Most: 1, Reason: "lag " + hostile, Limits: []throttle.LimitStatus{{Name: "lag", Unit: "s", Bound: 5, Value: 9}}},
-			Follow:   &copier.FollowStatus{Position: "bin.1 4", Lag: "3 s behind, confirmed 0.2 s ago", LagSeconds: new(float64(3)), LagBytes: new(int64(4096))}, Verify: &copier.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
+			Follow:   &telemetry.FollowStatus{Position: "bin.1 4", Lag: "3 s behind, confirmed 0.2 s ago", LagSeconds: new(float64(3)), LagBytes: new(int64(4096))}, Verify: &telemetry.VerifyStatus{Chunks: 10, Compared: 5, Mismatches: 2},
 		}}
 		store = manyBlocks(3)
 		store.Sync.Error, store.Sync.Stranger, store.Sync.Foreign = "list: "+hostile, hostile, 1

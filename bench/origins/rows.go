@@ -15,6 +15,7 @@ import (
 	plain "github.com/taredb/tare/bench/baseline/rows"
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -166,9 +167,9 @@ func (c *rowsCase) copy(io.Reader, io.Writer) (uint64, error) {
 	if c.Twin {
 		return plain.Copy(ctx, c.Wire, "SELECT id, k, c, pad FROM rows_.t ORDER BY id", account(c.Target), "rows_.t", rowsChunk)
 	}
-	specs, err := copier.ParseTables("rows_.t")
+	specs, err := tabledef.ParseTables("rows_.t")
 	if err == nil {
-		err = copier.AddShard(specs, "rows_.t: id=1/1")
+		err = tabledef.AddShard(specs, "rows_.t: id=1/1")
 	}
 	if err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/web"
@@ -46,12 +47,12 @@ func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 	}
 }
 
-func jobsOf(ctx context.Context, target config.ControlURL) ([]copier.Job, error) {
+func jobsOf(ctx context.Context, target config.ControlURL) ([]state.Job, error) {
 	client, err := mysqlconn.Dial(ctx, mysqlServer(target, mysqlconn.TLSPreferred, nil))
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := copier.Jobs(ctx, client, "")
+	jobs, err := state.Jobs(ctx, client, "")
 	_ = client.Close() // what it had to say is read
 	return jobs, err
 }

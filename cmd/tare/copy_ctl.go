@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -35,17 +36,17 @@ Without --socket, the only running copy of this user is selected.`,
 	})
 	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket of the copy, if several are running: the `path` of its --control-socket")
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
-	plain := func(use, short string, do func(*copier.Control, *cobra.Command) (*copier.Status, error)) *cobra.Command {
+	plain := func(use, short string, do func(*copier.Control, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.tell(cmd, func(c *copier.Control) (*copier.Status, error) { return do(c, cmd) })
+			return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
 		}}
 	}
 	cmd.AddCommand(
-		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Status(cmd.Context()) }),
+		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Status(cmd.Context()) }),
 		newCtlThrottleCommand(&o),
-		plain("resume", "Undo throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Resume(cmd.Context()) }),
-		plain("abort", "End it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Abort(cmd.Context()) }),
-		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*copier.Status, error) { return c.Finish(cmd.Context()) }),
+		plain("resume", "Undo throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Resume(cmd.Context()) }),
+		plain("abort", "End it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Abort(cmd.Context()) }),
+		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Finish(cmd.Context()) }),
 	)
 	return cmd
 }
@@ -86,13 +87,13 @@ other flags are those of tare copy; limits that the copy was not started with ca
 		if given == 0 {
 			return &usageError{err: errors.New("no change given, for example --share 0.2"), try: cmd.CommandPath() + " --help"}
 		}
-		return o.tell(cmd, func(c *copier.Control) (*copier.Status, error) { return c.Throttle(cmd.Context(), change) })
+		return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return c.Throttle(cmd.Context(), change) })
 	}
 	return cmd
 }
 
 // tell talks to the copy and prints its status.
-func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*copier.Status, error)) error {
+func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry.Status, error)) error {
 	path := o.socket
 	if path == "" {
 		var err error
@@ -139,7 +140,7 @@ func onlyCopy(cmd *cobra.Command) (string, error) {
 }
 
 // printCopyStatus writes a status for people.
-func printCopyStatus(w io.Writer, s *copier.Status) error {
+func printCopyStatus(w io.Writer, s *telemetry.Status) error {
 	fmt.Fprintf(w, "%s to %s: %s for %v, process %d\n", s.From, s.To, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
 	speed := "at full speed"
 	switch {
@@ -196,7 +197,7 @@ func printCopyStatus(w io.Writer, s *copier.Status) error {
 func sharePercent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
 
 // throttleText is an event about the speed, for people.
-func throttleText(e copier.Event) string {
+func throttleText(e telemetry.Event) string {
 	if e.Share == nil {
 		return e.Text
 	}

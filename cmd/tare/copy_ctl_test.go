@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/throttle"
@@ -108,7 +108,7 @@ func TestCopyCtl(t *testing.T) {
 	if strings.Contains(metrics, "tare_copy_lag_seconds") {
 		t.Error("a copy that does not follow has a lag")
 	}
-	var s copier.Status
+	var s telemetry.Status
 	must(t, json.Unmarshal([]byte(ctl(exitOK, "status", "--json")), &s))
 	if s.Version != 1 || !s.Throttle.Stopped || s.Throttle.Limits[0].Kind != throttle.LimitQuery {
 		t.Errorf("%+v", s)

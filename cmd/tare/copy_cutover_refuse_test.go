@@ -12,6 +12,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -35,13 +37,13 @@ func TestCutoverRefusals(t *testing.T) {
 	d := newCutoverDrill(t)
 	third := testmysql.Start(t) // without a binary log
 	part := d.options(nil)
-	part.Tables = []copier.TableSpec{{Schema: "shop", Name: "log", Where: "client = 1"}}
+	part.Tables = []tabledef.Spec{{Schema: "shop", Name: "log", Where: "client = 1"}}
 	d.refused(t, part, "only a part of shop.log is copied")
 
 	around := d.options(nil)
 	around.From, around.To, around.Cutover.Back = copier.FromServer(d.account(1)), d.account(0), d.account(1)
 	must(t, d.servers[1].Exec("CREATE TABLE shop.log (id INT PRIMARY KEY)"))
-	around.Tables = []copier.TableSpec{{Schema: "shop", Name: "log", ToName: "other"}}
+	around.Tables = []tabledef.Spec{{Schema: "shop", Name: "log", ToName: "other"}}
 	d.refused(t, around, "clients are at the target already, and no cutover of this copy has brought them there")
 	must(t, d.servers[1].Exec("DROP TABLE shop.log"))
 
@@ -95,8 +97,8 @@ func TestCutoverWaits(t *testing.T) {
 	byHand.Cutover.Gateway = gatewayclient.Gateway{}
 	var steps strings.Builder
 	var mu sync.Mutex
-	byHand.Observe = func(e copier.Event) {
-		if e.Kind != copier.EventCutover {
+	byHand.Observe = func(e telemetry.Event) {
+		if e.Kind != telemetry.EventCutover {
 			return
 		}
 		mu.Lock()
@@ -148,8 +150,8 @@ func TestCutoverClosesPinned(t *testing.T) {
 	d := newCutoverDrill(t)
 	letsGo := d.through(t, "DO GET_LOCK('mine', 1)")
 	stays := d.through(t, "CREATE TEMPORARY TABLE shop.tmp (id INT)")
-	o := d.options(func(e copier.Event) {
-		if e.Kind == copier.EventCutover && strings.HasPrefix(e.Text, "2 sessions cannot be switched, and are closed in 300ms unless they let go: connection ") {
+	o := d.options(func(e telemetry.Event) {
+		if e.Kind == telemetry.EventCutover && strings.HasPrefix(e.Text, "2 sessions cannot be switched, and are closed in 300ms unless they let go: connection ") {
 			if err := letsGo.Close(); err != nil {
 				t.Error(err)
 			}
@@ -178,8 +180,8 @@ func TestCutoverClosesPinned(t *testing.T) {
 // TestCutoverSwitchedBack switches clients back while changes flow back: they are not written over.
 func TestCutoverSwitchedBack(t *testing.T) {
 	d := newCutoverDrill(t)
-	o := d.options(func(e copier.Event) {
-		if e.Kind == copier.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
+	o := d.options(func(e telemetry.Event) {
+		if e.Kind == telemetry.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
 			go d.switchTo(t, "backend")
 		}
 	})

@@ -18,6 +18,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
@@ -162,10 +164,10 @@ func (d *cutoverDrill) account(server int) mysqlconn.Config {
 	return mysqlconn.Config{Addr: d.servers[server].Addr, User: testmysql.RootUser, Password: testmysql.Password}
 }
 
-func (d *cutoverDrill) options(observe func(copier.Event)) copier.Options {
+func (d *cutoverDrill) options(observe func(telemetry.Event)) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
-		Tables: []copier.TableSpec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
+		Tables: []tabledef.Spec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
 		Cutover: &copier.CutoverOptions{
 			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
 		},
@@ -253,19 +255,19 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	defer stop()
 	back := make(chan struct{}, 1) // the reverse stream has caught up
 	refusals := atomic.Int32{}
-	observe := func(e copier.Event) {
-		if e.Kind == copier.EventFollow { // an id that is given out, and that no row event shows
+	observe := func(e telemetry.Event) {
+		if e.Kind == telemetry.EventFollow { // an id that is given out, and that no row event shows
 			if err := d.servers[0].Exec("START TRANSACTION", "INSERT INTO shop.ids VALUES (1000000, 0)", "ROLLBACK"); err != nil {
 				t.Error(err)
 			}
 		}
-		if e.Kind == copier.EventCutover {
+		if e.Kind == telemetry.EventCutover {
 			t.Log(e.Text)
 			if strings.Contains(e.Text, "sessions are pinned") {
 				refusals.Add(1)
 			}
 		}
-		if e.Kind == copier.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
+		if e.Kind == telemetry.EventCaughtUp && strings.HasPrefix(e.Text, "back to the source: ") {
 			back <- struct{}{}
 		}
 	}
@@ -313,7 +315,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	defer control.Close()
 	status, err := control.Finish(t.Context())
 	must(t, err)
-	if status.Phase != copier.RunReversing {
+	if status.Phase != telemetry.RunReversing {
 		t.Errorf("the phase is %s", status.Phase)
 	}
 	r := testwait.Receive(t, "the copy to finish", done)

@@ -12,17 +12,18 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 )
 
 // A copyScreen shows people or programs what a copy does: JSON lines, bars on a terminal, or
 // plain lines elsewhere.
 type copyScreen struct {
-	observe func(copier.Event)
+	observe func(telemetry.Event)
 	close   func()
 }
 
-func newCopyScreen(tables []copier.TableSpec, asJSON bool, stdout, stderr io.Writer) copyScreen {
+func newCopyScreen(tables []tabledef.Spec, asJSON bool, stdout, stderr io.Writer) copyScreen {
 	if asJSON {
 		return jsonScreen(stdout)
 	}
@@ -35,7 +36,7 @@ func newCopyScreen(tables []copier.TableSpec, asJSON bool, stdout, stderr io.Wri
 func jsonScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
 	encoder := json.NewEncoder(w)
-	return copyScreen{close: func() {}, observe: func(e copier.Event) {
+	return copyScreen{close: func() {}, observe: func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		_ = encoder.Encode(e) // a reader that has gone does not end the copy
@@ -43,40 +44,40 @@ func jsonScreen(w io.Writer) copyScreen {
 }
 
 // eventText is an event that people want to read as it happens, empty for others.
-func eventText(e copier.Event) string {
+func eventText(e telemetry.Event) string {
 	switch e.Kind {
-	case copier.EventSnapshot:
+	case telemetry.EventSnapshot:
 		return "the source is read as of one moment: " + e.Text
-	case copier.EventNotCopied:
+	case telemetry.EventNotCopied:
 		return "not copied: " + e.Text
-	case copier.EventTable:
+	case telemetry.EventTable:
 		if e.Chunks > 0 {
 			return fmt.Sprintf("%s: resuming after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
 		}
 		return fmt.Sprintf("%s: about %d rows", e.Table, e.RowsEstimate)
-	case copier.EventRetry:
+	case telemetry.EventRetry:
 		if e.Table == "" {
 			return "changes are applied again: " + e.Text
 		}
 		return fmt.Sprintf("%s: chunk %d is repeated: %s", e.Table, e.Chunk, e.Text)
-	case copier.EventIndexes:
+	case telemetry.EventIndexes:
 		return fmt.Sprintf("%s: building %s", e.Table, e.Text)
-	case copier.EventDone:
+	case telemetry.EventDone:
 		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
-	case copier.EventFollow:
+	case telemetry.EventFollow:
 		return "the source's changes are applied from " + e.Text + " on"
-	case copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventControl, copier.EventWait, copier.EventWaited:
+	case telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventWait, telemetry.EventWaited:
 		return e.Text
-	case copier.EventThrottle:
+	case telemetry.EventThrottle:
 		return throttleText(e)
-	case copier.EventDiffers:
+	case telemetry.EventDiffers:
 		return fmt.Sprintf("%s: chunk %d is not equal: %s", e.Table, e.Chunk, e.Text)
 	}
 	return ""
 }
 
 // lagText is how far the target is behind.
-func lagText(l *copier.Lag) string {
+func lagText(l *telemetry.Lag) string {
 	text := fmt.Sprintf("%d changes, %.0f/s; ", l.Changes, l.PerSecond)
 	text += l.Text()
 	if l.Bytes != nil && *l.Bytes > 0 {
@@ -99,19 +100,19 @@ func lineScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
 	var verified int64
 	told := time.Now()
-	return copyScreen{close: func() {}, observe: func(e copier.Event) {
+	return copyScreen{close: func() {}, observe: func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if text := eventText(e); text != "" {
 			fmt.Fprintln(w, text)
 			return
 		}
-		if e.Kind == copier.EventVerified {
+		if e.Kind == telemetry.EventVerified {
 			verified += e.Rows
 		}
 		if now := time.Now(); now.Sub(told) >= linePause {
 			told = now
-			if e.Kind == copier.EventLag {
+			if e.Kind == telemetry.EventLag {
 				fmt.Fprintln(w, lagText(e.Lag))
 				return
 			}
@@ -127,7 +128,7 @@ func lineScreen(w io.Writer) copyScreen {
 }
 
 // barScreen draws a bar for each table.
-func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
+func barScreen(w io.Writer, tables []tabledef.Spec) copyScreen {
 	progress := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(200*time.Millisecond))
 	var mu sync.Mutex
 	type table struct {
@@ -152,27 +153,27 @@ func barScreen(w io.Writer, tables []copier.TableSpec) copyScreen {
 		bars[name] = t
 	}
 	var follow lagLine
-	observe := func(e copier.Event) {
+	observe := func(e telemetry.Event) {
 		mu.Lock()
 		t := bars[e.Table]
-		if t != nil && e.Kind == copier.EventChunk {
+		if t != nil && e.Kind == telemetry.EventChunk {
 			t.rows, t.bytes = t.rows+e.Rows, t.bytes+e.Bytes
 		}
 		mu.Unlock()
 		switch e.Kind {
-		case copier.EventTable:
+		case telemetry.EventTable:
 			t.bar.SetTotal(max(e.RowsEstimate, e.Rows+1), false)
 			t.bar.SetCurrent(e.Rows)
-		case copier.EventChunk:
+		case telemetry.EventChunk:
 			t.bar.IncrInt64(e.Rows)
-		case copier.EventDone:
+		case telemetry.EventDone:
 			mu.Lock()
 			t.rows, t.done = e.Rows, true
 			mu.Unlock()
 			t.bar.SetTotal(-1, true)
-		case copier.EventLag:
+		case telemetry.EventLag:
 			follow.show(progress, lagText(e.Lag))
-		case copier.EventRetry, copier.EventSnapshot, copier.EventNotCopied, copier.EventIndexes, copier.EventThrottle, copier.EventFollow, copier.EventCaughtUp, copier.EventOutrun, copier.EventCutover, copier.EventControl, copier.EventDiffers:
+		case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventDiffers:
 			fmt.Fprintln(progress, eventText(e))
 		}
 	}

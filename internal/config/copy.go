@@ -7,6 +7,8 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/sqldigest"
 )
@@ -22,7 +24,7 @@ type Copy struct {
 	Compress       CopyCompression // of tare://
 	TLSCA          string          // file; "" for the system's authorities
 
-	Tables []copier.TableSpec // with the clauses of the options below
+	Tables []tabledef.Spec // with the clauses of the options below
 
 	Workers     int
 	ChunkBytes  Bytes
@@ -74,7 +76,7 @@ func NewCopy() *Copy {
 	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
 	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
-	s.String(&c.StateSchema, "state-schema", "schema", copier.DefaultStateSchema, "schema in the target for the state of copies")
+	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
 	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
@@ -129,14 +131,14 @@ func (c *Copy) Validate() error {
 		return errors.Join(errs...)
 	}
 	var err error
-	if c.Tables, err = copier.ParseTables(c.tables); err != nil {
+	if c.Tables, err = tabledef.ParseTables(c.tables); err != nil {
 		return errors.Join(append(errs, fmt.Errorf("--tables: %w", err))...)
 	}
 	for _, clauses := range []struct {
 		name string
 		all  []string
-		add  func([]copier.TableSpec, string) error
-	}{{"where", c.wheres, copier.AddWhere}, {"only-shard", c.shards, copier.AddShard}, {"columns", c.names, copier.AddColumns}} {
+		add  func([]tabledef.Spec, string) error
+	}{{"where", c.wheres, tabledef.AddWhere}, {"only-shard", c.shards, tabledef.AddShard}, {"columns", c.names, tabledef.AddColumns}} {
 		for _, text := range clauses.all {
 			if err := clauses.add(c.Tables, text); err != nil {
 				errs = append(errs, fmt.Errorf("--%s: %w", clauses.name, err))

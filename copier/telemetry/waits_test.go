@@ -1,4 +1,4 @@
-package copier
+package telemetry
 
 import (
 	"testing"
@@ -13,10 +13,10 @@ func TestWaits(t *testing.T) { synctest.Test(t, testWaits) }
 
 func testWaits(t *testing.T) {
 	events := make(chan Event, 4)
-	w := &waits{observe: func(e Event) { events <- e }}
-	long := w.begin("the source", "it is away", time.Minute)
-	w.begin("the target", "", 0)()
-	if s := w.status(); len(s) != 1 || s[0].For != "the source" || s[0].Limit != 60 {
+	w := &Waits{Observe: func(e Event) { events <- e }}
+	long := w.Begin("the source", "it is away", time.Minute)
+	w.Begin("the target", "", 0)()
+	if s := w.Status(); len(s) != 1 || s[0].For != "the source" || s[0].Limit != 60 {
 		t.Errorf("waits: %+v, want the one for the source", s)
 	}
 	if e := testwait.Receive(t, "the wait to be reported", events); e.Kind != EventWait || e.Wait.For != "the source" || e.Wait.Detail != "it is away" {
@@ -26,7 +26,7 @@ func testWaits(t *testing.T) {
 	if e := testwait.Receive(t, "its end to be reported", events); e.Kind != EventWaited || e.Wait.For != "the source" {
 		t.Errorf("event %+v, want the end of the wait", e)
 	}
-	if s := w.status(); len(s) != 0 || len(events) != 0 {
+	if s := w.Status(); len(s) != 0 || len(events) != 0 {
 		t.Errorf("waits: %+v, %d more events, want none", s, len(events))
 	}
 }

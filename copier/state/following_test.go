@@ -1,4 +1,4 @@
-package copier
+package state
 
 import (
 	"strings"
@@ -28,7 +28,7 @@ func TestLatest(t *testing.T) {
 		{[]binlog.Position{p(4, "0-1-7,1-1-3"), p(9, "0-1-5,1-1-4")}, none, true},
 		{[]binlog.Position{none, p(4, "0-1-5,1-1-4"), p(9, "0-1-7,1-1-3")}, none, true},
 	} {
-		got, err := latest(tt.all...)
+		got, err := Latest(tt.all...)
 		if tt.refuse {
 			if err == nil || !strings.Contains(err.Error(), "neither is before the other") {
 				t.Errorf("%v: %v, %v, want it refused", tt.all, got, err)

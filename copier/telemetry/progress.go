@@ -1,4 +1,4 @@
-package copier
+package telemetry
 
 import (
 	"fmt"
@@ -26,26 +26,26 @@ func (p *CopyProgress) Text() string {
 	return text
 }
 
-// A tableCount is what is known of a table's rows.
-type tableCount struct {
-	rows, estimate int64
-	copied         bool // all of them
+// A TableCount is what is known of a table's rows.
+type TableCount struct {
+	Rows, Estimate int64
+	Copied         bool // all of them
 }
 
-// copyProgress computes the progress from the tables' counts, and from the rows and bytes of this run.
-func copyProgress(tables []tableCount, rows, bytes int64, elapsed time.Duration) *CopyProgress {
+// NewCopyProgress computes the progress from the tables' counts, and from the rows and bytes of this run.
+func NewCopyProgress(tables []TableCount, rows, bytes int64, elapsed time.Duration) *CopyProgress {
 	p := &CopyProgress{}
 	var left int64
 	all := true
 	for _, t := range tables {
-		p.Rows += t.rows
-		if t.copied {
-			p.RowsEstimate += t.rows
+		p.Rows += t.Rows
+		if t.Copied {
+			p.RowsEstimate += t.Rows
 			continue
 		}
 		all = false
-		p.RowsEstimate += max(t.rows, t.estimate)
-		left += max(0, t.estimate-t.rows)
+		p.RowsEstimate += max(t.Rows, t.Estimate)
+		left += max(0, t.Estimate-t.Rows)
 	}
 	switch {
 	case all:
@@ -61,19 +61,4 @@ func copyProgress(tables []tableCount, rows, bytes int64, elapsed time.Duration)
 		p.ETASeconds = &eta
 	}
 	return p
-}
-
-// progress is the progress of the rows, called with mu held; nil before the first.
-func (r *run) progress() *CopyProgress {
-	if r.machine == nil {
-		return nil
-	}
-	var rows, bytes int64
-	counts := make([]tableCount, len(r.tables))
-	for i, t := range r.tables {
-		counts[i] = tableCount{rows: r.rows[i], estimate: t.source.RowsEstimate, copied: r.machine.tables[i].phase != copying}
-		rows += r.rows[i] - r.rowsBefore[i]
-		bytes += r.bytes[i]
-	}
-	return copyProgress(counts, rows, bytes, time.Since(r.copying))
 }

@@ -1,13 +1,10 @@
-package copier
+package tabledef
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -83,76 +80,4 @@ func closing(e string) int {
 		}
 	}
 	return -1
-}
-
-// generatedComparison prepares comparing the stored generated columns of the table; nil where there are none, or where only some
-// columns are copied.
-func (t *table) generatedComparison() *comparison {
-	if len(t.spec.Columns) > 0 {
-		return nil
-	}
-	c := &comparison{t: t, target: t.there, source: rowstream.SumOptions{Where: t.spec.Where, Plan: t.plan}}
-	for i := range t.source.Generated {
-		if t.source.Generated[i].Stored {
-			c.addGenerated(t.source, t.there, i)
-		}
-	}
-	if len(c.source.Columns) == 0 {
-		return nil
-	}
-	target := *t.there
-	target.Schema, target.Name, target.KeyName, target.Key, c.target = t.spec.ToSchema, t.spec.ToName, "", nil, &target
-	for _, k := range t.source.Key {
-		n := columnNumber(&target, t.source.Columns[k].Name)
-		target.Key = append(target.Key, n)
-		c.source.Columns, c.there.Columns = append(c.source.Columns, k), append(c.there.Columns, n)
-	}
-	return c
-}
-
-// addGenerated adds a generated column to those that are compared, if both sides have it.
-func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
-	for i := range target.Generated {
-		if strings.EqualFold(target.Generated[i].Name, source.Generated[number].Name) {
-			c.source.Columns = append(c.source.Columns, len(source.Columns)+number)
-			c.there.Columns = append(c.there.Columns, len(target.Columns)+i)
-		}
-	}
-}
-
-// checkGenerated compares the stored generated columns of a chunk that the target's connection has written in its transaction.
-func (w *worker) checkGenerated(ctx context.Context, c *comparison, k rowstream.Chunk, to *mysqlconn.Client) error {
-	source, err := rowstream.SumChunk(ctx, w.view, c.t.source, k, c.source)
-	if err != nil {
-		return sourceError{err}
-	}
-	target, err := rowstream.SumChunkOf(ctx, to, c.target, k, c.there)
-	if err != nil || source == target {
-		return err
-	}
-	rows := make(map[string]uint64)
-	if err := rowstream.SumRows(ctx, w.view, c.t.source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
-		rows[string(rowstream.EncodeKey(key))] = sum
-		return nil
-	}); err != nil {
-		return sourceError{err}
-	}
-	n := 0
-	if err := rowstream.SumRowsOf(ctx, to, c.target, k, c.there, func(key mysqlwire.TextRow, sum uint64) error {
-		if was, ok := rows[string(rowstream.EncodeKey(key))]; ok && was != sum {
-			n++
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	var names []string
-	for _, number := range c.source.Columns {
-		if number >= len(c.t.source.Columns) {
-			names = append(names, c.t.source.Generated[number-len(c.t.source.Columns)].Name)
-		}
-	}
-	return fmt.Errorf("%w: generated columns (%s) have other values in the target for %d rows: their expressions depend on sql_mode, the time zone, "+
-		"collations or the server, and were computed in other sessions in the source; correct the expressions, or create the table in the target, "+
-		"and list its other columns with --columns, which leaves generated ones uncompared", errRows, strings.Join(names, ", "), n)
 }

@@ -1,9 +1,10 @@
-package copier
+package state
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -15,8 +16,8 @@ import (
 type statementClass uint8
 
 const (
-	rowsWritten statementClass = 1 << iota // LOAD DATA, INSERT, REPLACE
-	keysDeleted                            // DELETE by key
+	RowsWritten statementClass = 1 << iota // LOAD DATA, INSERT, REPLACE
+	KeysDeleted                            // DELETE by key
 )
 
 // An allowedWarning is a warning that leaves rows as they were sent.
@@ -28,28 +29,28 @@ type allowedWarning struct {
 
 var allowedWarnings = [...]allowedWarning{
 	// WARN_DATA_TRUNCATED: an ENUM got the number 0. The source has it too, where a value that is no member was stored.
-	{"1265", rowsWritten, func(c *rowstream.Column, text string) bool {
+	{"1265", RowsWritten, func(c *rowstream.Column, text string) bool {
 		return c.Type == "enum" && strings.Contains(text, "column '"+c.Name+"' at row ")
 	}},
 	// ER_WARN_DEPRECATED_SYNTAX, MySQL: the character set of a column, which literals of its keys name.
-	{"1287", rowsWritten | keysDeleted, func(c *rowstream.Column, text string) bool {
+	{"1287", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset != "" && strings.HasPrefix(text, "'"+c.Charset+"' is deprecated")
 	}},
 	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, of a column of the character set that it calls utf8.
-	{"3719", rowsWritten | keysDeleted, func(c *rowstream.Column, text string) bool {
+	{"3719", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset == "utf8" && strings.HasPrefix(text, "'utf8' is currently an alias")
 	}},
 }
 
 // harmlessWarning reports whether a row of SHOW WARNINGS is expected of a statement of the class that changes the table.
-func (t *target) harmlessWarning(class statementClass, row mysqlwire.TextRow) bool {
+func harmlessWarning(t *tabledef.Target, class statementClass, row mysqlwire.TextRow) bool {
 	if len(row) != 3 {
 		return false
 	}
 	for i := range allowedWarnings {
 		a := &allowedWarnings[i]
 		if a.number == string(row[1]) && a.classes&class != 0 &&
-			slices.ContainsFunc(t.columns, func(c rowstream.Column) bool { return a.of(&c, string(row[2])) }) {
+			slices.ContainsFunc(t.Columns, func(c rowstream.Column) bool { return a.of(&c, string(row[2])) }) {
 			return true
 		}
 	}

@@ -1,16 +1,17 @@
-package copier
+package telemetry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 )
 
-// The waits of a run are all that it waits for at present: in the status, and as events when they have lasted for
-// waitReported and when they are over. A nil *waits keeps nothing.
-type waits struct {
-	observe func(Event)
+// Waits are all that a copy waits for at present: in the status, and as events when they have lasted for
+// waitReported and when they are over. A nil *Waits keeps nothing.
+type Waits struct {
+	Observe func(Event)
 
 	mu   sync.Mutex
 	open []*openWait // the oldest first
@@ -51,8 +52,8 @@ func (w *WaitStatus) Text() string {
 // waitReported is how long a wait has lasted before it is an event.
 const waitReported = 2 * time.Second
 
-// begin starts a wait that the returned function ends.
-func (w *waits) begin(what, detail string, limit time.Duration) (end func()) {
+// Begin starts a wait that the returned function ends.
+func (w *Waits) Begin(what, detail string, limit time.Duration) (end func()) {
 	if w == nil {
 		return func() {}
 	}
@@ -65,18 +66,18 @@ func (w *waits) begin(what, detail string, limit time.Duration) (end func()) {
 }
 
 // report makes a wait that has lasted an event.
-func (w *waits) report(one *openWait) {
+func (w *Waits) report(one *openWait) {
 	w.mu.Lock()
 	status := one.status()
 	report := !one.over
 	one.reported = report
 	w.mu.Unlock()
 	if report {
-		w.observe(Event{Kind: EventWait, Wait: &status, Text: status.Text()})
+		w.Observe(Event{Kind: EventWait, Wait: &status, Text: status.Text()})
 	}
 }
 
-func (w *waits) end(one *openWait) {
+func (w *Waits) end(one *openWait) {
 	one.timer.Stop()
 	w.mu.Lock()
 	one.over = true
@@ -84,7 +85,7 @@ func (w *waits) end(one *openWait) {
 	status, reported := one.status(), one.reported
 	w.mu.Unlock()
 	if reported {
-		w.observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
+		w.Observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
 	}
 }
 
@@ -92,8 +93,8 @@ func (one *openWait) status() WaitStatus {
 	return WaitStatus{For: one.what, Detail: one.detail, Seconds: time.Since(one.since).Seconds(), Limit: one.limit.Seconds()}
 }
 
-// status is what is waited for now, the oldest first.
-func (w *waits) status() []WaitStatus {
+// Status is what is waited for now, the oldest first.
+func (w *Waits) Status() []WaitStatus {
 	if w == nil {
 		return []WaitStatus{}
 	}
@@ -104,4 +105,16 @@ func (w *waits) status() []WaitStatus {
 		all[i] = one.status()
 	}
 	return all
+}
+
+// Sleep waits, and reports false if the context ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }

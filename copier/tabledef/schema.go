@@ -1,4 +1,4 @@
-package copier
+package tabledef
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 // differences are what two descriptions of a table do not share and what matters for the
 // rows: each is a sentence for people.
 func differences(source, target *rowstream.Table) []string {
-	return differencesBetween("in the source", "in the target", source, target)
+	return DifferencesBetween("in the source", "in the target", source, target)
 }
 
-// differencesBetween are differences of a table here and there.
-func differencesBetween(here, there string, source, target *rowstream.Table) []string {
+// DifferencesBetween are differences of a table here and there.
+func DifferencesBetween(here, there string, source, target *rowstream.Table) []string {
 	var all []string
 	byName := make(map[string]*rowstream.Column)
 	for i := range target.Columns {
@@ -52,7 +52,7 @@ func differencesBetween(here, there string, source, target *rowstream.Table) []s
 		}
 	}
 	all = append(all, generatedDifferences(here, there, source, target)...)
-	if s, t := keyNames(source), keyNames(target); s != t {
+	if s, t := KeyNames(source), KeyNames(target); s != t {
 		all = append(all, fmt.Sprintf("the rows are ordered by the key (%s) %s and (%s) %s", s, here, t, there))
 	}
 	return all
@@ -99,7 +99,8 @@ func uniqueColumns(tables ...*rowstream.Table) func(column string) bool {
 	}
 }
 
-func keyNames(t *rowstream.Table) string {
+// KeyNames lists the columns of the key.
+func KeyNames(t *rowstream.Table) string {
 	names := make([]string, len(t.Key))
 	for i, k := range t.Key {
 		names[i] = strings.ToLower(t.Columns[k].Name)
@@ -107,38 +108,38 @@ func keyNames(t *rowstream.Table) string {
 	return strings.Join(names, ", ")
 }
 
-// An index is a secondary index that is built after the rows: its line in SHOW CREATE TABLE.
-type index string
+// An Index is a secondary index that is built after the rows: its line in SHOW CREATE TABLE.
+type Index string
 
-// name is the index's name as SQL wants it.
-func (x index) name() string { return secondaryKey.FindStringSubmatch("  " + string(x))[2] }
+// Name is the index's name as SQL wants it.
+func (x Index) Name() string { return secondaryKey.FindStringSubmatch("  " + string(x))[2] }
 
 // secondaryKey is a line of SHOW CREATE TABLE that defines an index which no row needs to be
 // checked against: not the primary key, nor a unique one.
 var secondaryKey = regexp.MustCompile("^  ((?:FULLTEXT |SPATIAL )?KEY (`(?:[^`]|``)+`) .*?),?$")
 
-// secondaryIndexes reads them out of the text of SHOW CREATE TABLE. An AUTO_INCREMENT column
+// SecondaryIndexes reads them out of the text of SHOW CREATE TABLE. An AUTO_INCREMENT column
 // must stay the first of some index: an index that starts with one is not among them.
-func secondaryIndexes(t *rowstream.Table) []index {
+func SecondaryIndexes(t *rowstream.Table) []Index {
 	auto := ""
 	for i := range t.Columns {
 		if t.Columns[i].Auto {
 			auto = "(" + rowstream.Ident(t.Columns[i].Name)
 		}
 	}
-	var all []index
+	var all []Index
 	for _, line := range rowstream.CreateLines(t.Create) {
 		m := secondaryKey.FindStringSubmatch(line)
 		if m == nil || auto != "" && strings.Contains(m[1], auto) || strings.Contains(line, "\n") { // the state has one line for each
 			continue
 		}
-		all = append(all, index(m[1]))
+		all = append(all, Index(m[1]))
 	}
 	return all
 }
 
-// joinIndexes lists index definitions for people.
-func joinIndexes(indexes []index) string {
+// JoinIndexes lists index definitions for people.
+func JoinIndexes(indexes []Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
 		parts[i] = string(x)
@@ -146,16 +147,17 @@ func joinIndexes(indexes []index) string {
 	return strings.Join(parts, ", ")
 }
 
-// dropIndexes and addIndexes are one ALTER TABLE over all of the indexes.
-func dropIndexes(table string, indexes []index) string {
+// DropIndexes returns one ALTER TABLE that drops indexes.
+func DropIndexes(table string, indexes []Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
-		parts[i] = "DROP INDEX " + x.name()
+		parts[i] = "DROP INDEX " + x.Name()
 	}
 	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
 }
 
-func addIndexes(table string, indexes []index) string {
+// AddIndexes returns one ALTER TABLE that adds indexes.
+func AddIndexes(table string, indexes []Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
 		parts[i] = "ADD " + string(x)

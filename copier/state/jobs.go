@@ -1,6 +1,7 @@
-package copier
+package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,14 +39,13 @@ type Job struct {
 // DefaultStateSchema. It writes nothing and waits for no lock, and a target that knows of no copy has
 // none. It reads each row of the chunks' table once: for pages, not for polling.
 func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error) {
-	setDefault(&schema, DefaultStateSchema)
-	s := state{schema: schema}
+	s := State{Schema: cmp.Or(schema, DefaultStateSchema)}
 	if _, err := c.Exec(ctx, "SET SESSION TRANSACTION READ ONLY"); err != nil {
-		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(schema), err)
+		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(s.Schema), err)
 	}
 	jobs := []Job{}
 	_, err := c.Query(ctx, "SELECT t.target_schema, t.target_table, t.version, t.source, t.spec, t.phase, t.indexes, t.started, t.finished,"+
-		" COALESCE(k.chunks, 0), COALESCE(k.copied, 0), COALESCE(k.copied_rows, 0), COALESCE(k.ends, 0) FROM "+s.tables()+" t LEFT JOIN ("+
+		" COALESCE(k.chunks, 0), COALESCE(k.copied, 0), COALESCE(k.copied_rows, 0), COALESCE(k.ends, 0) FROM "+s.Tables()+" t LEFT JOIN ("+
 		"SELECT target_schema, target_table, COUNT(*) AS chunks, SUM(copied) AS copied, SUM(row_count) AS copied_rows, SUM(upto_key IS NULL) AS ends FROM "+
 		s.chunks()+" GROUP BY target_schema, target_table) k ON k.target_schema = t.target_schema AND k.target_table = t.target_table"+
 		" ORDER BY t.started DESC, t.target_schema, t.target_table LIMIT "+strconv.Itoa(maxJobs), func(row mysqlwire.TextRow) error {
@@ -58,7 +58,7 @@ func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error
 		return jobs, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(schema), err)
+		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(s.Schema), err)
 	}
 	return jobs, nil
 }

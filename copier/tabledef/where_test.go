@@ -1,4 +1,4 @@
-package copier
+package tabledef
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -13,8 +14,13 @@ import (
 // TestPredicate asks a server and the predicate for the same conditions over the same rows.
 func TestPredicate(t *testing.T) {
 	s := testmysql.Start(t)
-	c := connect(t, root(s))
-	sqlExec(t, c, "CREATE DATABASE cond", "USE cond", `CREATE TABLE t (
+	c, err := rowstream.Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // it reads only
+	for _, sql := range []string{
+		"CREATE DATABASE cond", "USE cond", `CREATE TABLE t (
   id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(20,3), f FLOAT, g DOUBLE, y YEAR, day DATE, at DATETIME(3), ts TIMESTAMP NULL, tm TIME(1),
   b VARBINARY(9), fixed BINARY(3), bin VARCHAR(9) COLLATE utf8mb4_bin, nopad VARCHAR(9) COLLATE utf8mb4_nopad_bin,
   lat VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin, ci VARCHAR(9) COLLATE utf8mb4_general_ci, g2 INT AS (id * 2)
@@ -25,7 +31,12 @@ func TestPredicate(t *testing.T) {
  (2, 9007199254740993, -1.5, -0.0, -0.0, 1999, '2025-12-31', '2026-01-31 00:00:00', '2025-12-31 23:59:59', '-10:00:00', 'A', 'abc', 'A', 'A ', 'A', 'A'),
  (-3, 0, 0, 1e10, 1e300, 2000, '0000-00-00', '0000-00-00 00:00:00', '2026-02-01 00:00:00', '838:59:59', '', '', 'a ', 'a ', 'é', 'é'),
  (10, 100, 99999999999999999.999, 16777216, 9007199254740993, 2155, '9999-12-31', '9999-12-31 23:59:59.999', '2038-01-19 03:14:07', '00:00:00', x'61ff', x'ff00ff', 'é', '', '', ''),
- (9, 99, 1.005, 2.5, -2.5, 1901, '2024-02-29', '2024-02-29 00:00:00.001', '2001-01-01 00:00:00', '100:00:00', 'a ', 'a  ', '', ' ', 'b', 'b')`)
+ (9, 99, 1.005, 2.5, -2.5, 1901, '2024-02-29', '2024-02-29 00:00:00.001', '2001-01-01 00:00:00', '100:00:00', 'a ', 'a  ', '', ' ', 'b', 'b')`,
+	} {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
 	table, err := rowstream.ReadTable(t.Context(), c, "cond", "t")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package copier
+package tabledef
 
 import (
 	"slices"
@@ -12,43 +12,43 @@ import (
 // keyOrderMark separates the recorded rows from the order of their chunks.
 const keyOrderMark = "; chunks by "
 
-// recordedSpec returns the text that the state stores for the rows that t copies, with the order of their chunks
+// RecordedSpec returns the text that the state stores for the rows that t copies, with the order of their chunks
 // unless every column ascends.
-func (t *table) recordedSpec() string {
-	if !slices.Contains(t.source.Descending, true) {
-		return t.spec.text()
+func (t *Table) RecordedSpec() string {
+	if !slices.Contains(t.Source.Descending, true) {
+		return t.Spec.Text()
 	}
-	words := make([]string, len(t.source.Descending))
-	for i, descends := range t.source.Descending {
+	words := make([]string, len(t.Source.Descending))
+	for i, descends := range t.Source.Descending {
 		words[i] = "asc"
 		if descends {
 			words[i] = "desc"
 		}
 	}
-	return t.spec.text() + keyOrderMark + strings.Join(words, ", ")
+	return t.Spec.Text() + keyOrderMark + strings.Join(words, ", ")
 }
 
-// resumeOrder gives the source the recorded order. It reports false where the record is of other rows.
-func (t *table) resumeOrder() bool {
-	rest, ok := strings.CutPrefix(t.state.spec, t.spec.text())
+// ResumeOrder gives the source the recorded order. It reports false where the record is of other rows.
+func (t *Table) ResumeOrder() bool {
+	rest, ok := strings.CutPrefix(t.State.Spec, t.Spec.Text())
 	if !ok {
 		return false
 	}
 	if rest == "" {
-		t.source.Descending = nil
+		t.Source.Descending = nil
 		return true
 	}
 	order, ok := strings.CutPrefix(rest, keyOrderMark)
 	words := strings.Split(order, ", ")
-	if !ok || len(words) != len(t.source.Key) {
+	if !ok || len(words) != len(t.Source.Key) {
 		return false
 	}
-	t.source.Descending = nil
+	t.Source.Descending = nil
 	for _, w := range words {
 		if w != "asc" && w != "desc" {
 			return false
 		}
-		t.source.Descending = append(t.source.Descending, w == "desc")
+		t.Source.Descending = append(t.Source.Descending, w == "desc")
 	}
 	return true
 }

@@ -1,4 +1,4 @@
-package copier
+package tabledef
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A TableSpec says which rows and columns of a table go where.
-type TableSpec struct {
+// A Spec says which rows and columns of a table go where.
+type Spec struct {
 	Schema, Name string
 
 	// ToSchema and ToName are the target; empty ones stand for the source's.
@@ -29,7 +29,8 @@ type TableSpec struct {
 // A ColumnSpec is a column and its name in the target.
 type ColumnSpec struct{ From, To string }
 
-func (s *TableSpec) defaults() {
+// Defaults gives a target without names those of the source.
+func (s *Spec) Defaults() {
 	if s.ToSchema == "" {
 		s.ToSchema = s.Schema
 	}
@@ -38,20 +39,22 @@ func (s *TableSpec) defaults() {
 	}
 }
 
-// source and target are names for people.
-func (s *TableSpec) source() string { return s.Schema + "." + s.Name }
-func (s *TableSpec) target() string { return s.ToSchema + "." + s.ToName }
+// Source returns the name of the source table for messages.
+func (s *Spec) Source() string { return s.Schema + "." + s.Name }
 
-// targetSQL is the target's name for statements.
-func (s *TableSpec) targetSQL() string {
+// Target returns the name of the target table for messages.
+func (s *Spec) Target() string { return s.ToSchema + "." + s.ToName }
+
+// TargetSQL is the target's name for statements.
+func (s *Spec) TargetSQL() string {
 	return rowstream.Ident(s.ToSchema) + "." + rowstream.Ident(s.ToName)
 }
 
-// text tells what decides which rows the target gets. It is kept in the state, so that a run
+// Text tells what decides which rows the target gets. It is kept in the state, so that a run
 // goes on with the same rows only.
-func (s *TableSpec) text() string {
+func (s *Spec) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "table %s", s.source())
+	fmt.Fprintf(&b, "table %s", s.Source())
 	if s.Where != "" {
 		fmt.Fprintf(&b, "; where %s", s.Where)
 	}
@@ -70,7 +73,7 @@ func (s *TableSpec) text() string {
 
 // plan is the filter and projection for rows of t, nil when they go as they are, and the
 // columns that the target gets, under the source's descriptions and the target's names.
-func (s *TableSpec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, error) {
+func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, error) {
 	number := func(name string) (int, error) {
 		for i := range t.Columns {
 			if strings.EqualFold(t.Columns[i].Name, name) {
@@ -108,12 +111,12 @@ func (s *TableSpec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Colum
 }
 
 // ParseTables reads "db.t1,db.t2=other.t3": tables, and where they go under another name.
-func ParseTables(list string) ([]TableSpec, error) {
-	var specs []TableSpec
+func ParseTables(list string) ([]Spec, error) {
+	var specs []Spec
 	seen := make(map[string]bool)
 	for text := range strings.SplitSeq(list, ",") {
 		from, to, renamed := strings.Cut(strings.TrimSpace(text), "=")
-		var s TableSpec
+		var s Spec
 		var err error
 		if s.Schema, s.Name, err = rowstream.ParseTable(from); err != nil {
 			return nil, err
@@ -133,14 +136,14 @@ func ParseTables(list string) ([]TableSpec, error) {
 }
 
 // splitClause splits "db.t1: text" and finds the table it is about.
-func splitClause(specs []TableSpec, clause string) (*TableSpec, string, error) {
+func splitClause(specs []Spec, clause string) (*Spec, string, error) {
 	table, text, ok := strings.Cut(clause, ":")
 	table, text = strings.TrimSpace(table), strings.TrimSpace(text)
 	if !ok || text == "" {
 		return nil, "", fmt.Errorf("%q is not of the form schema.table: …", clause)
 	}
 	for i := range specs {
-		if specs[i].source() == table {
+		if specs[i].Source() == table {
 			return &specs[i], text, nil
 		}
 	}
@@ -148,7 +151,7 @@ func splitClause(specs []TableSpec, clause string) (*TableSpec, string, error) {
 }
 
 // AddWhere adds "db.t1: a > 5".
-func AddWhere(specs []TableSpec, clause string) error {
+func AddWhere(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {
 		return err
@@ -161,7 +164,7 @@ func AddWhere(specs []TableSpec, clause string) error {
 }
 
 // AddShard adds "db.t1: id=1/4".
-func AddShard(specs []TableSpec, clause string) error {
+func AddShard(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {
 		return err
@@ -176,7 +179,7 @@ func AddShard(specs []TableSpec, clause string) error {
 }
 
 // AddColumns adds "db.t1: id, name as title".
-func AddColumns(specs []TableSpec, clause string) error {
+func AddColumns(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {
 		return err

@@ -1,0 +1,51 @@
+package state
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// ShuttingDown reports whether an error of a server is one of its end, or of the end of the connection.
+func ShuttingDown(n mysqlwire.Errno) bool {
+	switch n {
+	case mysqlwire.ErrnoServerShutdown, mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoServerLost:
+		return true
+	}
+	return false
+}
+
+// IsAway reports whether an error means that a server could not be reached, or that the connection
+// to it was lost.
+func IsAway(err error) bool {
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		return refused.SafeToRetry() || ShuttingDown(refused.Number)
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysqlconn.ErrBroken)
+}
+
+// Errors of servers for a statement that an account may not execute in a schema, or on a table.
+const (
+	errDatabaseDenied = 1044
+	ErrTableDenied    = 1142
+)
+
+const errNoSuchTable = 1146
+
+// MayPass reports whether an error of the source is one of its being unreachable or busy.
+func MayPass(err error) bool {
+	var refused *mysqlconn.ServerError
+	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || ShuttingDown(refused.Number) || IsLockWait(err))
+}
+
+// IsLockWait reports whether a statement was given up since another session holds a lock.
+func IsLockWait(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoLockWaitTimeout
+}

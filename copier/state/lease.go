@@ -1,0 +1,292 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A Lease is a run's exclusive right to write to its target tables. It consists of
+//
+//   - named locks, one per table, held by one session, the holder: while that session lives in the server, with
+//     whatever statement it executes, no other run starts. Statements that no transaction can hold (CREATE,
+//     TRUNCATE, DROP INDEX) are sent over it alone;
+//   - an epoch, a random token in the tables' rows of copy_epoch. Every transaction that changes rows or
+//     state reads it under a shared lock before it commits. A new run replaces it under an exclusive lock, so a
+//     transaction of an older run has either committed before the new run reads the state, or never does.
+//
+// What a run knows of the target from memory is true for as long as the holder's session lives: a server that was
+// restarted, or replaced by another, may have lost commits that it had acknowledged. Every new connection
+// therefore checks that the holder still has its locks, and a run that has lost its lease starts from the
+// state again.
+type Lease struct {
+	state   State
+	session string         // connection id of the holder
+	First   *tabledef.Spec // the table whose row in copy_epoch transactions check
+	epoch   string
+}
+
+// ErrLeaseLost is the end of a run that may no longer write to the target.
+var ErrLeaseLost = errors.New("the lease on the target tables is lost: its session was closed, or another run took over")
+
+// ErrState means that the state in the target is not what the run has written: repeating does not help.
+var ErrState = errors.New("the state in the target is not as it was written")
+
+// ErrLocked means that another run holds a lock.
+var ErrLocked = errors.New("another tare copy is at work")
+
+// Epochs returns the name of copy_epoch.
+func (s State) Epochs() string { return rowstream.Ident(s.Schema) + ".copy_epoch" }
+
+// CreateEpochs creates copy_epoch if it is missing.
+func (s State) CreateEpochs(ctx context.Context, c *mysqlconn.Client) error {
+	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.Epochs()+` (
+  target_schema varbinary(256) NOT NULL,
+  target_table  varbinary(256) NOT NULL,
+  epoch         varbinary(64) NOT NULL COMMENT 'token of the only run that may write; empty: none',
+  taken         datetime(6) NOT NULL,
+  PRIMARY KEY (target_schema, target_table),
+  KEY epoch (epoch)
+) ENGINE=InnoDB COMMENT='which run of tare copy may write to a table'`)
+}
+
+// AcquireLease takes the lease on tables; c becomes the holder. It returns once no statement of an
+// earlier run can take effect any more.
+func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*tabledef.Spec, patience time.Duration) (*Lease, error) {
+	specs = slices.SortedFunc(slices.Values(specs), func(a, b *tabledef.Spec) int { return strings.Compare(a.Target(), b.Target()) })
+	l := &Lease{state: s, First: specs[0], epoch: newEpoch()}
+	for _, spec := range specs {
+		got, err := getLock(ctx, c, LockName(spec), 2)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s in the target: %w", spec.Target(), err)
+		}
+		if !got {
+			return nil, fmt.Errorf("%w on %s: wait for it, or stop it; a killed one lets go as soon as the server notices", ErrLocked, spec.Target())
+		}
+	}
+	// The holder is idle for as long as the copy takes.
+	if _, err := c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil {
+		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
+	}
+	var err error
+	if l.session, err = QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
+		err = s.CreateEpochs(ctx, c)
+	}
+	if err == nil {
+		err = l.take(ctx, c, specs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the lease on the target tables: %w", err)
+	}
+	for _, spec := range specs {
+		if err := LockIndexes(ctx, c, spec, patience); err != nil {
+			return nil, err
+		}
+		if err := unlockIndexes(ctx, c, spec); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// CloseHolder closes the connection that holds a lease. It releases the locks first, which the server does, too, but not before it
+// has noticed that the connection is closed: until then another run waits, and Plan refuses.
+func CloseHolder(c *mysqlconn.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
+	_ = c.Close()
+}
+
+func newEpoch() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// take replaces the epoch of the tables, and revokes that of the runs that had them, for all of their tables.
+func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
+	for _, spec := range specs {
+		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
+			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		err := transaction(ctx, c, func() error { return l.replace(ctx, c, specs) })
+		var refused *mysqlconn.ServerError
+		if err == nil || !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoDeadlock || try == MaxTries {
+			return err
+		}
+	}
+}
+
+// replace is take within its transaction.
+func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
+	var before []string
+	for _, spec := range specs {
+		epoch, err := QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(spec)+" FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		if epoch != "" {
+			before = append(before, Literal(epoch))
+		}
+	}
+	if len(before) > 0 {
+		if _, err := c.Exec(ctx, "UPDATE "+l.state.Epochs()+" SET epoch = '' WHERE epoch IN ("+strings.Join(before, ", ")+")"); err != nil {
+			return err
+		}
+	}
+	for _, spec := range specs {
+		if err := Change(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+Literal(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
+			return err
+		}
+	}
+	n, err := QueryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.Epochs()+" WHERE epoch = "+Literal(l.epoch))
+	if err == nil && n != strconv.Itoa(len(specs)) {
+		err = fmt.Errorf("%w: %s of %d tables have the run's epoch", ErrState, n, len(specs))
+	}
+	return err
+}
+
+// Check fails unless the run still has its epoch. It is called within a transaction, and keeps other runs from
+// taking the epoch until that is over; transactions of one run do not wait for each other.
+func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
+	epoch, err := QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
+	if Absent(err) || err == nil && epoch != l.epoch {
+		return ErrLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("check the run's epoch in schema %s: %w", l.state.Schema, err)
+	}
+	return nil
+}
+
+// Confirm fails unless the holder's session lives, in the server that c is connected to.
+func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
+	session, err := QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+Literal(LockName(l.First))+"), 0)")
+	switch {
+	case err != nil:
+		return fmt.Errorf("check the run's lock: %w", err)
+	case session != l.session:
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// Write runs do in a transaction that commits only while the run has its epoch.
+func (l *Lease) Write(ctx context.Context, c *mysqlconn.Client, do func() error) error {
+	return transaction(ctx, c, func() error {
+		if err := l.Check(ctx, c); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// transaction runs do in a transaction, which is rolled back if do fails.
+func transaction(ctx context.Context, c *mysqlconn.Client, do func() error) error {
+	if _, err := c.Exec(ctx, "START TRANSACTION"); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
+		return err
+	}
+	_, err := c.Exec(ctx, "COMMIT")
+	return err
+}
+
+// Change executes a statement that must affect one of the numbers of rows and raise no warning: the session's
+// sql_mode is not strict, and a value that does not fit would be cut off.
+func Change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...uint64) error {
+	res, err := c.Exec(ctx, sql)
+	switch {
+	case err != nil:
+		return err
+	case res.Warnings != 0:
+		return fmt.Errorf("%w: %d warnings by %.100q", ErrState, res.Warnings, sql)
+	case len(affected) > 0 && !slices.Contains(affected, res.AffectedRows):
+		return fmt.Errorf("%w: %d rows were affected instead of %d by %.100q", ErrState, res.AffectedRows, affected[0], sql)
+	}
+	return nil
+}
+
+// QueryValue is the value of a statement of one row and column, empty when there is no row.
+func QueryValue(ctx context.Context, c *mysqlconn.Client, sql string) (value string, err error) {
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		value = string(row[0])
+		return nil
+	})
+	return value, err
+}
+
+// LockName is the name of the lock that a run holds on a target table. Such names have at most 64 characters
+// in MySQL, which computes no SHA1 since 9.6.
+func LockName(spec *tabledef.Spec) string {
+	return fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(spec.Target())))
+}
+
+func indexLockName(spec *tabledef.Spec) string {
+	return fmt.Sprintf("tare.index.%x", sha1.Sum([]byte(spec.Target())))
+}
+
+func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int) (bool, error) {
+	got, err := QueryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", Literal(name), seconds))
+	return got == "1", err
+}
+
+// LockIndexes takes the lock under which the indexes of a table are changed, over whatever connection. ALTER
+// TABLE belongs to no transaction. The session that executes it holds this lock, and checks the epoch after it
+// has got it; a new run takes its epoch first and then waits for the lock.
+func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, patience time.Duration) error {
+	got, err := getLock(ctx, c, indexLockName(spec), max(1, int(patience.Seconds())))
+	if err == nil && !got {
+		var session string
+		session, err = QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+Literal(indexLockName(spec))+"), 0)")
+		if err == nil {
+			return fmt.Errorf("%w: an ALTER TABLE of a run that has ended still executes on %s in the target, as connection %s: wait for it, or KILL %s there",
+				ErrLocked, spec.Target(), session, session)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("lock the indexes of %s in the target: %w", spec.Target(), err)
+	}
+	return nil
+}
+
+func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
+	if _, err := QueryValue(ctx, c, "SELECT RELEASE_LOCK("+Literal(indexLockName(spec))+")"); err != nil {
+		return fmt.Errorf("unlock the indexes of %s in the target: %w", spec.Target(), err)
+	}
+	return nil
+}
+
+// UnderIndexLock executes do, which alters a table, under its index lock and with the epoch checked after that was taken.
+func UnderIndexLock(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, patience time.Duration, do func() error) (err error) {
+	if err := LockIndexes(ctx, c, spec, patience); err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = unlockIndexes(ctx, c, spec)
+		}
+	}()
+	if err := l.Check(ctx, c); err != nil {
+		return err
+	}
+	return do()
+}

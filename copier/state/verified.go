@@ -1,0 +1,35 @@
+package state
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Verified notes that a chunk is equal on both sides. Doing so twice is doing it once.
+func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
+	return s.Write(ctx, c, spec, func() error {
+		return Change(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
+			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", "+strconv.Itoa(k.Number)+")", 1, 2)
+	})
+}
+
+// LoadVerified reads which chunks a verification that did not come to its end has found equal.
+func (s State) LoadVerified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (map[int]bool, error) {
+	all := make(map[int]bool)
+	_, err := c.Query(ctx, "SELECT chunk FROM "+s.verifieds()+RowsOf(spec), func(row mysqlwire.TextRow) error {
+		n, err := strconv.Atoi(string(row[0]))
+		all[n] = true
+		return err
+	})
+	return all, s.noted(spec, err)
+}
+
+// ForgetVerified ends a verification: the next one compares all again.
+func (s State) ForgetVerified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
+	return s.Write(ctx, c, spec, func() error { return Change(ctx, c, "DELETE FROM "+s.verifieds()+RowsOf(spec)) })
+}

@@ -1,0 +1,387 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// insertBytes is how large a multi-row INSERT gets, where LOAD DATA LOCAL is not allowed: a
+// quarter of the server's longest packet, at most this.
+const insertBytes = 1 << 20
+
+// A Writer writes chunks over one connection to the target, each in a transaction with its
+// note in the state. When the connection is lost, or the server asks for the transaction to
+// be repeated, it finds out what was committed and goes on.
+type Writer struct {
+	Cfg      mysqlconn.Config
+	State    State
+	Patience time.Duration    // how long a lost server is waited for
+	Retry    func(error)      // told of each repetition
+	Waits    *telemetry.Waits // of the run; may be nil
+	Follows  bool             // rows may push out others, since changes that are applied later bring them back
+
+	Check func(context.Context, *mysqlconn.Client) error // of what a chunk's transaction has written; nil: none
+
+	Conn   *mysqlconn.Client // nil until connected
+	insert bool              // INSERT, since the server takes no files of clients
+	Limit  int               // bytes of an INSERT
+	// warnings is how many of a statement's the server keeps.
+	Warnings uint32
+	Text     []byte // LOAD DATA or INSERT text of one batch
+}
+
+// A SourceError is an error of the side that rows are read from; repeating on the target
+// does not help.
+type SourceError struct{ Err error }
+
+// Error implements error.
+func (e SourceError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e SourceError) Unwrap() error { return e.Err }
+
+// rows is a chunk's source: it hands on batches. Before it pauses it calls settle, which ends the
+// statement that is under way.
+type rows func(each func(*rowstream.Batch) error, settle func() error) error
+
+// MaxTries is how often the transaction of a chunk is tried.
+const MaxTries = 10
+
+// CopyChunk writes a chunk's rows and notes it. It answers how many rows were written.
+func (w *Writer) CopyChunk(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, read rows) (written int64, err error) {
+	for try := 1; ; try++ {
+		err = w.Waiting("a chunk of "+t.Spec.Target(), func() (err error) {
+			written, err = w.tryChunk(ctx, t, k, read)
+			return err
+		})
+		if err == nil {
+			return written, nil
+		}
+		var fromSource SourceError
+		if ctx.Err() != nil || errors.As(err, &fromSource) || !w.WorthRepeating(err) || try == MaxTries {
+			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
+		}
+		w.Retry(err)
+		if err := w.Reconnect(ctx); err != nil {
+			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
+		}
+		copied, err := w.State.isCopied(ctx, w.Conn, t.Spec, k)
+		if err == nil && copied { // the answer to COMMIT was lost, its effect was not
+			return written, nil
+		}
+	}
+}
+
+// WorthRepeating reports whether a transaction may succeed when it is repeated: the
+// connection was lost, or the server gave it up for another one's sake.
+func (w *Writer) WorthRepeating(err error) bool {
+	var gone goneError
+	if errors.As(err, &gone) {
+		return false
+	}
+	var refused *mysqlconn.ServerError
+	if !errors.As(err, &refused) {
+		return !errors.Is(err, ErrRows) && !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrLocked) && !errors.Is(err, ErrState)
+	}
+	switch refused.Number {
+	case mysqlwire.ErrnoLockWaitTimeout, mysqlwire.ErrnoDeadlock, mysqlwire.ErrnoServerShutdown,
+		mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoServerLost:
+		return true
+	}
+	return refused.SafeToRetry()
+}
+
+// A goneError says that the target was unreachable for as long as is patient. It is not tried again.
+type goneError struct{ error }
+
+func (e goneError) Unwrap() error { return e.error }
+
+// ErrRows says that what the server counted is not what was sent: repeating does not help.
+var ErrRows = errors.New("the target did not take all rows")
+
+// Connect opens the connection unless it is open.
+func (w *Writer) Connect(ctx context.Context) error {
+	if w.Conn != nil {
+		return nil
+	}
+	cfg := w.Cfg
+	cfg.Capabilities |= mysqlwire.CapLocalFiles
+	c, err := rowstream.Connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := w.prepare(ctx, c); err != nil {
+		_ = c.Close()
+		return fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
+	}
+	if w.Follows {
+		if err := w.readCommitted(ctx, c); err != nil {
+			_ = c.Close()
+			return err
+		}
+	}
+	w.Conn = c
+	return nil
+}
+
+// prepare sets what a writer needs and asks for the server's limits. MySQL lets not everybody have more
+// warnings kept than there are by default.
+func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
+	if err := w.State.Lease.Confirm(ctx, c); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
+		return err
+	}
+	_, err := c.Exec(ctx, fmt.Sprintf("SET SESSION max_error_count = %d", mostWarnings))
+	var refused *mysqlconn.ServerError
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet, @@max_error_count", func(row mysqlwire.TextRow) error {
+		packet, err1 := strconv.Atoi(string(row[1]))
+		warnings, err2 := strconv.ParseUint(string(row[2]), 10, 32)
+		w.insert, w.Limit, w.Warnings = string(row[0]) != "1", packet-1024, uint32(warnings)
+		return errors.Join(err1, err2)
+	})
+	return err
+}
+
+// Reconnect opens a new connection, as soon as the server is there again.
+func (w *Writer) Reconnect(ctx context.Context) error {
+	defer w.Waits.Begin("the target to be reachable again", "", w.Patience)()
+	w.Close()
+	deadline := time.Now().Add(w.Patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		err := w.Connect(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return goneError{fmt.Errorf("%w; tried for %v", err, w.Patience)}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Waiting does something on the target, which may wait for locks, disks or the network there. A target that is silent and
+// not at work on it is given up after the patience: see rowstream.Connect.
+func (w *Writer) Waiting(what string, do func() error) error {
+	defer w.Waits.Begin("the target to execute "+what, "", 0)()
+	return do()
+}
+
+// Close closes the connection, if it is open.
+func (w *Writer) Close() {
+	if w.Conn != nil {
+		_ = w.Conn.Close() // an open transaction is rolled back by the server
+		w.Conn = nil
+	}
+}
+
+// Again does something that may be done twice, until it is done for sure.
+func (w *Writer) Again(ctx context.Context, do func() error) error {
+	err := w.Connect(ctx)
+	for try := 1; ; try++ {
+		if err == nil {
+			err = w.Waiting("a statement of its own state or definitions", do)
+		}
+		if err == nil || ctx.Err() != nil || !w.WorthRepeating(err) || try == MaxTries {
+			return err
+		}
+		w.Retry(err)
+		err = w.Reconnect(ctx)
+	}
+}
+
+func (w *Writer) tryChunk(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, read rows) (written int64, err error) {
+	if err := w.Connect(ctx); err != nil {
+		return 0, err
+	}
+	if _, err := w.Conn.Exec(ctx, "START TRANSACTION"); err != nil {
+		return 0, err
+	}
+	if w.insert {
+		written, err = w.insertRows(ctx, t, read)
+	} else {
+		written, err = w.loadRows(ctx, t, read)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if w.Check != nil {
+		if err := w.Check(ctx, w.Conn); err != nil {
+			return 0, err
+		}
+	}
+	if err := w.State.copied(ctx, w.Conn, t.Spec, k, written); err != nil {
+		return 0, err
+	}
+	_, err = w.Conn.Exec(ctx, "COMMIT")
+	return written, err
+}
+
+// loadRows sends the rows as the file of one LOAD DATA statement, or of several with pauses between
+// them. LOCAL without REPLACE would mean IGNORE: wrong rows would be dropped with a warning.
+func (w *Writer) loadRows(ctx context.Context, t *tabledef.Target, read rows) (written int64, err error) {
+	list, set := rowstream.LoadColumns(t.Columns)
+	sql := "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.Spec.TargetSQL() + " " + rowstream.LoadFormat + " " + list + set
+	loading, sent := false, int64(0) // by the statement that is under way
+	settle := func() error {
+		if !loading {
+			return nil
+		}
+		loading = false
+		res, err := w.Conn.EndLoad(ctx)
+		if err != nil {
+			return err
+		}
+		if res.Records != uint64(sent) || res.Skipped != 0 || res.Deleted != 0 && !w.Follows {
+			return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", ErrRows, sent, res.Records, res.Skipped, res.Deleted)
+		}
+		written += sent
+		return w.Expected(ctx, t, RowsWritten, res.Warnings)
+	}
+	err = read(func(b *rowstream.Batch) (err error) {
+		if !loading {
+			if err := w.Conn.BeginLoad(ctx, sql); err != nil {
+				return err
+			}
+			loading, sent = true, 0
+		}
+		sent += int64(b.Rows)
+		if len(b.Bytes) > wideBatch {
+			w.Text, err = rowstream.StreamLoad(w.Text[:0], b, func(part []byte) error { return w.Conn.WriteLoad(ctx, part) })
+			return err
+		}
+		if w.Text, err = rowstream.AppendLoad(w.Text[:0], b); err != nil {
+			return err
+		}
+		err = w.Conn.WriteLoad(ctx, w.Text)
+		w.shrink()
+		return err
+	}, settle)
+	if err == nil {
+		err = settle()
+	}
+	if err != nil && loading {
+		w.Close() // the server drops the statement
+	}
+	return written, err
+}
+
+// insertRows sends the rows as multi-row INSERT statements.
+func (w *Writer) insertRows(ctx context.Context, t *tabledef.Target, read rows) (written int64, err error) {
+	list, wraps := rowstream.InsertColumns(t.Columns)
+	head := "INSERT INTO "
+	if w.Follows {
+		head = "REPLACE INTO "
+	}
+	head += t.Spec.TargetSQL() + " " + list + " VALUES "
+	err = read(func(b *rowstream.Batch) error {
+		for at := 0; at < len(b.Bytes); {
+			limit := min(insertBytes, w.Limit/4)
+			if b.Rows == 1 && len(b.Bytes) > limit { // a row of its own
+				w.Text, limit = rowstream.GrowInsert(w.Text[:0], head, b), w.Limit
+			}
+			sql, next, n, err := rowstream.AppendInsert(w.Text[:0], head, b, at, limit, wraps)
+			if err == nil && n == 0 { // a row of its own
+				sql, next, n, err = rowstream.AppendInsert(w.Text[:0], head, b, at, w.Limit, wraps)
+			}
+			switch {
+			case err != nil:
+				return err
+			case n == 0:
+				return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", ErrRows, w.Limit+1024)
+			}
+			w.Text = sql
+			res, err := w.Conn.ExecBytes(ctx, sql)
+			if err != nil {
+				return err
+			}
+			if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !w.Follows {
+				return fmt.Errorf("%w: %d were inserted, it counted %d", ErrRows, n, res.AffectedRows)
+			}
+			if err := w.Expected(ctx, t, RowsWritten, res.Warnings); err != nil {
+				return err
+			}
+			written += int64(n)
+			at = next
+		}
+		w.shrink()
+		return nil
+	}, func() error { return nil })
+	return written, err
+}
+
+// wideBatch is how many bytes a batch has at least that is written in pieces: one row out of the connection's buffer.
+const wideBatch = 4 << 20
+
+// TextKeep is how much room for text is kept from one batch to the next.
+const TextKeep = 4 * rowstream.DefaultBatchBytes
+
+func (w *Writer) shrink() {
+	if cap(w.Text) > TextKeep {
+		w.Text = nil
+	}
+}
+
+// mostWarnings is how many warnings of a statement a server can be made to keep.
+const mostWarnings = 65535
+
+// Expected checks the warnings of a statement. Those that are expected say nothing about rows: see harmlessWarning.
+func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class statementClass, warnings uint32) error {
+	if warnings == 0 {
+		return nil
+	}
+	if warnings > w.Warnings {
+		return fmt.Errorf("%w: %d warnings, of which the server lists %d: use smaller chunks (--chunk-bytes), so that all are listed", ErrRows, warnings, w.Warnings)
+	}
+	told := uint32(0)
+	var other []string
+	if _, err := w.Conn.Query(ctx, "SHOW WARNINGS", func(row mysqlwire.TextRow) error {
+		told++
+		if !harmlessWarning(t, class, row) && len(other) < 5 {
+			other = append(other, string(row[1])+" "+string(row[2]))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(other) > 0 || told != warnings {
+		return fmt.Errorf("%w unchanged: %d warnings, %d of them listed: %s", ErrRows, warnings, told, strings.Join(other, "; "))
+	}
+	return nil
+}
+
+// readCommitted makes transactions lock the rows that they change and no gaps between them,
+// unless the target's own log is one of statements, which then refuses them.
+func (w *Writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
+	refused := false
+	if _, err := c.Query(ctx, "SELECT @@log_bin, @@binlog_format", func(row mysqlwire.TextRow) error {
+		on, _ := strconv.ParseBool(string(row[0]))
+		refused = on && string(row[1]) == "STATEMENT"
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read the target's binary log: %w", err)
+	}
+	if refused {
+		return nil
+	}
+	_, err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+	return err
+}

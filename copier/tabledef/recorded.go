@@ -1,0 +1,51 @@
+package tabledef
+
+import (
+	"strings"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// A Phase is how far a table is. It is kept in the target under these names.
+type Phase string
+
+const (
+	Copying  Phase = "copying"
+	Indexing Phase = "indexing"
+	Emptying Phase = "emptying" // by --restart; no run resumes it
+	Finished Phase = "finished"
+)
+
+// A Recorded is a row of copy_table with its chunks.
+type Recorded struct {
+	Source, Spec string
+	Phase        Phase
+	Indexes      []Index      // that were left out
+	Keys         []ForeignKey // that are still to be created
+	Started      string
+	Position     string // of the first run's snapshot
+	Chunks       []RecordedChunk
+}
+
+// A RecordedChunk is a row of copy_chunk.
+type RecordedChunk struct {
+	rowstream.Chunk
+	Copied bool
+	Rows   int64
+}
+
+// A ForeignKey is a key of a target table that is to be created after the rows.
+type ForeignKey struct {
+	Name       string
+	Definition string // for ALTER TABLE … ADD
+	Referred   string // the table that it refers to, as SQL wants it
+}
+
+// JoinKeys lists definitions for people.
+func JoinKeys(keys []ForeignKey) string {
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = k.Definition
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,237 @@
+package tabledef
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A Table is what a run knows of one of its tables.
+type Table struct {
+	Spec   *Spec
+	Source *rowstream.Table
+	Plan   *rowstream.Plan
+	Target Target
+	State  *Recorded        // nil when nothing is known yet
+	Create string           // CREATE TABLE for the target; empty when the table is there
+	Later  []Index          // secondary indexes that are built after the rows
+	There  *rowstream.Table // the target's table, or the source's where it is to be created
+
+	Keys   []ForeignKey // of the target, created after the rows
+	Counts bool         // both sides have the AUTO_INCREMENT column
+
+	Bound RowBound // of the rows that this run copies
+
+	// For following alone.
+	Events *rowstream.Plan // for rows in events, which no SQL can filter
+	Key    []int           // the source's key, as numbers of the target's columns
+	Unique []uniqueKey     // of the target
+
+	Redefined *Redefinition   // nil unless the copy follows
+	Start     binlog.Position // of its changes; zero before its rows are read
+}
+
+// DescribeOptions are the uses of a table, each of which may refuse it.
+type DescribeOptions struct {
+	Follow, Verify bool
+	KeepIndexes    bool // secondary indexes stay while rows are copied
+}
+
+// Describe reads a table at both sides and refuses what cannot be copied well, before any
+// row moves. It changes nothing.
+func Describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (*Table, error) {
+	source, err := from.Describe(ctx, spec.Schema, spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return DescribeAs(ctx, source, to, o, spec)
+}
+
+// DescribeAs is describe with what the source says of the table.
+func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (t *Table, err error) {
+	t = &Table{Spec: spec, Source: source, Target: Target{Spec: spec}}
+	if err := suitable(source); err != nil {
+		return nil, err
+	}
+	if t.Plan, t.Target.Columns, err = spec.plan(source); err != nil {
+		return nil, err
+	}
+	if o.Verify {
+		if err := t.Comparable(); err != nil {
+			return nil, err
+		}
+	}
+	there, err := rowstream.ReadTable(ctx, to, spec.ToSchema, spec.ToName)
+	switch {
+	case errors.Is(err, rowstream.ErrNoTable):
+		if len(spec.Columns) > 0 {
+			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.Target())
+		}
+		var without string
+		if _, without, err = rowstream.CreateForeignKeys(source.Create); err == nil {
+			t.Create, err = createIn(without, spec.TargetSQL(), to.ServerVersion)
+		}
+		there = source
+	case err == nil:
+		err = t.accept(there)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", spec.Source(), err)
+	}
+	t.There = there
+	if o.Follow {
+		if err := t.followable(there); err != nil {
+			return nil, err
+		}
+	}
+	if !o.KeepIndexes {
+		t.Later = SecondaryIndexes(there)
+	}
+	t.Counts = t.counted(there)
+	return t, nil
+}
+
+// suitable refuses tables whose rows could not be copied exactly.
+func suitable(t *rowstream.Table) error {
+	for _, k := range rowstream.CreateKeys(t.Create) {
+		if k.WithoutOverlaps() {
+			return fmt.Errorf("copy %s: its key %s is WITHOUT OVERLAPS, and MariaDB executes no REPLACE on such tables, by which rows are written", t.FullName(), k.Name)
+		}
+	}
+	switch {
+	case t.Engine != "InnoDB":
+		return fmt.Errorf("table %s uses %s, which has no consistent snapshot: "+
+			"ALTER TABLE %s ENGINE=InnoDB, or dump it while clients do not write", t.FullName(), t.Engine, t.SQLName())
+	case len(t.Key) == 0:
+		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count, "+
+			"nor do INVISIBLE and IGNORED keys): a copy of it cannot resume; add a key", t.FullName())
+	}
+	return nil
+}
+
+// accept checks that a table in the target can take the rows.
+func (t *Table) accept(there *rowstream.Table) error {
+	source := *t.Source
+	if len(t.Spec.Columns) > 0 { // compare what is copied
+		source.Columns, source.Key, source.Generated = t.Target.Columns, nil, nil
+		wanted := make(map[string]bool)
+		for i := range source.Columns {
+			wanted[strings.ToLower(source.Columns[i].Name)] = true
+		}
+		narrowed := *there
+		narrowed.Columns, narrowed.Key, narrowed.Generated = nil, nil, nil
+		for _, c := range there.Columns {
+			if wanted[strings.ToLower(c.Name)] {
+				narrowed.Columns = append(narrowed.Columns, c)
+			}
+		}
+		there = &narrowed
+	}
+	if d := differences(&source, there); len(d) > 0 {
+		return &DiffersError{fmt.Errorf("the target's %s differs:\n  %s", t.Spec.Target(), strings.Join(d, "\n  ")), there}
+	}
+	if len(there.Triggers) > 0 {
+		return fmt.Errorf("the target's %s has triggers (%s), which would change rows as they are written: drop them and create them again afterwards",
+			t.Spec.Target(), strings.Join(there.Triggers, ", "))
+	}
+	if there.Engine != "" && there.Engine != "InnoDB" {
+		return fmt.Errorf("the target's %s uses %s: without transactions a copy cannot resume after a crash; ALTER TABLE … ENGINE=InnoDB", t.Spec.Target(), there.Engine)
+	}
+	return nil
+}
+
+// A DiffersError says in what a table in the target is not the source's.
+type DiffersError struct {
+	error
+	There *rowstream.Table
+}
+
+// Comparable refuses a table whose ranges of the key cannot be found in the target.
+func (t *Table) Comparable() error {
+	if t.Plan == nil || t.Plan.Output == nil {
+		return nil
+	}
+	for _, k := range t.Source.Key {
+		if !slices.ContainsFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k }) {
+			return fmt.Errorf("verify table %s: the column %s of its key is not among --columns, so ranges of the key cannot be compared: add it, or leave --verify out", t.Spec.Source(), t.Source.Columns[k].Name)
+		}
+	}
+	return nil
+}
+
+// ColumnNumber returns the number of a column by its name, whatever the case; -1: there is none.
+func ColumnNumber(t *rowstream.Table, name string) int {
+	for i := range t.Columns {
+		if strings.EqualFold(t.Columns[i].Name, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// counted reports whether the table's AUTO_INCREMENT column is copied to one of the target.
+func (t *Table) counted(there *rowstream.Table) bool {
+	for i := range t.Target.Columns {
+		from := i
+		if t.Plan != nil && t.Plan.Output != nil {
+			if t.Plan.Output[i].From != rowstream.ColumnValue {
+				continue
+			}
+			from = t.Plan.Output[i].Column
+		}
+		n := ColumnNumber(there, t.Target.Columns[i].Name)
+		if t.Source.Columns[from].Auto && n >= 0 && there.Columns[n].Auto {
+			return true
+		}
+	}
+	return false
+}
+
+// StoresGenerated reports whether the source has stored generated columns that are compared.
+func (t *Table) StoresGenerated() bool {
+	return len(t.Spec.Columns) == 0 && slices.ContainsFunc(t.Source.Generated, func(g rowstream.Column) bool { return g.Stored })
+}
+
+// Past reports whether the table is described as it was.
+func (t *Table) Past() bool { return t.Redefined != nil && t.Redefined.Past }
+
+// CopiedAt is the position of the table's first snapshot.
+func (t *Table) CopiedAt() (binlog.Position, error) {
+	p, err := binlog.ParsePosition(t.State.Position)
+	if err == nil && p.IsZero() {
+		err = errors.New("the source reported no position of its binary log when the rows were read: turn on log_bin, and copy again with --follow --restart")
+	}
+	if err != nil {
+		return p, fmt.Errorf("follow the changes of %s: %w", t.Spec.Source(), err)
+	}
+	return p, nil
+}
+
+// A Target is one table that rows are written to.
+type Target struct {
+	Spec    *Spec
+	Columns []rowstream.Column
+}
+
+// CascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade; nil when nothing is
+// derived.
+func (t *Table) CascadeSQL() (all []*rowstream.RowSQL, err error) {
+	for i := range t.Source.Cascades {
+		if c := &t.Source.Cascades[i]; c.Refused != "" || !c.OnDelete() {
+			continue
+		}
+		if all == nil {
+			all = make([]*rowstream.RowSQL, len(t.Source.Cascades))
+		}
+		if all[i], err = rowstream.NewCascadeSQL(t.Spec.TargetSQL(), t.Source, i); err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Spec.Target(), err)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,137 @@
+package tabledef
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// followable says what keeps a table from being followed, and makes the plan for its events.
+// there is the target's table.
+func (t *Table) followable(there *rowstream.Table) error {
+	match, err := predicate(t.Source, t.Spec.Where)
+	if err != nil {
+		return err
+	}
+	t.Events = t.Plan
+	if match != nil {
+		events := rowstream.Plan{Match: match}
+		if t.Plan != nil {
+			events.Where, events.Output = t.Plan.Where, t.Plan.Output
+		}
+		t.Events = &events
+	}
+	if t.Events != nil {
+		if _, err := rowstream.NewFilter(t.Events, len(t.Source.Columns)); err != nil {
+			return fmt.Errorf("the condition %q of %s cannot be followed: %w", t.Spec.Where, t.Spec.Source(), err)
+		}
+	}
+	key, err := t.findKey()
+	if err != nil {
+		return err
+	}
+	t.Key, t.Unique = key, uniqueKeys(there.Create)
+	return t.sameUnique()
+}
+
+// findKey is the source's key as numbers of the target's columns.
+func (t *Table) findKey() ([]int, error) {
+	var key []int
+	for _, k := range t.Source.Key {
+		at := k
+		if t.Plan != nil && t.Plan.Output != nil {
+			at = slices.IndexFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k && o.From == rowstream.ColumnValue })
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("column %s of %s is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
+				t.Source.Columns[k].Name, t.Spec.Source())
+		}
+		key = append(key, at)
+	}
+	return key, nil
+}
+
+// sameUnique refuses a target whose unique keys are not the source's: one that the source has
+// not would push out rows that belong there, and without the source's key a change would not
+// find its row.
+func (t *Table) sameUnique() error {
+	rename := make(map[string]string) // the source's names to the target's
+	for i := range t.Source.Columns {
+		rename[t.Source.Columns[i].Name] = t.Source.Columns[i].Name
+	}
+	for _, c := range t.Spec.Columns {
+		for name := range rename {
+			if strings.EqualFold(name, c.From) {
+				rename[name] = c.To
+			}
+		}
+	}
+	source := uniqueKeys(t.Source.Create)
+	for i := range source {
+		for j := range source[i] {
+			if to, ok := rename[source[i][j].column]; ok {
+				source[i][j].column = to
+			}
+		}
+	}
+	for _, u := range t.Unique {
+		if !slices.ContainsFunc(source, u.equal) {
+			return fmt.Errorf("follow %s: the target has the unique key %v and the source does not: changes that are applied could replace other rows; drop it, or add it to the source",
+				t.Spec.Target(), u)
+		}
+	}
+	var own uniqueKey
+	for _, k := range t.Key {
+		own = append(own, keyPart{column: t.Target.Columns[k].Name})
+	}
+	if !slices.ContainsFunc(t.Unique, own.equal) {
+		return fmt.Errorf("follow %s: the target has no unique key %v, which identifies rows in the source: add it", t.Spec.Target(), own)
+	}
+	return nil
+}
+
+// A uniqueKey is the columns of a unique index.
+type uniqueKey []keyPart
+
+// A keyPart is a column of an index, or what of it is in there: a prefix, an expression.
+type keyPart struct{ column, rest string }
+
+func (u uniqueKey) String() string {
+	names := make([]string, len(u))
+	for i, p := range u {
+		names[i] = p.column + p.rest
+	}
+	return "(" + strings.Join(names, ", ") + ")"
+}
+
+func (u uniqueKey) equal(v uniqueKey) bool {
+	return slices.EqualFunc(u, v, func(p, q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
+}
+
+// uniquePart is a column of an index, with the length of a prefix.
+var uniquePart = regexp.MustCompile("(?s)^`((?:[^`]|``)+)`(\\(\\d+\\))?(?: ASC| DESC)?$")
+
+// uniqueKeys reads the unique indexes, the primary key among them, out of the text of SHOW
+// CREATE TABLE.
+func uniqueKeys(create string) []uniqueKey {
+	var all []uniqueKey
+	for _, k := range rowstream.CreateKeys(create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
+			continue
+		}
+		var u uniqueKey
+		for _, part := range k.Parts {
+			p := uniquePart.FindStringSubmatch(part)
+			if p == nil { // an expression: it is the same when its text is
+				u = append(u, keyPart{rest: part})
+				continue
+			}
+			u = append(u, keyPart{column: strings.ReplaceAll(p[1], "``", "`"), rest: p[2]})
+		}
+		all = append(all, u)
+	}
+	return all
+}
