@@ -82,71 +82,103 @@ func (c *call) readRequest() (*readRequest, error) {
 	return decodeReadRequest(b)
 }
 
-// readSamples answers with samples in one snappy block, which must be whole before its
-// first byte can go out.
+// A sampleBody is the body of a remote read of samples, before compression.
+type sampleBody struct {
+	call  *call
+	whole []byte // results of queries
+
+	result     []byte // of one query
+	scratch    []byte // labels and floats of one series
+	histograms []byte // of the same
+	samples    int    // of the query
+}
+
+func (b *sampleBody) size() int {
+	return len(b.whole) + len(b.result) + len(b.scratch) + len(b.histograms)
+}
+
+// room returns the bytes that the body takes.
+func (b *sampleBody) room() int {
+	return cap(b.whole) + cap(b.result) + cap(b.scratch) + cap(b.histograms)
+}
+
+// appendQuery appends the series of a query.
+func (b *sampleBody) appendQuery(set storage.SeriesSet) error {
+	c := b.call
+	var it chunkenc.Iterator
+	for set.Next() {
+		s := set.At()
+		b.scratch, b.histograms = appendProtoLabels(b.scratch[:0], s.Labels()), b.histograms[:0]
+		it = s.Iterator(it)
+		if err := b.readSeries(it); err != nil {
+			return err
+		}
+		b.result = appendProtoBytes(b.result, 1, len(b.scratch)+len(b.histograms))
+		b.result = append(b.result, b.scratch...)
+		b.result = append(b.result, b.histograms...)
+		c.seen.Series++
+		if err := c.holds(b.room()); err != nil {
+			return err
+		}
+	}
+	c.seen.Samples += int64(b.samples)
+	return set.Err()
+}
+
+// readSeries encodes the samples of a series.
+func (b *sampleBody) readSeries(it chunkenc.Iterator) error {
+	o := &b.call.api.o
+	for vt := it.Next(); vt != chunkenc.ValNone; vt = it.Next() {
+		b.samples++
+		if b.samples > o.ReadSamples {
+			return &Error{Type: BadData, Err: fmt.Errorf("exceeded sample limit (%d)", o.ReadSamples)}
+		}
+		switch vt {
+		case chunkenc.ValFloat:
+			t, f := it.At()
+			b.scratch = appendProtoSample(b.scratch, t, f)
+		case chunkenc.ValHistogram:
+			t, h := it.AtHistogram(nil)
+			b.histograms = appendProtoHistogram(b.histograms, t, h)
+		case chunkenc.ValFloatHistogram:
+			t, h := it.AtFloatHistogram(nil)
+			b.histograms = appendProtoFloatHistogram(b.histograms, t, h)
+		}
+		if int64(b.size()) > o.MaxAnswer {
+			return b.call.tooMuch()
+		}
+	}
+	return it.Err()
+}
+
+// readSamples responds with samples in one snappy block, which must be whole before its
+// first byte is sent.
 func (c *call) readSamples(req *readRequest) error {
-	var body, result, scratch, histograms []byte
+	b := &sampleBody{call: c}
 	var notes annotations.Annotations
 	for i := range req.queries {
-		q := &req.queries[i]
-		result = result[:0]
-		samples := 0
-		err := c.readQuery(q, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
+		b.result, b.samples = b.result[:0], 0
+		err := c.readQuery(&req.queries[i], func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
 			set := q.Select(c.ctx, false, r.selectHints(), r.matchers...)
-			var it chunkenc.Iterator
-			for set.Next() {
-				s := set.At()
-				scratch = appendProtoLabels(scratch[:0], s.Labels())
-				histograms = histograms[:0]
-				it = s.Iterator(it)
-				for vt := it.Next(); vt != chunkenc.ValNone; vt = it.Next() {
-					samples++
-					if samples > c.api.o.ReadSamples {
-						return nil, &Error{Type: BadData, Err: fmt.Errorf("exceeded sample limit (%d)", c.api.o.ReadSamples)}
-					}
-					switch vt {
-					case chunkenc.ValFloat:
-						t, f := it.At()
-						scratch = appendProtoSample(scratch, t, f)
-					case chunkenc.ValHistogram:
-						t, h := it.AtHistogram(nil)
-						histograms = appendProtoHistogram(histograms, t, h)
-					case chunkenc.ValFloatHistogram:
-						t, h := it.AtFloatHistogram(nil)
-						histograms = appendProtoFloatHistogram(histograms, t, h)
-					}
-					if int64(len(body)+len(result)+len(scratch)+len(histograms)) > c.api.o.MaxAnswer {
-						return nil, c.tooMuch()
-					}
-				}
-				if err := it.Err(); err != nil {
-					return nil, err
-				}
-				result = appendProtoBytes(result, 1, len(scratch)+len(histograms))
-				result = append(result, scratch...)
-				result = append(result, histograms...)
-				c.seen.Series++
-				if err := c.holds(cap(body) + cap(result) + cap(scratch) + cap(histograms)); err != nil {
-					return nil, err
-				}
+			if err := b.appendQuery(set); err != nil {
+				return nil, err
 			}
-			c.seen.Samples += int64(samples)
-			return set.Warnings(), set.Err()
+			return set.Warnings(), nil
 		}, &notes)
 		if err != nil {
 			return err
 		}
-		body = appendProtoBytes(body, 1, len(result))
-		body = append(body, result...)
+		b.whole = appendProtoBytes(b.whole, 1, len(b.result))
+		b.whole = append(b.whole, b.result...)
 	}
-	if err := c.holds(cap(body) + cap(result) + cap(scratch) + cap(histograms) + snappy.MaxEncodedLen(len(body))); err != nil {
+	if err := c.holds(b.room() + snappy.MaxEncodedLen(len(b.whole))); err != nil {
 		return err
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/x-protobuf")
 	h.Set("Content-Encoding", "snappy")
 	c.noteWarnings(notes)
-	c.out.buf = snappy.Encode(c.out.buf[:cap(c.out.buf)], body)
+	c.out.buf = snappy.Encode(c.out.buf[:cap(c.out.buf)], b.whole)
 	c.out.whole = true
 	return nil
 }
