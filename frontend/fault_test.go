@@ -328,16 +328,17 @@ func TestNoBufferLost(t *testing.T) {
 				}
 			}
 			const runs = 20
-			merge()
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			for range runs {
-				merge()
-			}
-			runtime.ReadMemStats(&after)
-			if each := (after.TotalAlloc - before.TotalAlloc) / runs; each > 48<<10 && !raceEnabled {
-				t.Errorf("%s %s: %d bytes a merge", encoding, name, each)
-			}
+			// How many buffers are in use at once depends on which goroutine is first: the first rounds may create some.
+			testwait.UntilState(t, fmt.Sprintf("%s %s: merges that create no buffers", encoding, name), func() (string, bool) {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for range runs {
+					merge()
+				}
+				runtime.ReadMemStats(&after)
+				each := (after.TotalAlloc - before.TotalAlloc) / runs
+				return fmt.Sprint(each, " bytes a merge"), each <= 48<<10 || raceEnabled
+			})
 		}
 	}
 }

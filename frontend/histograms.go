@@ -117,36 +117,23 @@ func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 	if err := wantDelim(d, '{'); err != nil {
 		return err
 	}
-	data, failed, said := false, false, ""
+	var fields histogramFields
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
 			return truncated(err)
 		}
-		switch key {
-		case "data":
-			if data {
+		if key == "data" {
+			if fields.data {
 				return errors.New(`a second "data"`)
 			}
-			data = true
-			if err := x.readMetrics(d, m); err != nil {
-				return err
-			}
-		case "status", "error":
-			var text any
-			if err := d.Decode(&text); err != nil {
-				return truncated(err)
-			}
-			if key == "status" {
-				failed = failed || text == "error"
-			} else if text != nil && text != "" {
-				failed, said = true, cut(fmt.Sprint(text))
-			}
-		default:
-			var other json.RawMessage
-			if err := d.Decode(&other); err != nil {
-				return truncated(err)
-			}
+			fields.data = true
+			err = x.readMetrics(d, m)
+		} else {
+			err = fields.read(d, key)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if err := wantDelim(d, '}'); err != nil {
@@ -156,10 +143,41 @@ func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 		return errors.New("bytes after the end of the body")
 	}
 	switch {
-	case failed:
-		return fmt.Errorf("reported: %s", said)
-	case !data:
+	case fields.failed:
+		return fmt.Errorf("reported: %s", fields.text)
+	case !fields.data:
 		return errors.New(`no "data"`)
+	}
+	return nil
+}
+
+// histogramFields are the fields of a body beside its metrics.
+type histogramFields struct {
+	data   bool // there was one
+	failed bool
+	text   string // of the error
+}
+
+// read reads the value of a field that is not "data".
+func (f *histogramFields) read(d *json.Decoder, key json.Token) error {
+	if key != "status" && key != "error" {
+		var other json.RawMessage
+		if err := d.Decode(&other); err != nil {
+			return truncated(err)
+		}
+		return nil
+	}
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return truncated(err)
+	}
+	switch key {
+	case "status":
+		f.failed = f.failed || value == "error"
+	case "error":
+		if value != nil && value != "" {
+			f.failed, f.text = true, cut(fmt.Sprint(value))
+		}
 	}
 	return nil
 }
