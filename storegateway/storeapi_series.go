@@ -35,22 +35,9 @@ func (a *StoreAPI) series(r *storepb.SeriesRequest, stream *guardedStream) (err 
 func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *guardedStream) error {
 	out := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: stream}
 	var hints storepb.SeriesRequestHints
-	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), &hints, seriesRequestHints, hints.GetBlockMatchers)
+	request, err := c.seriesRequest(r, &hints)
 	if err != nil {
 		return err
-	}
-	if len(matchers) == 0 {
-		return badRequest("no matchers specified (excluding external labels)")
-	}
-	if _, _, err := tsblock.TakeShard(matchers); err != nil {
-		return badRequest("%v", err)
-	}
-	shard, err := groupShardOf(r.GetShardInfo())
-	if err != nil {
-		return err
-	}
-	if r.GetLimit() < 0 || r.GetResponseBatchSize() < 0 {
-		return badRequest("limit %d and response_batch_size %d: neither can be negative", r.GetLimit(), r.GetResponseBatchSize())
 	}
 	kind := streamQuery
 	if r.GetSkipChunks() {
@@ -60,16 +47,6 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 		return err
 	}
 	began := time.Now()
-	request := Request{
-		MinTime: r.GetMinTime(), MaxTime: r.GetMaxTime(), Matchers: matchers, Blocks: blocks,
-		WithoutLabels: r.GetWithoutReplicaLabels(), SkipChunks: r.GetSkipChunks(),
-	}
-	if limit := r.GetLimit(); limit <= math.MaxInt32 {
-		request.Limit = int(limit)
-	}
-	if shard != nil {
-		request.Keep = shard.has
-	}
 	batch := int(min(r.GetResponseBatchSize(), math.MaxInt32))
 	var set *SeriesSet
 	var w *seriesWriter
@@ -123,6 +100,38 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 		return nil // queriers count the message of hints against their limit
 	}
 	return c.seriesHints(out, hints.GetEnableQueryStats(), w, selected, time.Since(began)-selected)
+}
+
+// seriesRequest reads the request and its hints.
+func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (Request, error) {
+	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, seriesRequestHints, hints.GetBlockMatchers)
+	if err != nil {
+		return Request{}, err
+	}
+	if len(matchers) == 0 {
+		return Request{}, badRequest("no matchers specified (excluding external labels)")
+	}
+	if _, _, err := tsblock.TakeShard(matchers); err != nil {
+		return Request{}, badRequest("%v", err)
+	}
+	shard, err := groupShardOf(r.GetShardInfo())
+	if err != nil {
+		return Request{}, err
+	}
+	if r.GetLimit() < 0 || r.GetResponseBatchSize() < 0 {
+		return Request{}, badRequest("limit %d and response_batch_size %d: neither can be negative", r.GetLimit(), r.GetResponseBatchSize())
+	}
+	request := Request{
+		MinTime: r.GetMinTime(), MaxTime: r.GetMaxTime(), Matchers: matchers, Blocks: blocks,
+		WithoutLabels: r.GetWithoutReplicaLabels(), SkipChunks: r.GetSkipChunks(),
+	}
+	if limit := r.GetLimit(); limit <= math.MaxInt32 {
+		request.Limit = int(limit)
+	}
+	if shard != nil {
+		request.Keep = shard.has
+	}
+	return request, nil
 }
 
 // encodingError names what the StoreAPI cannot say: it knows three encodings.

@@ -388,15 +388,9 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	case f.saw&sawMeta == 0:
 		return nil, skip(SkipNoMeta, "there is no meta.json: an upload or a deletion is under way, or broke off")
 	}
-	var marked int64
-	if f.saw&sawDeletionMark != 0 {
-		var err error
-		if marked, err = s.markedAt(ctx, id, f); err != nil {
-			return nil, err
-		}
-		if err := s.syncer.checkMark(marked); err != nil {
-			return nil, err
-		}
+	marked, err := s.mark(ctx, id, f)
+	if err != nil {
+		return nil, err
 	}
 	name := path.Join(prefix, metaName)
 	var written time.Time
@@ -419,11 +413,8 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 		return nil, err
 	}
 	var deleted Deletions
-	if _, prometheus := s.layout.(prometheusLayout); prometheus { // others upload no tombstones
-		if f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0 {
-			deleted, err = s.readDeletions(ctx, prefix, m)
-		}
-		if err != nil {
+	if _, prometheus := s.layout.(prometheusLayout); prometheus && (f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0) { // others upload no tombstones
+		if deleted, err = s.readDeletions(ctx, prefix, m); err != nil {
 			return nil, err
 		}
 	}
@@ -445,6 +436,18 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	b.marked.Store(marked)
 	b.noCompact.Store(f.saw&sawNoCompact != 0)
 	return b, nil
+}
+
+// mark returns when a block was marked for deletion, 0 if it is not, and a verdict on a block marked for longer than the delay.
+func (s *tenantSync) mark(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
+	if f.saw&sawDeletionMark == 0 {
+		return 0, nil
+	}
+	marked, err := s.markedAt(ctx, id, f)
+	if err == nil {
+		err = s.syncer.checkMark(marked)
+	}
+	return marked, err
 }
 
 func (s *tenantSync) listFiles(ctx context.Context, prefix string, f *found) error {
