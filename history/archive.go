@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/storegateway"
 )
@@ -65,6 +66,9 @@ type ArchiveOptions struct {
 	Elapsed func() time.Duration // a monotonic clock, for times at which Now was set back; default: since OpenArchive
 	Log     *slog.Logger         // required
 }
+
+// BlockRange is the time that a block spans.
+const BlockRange = localdb.BlockRange
 
 // Defaults of ArchiveOptions.
 const (

@@ -12,6 +12,8 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
+var labelsPiece = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
+
 // labelsName is the file that says whose series a directory has.
 const labelsName = "labels.json"
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
@@ -61,7 +62,7 @@ func (c *clockRig) tend() {
 	c.t.Helper()
 	for _, in := range c.archive.all() {
 		c.must(in.maintainOnce(c.t.Context()))
-		c.must(in.shipper.ship(c.t.Context(), in.db.current().BlockMetas()))
+		c.must(in.shipper.ship(c.t.Context(), in.db.Current().BlockMetas()))
 		c.must(in.rollups.work(c.t.Context(), hourSamples{in}, in.settled.Load()))
 	}
 	c.must(c.rig.gateway.Sync(c.t.Context()))
@@ -157,8 +158,8 @@ func TestClockSteps(t *testing.T) {
 			h.checkSelf()
 			n := uint64(0)
 			for _, in := range h.archive.all() {
-				if in.past.Load() && (in.db.current().Head().NumSeries() > 0 || in.rollups.until().UnixMilli() < lastTime(in.db.current())) {
-					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.current().Head().NumSeries(), in.rollups.until())
+				if in.past.Load() && (in.db.Current().Head().NumSeries() > 0 || in.rollups.until().UnixMilli() < localdb.LastTime(in.db.Current())) {
+					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.Current().Head().NumSeries(), in.rollups.until())
 				}
 				n += in.writer.counts.failures.Load()
 			}
@@ -169,7 +170,7 @@ func TestClockSteps(t *testing.T) {
 			checkOverlaps(t, h.rig.bucketDir)
 			c.tend() // the bucket has the blocks
 			for _, in := range h.archive.all() {
-				if left := in.db.current().BlockMetas(); in.past.Load() && len(left) > 0 {
+				if left := in.db.Current().BlockMetas(); in.past.Load() && len(left) > 0 {
 					t.Errorf("%v still has %d blocks locally", in.labels, len(left))
 				}
 			}
@@ -239,7 +240,7 @@ func TestClockStepKilled(t *testing.T) {
 				old.keep.past = func() bool { save(); return true } // called when a block was written
 				h.must(old.maintainOnce(t.Context()))
 			case "before the log is removed":
-				h.must(finishHead(old.db.current()))
+				h.must(finishHead(old.db.Current()))
 				save()
 			case "after the compaction":
 				h.must(old.maintainOnce(t.Context()))

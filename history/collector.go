@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -147,7 +148,7 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, c.headChunks, float64(n.headBytes))
 	gauge(ch, c.diskBytes, float64(n.blockBytes))
 	gauge(ch, c.blocks, float64(n.blocks))
-	start := wholeStart(in.db.current())
+	start := localdb.WholeStart(in.db.Current())
 	if start == math.MaxInt64 {
 		start = 0
 	}
@@ -202,7 +203,7 @@ func (a *Archive) sums() (n instanceSums) {
 		n.samples += w.samples.Load()
 		n.failures += w.failures.Load()
 		n.compared += in.ledger.compared()
-		db := in.db.current()
+		db := in.db.Current()
 		n.headSeries += db.Head().NumSeries()
 		n.headBytes += db.Head().Size()
 		for _, b := range db.Blocks() {

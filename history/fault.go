@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 )
 
@@ -88,14 +89,14 @@ func (in *instance) ready() error {
 func (in *instance) reopen() error {
 	in.maintaining.Lock()
 	defer in.maintaining.Unlock()
-	if err := in.db.replace(func() (*tsdb.DB, error) { return in.local.reopen(in.expired) }); err != nil {
+	if err := in.db.Replace(func() (*tsdb.DB, error) { return in.local.Reopen(in.expired) }); err != nil {
 		return err
 	}
 	in.damage.Store(nil) // of the database before
 	in.options.Source.Repeat()
 	in.ledger.recheck()
 	send(in.recheck)
-	return in.writer.restart(in.db.current())
+	return in.writer.restart(in.db.Current())
 }
 
 // resume ends a fault after a round that was written whole. The caller holds flushing.
@@ -114,7 +115,7 @@ func (in *instance) resume() {
 		})
 	}
 	if stopped {
-		in.local.record(in.db.current().BlockMetas())
+		in.local.Record(in.db.Current().BlockMetas())
 		if err := allocateReserve(in.options.Dir, in.options.ReserveBytes); err != nil {
 			in.log.Warn("history reserve not allocated", "err", err)
 		}
@@ -123,7 +124,7 @@ func (in *instance) resume() {
 
 // spaceNeeded is the free space below which nothing is written.
 func (in *instance) spaceNeeded() int64 {
-	return in.options.ReserveBytes + int64(in.db.current().Head().NumSeries())*spacePerSeries
+	return in.options.ReserveBytes + int64(in.db.Current().Head().NumSeries())*spacePerSeries
 }
 
 // checkSpace returns an error when fewer bytes are free.
@@ -204,7 +205,7 @@ func send(signal chan<- struct{}) {
 
 // signalCompaction starts a compaction once the head spans one and a half blocks, as the TSDB does.
 func (in *instance) signalCompaction() {
-	if head := in.db.current().Head(); head.MaxTime()-head.MinTime() > BlockRange.Milliseconds()*3/2 {
+	if head := in.db.Current().Head(); head.MaxTime()-head.MinTime() > BlockRange.Milliseconds()*3/2 {
 		send(in.compactable)
 	}
 }
@@ -226,14 +227,14 @@ func (in *instance) maintainOnce(ctx context.Context) (err error) {
 			in.damage.Store(&err)
 		}
 	}()
-	db := in.db.current()
+	db := in.db.Current()
 	db.ForceHeadMMap()
 	before := len(db.Blocks())
 	if in.past.Load() && !in.drained.Load() {
 		if err := in.drain(); err != nil {
 			return err
 		}
-		db = in.db.current()
+		db = in.db.Current()
 	}
 	if err := db.Compact(ctx); err != nil {
 		return err
@@ -251,16 +252,16 @@ func (in *instance) maintainOnce(ctx context.Context) (err error) {
 // drain writes blocks of all samples of a past instance, and removes its log: samples whose blocks are
 // deleted later would be replayed from it.
 func (in *instance) drain() error {
-	if err := finishHead(in.db.current()); err != nil {
+	if err := finishHead(in.db.Current()); err != nil {
 		return err
 	}
-	if err := in.db.replace(func() (*tsdb.DB, error) {
-		for _, name := range []string{walName, headName} {
+	if err := in.db.Replace(func() (*tsdb.DB, error) {
+		for _, name := range []string{localdb.WALName, localdb.HeadName} {
 			if err := os.RemoveAll(filepath.Join(in.dir, name)); err != nil {
 				return nil, err
 			}
 		}
-		return in.local.reopen(in.expired)
+		return in.local.Reopen(in.expired)
 	}); err != nil {
 		return err
 	}

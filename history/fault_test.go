@@ -212,7 +212,7 @@ func TestLowSpace(t *testing.T) {
 	for range 5 {
 		d.must(d.turn(0))
 	}
-	db := d.archive.current().db.current()
+	db := d.archive.current().db.Current()
 	free := fill(t, d.root)
 	if err := d.turn(0, 1); !errors.Is(err, errStopped) {
 		t.Fatalf("a round on a full disk: %v, want %v", err, errStopped)
@@ -220,7 +220,7 @@ func TestLowSpace(t *testing.T) {
 	d.must(d.archive.current().maintainOnce(t.Context()))
 	free()
 	d.must(d.turn(0, 1))
-	if d.archive.current().db.current() != db || d.archive.current().stopped.Load() {
+	if d.archive.current().db.Current() != db || d.archive.current().stopped.Load() {
 		t.Error("the database was reopened, or history is still stopped")
 	}
 	d.checkLedger()
@@ -283,7 +283,7 @@ func TestChunkWriteFails(t *testing.T) {
 				t.Error("chunks are written to a full disk")
 			}
 		}()
-		d.archive.current().db.current().ForceHeadMMap()
+		d.archive.current().db.Current().ForceHeadMMap()
 	}()
 	cause := errors.New("write chunks: no space left on device")
 	d.archive.current().damage.Store(&cause)

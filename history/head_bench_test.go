@@ -9,6 +9,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/history/localdb"
 )
 
 // BenchmarkHead writes 20,000 digests for an hour, of which a tenth is called in each round, and reports
@@ -23,7 +25,7 @@ func BenchmarkHead(b *testing.B) {
 func benchmarkHead(b *testing.B, digests int) {
 	const interval, rounds = 15 * time.Second, 240
 	before := heapNow()
-	db, err := openHead(b.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
+	db, err := localdb.OpenHead(b.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}

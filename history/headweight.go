@@ -215,18 +215,18 @@ func (w *writer) heapBytes() int64 {
 
 // weigh notes what the head and its writer hold. It is called while no round runs.
 func (in *instance) weigh(ctx context.Context) error {
-	head, err := weighHead(ctx, in.db.current().Head())
+	head, err := weighHead(ctx, in.db.Current().Head())
 	if err != nil {
 		return err
 	}
 	in.heap.Store(head + in.writer.heapBytes())
-	in.weighed.at, in.weighed.series = in.writer.last, in.db.current().Head().NumSeries()
+	in.weighed.at, in.weighed.series = in.writer.last, in.db.Current().Head().NumSeries()
 	return nil
 }
 
 // outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
 func (in *instance) outweighed() bool {
-	series, was := in.db.current().Head().NumSeries(), in.weighed.series
+	series, was := in.db.Current().Head().NumSeries(), in.weighed.series
 	return in.writer.last-in.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }
 

@@ -12,6 +12,9 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a directory.
@@ -28,10 +31,10 @@ type instance struct {
 	drained atomic.Bool // past, and its log was removed: the samples are in blocks
 	past    atomic.Bool // nothing is written to it any more
 
-	db      *database
+	db      *localdb.Database
 	ledger  *ledger
 	keep    retention
-	local   *localSeries
+	local   *localdb.Directory
 	writer  *writer
 	shipper *shipper
 	rollups *rollupStore
@@ -67,7 +70,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
 	in.hash = labelsHash(in.labels)
-	in.local = &localSeries{dir: in.dir, state: o.State, log: o.Log}
+	in.local = &localdb.Directory{Path: in.dir, State: o.State, Log: o.Log, Others: map[string]localstate.Piece{shippedName: shippedPiece}}
 	in.shipper = newShipper(o.Bucket, in.dir, maps.Clone(in.labels), o.State, o.Log)
 	var err error
 	if in.rollups, err = openRollups(rollupOptions{
@@ -80,12 +83,12 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	if in.ledger, err = openLedger(in.dir, o.State, o.Log); err != nil {
 		return nil, err
 	}
-	empty := dirBytes(filepath.Join(in.dir, walName)) == 0
-	db, err := in.local.open(in.expired)
+	empty := localdb.DirBytes(filepath.Join(in.dir, localdb.WALName)) == 0
+	db, err := in.local.Open(in.expired)
 	if err != nil {
 		return nil, errors.Join(err, in.ledger.close())
 	}
-	in.db = &database{db: db}
+	in.db = localdb.NewDatabase(db)
 	if in.writer, err = newWriter(db, o.Source, newLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
@@ -121,7 +124,7 @@ func (in *instance) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 			in.blockLost(b.Meta())
 		}
 	}
-	in.local.forget(expired)
+	in.local.Forget(expired)
 	return expired
 }
 
@@ -130,7 +133,7 @@ func (in *instance) othersBytes() (bytes int64) {
 	later := false
 	for _, other := range in.all() {
 		if later {
-			for _, b := range other.db.current().Blocks() {
+			for _, b := range other.db.Current().Blocks() {
 				bytes += b.Size()
 			}
 		}
@@ -161,8 +164,8 @@ func (in *instance) blockLost(m tsdb.BlockMeta) {
 // shipAll ships blocks as they appear.
 func (in *instance) shipAll(ctx context.Context) {
 	for {
-		in.local.record(in.db.current().BlockMetas())
-		if err := in.shipper.ship(ctx, in.db.current().BlockMetas()); err != nil && ctx.Err() == nil {
+		in.local.Record(in.db.Current().BlockMetas())
+		if err := in.shipper.ship(ctx, in.db.Current().BlockMetas()); err != nil && ctx.Err() == nil {
 			in.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
 		}
 		in.checkReplaced(ctx)
@@ -173,7 +176,7 @@ func (in *instance) shipAll(ctx context.Context) {
 }
 
 func (in *instance) checkReplaced(ctx context.Context) {
-	in.shipper.checkReplaced(ctx, in.db.current().BlockMetas(), func(id ulid.ULID) bool { return in.options.Gateway.Serves(noTenant, id) })
+	in.shipper.checkReplaced(ctx, in.db.Current().BlockMetas(), func(id ulid.ULID) bool { return in.options.Gateway.Serves(noTenant, id) })
 }
 
 // rollAll makes rollups as hours end.
@@ -227,11 +230,11 @@ func (in *instance) recordRound() {
 
 // close closes the database and the ledger.
 func (in *instance) close() (err error) {
-	db := in.db.current()
+	db := in.db.Current()
 	blocks := db.BlockMetas()
-	if closeErr := closeDatabase(db); closeErr != nil {
+	if closeErr := localdb.CloseDB(db); closeErr != nil {
 		err = fmt.Errorf("close history: %w", closeErr)
 	}
-	in.local.record(blocks)
+	in.local.Record(blocks)
 	return errors.Join(err, in.ledger.close())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testseed"
 )
@@ -32,17 +33,17 @@ func TestLedgerFindsLoss(t *testing.T) {
 	}{
 		{"one sample", func(h *hourglass, at []int64) {
 			// The calls of the sample appear in the next one's increase.
-			h.must(h.archive.current().db.current().Head().Delete(t.Context(), at[5], at[5], queries, one))
+			h.must(h.archive.current().db.Current().Head().Delete(t.Context(), at[5], at[5], queries, one))
 		}, 1, 2},
 		{"the last two samples of all series", func(h *hourglass, at []int64) {
 			all := labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, ".+")
-			h.must(h.archive.current().db.current().Head().Delete(t.Context(), at[8], at[9], all))
+			h.must(h.archive.current().db.Current().Head().Delete(t.Context(), at[8], at[9], all))
 		}, 2 * 2 * 4, 2 * 2}, // each round writes 4 series of 2 Keys
 		{"a zero sample", func(h *hourglass, at []int64) {
-			h.must(h.archive.current().db.current().Head().Delete(t.Context(), math.MinInt64, at[0]-1, queries, one))
+			h.must(h.archive.current().db.Current().Head().Delete(t.Context(), math.MinInt64, at[0]-1, queries, one))
 		}, 0, 1},
 		{"the write-ahead log", func(h *hourglass, _ []int64) {
-			dir := filepath.Join(h.archive.options.Dir, walName)
+			dir := filepath.Join(h.archive.options.Dir, localdb.WALName)
 			h.must(h.archive.Close())
 			segments, err := filepath.Glob(filepath.Join(dir, "0*"))
 			h.must(err)
@@ -93,7 +94,7 @@ func nineHours(t *testing.T) (*hourglass, []tsdb.BlockMeta) {
 		h.round(time.Minute)
 	}
 	h.must(h.archive.current().maintainOnce(t.Context()))
-	blocks := h.archive.current().db.current().BlockMetas()
+	blocks := h.archive.current().db.Current().BlockMetas()
 	if len(blocks) < 3 {
 		t.Fatalf("%d blocks, want at least 3", len(blocks))
 	}
@@ -181,7 +182,7 @@ func TestLedgerRotates(t *testing.T) {
 	if n := len(h.archive.current().ledger.list()); n < 4 || stages[stageBlock] == 0 || stages[stageBucket] != 0 {
 		t.Errorf("%d files, by stage %v: nothing was uploaded", n, stages)
 	}
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
 	h.must(h.rig.gateway.Sync(t.Context()))
 	h.checkSelf()
 	if n := len(h.archive.current().ledger.list()); n > 2 {

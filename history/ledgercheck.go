@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/history/localdb"
 )
 
 // A ledgerStage is where the samples of a file of the ledger are read from. Each file is compared once in each.
@@ -119,7 +121,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 // stageOf returns where samples of a range are read from. finished is whether no line will be added to a file
 // that ends at end.
 func (in *instance) stageOf(from, to, end int64) (stage ledgerStage, finished bool) {
-	db := in.db.current()
+	db := in.db.Current()
 	if head := db.Head(); head.MinTime() <= to && !(in.past.Load() && head.NumSeries() == 0) {
 		return stageHead, false
 	}
@@ -178,7 +180,7 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 	}
 	// The series' samples before the first line may be as old as PromQL still finds.
 	mint, maxt := lines[0].since-lookback.Milliseconds(), lines[len(lines)-1].last
-	if mint < wholeStart(in.db.current()) && in.options.Gateway.Status().LastGood.IsZero() {
+	if mint < localdb.WholeStart(in.db.Current()) && in.options.Gateway.Status().LastGood.IsZero() {
 		return nil, errNotSynced
 	}
 	for _, digests := range digestParts(stage) {

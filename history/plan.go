@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/taredb/tare/history/localdb"
 )
 
 // shortRange is the longest time that is answered from samples.
@@ -160,7 +162,7 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	done := in.rollups.until()
 	if (done.IsZero() || to.After(done)) && !q.past {
 		if done.IsZero() {
-			done = time.UnixMilli(min(localStart(in.db.current()), now.UnixMilli())).UTC()
+			done = time.UnixMilli(min(localdb.Start(in.db.Current()), now.UnixMilli())).UTC()
 		}
 		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
 			p.rest = q.like.rest
@@ -199,7 +201,7 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	instances := a.all()
 	first := int64(math.MaxInt64)
 	for _, in := range instances {
-		first = min(first, localStart(in.db.current()))
+		first = min(first, localdb.Start(in.db.Current()))
 	}
 	start := time.UnixMilli(first)
 	if start.After(to) { // nothing was sampled so far: what is counted came since
@@ -279,11 +281,11 @@ type sampledPart struct {
 // sampledParts returns the instances that may have local samples of a time.
 func (a *Archive) sampledParts(from, to time.Time) (parts []sampledPart) {
 	for _, in := range a.all() {
-		db, since := in.db.current(), from
+		db, since := in.db.Current(), from
 		if base := time.UnixMilli(in.base); in.base > 0 && since.Before(base) {
 			since = base
 		}
-		if since.After(to) || in.past.Load() && (localStart(db) > to.UnixMilli() || lastTime(db) <= since.UnixMilli()) {
+		if since.After(to) || in.past.Load() && (localdb.Start(db) > to.UnixMilli() || localdb.LastTime(db) <= since.UnixMilli()) {
 			continue
 		}
 		parts = append(parts, sampledPart{in, since})
@@ -365,14 +367,14 @@ func (in *instance) localFile(n rollupName) *planned {
 
 // planUnrolled adds what a past instance has after its newest rollup.
 func (in *instance) planUnrolled(ctx context.Context, p *plan) error {
-	db, begin := in.db.current(), in.rollups.until()
+	db, begin := in.db.Current(), in.rollups.until()
 	if begin.IsZero() {
-		begin = time.UnixMilli(max(in.base, localStart(db)))
+		begin = time.UnixMilli(max(in.base, localdb.Start(db)))
 	}
 	if begin.Before(p.from) {
 		begin = p.from
 	}
-	end := time.UnixMilli(min(lastTime(db), p.to.UnixMilli()))
+	end := time.UnixMilli(min(localdb.LastTime(db), p.to.UnixMilli()))
 	if !in.past.Load() || !begin.Before(end) {
 		return nil
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/taredb/tare/history/localdb"
 )
 
 // A queryable reads the head, the local blocks and the bucket.
@@ -41,7 +43,7 @@ func denials(external map[string]string) (own []*labels.Matcher) {
 // incomplete, as during the upload.
 func (a *Archive) holds(id ulid.ULID) bool {
 	return slices.ContainsFunc(a.all(), func(in *instance) bool {
-		return slices.ContainsFunc(in.db.current().Blocks(), func(b *tsdb.Block) bool { return b.Meta().ULID == id })
+		return slices.ContainsFunc(in.db.Current().Blocks(), func(b *tsdb.Block) bool { return b.Meta().ULID == id })
 	})
 }
 
@@ -65,7 +67,7 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	// The queriers keep the blocks that they have; one that goes from here on makes the start later,
 	// and what is answered twice is answered once.
 	in := all[len(all)-1]
-	start := wholeStart(in.db.current())
+	start := localdb.WholeStart(in.db.Current())
 	bucket, err := q.bucket.Querier(mint, maxt)
 	if err != nil {
 		return failed(err)

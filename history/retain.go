@@ -228,7 +228,7 @@ func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, er
 func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []retainedBlock, old []retainedRollup) {
 	local := make(map[ulid.ULID]bool)
 	for _, in := range r.all() {
-		for _, m := range in.db.current().BlockMetas() {
+		for _, m := range in.db.Current().BlockMetas() {
 			local[m.ULID] = true
 		}
 	}

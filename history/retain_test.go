@@ -17,6 +17,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/history/localdb"
 )
 
 // A retainRig is an archive with a bucket of blocks that a test has put there.
@@ -370,11 +372,11 @@ func TestBucketRetentionReaders(t *testing.T) {
 	}
 	h.rolledUp(h.now)
 	h.must(h.archive.current().maintainOnce(t.Context()))
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
 	h.must(h.rig.gateway.Sync(t.Context()))
 	h.archive.current().settled.Store(h.archive.current().writer.last)
 	h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks
-	start := wholeStart(h.archive.current().db.current())
+	start := localdb.WholeStart(h.archive.current().db.Current())
 	blocks := len(h.rig.gateway.Blocks())
 	if blocks < 5 || start < h.now.Add(-6*time.Hour).UnixMilli() {
 		t.Fatalf("%d blocks in the bucket, local ones since %v", blocks, time.UnixMilli(start))

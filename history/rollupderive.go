@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -35,11 +36,11 @@ type hourSamples struct{ *instance }
 var _ hourSource = hourSamples{}
 
 // Start implements hourSource.
-func (s hourSamples) Start() int64 { return localStart(s.db.current()) }
+func (s hourSamples) Start() int64 { return localdb.Start(s.db.Current()) }
 
 // Next implements hourSource.
 func (s hourSamples) Next(from int64) int64 {
-	db := s.db.current()
+	db := s.db.Current()
 	next := int64(math.MaxInt64)
 	if head := db.Head(); head.NumSeries() > 0 && head.MaxTime() >= from {
 		next = max(head.MinTime(), from)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
@@ -235,7 +236,7 @@ func TestMove(t *testing.T) {
 	proxy.Break(testbucket.Rules{Kinds: kinds, Rate: 0.3})
 	failed, rounds := 0, 3**faultRounds
 	for range rounds {
-		_ = h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()) // it may fail
+		_ = h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()) // it may fail
 		_ = h.rig.gateway.Sync(t.Context())                                                              // it may fail
 		h.archive.current().checkReplaced(t.Context())
 		h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks that are served
@@ -243,7 +244,7 @@ func TestMove(t *testing.T) {
 	}
 	proxy.Heal()
 	h.archive.current().shipper.limit = time.Minute
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
 	for h.rig.gateway.Sync(t.Context()) != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("no sync goes through")
@@ -251,7 +252,7 @@ func TestMove(t *testing.T) {
 	}
 	h.must(h.archive.current().maintainOnce(t.Context()))
 	wrong("afterwards", false)
-	if start := wholeStart(h.archive.current().db.current()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
+	if start := localdb.WholeStart(h.archive.current().db.Current()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
 		t.Errorf("local data begins at %v; the bucket serves %d blocks: nothing has moved", time.UnixMilli(start), len(h.rig.gateway.Blocks()))
 	}
 	t.Logf("%d of %d results failed; faults: %v", failed, rounds*len(questions), proxy.Done())
@@ -265,27 +266,27 @@ func TestUnlistedBlock(t *testing.T) {
 		h.round(time.Minute)
 	}
 	h.must(h.archive.current().maintainOnce(t.Context()))
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.current().BlockMetas()))
+	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
 	proxy.Break(testbucket.Rules{Kinds: []testbucket.Fault{testbucket.Lacks}, Rate: 1})
 	h.must(h.rig.gateway.Sync(t.Context()))
 	served := 0
-	for _, m := range h.archive.current().db.current().BlockMetas() {
+	for _, m := range h.archive.current().db.Current().BlockMetas() {
 		if got, want := h.archive.current().served(m.ULID), h.rig.gateway.Serves(noTenant, m.ULID); got != want {
 			t.Errorf("block %s may be deleted: %v; the gateway serves it: %v", m.ULID, got, want)
 		} else if want {
 			served++
 		}
 	}
-	if n := len(h.archive.current().db.current().BlockMetas()); served == n || served == 0 {
+	if n := len(h.archive.current().db.Current().BlockMetas()); served == n || served == 0 {
 		t.Errorf("%d of %d blocks are served", served, n)
 	}
 	proxy.Heal()
 	// A block deleted by a compactor need not be served under its id.
-	first := h.archive.current().db.current().BlockMetas()[0].ULID
+	first := h.archive.current().db.Current().BlockMetas()[0].ULID
 	server.Delete("tsdb/" + first.String())
 	h.must(h.rig.gateway.Sync(t.Context()))
 	h.archive.current().checkReplaced(t.Context())
-	for _, m := range h.archive.current().db.current().BlockMetas() {
+	for _, m := range h.archive.current().db.Current().BlockMetas() {
 		if !h.archive.current().served(m.ULID) {
 			t.Errorf("block %s must be kept", m.ULID)
 		}

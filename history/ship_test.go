@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -26,7 +27,7 @@ import (
 // makeBlocks has a head cut n blocks in dir, and returns them.
 func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 	t.Helper()
-	db, err := openHead(dir, slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
+	db, err := localdb.OpenHead(dir, slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

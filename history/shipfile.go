@@ -12,8 +12,11 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/tsblock"
 )
+
+var shippedPiece = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
 
 // shippedName is the file that lists the shipped blocks, in the form and under the name that
 // Thanos' sidecar has it.

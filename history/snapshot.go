@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -84,8 +85,8 @@ const refreshed = 3 * refreshAge
 
 // snapshotAt reads the samples of five minutes: its cost does not depend on the range of the query. After a pause in writing
 // it reads more: the counters continue after it. With a digest it is of that alone.
-func snapshotAt(ctx context.Context, db *database, at int64, digest *[16]byte) (*snapshot, error) {
-	start := localStart(db.current())
+func snapshotAt(ctx context.Context, db *localdb.Database, at int64, digest *[16]byte) (*snapshot, error) {
+	start := localdb.Start(db.Current())
 	for back := lookback.Milliseconds(); ; back *= 8 {
 		samples := sampleRange{db: db, from: at - back + 1, to: at}
 		if digest != nil {

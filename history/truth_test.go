@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -82,7 +83,7 @@ func (d *day) kill() {
 		d.t.Fatal(err)
 	}
 	d.end()
-	if err := d.archive.current().db.current().Close(); err != nil { // its last writes go to the old directory
+	if err := d.archive.current().db.Current().Close(); err != nil { // its last writes go to the old directory
 		d.t.Error(err)
 	}
 	d.rig.dir = dir
@@ -292,11 +293,11 @@ func TestTruth(t *testing.T) {
 			d.check(m)
 		}
 		d.checkRollups()
-		local := localStart(d.archive.current().db.current())
+		local := localdb.Start(d.archive.current().db.Current())
 		if first := d.moments[0].at.UnixMilli(); local <= first {
 			t.Error("no local block was deleted: the bucket was not asked")
 		}
-		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.current().db.current().Blocks()))
+		t.Logf("%d moments, %d blocks in the bucket, %d here", len(d.moments), len(d.rig.gateway.Blocks()), len(d.archive.current().db.Current().Blocks()))
 		d.end()
 		if err := d.archive.Close(); err != nil {
 			t.Error(err)

@@ -1,4 +1,4 @@
-package history
+package localdb
 
 import (
 	"errors"
@@ -12,28 +12,31 @@ import (
 // errReopening fails queries while the database is closed.
 var errReopening = errors.New("query history: the database is being reopened after a failed write: repeat the query")
 
-// A database is the TSDB of an archive. It is replaced after a failed write, when no querier is open:
+// A Database is the TSDB of an archive. It is replaced after a failed write, when no querier is open:
 // closing it unmaps the chunks that queriers read.
-type database struct {
+type Database struct {
 	mu      sync.Mutex
 	db      *tsdb.DB
 	readers int
 	closing bool
-	idle    chan struct{} // non-nil while replace waits for readers
+	idle    chan struct{} // non-nil while Replace waits for readers
 }
 
-var _ storage.Queryable = (*database)(nil)
+var _ storage.Queryable = (*Database)(nil)
 
-// current returns the open database, or the one that was closed last. Its statistics and block metas
+// NewDatabase returns a Database that has db open.
+func NewDatabase(db *tsdb.DB) *Database { return &Database{db: db} }
+
+// Current returns the open database, or the one that was closed last. Its statistics and block metas
 // can be read in both cases; for samples use Querier.
-func (d *database) current() *tsdb.DB {
+func (d *Database) Current() *tsdb.DB {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.db
 }
 
 // Querier implements storage.Queryable. It fails while the database is being replaced.
-func (d *database) Querier(mint, maxt int64) (storage.Querier, error) {
+func (d *Database) Querier(mint, maxt int64) (storage.Querier, error) {
 	d.mu.Lock()
 	if d.closing {
 		d.mu.Unlock()
@@ -50,7 +53,7 @@ func (d *database) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &leasedQuerier{Querier: q, release: sync.OnceFunc(d.release)}, nil
 }
 
-func (d *database) release() {
+func (d *Database) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.readers--; d.readers == 0 && d.idle != nil {
@@ -59,9 +62,9 @@ func (d *database) release() {
 	}
 }
 
-// replace closes the database, unless an earlier call has, and opens another one. After an error
+// Replace closes the database, unless an earlier call has, and opens another one. After an error
 // queries fail until a later call succeeds.
-func (d *database) replace(open func() (*tsdb.DB, error)) error {
+func (d *Database) Replace(open func() (*tsdb.DB, error)) error {
 	d.mu.Lock()
 	d.closing = true
 	var idle chan struct{}
@@ -73,7 +76,7 @@ func (d *database) replace(open func() (*tsdb.DB, error)) error {
 	if idle != nil {
 		<-idle // queries have deadlines
 	}
-	closeErr := closeDatabase(d.db)
+	closeErr := CloseDB(d.db)
 	db, err := open()
 	if err != nil {
 		return errors.Join(closeErr, err)
@@ -84,8 +87,8 @@ func (d *database) replace(open func() (*tsdb.DB, error)) error {
 	return nil
 }
 
-// closeDatabase closes a database. The TSDB panics when it cannot write a chunk, also while it closes.
-func closeDatabase(db *tsdb.DB) (err error) {
+// CloseDB closes a database. The TSDB panics when it cannot write a chunk, also while it closes.
+func CloseDB(db *tsdb.DB) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("close the database: %v", r)

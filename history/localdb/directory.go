@@ -1,4 +1,4 @@
-package history
+package localdb
 
 import (
 	"errors"
@@ -24,42 +24,41 @@ import (
 
 // Names that the database gives to its parts.
 const (
-	walName   = "wal"
-	headName  = "chunks_head"
+	WALName   = "wal"
+	HeadName  = "chunks_head"
 	walDamage = "prometheus_tsdb_wal_corruptions_total"
 	memDamage = "prometheus_tsdb_mmap_chunk_corruptions_total"
 )
 
-// The pieces of the history in the data directory, as a loss of them is reported.
+// The pieces of the database in the data directory, as a loss of them is reported.
 var (
-	tablePiece   = localstate.Piece{Name: "digest table", Lost: "the counters of all statements, which start at 0"}
-	lockPiece    = localstate.Piece{Name: "digest table lock", Lost: "nothing"}
-	labelsPiece  = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
-	shippedPiece = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
-	walPiece     = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
-	headPiece    = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
-	blockPiece   = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
+	walPiece   = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
+	headPiece  = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
+	blockPiece = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
 )
 
-// localSeries is the directory of the database: it opens the database whatever state its files are in.
-type localSeries struct {
-	dir   string
-	state *localstate.Store
-	log   *slog.Logger
+// A Directory has the files of the database. Open opens the database whatever state they are in.
+type Directory struct {
+	Path  string
+	State *localstate.Store
+	Log   *slog.Logger
+
+	// Others are files in the directory that are not the database's, by name.
+	Others map[string]localstate.Piece
 }
 
-// open opens the database. Blocks, head chunks and a write-ahead log that cannot be read are set
+// Open opens the database. Blocks, head chunks and a write-ahead log that cannot be read are set
 // aside; what the database repairs in place is kept there too. Errors of the machine, such as a full
 // disk, are returned: they are no damage.
-func (l *localSeries) open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	if err := l.checkBlocks(); err != nil {
 		return nil, err
 	}
-	wal, err := l.part(walName, walPiece)
+	wal, err := l.part(WALName, walPiece)
 	if err != nil {
 		return nil, err
 	}
-	head, err := l.part(headName, headPiece)
+	head, err := l.part(HeadName, headPiece)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +73,14 @@ func (l *localSeries) open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	repairs := []*part{head, wal}
 	for {
 		metrics := prometheus.NewRegistry()
-		db, err := openHead(l.dir, l.log, metrics, expired)
+		db, err := OpenHead(l.Path, l.Log, metrics, expired)
 		if err == nil {
 			wal.settle(corruptions(metrics, walDamage) > 0)
 			head.settle(corruptions(metrics, memDamage) > 0)
 			if len(short) > 0 && !wal.reported {
-				l.state.Report(localstate.Loss{Piece: walPiece, Path: wal.dir, Cause: strings.Join(short, ", ")})
+				l.State.Report(localstate.Loss{Piece: walPiece, Path: wal.dir, Cause: strings.Join(short, ", ")})
 			}
-			l.record(db.BlockMetas())
+			l.Record(db.BlockMetas())
 			return db, nil
 		}
 		if ofMachine(err) || len(repairs) == 0 {
@@ -96,18 +95,18 @@ func (l *localSeries) open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 }
 
-// reopen opens the database again after a failed write of this process. Its repair of a record that was
+// Reopen opens the database again after a failed write of this process. Its repair of a record that was
 // written in part is no damage to report.
-func (l *localSeries) reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
-	db, err := openHead(l.dir, l.log, prometheus.NewRegistry(), expired)
+func (l *Directory) Reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+	db, err := OpenHead(l.Path, l.Log, prometheus.NewRegistry(), expired)
 	switch {
 	case err == nil:
-		l.record(db.BlockMetas()) // the repair has shortened the log
+		l.Record(db.BlockMetas()) // the repair has shortened the log
 		return db, nil
 	case ofMachine(err):
 		return nil, err
 	}
-	return l.open(expired)
+	return l.Open(expired)
 }
 
 // ofMachine reports whether an error says more about the machine than about the files.
@@ -132,22 +131,22 @@ func corruptions(metrics prometheus.Gatherer, name string) (n float64) {
 }
 
 // checkBlocks sets aside blocks that cannot be opened.
-func (l *localSeries) checkBlocks() error {
-	entries, err := os.ReadDir(l.dir)
+func (l *Directory) checkBlocks() error {
+	entries, err := os.ReadDir(l.Path)
 	if err != nil {
 		return fmt.Errorf("list blocks: %w", err)
 	}
-	recorded := l.state.Files(l.dir)
+	recorded := l.State.Files(l.Path)
 	for _, e := range entries {
 		id, err := ulid.ParseStrict(e.Name())
 		if err != nil {
 			continue
 		}
-		if err := l.checkBlock(id, recorded[filepath.Join(l.dir, e.Name())].Bytes); err != nil {
+		if err := l.checkBlock(id, recorded[filepath.Join(l.Path, e.Name())].Bytes); err != nil {
 			if ofMachine(err) {
 				return fmt.Errorf("open block %s: %w", id, err)
 			}
-			l.state.SetAside(filepath.Join(l.dir, e.Name()), blockPiece, err)
+			l.State.SetAside(filepath.Join(l.Path, e.Name()), blockPiece, err)
 		}
 	}
 	return nil
@@ -155,11 +154,11 @@ func (l *localSeries) checkBlocks() error {
 
 // checkBlock opens a block and compares its size with the recorded one, unless that is 0. Chunks are checked
 // when they are read.
-func (l *localSeries) checkBlock(id ulid.ULID, bytes int64) error {
-	if now := dirBytes(filepath.Join(l.dir, id.String())); bytes != 0 && now != bytes {
+func (l *Directory) checkBlock(id ulid.ULID, bytes int64) error {
+	if now := DirBytes(filepath.Join(l.Path, id.String())); bytes != 0 && now != bytes {
 		return fmt.Errorf("%d bytes, an earlier process wrote %d", now, bytes)
 	}
-	b, err := tsdb.OpenBlock(slog.New(slog.DiscardHandler), filepath.Join(l.dir, id.String()), nil, nil)
+	b, err := tsdb.OpenBlock(slog.New(slog.DiscardHandler), filepath.Join(l.Path, id.String()), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -175,8 +174,8 @@ func (l *localSeries) checkBlock(id ulid.ULID, bytes int64) error {
 }
 
 // checkCheckpoint reads the newest checkpoint of the log.
-func (l *localSeries) checkCheckpoint() error {
-	dir, _, err := wlog.LastCheckpoint(filepath.Join(l.dir, walName))
+func (l *Directory) checkCheckpoint() error {
+	dir, _, err := wlog.LastCheckpoint(filepath.Join(l.Path, WALName))
 	if errors.Is(err, walrecord.ErrNotFound) {
 		return nil
 	}
@@ -198,21 +197,21 @@ func (l *localSeries) checkCheckpoint() error {
 
 // A part is a directory that the database repairs on its own.
 type part struct {
-	*localSeries
+	*Directory
 	dir      string
 	piece    localstate.Piece
 	shadow   *localstate.Shadow // nil: there are no links
 	reported bool
 }
 
-func (l *localSeries) part(name string, piece localstate.Piece) (*part, error) {
-	p := &part{localSeries: l, dir: filepath.Join(l.dir, name), piece: piece}
-	if err := l.state.Dir(p.dir, p.record()); err != nil {
+func (l *Directory) part(name string, piece localstate.Piece) (*part, error) {
+	p := &part{Directory: l, dir: filepath.Join(l.Path, name), piece: piece}
+	if err := l.State.Dir(p.dir, p.record()); err != nil {
 		return nil, fmt.Errorf("create %s: %w", p.dir, err)
 	}
-	shadow, err := l.state.Shadow(p.dir)
+	shadow, err := l.State.Shadow(p.dir)
 	if err != nil {
-		l.log.Warn("no links to the database's files: a repair keeps no copy", "path", p.dir, "err", err)
+		l.Log.Warn("no links to the database's files: a repair keeps no copy", "path", p.dir, "err", err)
 		return p, nil
 	}
 	p.shadow = shadow
@@ -230,7 +229,7 @@ func (p *part) settle(damaged bool) {
 	case damaged && p.shadow != nil:
 		p.shadow.Keep(p.piece, "corrupt records; the database has removed them and what follows")
 	case damaged:
-		p.state.Report(localstate.Loss{Piece: p.piece, Path: p.dir, Cause: "corrupt records; the database has removed them"})
+		p.State.Report(localstate.Loss{Piece: p.piece, Path: p.dir, Cause: "corrupt records; the database has removed them"})
 	case p.shadow != nil:
 		p.shadow.Discard()
 	}
@@ -242,7 +241,7 @@ func (p *part) settle(damaged bool) {
 func (p *part) replace(cause error) error {
 	p.reported = true
 	if p.shadow == nil { // no links, or used by an earlier call
-		if _, ok := p.state.SetAside(p.dir, p.piece, cause); !ok {
+		if _, ok := p.State.SetAside(p.dir, p.piece, cause); !ok {
 			return fmt.Errorf("set aside %s: %w", p.dir, cause)
 		}
 	} else {
@@ -252,58 +251,60 @@ func (p *part) replace(cause error) error {
 		p.shadow.Keep(p.piece, cause.Error())
 		p.shadow = nil
 	}
-	return p.state.Dir(p.dir, p.record())
+	return p.State.Dir(p.dir, p.record())
 }
 
 // shortened describes the segments of the log that an earlier process wrote and that are missing or
 // shorter now. Segments up to a checkpoint's were removed by the database.
-func (l *localSeries) shortened() (short []string) {
-	dir := filepath.Join(l.dir, walName)
+func (l *Directory) shortened() (short []string) {
+	dir := filepath.Join(l.Path, WALName)
 	_, checkpoint, err := wlog.LastCheckpoint(dir)
 	if err != nil {
 		checkpoint = -1
 	}
-	files := l.state.Files(dir)
+	files := l.State.Files(dir)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		name := filepath.Base(path)
 		n, ok := walNumber(name)
 		if isCheckpoint := strings.HasPrefix(name, checkpointPrefix); !ok || n < checkpoint || n == checkpoint && !isCheckpoint {
 			continue
 		}
-		if bytes := dirBytes(path); bytes < files[path].Bytes {
+		if bytes := DirBytes(path); bytes < files[path].Bytes {
 			short = append(short, fmt.Sprintf("%s has %d bytes of %d", name, bytes, files[path].Bytes))
 		}
 	}
 	return short
 }
 
-// record updates the record of blocks and of the log's segments.
-func (l *localSeries) record(blocks []tsdb.BlockMeta) {
+// Record updates the record of blocks and of the log's segments.
+func (l *Directory) Record(blocks []tsdb.BlockMeta) {
 	files := make(map[string]localstate.File)
-	for path, f := range l.state.Files(l.dir) {
+	for path, f := range l.State.Files(l.Path) {
 		if _, err := ulid.ParseStrict(filepath.Base(path)); err != nil {
 			files[path] = f
 		}
 	}
 	for _, m := range blocks {
-		dir := filepath.Join(l.dir, m.ULID.String())
-		files[dir] = localstate.File{Piece: blockPiece, Bytes: dirBytes(dir)}
+		dir := filepath.Join(l.Path, m.ULID.String())
+		files[dir] = localstate.File{Piece: blockPiece, Bytes: DirBytes(dir)}
 	}
-	if _, err := os.Stat(filepath.Join(l.dir, shippedName)); err == nil {
-		files[filepath.Join(l.dir, shippedName)] = localstate.File{Piece: shippedPiece}
+	for name, piece := range l.Others {
+		if _, err := os.Stat(filepath.Join(l.Path, name)); err == nil {
+			files[filepath.Join(l.Path, name)] = localstate.File{Piece: piece}
+		}
 	}
-	l.state.Replace(l.dir, files)
+	l.State.Replace(l.Path, files)
 
-	dir := filepath.Join(l.dir, walName)
+	dir := filepath.Join(l.Path, WALName)
 	segments := make(map[string]localstate.File)
 	entries, _ := os.ReadDir(dir) // unreadable: nothing is recorded
 	for _, e := range entries {
 		if _, ok := walNumber(e.Name()); ok {
 			path := filepath.Join(dir, e.Name())
-			segments[path] = localstate.File{Piece: walPiece, Bytes: dirBytes(path), Managed: true}
+			segments[path] = localstate.File{Piece: walPiece, Bytes: DirBytes(path), Managed: true}
 		}
 	}
-	l.state.Replace(dir, segments)
+	l.State.Replace(dir, segments)
 }
 
 // checkpointPrefix is before the number in the name of a checkpoint.
@@ -315,8 +316,8 @@ func walNumber(name string) (int, bool) {
 	return n, err == nil
 }
 
-// dirBytes returns the bytes of the files in a directory, or of a file; 0 for what cannot be read.
-func dirBytes(dir string) (n int64) {
+// DirBytes returns the bytes of the files in a directory, or of a file; 0 for what cannot be read.
+func DirBytes(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -330,11 +331,11 @@ func dirBytes(dir string) (n int64) {
 	return n
 }
 
-// forget removes blocks from the record that the database is about to delete.
-func (l *localSeries) forget(blocks map[ulid.ULID]struct{}) {
+// Forget removes blocks from the record that the database is about to delete.
+func (l *Directory) Forget(blocks map[ulid.ULID]struct{}) {
 	paths := make([]string, 0, len(blocks))
 	for id := range blocks {
-		paths = append(paths, filepath.Join(l.dir, id.String()))
+		paths = append(paths, filepath.Join(l.Path, id.String()))
 	}
-	l.state.Forget(paths...)
+	l.State.Forget(paths...)
 }

@@ -1,4 +1,4 @@
-package history
+package localdb
 
 import (
 	"cmp"
@@ -15,8 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 )
 
-// BlockRange is the time that a block spans. Blocks are not made larger here: what is in the bucket
-// is the compactor's.
+// BlockRange is the time that a block spans. The compactor of the bucket makes larger ones, this process does not.
 const BlockRange = 2 * time.Hour
 
 // walSegmentBytes is how large a file of the write-ahead log becomes; a log is cut at its ends.
@@ -26,10 +25,10 @@ const walSegmentBytes = 32 << 20
 // fails where less is free.
 const blockSegmentBytes = 64 << 20
 
-// openHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
+// OpenHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
 // database does not compact on its own; when it does, it deletes the blocks that expired names.
 // Locking the directory is the caller's.
-func openHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
+func OpenHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	o := tsdb.DefaultOptions()
 	o.NoLockfile = true
 	o.WALSegmentSize = walSegmentBytes
@@ -58,8 +57,8 @@ func quiet(log *slog.Logger) *slog.Logger {
 	return slog.New(levelHandler{log.Handler()}).With("part", "tsdb")
 }
 
-// lastTime is the time of the newest sample, in milliseconds; 0 when there is none.
-func lastTime(db *tsdb.DB) int64 {
+// LastTime is the time of the newest sample, in milliseconds; 0 when there is none.
+func LastTime(db *tsdb.DB) int64 {
 	last := int64(0)
 	for _, m := range db.BlockMetas() {
 		last = max(last, m.MaxTime)
@@ -70,9 +69,9 @@ func lastTime(db *tsdb.DB) int64 {
 	return last
 }
 
-// wholeStart returns the time from which on the database has everything without a gap: after a block that
+// WholeStart returns the time from which on the database has everything without a gap: after a block that
 // was set aside, the bucket is read for what is older. math.MaxInt64 when the database has nothing.
-func wholeStart(db *tsdb.DB) int64 {
+func WholeStart(db *tsdb.DB) int64 {
 	metas := slices.SortedFunc(slices.Values(db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
 	start := db.Head().MinTime()
 	for _, m := range metas {
@@ -84,11 +83,11 @@ func wholeStart(db *tsdb.DB) int64 {
 	return start
 }
 
-// maxBlockGap is more than what is between two blocks of a process that has run all the time.
-const maxBlockGap = 2 * maxInterval
+// maxBlockGap is more than the time between two blocks of a process that was not stopped: it writes a sample every minute.
+const maxBlockGap = 2 * time.Minute
 
-// localStart is the time from which on the database has samples, in milliseconds; math.MaxInt64 when it has nothing.
-func localStart(db *tsdb.DB) int64 {
+// Start is the time from which on the database has samples, in milliseconds; math.MaxInt64 when it has nothing.
+func Start(db *tsdb.DB) int64 {
 	start := db.Head().MinTime()
 	for _, m := range db.BlockMetas() {
 		start = min(start, m.MinTime)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -138,7 +139,7 @@ type staleSeries struct {
 func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
 	w := &writer{
 		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
-		last: lastTime(db), good: lastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
+		last: localdb.LastTime(db), good: localdb.LastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
 		byKey: make(map[stmtstats.Key]*track), ended: make(map[stmtstats.Key]*track),
 	}
 	return w, w.findOrphans()
@@ -264,7 +265,7 @@ var errBroken = errors.New("an earlier commit failed")
 // restart continues with a database that was reopened: whatever the log lacks is written again.
 func (w *writer) restart(db *tsdb.DB) error {
 	w.db, w.app, w.broken = db, nil, nil
-	w.last = lastTime(db)
+	w.last = localdb.LastTime(db)
 	w.good = min(w.good, w.last)
 	w.full, w.evicted, w.stale, w.unused, w.batch, w.pending = 0, nil, nil, nil, nil, written{}
 	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
