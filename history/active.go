@@ -64,17 +64,8 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 				}
 				id = s.id
 			}
-			if series == seriesInfo {
-				if _, is := told[key.Digest]; is {
-					continue
-				}
-				text, _ := a.table.TextAt(number, id)
-				if text == "" {
-					continue // evicted since
-				}
-				l.addInfo(key.Digest, text)
-			} else {
-				l.addSeries(a.known.kind(number), &key, series)
+			if !a.add(l, &key, number, series, id, told) {
+				continue
 			}
 			if l.overwrite(&ls); !keep(ls) {
 				continue
@@ -87,6 +78,21 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 			}
 		}
 	}
+}
+
+// add gives l the labels of a series. It reports false for a digest's text that is a series already, or is not known any
+// more.
+func (a *Active) add(l *labeller, key *stmtstats.Key, number, series int, id uint64, told map[[16]byte]struct{}) bool {
+	if series != seriesInfo {
+		l.addSeries(a.known.kind(number), key, series)
+		return true
+	}
+	if _, is := told[key.Digest]; is {
+		return false
+	}
+	text, _ := a.table.TextAt(number, id)
+	l.addInfo(key.Digest, text)
+	return text != ""
 }
 
 // HeapBytes is what an Active keeps between questions: 12 to 24 bytes a series, and at most 112 for each Key that

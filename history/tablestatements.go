@@ -23,54 +23,16 @@ func (of TableStatements) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	}
 	t := of.Table
 	f, _ := parseFilter(q.Filter) // Validate has read it
-	var all counts
-	var spread stmtstats.Histogram
-	var rows []ranked
-	var first, last int64
-	for attempt := range scanAttempts {
-		all, rows, first, last = counts{}, rows[:0], 0, 0
-		spread.Reset()
-		var s stmtstats.Sample
-		whole, err := t.Scan(&s, func(number int) {
-			if s.Calls == 0 {
-				return
-			}
-			c := countsOf(&s)
-			all.add(&c)
-			spread.Merge(&s.Histogram)
-			begin, end := s.First.UnixNano(), s.Last.UnixNano()
-			if s.Kind != stmtstats.Other && (first == 0 || begin < first) {
-				first = begin
-			}
-			last = max(last, end)
-			if s.Kind != stmtstats.Tracked {
-				return
-			}
-			var text string
-			if f.wantText {
-				text, _ = t.TextAt(number, s.ID)
-			}
-			if f.matches(&s.Key, text) {
-				p99 := func() time.Duration { return s.Histogram.Quantile(0.99) }
-				rows = append(rows, ranked{value: q.By.value(&c, begin, p99), number: uint32(number), id: s.ID})
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		if whole || attempt == scanAttempts-1 {
-			break
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	r := tableRanking{table: t, query: &q, filter: f}
+	if err := r.scan(ctx); err != nil {
+		return nil, err
 	}
-	top := &Top{From: timeAt(first), To: t.Now(), Source: SourceCounters, Total: all.totals(&spread), Matching: len(rows)}
-	if first == 0 {
-		top.From = timeAt(last)
+	top := &Top{From: timeAt(r.first), To: t.Now(), Source: SourceCounters, Total: r.all.totals(&r.spread), Matching: len(r.rows)}
+	if r.first == 0 {
+		top.From = timeAt(r.last)
 	}
 	var s stmtstats.Sample
-	for _, r := range q.page(rows) {
+	for _, r := range q.page(r.rows) {
 		if !t.ReadEntry(&s, int(r.number)) || s.ID != r.id {
 			continue // evicted since
 		}
@@ -80,6 +42,61 @@ func (of TableStatements) Top(ctx context.Context, q TopQuery) (*Top, error) {
 		top.Rows = append(top.Rows, row)
 	}
 	return top, nil
+}
+
+// A tableRanking sums up all that a table has counted, and ranks the Keys that match.
+type tableRanking struct {
+	table  *stmtstats.Table
+	query  *TopQuery
+	filter filter
+	sample stmtstats.Sample
+
+	all         counts
+	spread      stmtstats.Histogram
+	rows        []ranked
+	first, last int64 // Unix nanoseconds
+}
+
+// scan reads the table, again if a Key was evicted meanwhile.
+func (r *tableRanking) scan(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		r.all, r.rows, r.first, r.last = counts{}, r.rows[:0], 0, 0
+		r.spread.Reset()
+		whole, err := r.table.Scan(&r.sample, r.visit)
+		if err != nil || whole || attempt == scanAttempts {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// visit adds the sample of an entry.
+func (r *tableRanking) visit(number int) {
+	s := &r.sample
+	if s.Calls == 0 {
+		return
+	}
+	c := countsOf(s)
+	r.all.add(&c)
+	r.spread.Merge(&s.Histogram)
+	begin, end := s.First.UnixNano(), s.Last.UnixNano()
+	if s.Kind != stmtstats.Other && (r.first == 0 || begin < r.first) {
+		r.first = begin
+	}
+	r.last = max(r.last, end)
+	if s.Kind != stmtstats.Tracked {
+		return
+	}
+	var text string
+	if r.filter.wantText {
+		text, _ = r.table.TextAt(number, s.ID)
+	}
+	if r.filter.matches(&s.Key, text) {
+		p99 := func() time.Duration { return s.Histogram.Quantile(0.99) }
+		r.rows = append(r.rows, ranked{value: r.query.By.value(&c, begin, p99), number: uint32(number), id: s.ID})
+	}
 }
 
 // Statement describes one digest, with its slowest recent calls. The result has neither series nor heat.

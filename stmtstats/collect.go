@@ -204,20 +204,33 @@ const readAttempts = 64
 
 // read reads a live entry that cannot be evicted into t.sample.
 func (t *Table) read(e *entry, kind Kind) {
+	if t.mem.copyBetween(&t.sample, e, kind) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mem.copySealed(&t.sample, e, kind)
+}
+
+// copyBetween reads a live entry into s while no writer is inside. It reports false if one always was.
+func (m *memory) copyBetween(s *Sample, e *entry, kind Kind) bool {
 	for range readAttempts {
 		before := e.gate.Load()
 		if before&gateInside == 0 {
-			t.mem.copyEntry(&t.sample, e, kind)
+			m.copyEntry(s, e, kind)
 			if e.gate.Load() == before {
-				return
+				return true
 			}
 		}
 		runtime.Gosched()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	return false
+}
+
+// copySealed reads a live entry into s and keeps writers out meanwhile. It is called with the table's lock held.
+func (m *memory) copySealed(s *Sample, e *entry, kind Kind) {
 	e.seal()
-	t.mem.copyEntry(&t.sample, e, kind)
+	m.copyEntry(s, e, kind)
 	e.turn(gateSealed, gateLive)
 }
 

@@ -1,9 +1,6 @@
 package stmtstats
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // Now returns the time of the table's clock.
 func (t *Table) Now() time.Time { return t.opts.Now() }
@@ -50,28 +47,13 @@ func (t *Table) ReadEntry(s *Sample, number int) bool {
 	if number == 0 {
 		kind = Other
 	}
-	t.copyLocked(s, e, kind)
+	if !t.mem.copyBetween(s, e, kind) {
+		t.mem.copySealed(s, e, kind)
+	}
 	if kind == Tracked {
 		s.Key = t.names.key(e, t.mem.pages)
 	}
 	return true
-}
-
-// copyLocked reads a live entry between two writes. It is called with the lock held.
-func (t *Table) copyLocked(s *Sample, e *entry, kind Kind) {
-	for range readAttempts {
-		before := e.gate.Load()
-		if before&gateInside == 0 {
-			t.mem.copyEntry(s, e, kind)
-			if e.gate.Load() == before {
-				return
-			}
-		}
-		runtime.Gosched()
-	}
-	e.seal()
-	t.mem.copyEntry(s, e, kind)
-	e.turn(gateSealed, gateLive)
 }
 
 // EntriesOf returns the numbers of the entries of a digest.
