@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -85,6 +86,7 @@ func TestCutoverWaits(t *testing.T) {
 	pinned := d.through(t, "DO GET_LOCK('mine', 1)")
 	d.refused(t, o, "where they were after as many tries as are allowed (1); the last one: the gateway refuses: ")
 	must(t, pinned.Close())
+	testwait.Until(t, "the end of the session that is pinned", func() bool { return len(d.gateway.Route().Pinned) == 0 })
 
 	open := d.through(t, "BEGIN", "INSERT INTO shop.counter VALUES (7, 7)")
 	o.Cutover.Hold = 100 * time.Millisecond
@@ -202,7 +204,7 @@ func TestCutoverSwitchedBack(t *testing.T) {
 
 // switchTo switches as somebody with curl would.
 func (d *cutoverDrill) switchTo(t *testing.T, side string) {
-	token, _, err := d.gateway.Hold(t.Context(), time.Second)
+	token, _, err := d.gateway.Hold(t.Context(), gateway.MaxHold)
 	if err != nil {
 		t.Error(err)
 		return

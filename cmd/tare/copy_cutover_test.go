@@ -74,7 +74,7 @@ func newCutoverDrill(t *testing.T) *cutoverDrill {
 	d.api = httptest.NewServer(http.HandlerFunc(d.serveAPI))
 	t.Cleanup(func() {
 		d.api.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 		defer cancel()
 		d.gateway.Shutdown(ctx)
 		must(t, testwait.Receive(t, "Serve to return", served))

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,8 +47,27 @@ const damageTimeout = 60 * time.Second
 // A localGateway is a gateway in this process.
 type localGateway struct {
 	mysql, http string
-	log         *bytes.Buffer // read it after stop
+	log         *lockedBuffer
 	stop        func() error
+}
+
+// A lockedBuffer is a buffer that may be read while it is written to.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns all that was written.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // startLocal runs a gateway over a data directory and a bucket in dir.
@@ -61,7 +81,7 @@ func startLocal(t *testing.T, dir, backend string) (*localGateway, error) {
 	}})
 	must(t, err)
 	r, w := io.Pipe()
-	g := &localGateway{log: new(bytes.Buffer)}
+	g := &localGateway{log: new(lockedBuffer)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -279,14 +299,13 @@ func TestDamagedDataDir(t *testing.T) {
 			if err := g.serves(account); err != nil {
 				t.Error(err)
 			}
-			metrics, page := g.page(t, "/metrics"), g.page(t, "/weight")
+			testwait.UntilState(t, "metric, log and page to report the same loss", func() (string, bool) { // of which some are found in the background
+				page, metrics, log := g.page(t, "/weight"), g.page(t, "/metrics"), g.log.String()
+				counted := strings.Contains(metrics, "tare_local_state_lost_total{")
+				return log, counted == strings.Contains(log, `"msg":"local state lost"`) && (!counted || strings.Contains(page, "Local state lost")) && (counted || !reported)
+			})
 			if err := g.stop(); err != nil {
 				t.Errorf("stop: %v\n%s", err, g.log)
-			}
-			if counted := strings.Contains(metrics, "tare_local_state_lost_total{"); reported && !counted {
-				t.Errorf("no loss is counted\n%s", g.log)
-			} else if counted != strings.Contains(g.log.String(), `"msg":"local state lost"`) || counted && !strings.Contains(page, "Local state lost") {
-				t.Errorf("metric, log and page differ\n%s", g.log)
 			}
 			// What was lost is lost once.
 			again, err := startLocal(t, dir, account.Addr)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
 
@@ -99,9 +100,10 @@ func TestRowstream(t *testing.T) {
 		return string(text)
 	}
 	for page, want := range map[string]string{"/-/ready": "ready", "/-/healthy": "healthy", "/": "tare rowstream", "/metrics": "tare_rowstream_changes_total 30\n"} {
-		if got := get(page); !strings.Contains(got, want) {
-			t.Errorf("%s: %.300s, want %s", page, got, want)
-		}
+		testwait.UntilState(t, page+" with "+want, func() (string, bool) { // a batch is counted after it was sent
+			got := get(page)
+			return got, strings.Contains(got, want)
+		})
 	}
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	rest, err := io.ReadAll(io.MultiReader(said.Buffered(), stderr))

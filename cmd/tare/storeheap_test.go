@@ -52,24 +52,14 @@ func TestStoreOwnersAreTheHeap(t *testing.T) {
 		}
 	})
 	s := &served{http: ready.HTTP}
-	check := func(when string, percent float64) heapState {
-		t.Helper()
-		h := s.heap(t)
-		off := (h.sum - h.live) / h.live * 100
-		t.Logf("%s: heap in use %.0f, owners %.0f (%+.2f %%): %v", when, h.live, h.sum, off, h.owners)
-		if off > percent || off < -percent {
-			t.Errorf("%s: the owners hold %.0f bytes and the heap %.0f: %+.2f %%, want within %.0f %%", when, h.sum, h.live, off, percent)
-		}
-		return h
-	}
-	check("idle", 3)
+	s.ownersAreTheHeap(t, "idle", 3)
 	for range 3 {
 		answer := s.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{foo="bar"}`)+"&start=0&end=9999999999")
 		if n := strings.Count(string(answer), `"foo"`); n != 20_000 {
 			t.Fatalf("%d series are answered", n)
 		}
 	}
-	h := check("loaded", 5)
+	h := s.ownersAreTheHeap(t, "loaded", 5)
 	if h.owners["index_cache"] < 100_000 || h.owners["slabs_idle"] < 100_000 || h.owners["index_headers"] < 1000 || h.owners["slabs_lent"] != 0 {
 		t.Errorf("owners: %v", h.owners)
 	}

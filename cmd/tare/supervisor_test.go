@@ -35,7 +35,7 @@ func newManager(t *testing.T, name string) *manager {
 // hear is the next message.
 func (m *manager) hear(t *testing.T) string {
 	t.Helper()
-	must(t, m.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	must(t, m.conn.SetReadDeadline(time.Now().Add(testwait.Limit)))
 	buf := make([]byte, 4096)
 	n, err := m.conn.Read(buf)
 	if err != nil {
