@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -32,9 +31,5 @@ func (s *Server) plans(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if err := json.NewEncoder(w).Encode(s.opts.Plans(n)); err != nil {
-		s.opts.Log.Debug("plans response aborted", "error", err)
-	}
+	s.writeJSON(w, s.opts.Plans(n))
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/storegateway"
@@ -64,6 +66,9 @@ type Options struct {
 
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
+
+	// Build is the response of /api/v1/status/buildinfo, unless one of the Routes has that path.
+	Build promapi.BuildInfo
 
 	// Hosts are the host names in Host and Origin headers that are this server's, besides localhost
 	// and addresses. Requests under other names are refused.
@@ -173,6 +178,9 @@ func (s *Server) Handler() http.Handler {
 		s.add(mux, NewRoute(viewer.WithTexts(), "GET /debug/querylog", s.opts.QueryLog).
 			Listed("/debug/querylog", "the query log as a stream"))
 	}
+	if !slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.pattern == buildInfoPattern }) {
+		s.add(mux, NewRoute(viewer, buildInfoPattern, http.HandlerFunc(s.buildInfo)))
+	}
 	s.addHealth(mux)
 	s.addProfiles(mux)
 	return hardened(mux)
@@ -230,10 +238,20 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "ready")
 }
 
+const buildInfoPattern = "GET /api/v1/status/buildinfo"
+
+func (s *Server) buildInfo(w http.ResponseWriter, _ *http.Request) {
+	s.writeJSON(w, map[string]any{"status": "success", "data": s.opts.Build})
+}
+
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
+	s.writeJSON(w, s.opts.Live())
+}
+
+func (s *Server) writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := json.NewEncoder(w).Encode(s.opts.Live()); err != nil {
-		s.opts.Log.Debug("live response aborted", "error", err)
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		s.opts.Log.Debug("response aborted", "error", err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -19,9 +18,11 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/web"
 )
 
 func newCopyCommand() *cobra.Command {
@@ -47,14 +48,10 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnings, err := load(cmd, options, given)
+			log, err := start(cmd, options, &options.Diag, given)
 			if err != nil {
 				return err
 			}
-			if err := options.Ready(); err != nil {
-				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-			}
-			log := newLogger(cmd, options.Diag, warnings)
 			return runCopy(cmd.Context(), options, once, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -88,7 +85,7 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return printPlan(stdout, planned, once.json)
 	}
 	o.Metrics = &copier.Metrics{}
-	end, err := serveCopyMetrics(c, o.Metrics, log)
+	end, err := newCopyServer(c, o.Metrics, log).ServePages(web.Options{})
 	if err != nil {
 		return err
 	}
@@ -134,7 +131,7 @@ func copyError(ctx context.Context, err error) error {
 }
 
 func copyOptions(c *config.Copy) (copier.Options, error) {
-	authorities, err := loadCAs("--tls-ca", c.TLSCA)
+	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
 	if err != nil {
 		return copier.Options{}, err
 	}
@@ -179,7 +176,7 @@ func copyGateway(c *config.Copy) (g gatewayclient.Gateway, err error) {
 	if g.Token, err = c.Throttle.GatewayToken.Read(); err != nil {
 		return g, fmt.Errorf("--gateway-token-file: %w", err)
 	}
-	g.RootCAs, err = loadCAs("--gateway-ca", c.Throttle.GatewayCA)
+	g.RootCAs, err = server.LoadCAs("--gateway-ca", c.Throttle.GatewayCA)
 	return g, err
 }
 
@@ -225,7 +222,7 @@ func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o wire.RemoteOpt
 	}
 	if c.FromTLS != mysqlconn.TLSDisabled && c.FromTLS != mysqlconn.TLSPreferred {
 		host, _, _ := net.SplitHostPort(o.Addr) // the option was parsed
-		o.TLS = mysqlconn.ClientTLS(c.FromTLS, &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, host)
+		o.TLS = mysqlconn.ClientTLS(c.FromTLS, server.ClientTLS(authorities), host)
 	}
 	return o, nil
 }

@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// A copyScreen shows people or programs what a copy does: JSON lines, bars on a terminal, or
-// plain lines elsewhere.
+// A copyScreen shows the progress of a copy: JSON lines for programs, bars on a terminal, and plain lines elsewhere.
 type copyScreen struct {
 	observe func(telemetry.Event)
 	close   func()
@@ -28,7 +28,7 @@ func newCopyScreen(tables []tabledef.Spec, asJSON bool, stdout, stderr io.Writer
 		return jsonScreen(stdout)
 	}
 	if f, ok := stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		return barScreen(stderr, tables)
+		return barScreen(f, tables)
 	}
 	return lineScreen(stderr)
 }
@@ -127,91 +127,140 @@ func lineScreen(w io.Writer) copyScreen {
 	}}
 }
 
+// barPause is how often the bars are drawn again.
+const barPause = 200 * time.Millisecond
+
+// barWidth is how many characters the bar of a table has.
+const barWidth = 30
+
+// A tableBar is the progress of a table.
+type tableBar struct {
+	name           string
+	rows, estimate int64
+	copied, bytes  int64 // rows and bytes of this run
+	started        time.Time
+	done           bool
+}
+
+// bars is a terminal with a bar per table below the events.
+type bars struct {
+	out   io.Writer
+	width func() int
+	now   func() time.Time
+
+	mu     sync.Mutex
+	tables []*tableBar
+	lag    string // the line below the bars
+	drawn  int    // lines of the last drawing
+}
+
 // barScreen draws a bar for each table.
-func barScreen(w io.Writer, tables []tabledef.Spec) copyScreen {
-	progress := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(200*time.Millisecond))
-	var mu sync.Mutex
-	type table struct {
-		bar     *mpb.Bar
-		rows    int64
-		bytes   int64
-		started time.Time
-		done    bool
-	}
-	bars := make(map[string]*table)
-	for _, spec := range tables {
-		t := &table{started: time.Now()}
-		name := spec.Schema + "." + spec.Name
-		speed := func(decor.Statistics) string {
-			mu.Lock()
-			defer mu.Unlock()
-			return fmt.Sprintf("%d rows  %.1f MB/s ", t.rows, float64(t.bytes)/1e6/time.Since(t.started).Seconds())
+func barScreen(w *os.File, specs []tabledef.Spec) copyScreen {
+	b := newBars(w, specs, func() int {
+		if size, err := unix.IoctlGetWinsize(int(w.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			return int(size.Col)
 		}
-		t.bar = progress.AddBar(0,
-			mpb.PrependDecorators(decor.Name(name+" ", decor.WCSyncSpaceR), decor.Any(speed, decor.WCSyncSpace)),
-			mpb.AppendDecorators(decor.OnComplete(decor.Percentage(), "done"), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8}), "")))
-		bars[name] = t
-	}
-	var follow lagLine
-	observe := func(e telemetry.Event) {
-		mu.Lock()
-		t := bars[e.Table]
-		if t != nil && e.Kind == telemetry.EventChunk {
-			t.rows, t.bytes = t.rows+e.Rows, t.bytes+e.Bytes
-		}
-		mu.Unlock()
-		switch e.Kind {
-		case telemetry.EventTable:
-			t.bar.SetTotal(max(e.RowsEstimate, e.Rows+1), false)
-			t.bar.SetCurrent(e.Rows)
-		case telemetry.EventChunk:
-			t.bar.IncrInt64(e.Rows)
-		case telemetry.EventDone:
-			mu.Lock()
-			t.rows, t.done = e.Rows, true
-			mu.Unlock()
-			t.bar.SetTotal(-1, true)
-		case telemetry.EventLag:
-			follow.show(progress, lagText(e.Lag))
-		case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventDiffers:
-			fmt.Fprintln(progress, eventText(e))
-		}
-	}
-	end := func() {
-		for _, t := range bars {
-			if !t.done {
-				t.bar.Abort(false)
+		return 80
+	}, time.Now)
+	stop := make(chan struct{})
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		every := time.NewTicker(barPause)
+		defer every.Stop()
+		for {
+			select {
+			case <-stop:
+				b.draw("")
+				return
+			case <-every.C:
+				b.draw("")
 			}
 		}
-		follow.end()
-		progress.Wait()
-	}
-	return copyScreen{observe: observe, close: end}
+	})
+	return copyScreen{observe: b.observe, close: func() {
+		close(stop)
+		drawing.Wait()
+	}}
 }
 
-// A lagLine is the line below the bars that tells how far the target is behind.
-type lagLine struct {
-	bar *mpb.Bar // nil until there is something to tell; of the goroutine that tells, and afterwards of who ends it
-
-	mu   sync.Mutex
-	text string // under mu
+func newBars(w io.Writer, specs []tabledef.Spec, width func() int, now func() time.Time) *bars {
+	b := &bars{out: w, width: width, now: now}
+	for _, spec := range specs {
+		b.tables = append(b.tables, &tableBar{name: spec.Schema + "." + spec.Name, started: now()})
+	}
+	return b
 }
 
-func (l *lagLine) show(p *mpb.Progress, text string) {
-	l.mu.Lock()
-	l.text = text
-	l.mu.Unlock() // the line is drawn with the lock held
-	if l.bar == nil {
-		l.bar = p.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.text
-		})))
+// observe updates the bars, and prints events for people above them.
+func (b *bars) observe(e telemetry.Event) {
+	b.mu.Lock()
+	if i := slices.IndexFunc(b.tables, func(t *tableBar) bool { return t.name == e.Table }); i >= 0 {
+		t := b.tables[i]
+		switch e.Kind {
+		case telemetry.EventTable:
+			t.rows, t.estimate = e.Rows, max(e.RowsEstimate, e.Rows+1)
+		case telemetry.EventChunk:
+			t.rows, t.copied, t.bytes = t.rows+e.Rows, t.copied+e.Rows, t.bytes+e.Bytes
+		case telemetry.EventDone:
+			t.rows, t.done = e.Rows, true
+		}
+	}
+	if e.Kind == telemetry.EventLag {
+		b.lag = lagText(e.Lag)
+	}
+	b.mu.Unlock()
+	switch e.Kind {
+	case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventDiffers:
+		b.draw(eventText(e) + "\n")
 	}
 }
 
-func (l *lagLine) end() {
-	if l.bar != nil {
-		l.bar.Abort(false)
+// draw replaces the bars by a text and the bars below it. No line is wider than the terminal: the cursor goes up by as many
+// lines as were drawn.
+func (b *bars) draw(above string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var text strings.Builder
+	if b.drawn > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", b.drawn)
 	}
+	text.WriteString("\r\x1b[J" + above)
+	name := 0
+	for _, t := range b.tables {
+		name = max(name, len(t.name))
+	}
+	width := b.width() - 1
+	line := func(s string) {
+		if r := []rune(s); len(r) > width {
+			s = string(r[:width])
+		}
+		text.WriteString(s + "\n")
+	}
+	for _, t := range b.tables {
+		line(t.line(name, b.now()))
+	}
+	b.drawn = len(b.tables)
+	if b.lag != "" {
+		line(b.lag)
+		b.drawn++
+	}
+	_, _ = io.WriteString(b.out, text.String()) // a terminal that has gone does not end the copy
+}
+
+// line returns the bar of a table whose name is padded to a width.
+func (t *tableBar) line(name int, now time.Time) string {
+	seconds := max(now.Sub(t.started).Seconds(), 1e-3)
+	part := 0.0
+	if t.estimate > 0 {
+		part = min(float64(t.rows)/float64(t.estimate), 1)
+	}
+	rest := fmt.Sprintf("%3.0f %%", 100*part)
+	if t.done {
+		part, rest = 1, "done"
+	} else if left := t.estimate - t.rows; t.copied > 0 && left > 0 {
+		rest += " " + (time.Duration(seconds*float64(left)/float64(t.copied)) * time.Second).Round(time.Second).String()
+	}
+	full := int(part * barWidth)
+	return fmt.Sprintf("%-*s %12d rows %7.1f MB/s [%s%s] %s", name, t.name, t.rows, float64(t.bytes)/1e6/seconds,
+		strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), rest)
 }

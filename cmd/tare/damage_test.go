@@ -29,6 +29,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
@@ -85,7 +86,7 @@ func startLocal(t *testing.T, dir, backend string) (*localGateway, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		err := runServe(ctx, *o, slog.New(slog.NewJSONHandler(w, nil)))
+		err := server.Run(ctx, newService(*o, slog.New(slog.NewJSONHandler(w, nil))))
 		_ = w.Close()
 		done <- err
 	}()
@@ -259,8 +260,7 @@ func unreported(file, damage string) bool {
 // TestDamagedDataDir damages every file of a data directory, with -all-damages in every way: the gateway serves MySQL, says what it
 // has lost, and stops cleanly.
 func TestDamagedDataDir(t *testing.T) {
-	server := testmysql.Shared(t)
-	account := server.Config(testmysql.AppUser)
+	account := testmysql.Shared(t).Config(testmysql.AppUser)
 	template := t.TempDir()
 	writeUsedDir(t, template, account.Addr)
 	for range 2 { // the second finds all that the first has recorded
@@ -352,7 +352,9 @@ func TestHistoryUnavailable(t *testing.T) {
 	bucket, err := o.History.Bucket.Open()
 	must(t, err)
 	labels := map[string]string{"instance": "gw-1"}
-	h, err := openHistory(o.History, labels, bucket, o.Log.Redact, &dataDir{path: "/proc/self/nowhere", state: state}, slog.New(slog.DiscardHandler))
+	s := newService(*o, slog.New(slog.DiscardHandler)).Server
+	s.Data = &server.DataDir{Path: "/proc/self/nowhere", State: state}
+	h, err := openHistory(s, o.History, labels, bucket)
 	must(t, err)
 	if h.table == nil || h.archive != nil || state.Counts()[historyPiece.Name] != 1 {
 		t.Errorf("%+v, %v", h, state.Counts())

@@ -17,10 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream/wire"
 )
 
 // A vocabulary is the metrics that there are, with the labels that each may have.
@@ -48,12 +45,7 @@ func newVocabulary(t *testing.T) vocabulary {
 			v[m[1]+"_bucket"], v[m[1]+"_sum"], v[m[1]+"_count"] = append(own[:len(own):len(own)], "le"), own, own
 		}
 	}
-	rows, err := wire.NewService(wire.ServiceOptions{Server: &binlog.Direct{}})
-	must(t, err)
-	queries, err := querylog.New(querylog.Options{})
-	must(t, err)
-	defer func() { must(t, queries.Close(t.Context())) }()
-	families, err := rowstreamMetrics(queries, rows).Gather()
+	families, err := rowstreamMetrics(t).Gather()
 	must(t, err)
 	for _, f := range families {
 		if _, ok := v[f.GetName()]; !ok {

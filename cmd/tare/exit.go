@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/taredb/tare/internal/server"
 )
 
 // The exit codes that scripts rely on. A subcommand that does part of its work exits with
@@ -51,7 +53,8 @@ func report(ctx context.Context, w io.Writer, command string, err error) int {
 		}
 	}
 	var partial *partialError
-	if errors.As(err, &partial) {
+	var drain *server.DrainError
+	if errors.As(err, &partial) || errors.As(err, &drain) {
 		return exitPartial
 	}
 	var usage *usageError

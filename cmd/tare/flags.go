@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 )
 
 // flagText is a flag's value as it was written. It is parsed with the values from the file
@@ -57,6 +58,36 @@ func bindFlags(cmd *cobra.Command, set *config.Set) (given map[string]string) {
 	return given
 }
 
+// newServerCommand completes the subcommand of a server, whose options are set when service is called. diag is among them.
+func newServerCommand(cmd *cobra.Command, options config.Command, diag *config.Diag, service func(log *slog.Logger) server.Service) *cobra.Command {
+	given := bindFlags(cmd, options.Set())
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log, err := start(cmd, options, diag, given)
+		if err != nil {
+			return err
+		}
+		return server.Run(cmd.Context(), service(log))
+	}
+	return cmd
+}
+
+// start loads a command's options and returns Tare's own log, in which the configuration's warnings are the first lines.
+func start(cmd *cobra.Command, options config.Command, diag *config.Diag, given map[string]string) (*slog.Logger, error) {
+	warnings, err := load(cmd, options, given)
+	if err != nil {
+		return nil, err
+	}
+	if err := options.Ready(); err != nil {
+		return nil, &usageError{err: err, try: cmd.CommandPath() + " --help"}
+	}
+	log := diag.Logger(cmd.ErrOrStderr())
+	for _, w := range warnings {
+		log.Warn(w) //nolint:sloglint // the configuration says it whole
+	}
+	return log, nil
+}
+
 // load fills a command's options from file, environment and flags.
 func load(cmd *cobra.Command, options config.Command, given map[string]string) (warnings []string, err error) {
 	warnings, err = options.Load(config.Input{Flags: given, Environ: os.Environ()})
@@ -64,13 +95,4 @@ func load(cmd *cobra.Command, options config.Command, given map[string]string) (
 		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
 	return warnings, err
-}
-
-// newLogger starts Tare's own log and writes the configuration's warnings into it.
-func newLogger(cmd *cobra.Command, diag config.Diag, warnings []string) *slog.Logger {
-	log := diag.Logger(cmd.ErrOrStderr())
-	for _, w := range warnings {
-		log.Warn(w) //nolint:sloglint // the configuration says it whole
-	}
-	return log
 }

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 )
 
 func newFrontendCommand() *cobra.Command {
 	options := config.NewFrontend()
-	var given map[string]string
-	cmd := &cobra.Command{
+	return newServerCommand(&cobra.Command{
 		Use:   "frontend",
 		Short: "List the active series of a fleet, shard by shard",
 		Long: `List the active series of a fleet, shard by shard.
@@ -29,18 +31,5 @@ under frontend: in the file that --config names. Flags override the
 environment, and the environment the file.`,
 		Example: `  tare frontend --downstream http://mimir-1:8080/prometheus,http://mimir-2:8080/prometheus
   tare frontend --member http://gateway-1:8316,http://gateway-2:8316 --shards 4`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnings, err := load(cmd, options, given)
-			if err != nil {
-				return err
-			}
-			if err := options.Ready(); err != nil {
-				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-			}
-			return runFrontend(cmd.Context(), options, newLogger(cmd, options.Diag, warnings))
-		},
-	}
-	given = bindFlags(cmd, options.Set())
-	return cmd
+	}, options, &options.Diag, func(log *slog.Logger) server.Service { return newFrontendService(options, log) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -20,8 +19,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
@@ -37,9 +35,9 @@ const historyCacheBytes = 32 << 20
 // A historyService is what counts, writes, keeps and answers the history: without a bucket a table in
 // memory. A nil one does nothing.
 type historyService struct {
+	server   *server.Server
 	cfg      config.History
-	log      *slog.Logger
-	registry *registry
+	registry *server.Registry
 	table    *stmtstats.Table
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
@@ -59,25 +57,25 @@ var (
 // openHistory opens the history in the data directory, which without a bucket is not needed. The caller
 // has checked the options; where the directory cannot be used for another reason, statements are counted
 // in memory.
-func openHistory(cfg config.History, labels map[string]string, bucket objstore.Bucket, redact config.LogRedaction, data *dataDir, log *slog.Logger) (*historyService, error) {
-	h := &historyService{cfg: cfg, log: log, registry: newRegistry(), bucket: bucket, labels: labels}
+func openHistory(s *server.Server, cfg config.History, labels map[string]string, bucket objstore.Bucket) (*historyService, error) {
+	h := &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry(), bucket: bucket, labels: labels}
 	if !cfg.Enabled() {
-		return h, h.openTable("", nil, redact)
+		return h, h.openTable("", nil)
 	}
-	err := h.open(redact, data)
+	err := h.open()
 	if err == nil {
 		return h, nil
 	}
 	if closeErr := h.close(); closeErr != nil {
-		log.Warn("history not closed", "err", closeErr)
+		s.Log.Warn("history not closed", "err", closeErr)
 	}
-	data.state.Report(localstate.Loss{Piece: historyPiece, Path: data.file("history"), Cause: err.Error()})
-	h = &historyService{cfg: cfg, log: log, registry: newRegistry()}
-	return h, h.openTable("", nil, redact)
+	s.Data.State.Report(localstate.Loss{Piece: historyPiece, Path: s.Data.File("history"), Cause: err.Error()})
+	h = &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry()}
+	return h, h.openTable("", nil)
 }
 
-func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
-	dir := data.file("history")
+func (h *historyService) open() error {
+	dir := h.server.Data.File("history")
 	tableDir := filepath.Join(dir, "digests")
 	for _, d := range []struct {
 		path  string
@@ -86,11 +84,11 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 		{dir, historyDirPiece}, {tableDir, historyDirPiece},
 		{filepath.Join(dir, "series"), historyDirPiece}, {filepath.Join(dir, "bucket"), indexHeadersPiece},
 	} {
-		if err := data.state.Dir(d.path, localstate.File{Piece: d.piece}); err != nil {
+		if err := h.server.Data.State.Dir(d.path, localstate.File{Piece: d.piece}); err != nil {
 			return fmt.Errorf("create history directory: %w", err)
 		}
 	}
-	if err := h.openTable(tableDir, data.state, redact); err != nil {
+	if err := h.openTable(tableDir, h.server.Data.State); err != nil {
 		return err
 	}
 	var err error
@@ -106,7 +104,7 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 			DataDir:     filepath.Join(dir, "bucket"),
 			Cache:       h.cache,
 			Pool:        h.pool,
-			Log:         h.log,
+			Log:         h.server.Log,
 			Registerer:  h.registry,
 		},
 		Gate: slab.NewGate(slab.GateOptions{
@@ -121,11 +119,11 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 	retention := h.cfg.Retention
 	retention.Bytes = int64(h.cfg.RetentionBytes)
 	archive, err := history.OpenArchive(history.ArchiveOptions{
-		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: data.state,
+		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: h.server.Data.State,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		MaxAhead:  h.cfg.MaxAhead,
 		Retention: retention,
-		Bucket:    h.bucket, Gateway: h.gateway, Log: h.log,
+		Bucket:    h.bucket, Gateway: h.gateway, Log: h.server.Log,
 	})
 	if err != nil {
 		return err
@@ -135,8 +133,8 @@ func (h *historyService) open(redact config.LogRedaction, data *dataDir) error {
 }
 
 // openTable opens the table of digests: in a directory, or in memory alone.
-func (h *historyService) openTable(dir string, state *localstate.Store, redact config.LogRedaction) (err error) {
-	o := h.tableOptions(redact)
+func (h *historyService) openTable(dir string, state *localstate.Store) (err error) {
+	o := h.tableOptions()
 	o.Dir, o.State = dir, state
 	h.table, err = stmtstats.OpenTable(o)
 	if err != nil {
@@ -145,8 +143,8 @@ func (h *historyService) openTable(dir string, state *localstate.Store, redact c
 	return h.registry.Register(history.NewTableCollector(h.table))
 }
 
-func (h *historyService) tableOptions(redact config.LogRedaction) stmtstats.Options {
-	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: redactionOf(redact), Slog: h.log}
+func (h *historyService) tableOptions() stmtstats.Options {
+	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: h.server.Options.Server.Log.Redact, Slog: h.server.Log}
 }
 
 // historyLabels adds the instance: the one that the directory had before, so that a host may change its
@@ -204,11 +202,11 @@ func (h *historyService) now() func() time.Time {
 }
 
 // routes are the pages of the history.
-func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
+func (h *historyService) routes() ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
-	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: history.TableStatements{Table: h.table}, Log: h.log}
+	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: history.TableStatements{Table: h.table}, Log: h.server.Log}
 	if h.archive != nil {
 		ranked.Now = h.archive.Now
 	}
@@ -217,7 +215,7 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	statements := web.NewRoute(access.For(access.Viewer), "GET /api/v1/statements", web.ByTexts(full, history.NewStatementsHandler(ranked))).
 		Listed("/api/v1/statements?by=seconds&limit=20", "statements that took the most time")
 	digests := web.NewRoute(access.For(access.Metrics), "GET /metrics/digests",
-		web.ByTexts(history.NewDigestsHandler(h.table, false, h.log), history.NewDigestsHandler(h.table, true, h.log))).
+		web.ByTexts(history.NewDigestsHandler(h.table, false, h.server.Log), history.NewDigestsHandler(h.table, true, h.server.Log))).
 		Listed("/metrics/digests", "counters and native histograms of the statements that took the most time, for scrapers")
 	if h.archive == nil {
 		return []web.Route{statements, digests}, nil
@@ -225,9 +223,9 @@ func (h *historyService) routes(p *panics.Reporter) ([]web.Route, error) {
 	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
 		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
-		Log:        h.log,
-		Panics:     p,
-		Build:      promapi.BuildInfo{Revision: commit},
+		Log:        h.server.Log,
+		Panics:     h.server.Panics,
+		Build:      h.server.Build.Prometheus(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/taredb/tare/internal/server"
 )
 
 func TestMain(m *testing.M) {
@@ -20,6 +22,14 @@ func TestMain(m *testing.M) {
 		"tare":      main,
 		"holds-out": holdsOut,
 	})
+}
+
+// opened opens a service until the test ends.
+func opened[S server.Service](t *testing.T, s S) S {
+	t.Helper()
+	must(t, server.Open(t.Context(), s))
+	t.Cleanup(func() { must(t, server.Close(s)) })
+	return s
 }
 
 // TestScripts runs the command lines of testdata: what a user types, and what is answered.

@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -65,7 +66,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// metricSections builds each server, without listening, and asks its registry.
+// metricSections opens each server and reads its registry.
 func metricSections(t *testing.T) []metricSection {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -82,33 +83,23 @@ func metricSections(t *testing.T) []metricSection {
 	accounts := filepath.Join(dir, "accounts")
 	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
 	options(o, map[string]string{
+		"listen": "127.0.0.1:0", "http": "127.0.0.1:0",
 		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m",
 		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts,
 	})
-	serve := &service{cfg: *o, log: log}
-	must(t, serve.build())
-	defer func() { must(t, serve.close(context.Background())) }()
+	serve := opened(t, newService(*o, log))
 	serve.backend.set(nil) // as after the first check
 
 	so := config.NewStore()
-	options(so, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
-	store := &storeService{cfg: *so, log: log}
-	must(t, store.build())
-	defer func() { must(t, store.close(context.Background())) }()
+	options(so, map[string]string{"http": "127.0.0.1:0", "bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
+	store := opened(t, newStoreService(*so, log))
 
 	fo := config.NewFrontend()
-	options(fo, map[string]string{"downstream": "http://127.0.0.1:1"})
-	front := &frontendService{cfg: fo, log: log}
-	must(t, front.build())
-	defer func() { must(t, front.close(context.Background())) }()
+	options(fo, map[string]string{"http": "127.0.0.1:0", "downstream": "http://127.0.0.1:1"})
+	front := opened(t, newFrontendService(fo, log))
+	rows := rowstreamMetrics(t)
 
-	queries, err := querylog.New(querylog.Options{})
-	must(t, err)
-	defer func() { must(t, queries.Close(context.Background())) }()
-	rows, err := wire.NewService(wire.ServiceOptions{Server: &binlog.Direct{}})
-	must(t, err)
-
-	shared, own := metricsOf(t, rowstreamMetrics(queries, rows)), func(r *registry) []metricLine { return metricsOf(t, r) }
+	shared, own := metricsOf(t, rows), func(r *server.Registry) []metricLine { return metricsOf(t, r) }
 	shared = slices.DeleteFunc(shared, func(l metricLine) bool { return !strings.HasPrefix(l.name, "tare_querylog_") })
 	without := func(lines, gone []metricLine) []metricLine {
 		return slices.DeleteFunc(lines, func(l metricLine) bool {
@@ -121,24 +112,37 @@ func metricSections(t *testing.T) []metricSection {
 	}
 	return []metricSection{
 		{"Every server", "The query log's.", shared},
-		{"tare serve", "The gateway's own.", without(own(serve.metrics), shared)},
+		{"tare serve", "The gateway's own.", without(own(serve.Metrics), shared)},
 		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history. " +
-			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.metrics))},
-		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.metrics), shared)},
-		{"tare frontend", "Which series are active, over many shards.", without(own(front.metrics), shared)},
-		{"tare rowstream", "Rows on their way to copies.", without(own(rowstreamMetrics(queries, rows)), shared)},
-		{"tare copy", "With `--http`. Gauges that are unknown are absent.", own(copyMetrics(&copier.Metrics{}))},
+			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.Metrics))},
+		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.Metrics), shared)},
+		{"tare frontend", "Which series are active, over many shards.", without(own(front.Metrics), shared)},
+		{"tare rowstream", "Rows on their way to copies.", without(own(rows), shared)},
+		{"tare copy", "With `--http`. Gauges that are unknown are absent.", own(newCopyServer(config.NewCopy(), &copier.Metrics{}, log).Metrics)},
 		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
 	}
+}
+
+// rowstreamMetrics returns the metrics of tare rowstream, which opens only with a source.
+func rowstreamMetrics(t *testing.T) *server.Registry {
+	t.Helper()
+	queries, err := querylog.New(querylog.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, queries.Close(context.Background())) })
+	rows, err := wire.NewService(wire.ServiceOptions{Server: &binlog.Direct{}})
+	must(t, err)
+	s := newRowstreamService(config.NewRowstream(), slog.New(slog.DiscardHandler))
+	s.Metrics.MustRegister(server.NewQueryLogCollector(queries), newRowstreamCollector(rows))
+	return s.Metrics
 }
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: (".*"), constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
 
 // metricsOf are the metrics that a registry knows, those without a value too, but Go's and the process's.
-func metricsOf(t *testing.T, r *registry) []metricLine {
+func metricsOf(t *testing.T, r *server.Registry) []metricLine {
 	t.Helper()
 	lines := make(map[string]metricLine)
-	for _, c := range r.collectors {
+	for _, c := range r.Collectors() {
 		descs, metrics := make(chan *prometheus.Desc, 1000), make(chan prometheus.Metric, 10_000)
 		c.Describe(descs)
 		c.Collect(metrics)

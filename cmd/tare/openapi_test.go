@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -132,39 +131,30 @@ func registered(t *testing.T) map[string][]web.Endpoint {
 	accounts := filepath.Join(dir, "accounts")
 	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
 	load(o, map[string]string{
+		"listen": "127.0.0.1:0", "http": "127.0.0.1:0",
 		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "copies": "mysql://tare:secret@127.0.0.1:1",
 		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts,
 	})
-	serve := &service{cfg: *o, log: log}
-	must(t, serve.build())
-	defer func() { must(t, serve.close(context.Background())) }()
-	all["serve"] = serve.web.Endpoints()
+	all["serve"] = opened(t, newService(*o, log)).Web.Endpoints()
 
 	so := config.NewStore()
-	load(so, map[string]string{"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
-	store := &storeService{cfg: *so, log: log}
-	must(t, store.build())
-	defer func() { must(t, store.close(context.Background())) }()
-	all["store"] = store.web.Endpoints()
+	load(so, map[string]string{"http": "127.0.0.1:0", "bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store")})
+	all["store"] = opened(t, newStoreService(*so, log)).Web.Endpoints()
 
 	fo := config.NewFrontend()
-	load(fo, map[string]string{"downstream": "http://127.0.0.1:1"})
-	front := &frontendService{cfg: fo, log: log}
-	must(t, front.build())
-	defer func() { must(t, front.close(context.Background())) }()
-	all["frontend"] = front.web.Endpoints()
+	load(fo, map[string]string{"http": "127.0.0.1:0", "downstream": "http://127.0.0.1:1"})
+	all["frontend"] = opened(t, newFrontendService(fo, log)).Web.Endpoints()
 
-	server := testmysql.Start(t)
+	source := testmysql.Start(t)
 	ro := config.NewRowstream()
-	load(ro, map[string]string{"from": "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + server.Addr})
-	rows := &rowstreamService{cfg: ro, log: log}
-	must(t, rows.build(t.Context()))
-	defer func() { must(t, rows.close(context.Background())) }()
-	all["rowstream"] = rows.web.Endpoints()
+	load(ro, map[string]string{"from": "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + source.Addr, "listen": "127.0.0.1:0", "http": "127.0.0.1:0"})
+	all["rowstream"] = opened(t, newRowstreamService(ro, log)).Web.Endpoints()
 
-	copied, err := newCopyWeb(config.NewCopy(), &copier.Metrics{}, log)
-	must(t, err)
-	all["copy"] = copied.Endpoints()
+	co := config.NewCopy()
+	load(co, map[string]string{"http": "127.0.0.1:0"})
+	copied := newCopyServer(co, &copier.Metrics{}, log)
+	must(t, copied.OpenWeb(web.Options{}))
+	all["copy"] = copied.Web.Endpoints()
 	return all
 }
 

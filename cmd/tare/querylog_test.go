@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -522,47 +521,5 @@ func testReaders(t *testing.T, server *testmysql.Server, readers int) {
 		if n := seen[i].Load(); n != c.offered {
 			t.Errorf("reader %d knows of %d records, want %d", i, n, c.offered)
 		}
-	}
-}
-
-// TestDataDir opens data directories: the one that was asked for, the default ones, and one that
-// another process holds.
-func TestDataDir(t *testing.T) {
-	for _, c := range []struct {
-		env  map[string]string
-		want string // "": none
-	}{
-		{map[string]string{"STATE_DIRECTORY": "/var/lib/tare:/var/lib/b", "XDG_STATE_HOME": "/s", "HOME": "/h"}, "/var/lib/tare"},
-		{map[string]string{"XDG_STATE_HOME": "/s", "HOME": "/h"}, "/s/tare"},
-		{map[string]string{"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/tare"},
-		{nil, ""},
-	} {
-		got, err := defaultDataDir(func(name string) string { return c.env[name] })
-		if got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%v: got %q, %v; want %q", c.env, got, err, c.want)
-		}
-	}
-
-	var said bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&said, nil))
-	path := filepath.Join(t.TempDir(), "a", "b")
-	d, err := openDataDir(path, os.Getenv, log)
-	must(t, err)
-	if _, err := openDataDir(path, os.Getenv, log); err == nil || !strings.Contains(err.Error(), "give each its own --data-dir") {
-		t.Errorf("opened twice: %v", err)
-	}
-	none, err := openDataDir("", func(name string) string { return map[string]string{"STATE_DIRECTORY": path}[name] }, log)
-	if none != nil || err != nil || !strings.Contains(said.String(), "another process uses it") {
-		t.Errorf("a default that is in use: got %v, %v, and said %s", none, err, &said)
-	}
-	must(t, d.close())
-	d, err = openDataDir(path, os.Getenv, log)
-	must(t, err)
-	if got, want := d.file("x"), filepath.Join(path, "x"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	must(t, errors.Join(d.close(), none.close()))
-	if got := none.file("x"); got != "" {
-		t.Errorf("a file in no directory: %s", got)
 	}
 }

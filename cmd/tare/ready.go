@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/top"
 )
 
@@ -80,7 +81,7 @@ func (f *clientFlags) client(getenv func(string) string) (_ *top.Client, err err
 	if err != nil {
 		return nil, fmt.Errorf("read --token-file: %w", err)
 	}
-	if o.RootCAs, err = loadCAs("--ca", f.caFile); err != nil {
+	if o.RootCAs, err = server.LoadCAs("--ca", f.caFile); err != nil {
 		return nil, err
 	}
 	return top.NewClient(o)

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 )
 
 func newRowstreamCommand() *cobra.Command {
 	options := config.NewRowstream()
-	var given map[string]string
-	cmd := &cobra.Command{
+	return newServerCommand(&cobra.Command{
 		Use:   "rowstream",
 		Short: "Serve consistent rows of a MySQL-compatible server to tare copy",
 		Long: `Serve consistent rows of a MySQL-compatible server to tare copy.
@@ -29,18 +31,5 @@ under rowstream: in the file that --config names. Flags override the
 environment, and the environment the file.`,
 		Example: `  tare rowstream --from mysql://reader:secret@127.0.0.1
   tare rowstream --from mysql://reader@127.0.0.1 --listen 0.0.0.0:3319 --tls-cert cert.pem --tls-key key.pem --token-file token`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnings, err := load(cmd, options, given)
-			if err != nil {
-				return err
-			}
-			if err := options.Ready(); err != nil {
-				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-			}
-			return runRowstream(cmd.Context(), options, newLogger(cmd, options.Diag, warnings))
-		},
-	}
-	given = bindFlags(cmd, options.Set())
-	return cmd
+	}, options, &options.Diag, func(log *slog.Logger) server.Service { return newRowstreamService(options, log) })
 }

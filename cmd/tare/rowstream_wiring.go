@@ -2,16 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
-	"sync"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -19,87 +12,37 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/web"
 )
 
-// A rowstreamService is the parts of tare rowstream, put together.
+// A rowstreamService is the parts of tare rowstream.
 type rowstreamService struct {
-	cfg     *config.Rowstream
-	log     *slog.Logger
-	data    *dataDir // nil when nothing is kept
-	queries *querylog.Logger
-	source  *binlog.Direct
-	rows    *wire.Service
-	grpc    *grpc.Server
-	web     *web.Server // nil when it is off
-
-	supervisor *supervisor // nil when nobody is to be told
-
-	grpcListener, httpListener net.Listener
+	*server.Server
+	cfg    *config.Rowstream
+	source *binlog.Direct
+	rows   *wire.Service
+	grpc   *grpc.Server
 }
 
-// runRowstream builds the parts and runs them until ctx is done.
-func runRowstream(ctx context.Context, cfg *config.Rowstream, log *slog.Logger) (err error) {
-	s := &rowstreamService{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
-	defer func() { err = errors.Join(err, s.supervisor.close()) }()
-	err = s.build(ctx)
-	if err == nil {
-		err = s.listen()
-	}
-	if err != nil {
-		return errors.Join(err, s.close(context.Background()))
-	}
-	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
-
-	ctx, stop := context.WithCancelCause(ctx)
-	var running sync.WaitGroup
-	part := func(run func() error) {
-		running.Go(func() {
-			if err := run(); err != nil {
-				stop(err)
-			}
-		})
-	}
-	part(func() error {
-		if err := s.grpc.Serve(s.grpcListener); err != nil {
-			return fmt.Errorf("serve rows on %s: %w", s.grpcListener.Addr(), err)
-		}
-		return nil
+func newRowstreamService(cfg *config.Rowstream, log *slog.Logger) *rowstreamService {
+	s := &rowstreamService{cfg: cfg}
+	s.Server = server.New(server.Options{
+		Name: "rowstream", Server: cfg.Server, Build: thisBuild(), Log: log,
+		Listen: cfg.Listen, Purpose: "copies (--listen)", Unit: "snapshots",
+		Alive: func() { s.rows.Stats() },
 	})
-	attrs := []any{"listen", s.grpcListener.Addr().String(), "from", cfg.From.String()}
-	if s.web != nil {
-		part(func() error { return s.web.Serve(s.httpListener) })
-		attrs = append(attrs, "http", "http://"+s.httpListener.Addr().String())
-	}
-	background, end := context.WithCancel(context.Background())
-	part(func() error { return s.supervisor.watch(background, func() { s.rows.Stats() }) })
-	log.Info("rowstream is ready", attrs...)
-	s.supervisor.ready("serves rows of " + string(cfg.From.Addr))
-
-	<-ctx.Done()
-	cause := context.Cause(ctx)
-	err = s.drain()
-	end()
-	running.Wait()
-	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
-	defer cancel()
-	err = errors.Join(err, s.close(grace))
-	if !errors.Is(cause, errInterrupted) && !errors.Is(cause, context.Canceled) {
-		err = errors.Join(cause, err)
-	}
-	return err
+	return s
 }
 
-// build makes the parts; nothing listens yet.
-func (s *rowstreamService) build(ctx context.Context) (err error) {
-	if err := s.check(); err != nil {
-		return err
-	}
-	authorities, err := loadCAs("--from-ca", s.cfg.FromCA)
+// Check implements server.Service.
+func (s *rowstreamService) Check() error { return nil }
+
+// Open implements server.Service.
+func (s *rowstreamService) Open(ctx context.Context) error {
+	authorities, err := server.LoadCAs("--from-ca", s.cfg.FromCA)
 	if err != nil {
 		return err
 	}
@@ -107,149 +50,77 @@ func (s *rowstreamService) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var options []grpc.ServerOption
-	if s.cfg.TLSCert != "" {
-		c, err := loadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
-		if err != nil {
-			return err
-		}
+	options := s.Panics.ServerOptions()
+	c, err := server.LoadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
+	if err != nil {
+		return err
+	}
+	if c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	if s.cfg.Log.File != "" {
-		if s.data, err = openSubDir("rowstream", s.cfg.DataDir, os.Getenv, s.log); err != nil {
+		if err := s.OpenData("rowstream", false); err != nil {
 			return err
 		}
 	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+	if err := s.OpenQueryLog(); err != nil {
 		return err
 	}
 	if s.source, err = binlog.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
 	if s.rows, err = wire.NewService(wire.ServiceOptions{
-		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.queries,
+		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.Queries,
 	}); err != nil {
 		return err
 	}
-	reporter := panics.NewReporter(s.log)
-	s.grpc = s.rows.NewServer(append(options, reporter.ServerOptions()...)...)
-	if s.cfg.HTTP == "" {
+	s.grpc = s.rows.NewServer(options...)
+	s.Go(func(context.Context) error {
+		if err := s.grpc.Serve(s.Listener); err != nil {
+			return fmt.Errorf("serve rows on %s: %w", s.Listener.Addr(), err)
+		}
 		return nil
-	}
-	gate, err := web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
-	if err != nil {
-		return err
-	}
-	registry := rowstreamMetrics(s.queries, s.rows)
-	registry.MustRegister(reporter)
-	s.web = web.New(web.Options{
-		Title: "tare rowstream", Gatherer: registry, QueryLog: s.queries, Hosts: s.cfg.HTTP.Hosts(s.cfg.AllowedHosts), ConfigFile: s.cfg.WebConfigFile, Gate: gate, Log: s.log, Panics: reporter,
-		Ready: s.source.Ping, LogColumns: wire.LogColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{},
 	})
-	return nil
+	s.Metrics.MustRegister(newRowstreamCollector(s.rows))
+	return s.OpenWeb(web.Options{Ready: s.source.Ping, LogColumns: wire.LogColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{}})
 }
 
-// rowstreamMetrics are the metrics of a row service and its log.
-func rowstreamMetrics(queries *querylog.Logger, rows *wire.Service) *registry {
-	r := newRegistry()
-	r.MustRegister(processCollectors()...)
-	r.MustRegister(newQueryLogCollector(queries), newRowstreamCollector(rows))
-	return r
-}
-
-// mysqlServer is how to connect to a server for rows.
+// mysqlServer returns how to connect to a server for rows.
 func mysqlServer(u config.ControlURL, mode mysqlconn.TLSMode, authorities *x509.CertPool) mysqlconn.Config {
 	return mysqlconn.Config{
 		Addr: string(u.Addr), User: u.User, Password: u.Password.Reveal(),
-		TLSMode: mode, TLS: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, MaxPacket: 1 << 30,
+		TLSMode: mode, TLS: server.ClientTLS(authorities), MaxPacket: 1 << 30,
 	}
 }
 
-func (s *rowstreamService) listen() (err error) {
-	if s.grpcListener, err = listen("copies (--listen)", s.cfg.Listen); err != nil {
-		return err
+// Announce implements server.Service.
+func (s *rowstreamService) Announce() (status string) {
+	attrs := []any{"listen", s.Listener.Addr().String(), "from", s.cfg.From.String()}
+	if s.HTTPListener != nil {
+		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
 	}
-	if s.web != nil {
-		if s.httpListener, err = listen("HTTP (--http)", s.cfg.HTTP); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.Log.Info("rowstream is ready", attrs...)
+	return "serves rows of " + string(s.cfg.From.Addr)
 }
 
-// drain takes no more snapshots and gives open ones --drain-timeout.
-func (s *rowstreamService) drain() error {
-	s.supervisor.stopping()
-	s.log.Info("shutting down", "snapshots", s.rows.Stats().Snapshots, "streams_of_changes", s.rows.Stats().Following, "drain_timeout", s.cfg.DrainTimeout)
-	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
-	defer cancel()
-	left := s.rows.Drain(limit)
+// Drain implements server.Service.
+func (s *rowstreamService) Drain(ctx context.Context) (left int) {
+	st := s.rows.Stats()
+	s.Log.Info("shutting down", "snapshots", st.Snapshots, "streams_of_changes", st.Following, "drain_timeout", s.cfg.DrainTimeout)
+	left = s.rows.Drain(ctx)
 	s.grpc.Stop()
-	grace, end := context.WithTimeout(context.Background(), shutdownGrace)
-	defer end()
-	err := s.queries.Close(grace)
-	if s.web != nil {
-		err = errors.Join(err, s.web.Shutdown(grace))
-	}
-	if left > 0 {
-		return errors.Join(err, &partialError{fmt.Errorf("%d snapshots did not end within --drain-timeout %v and were cut off", left, s.cfg.DrainTimeout)})
-	}
-	return err
+	return left
 }
 
-// reopenLog starts new files of the query log.
-func (s *rowstreamService) reopenLog() {
-	if err := s.queries.Reopen(); err != nil {
-		s.log.Error("query log not reopened; continuing in the old file", "error", err)
-		return
+// Close implements server.Service.
+func (s *rowstreamService) Close() error {
+	if s.source == nil {
+		return nil
 	}
-	s.log.Info("query log reopened")
+	return s.source.Close()
 }
 
-// close gives up what build has made.
-func (s *rowstreamService) close(ctx context.Context) error {
-	var err error
-	if s.source != nil {
-		err = s.source.Close()
-	}
-	if s.queries != nil {
-		err = errors.Join(err, s.queries.Close(ctx))
-	}
-	for _, l := range []net.Listener{s.grpcListener, s.httpListener} {
-		if l != nil {
-			if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
-				err = errors.Join(err, e)
-			}
-		}
-	}
-	return errors.Join(err, s.data.close())
-}
-
-// check reports wrong options. It opens no file for writing.
-func (s *rowstreamService) check() error {
-	errs := []error{checkQueryLog(s.cfg.Log, s.log)}
-	if s.cfg.HTTP != "" {
-		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
-	}
-	return errors.Join(errs...)
-}
-
-// openSubDir opens --data-dir, or a directory of the server's own beside the gateway's.
-func openSubDir(name, path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
-	if path == "" {
-		if parent, err := defaultDataDir(getenv); err == nil {
-			path = filepath.Join(parent, name)
-			d, err := lockDataDir(path, log)
-			if err != nil {
-				log.Warn("there is no data directory: how many records a kill has lost will not be in the query log; --data-dir names another one", "error", err)
-			}
-			return d, nil
-		}
-	}
-	return openDataDir(path, getenv, log)
-}
-
-// A rowstreamCollector answers a row service's counts to Prometheus.
+// A rowstreamCollector exposes the counts of a row service.
 type rowstreamCollector struct {
 	rows *wire.Service
 

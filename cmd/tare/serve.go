@@ -1,15 +1,17 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 )
 
 func newServeCommand() *cobra.Command {
 	options := config.NewServe()
-	var given map[string]string
-	cmd := &cobra.Command{
+	return newServerCommand(&cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway in front of a MySQL-compatible server",
 		Long: `Run the gateway in front of a MySQL-compatible server.
@@ -25,15 +27,5 @@ environment, and the environment the file.`,
 		Example: `  tare serve --backend mysql://127.0.0.1:3306
   tare serve --backend db.example:3306 --log-file /var/log/tare/query.log --log-slower-than 100ms
   tare serve --config /etc/tare.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnings, err := load(cmd, options, given)
-			if err != nil {
-				return err
-			}
-			return runServe(cmd.Context(), *options, newLogger(cmd, options.Diag, warnings))
-		},
-	}
-	given = bindFlags(cmd, options.Set())
-	return cmd
+	}, options, &options.Diag, func(log *slog.Logger) server.Service { return newService(*options, log) })
 }

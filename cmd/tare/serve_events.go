@@ -88,3 +88,13 @@ func (h *historyService) events() []web.Event {
 	}
 	return all
 }
+
+// lossEvents are the local state that could not be used.
+func (s *service) lossEvents() []web.Event {
+	var all []web.Event
+	for _, l := range s.Data.Losses() {
+		text := fmt.Sprintf("%s: %s. Lost: %s.", l.Path, l.Cause, l.Lost)
+		all = append(all, web.Event{Time: l.Time, Name: "Local state lost", Link: "/weight#state", Grave: true, Text: text})
+	}
+	return all
+}

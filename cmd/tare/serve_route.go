@@ -29,7 +29,7 @@ type savedRoute struct {
 // setRoute gives the gateway its second server, and the one that it begins with: where the last
 // switch went, whatever it is called now.
 func (s *service) setRoute(o *gateway.Options) error {
-	saved, err := readRoute(s.data.file(routeName))
+	saved, err := readRoute(s.Data.File(routeName))
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *service) setRoute(o *gateway.Options) error {
 	if !known {
 		return fmt.Errorf("sessions were switched to %s on %s, which is neither --backend %s nor --standby: "+
 			"start with --backend mysql://%s, or remove %s if that server is not to be used any more",
-			saved.Address, saved.At.Format(time.RFC3339), s.cfg.Backend, saved.Address, s.data.file(routeName))
+			saved.Address, saved.At.Format(time.RFC3339), s.cfg.Backend, saved.Address, s.Data.File(routeName))
 	}
 	if s.cfg.Standby == "" {
 		return nil
@@ -72,11 +72,11 @@ func (s *service) reloadAccounts() {
 	}
 	fresh, err := config.LoadAccounts(s.cfg.StandbyAccounts)
 	if err != nil {
-		s.log.Error("the accounts for the standby stay as they were", "error", err)
+		s.Log.Error("the accounts for the standby stay as they were", "error", err)
 		return
 	}
 	s.accounts.Store(&fresh)
-	s.log.Info("accounts for the standby reloaded", "accounts", len(fresh))
+	s.Log.Info("accounts for the standby reloaded", "accounts", len(fresh))
 }
 
 // routeAPI is the path that sessions are switched at.
@@ -117,7 +117,7 @@ func readRoute(path string) (saved savedRoute, err error) {
 // saveRoute writes the route so that a restart after a kill or a power cut finds the old one or
 // the new one.
 func (s *service) saveRoute(addr string) error {
-	path := s.data.file(routeName)
+	path := s.Data.File(routeName)
 	saved := savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)}
 	switch last := s.switched.Load(); {
 	case last == nil && addr == string(s.cfg.Backend): // where sessions stay that were never switched

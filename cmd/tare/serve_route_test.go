@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/sqlplan"
 	"github.com/taredb/tare/web"
 )
@@ -29,25 +29,21 @@ func routedService(t *testing.T, at string) *service {
 	accounts := filepath.Join(dir, "accounts.yaml")
 	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, routeName), []byte(`{"version": 1, "address": "127.0.0.1:3307", "at": "`+at+`"}`), 0o600))
-	data, err := requireDataDir(dir, os.Getenv, slog.New(slog.DiscardHandler))
-	must(t, err)
-	t.Cleanup(func() { must(t, data.close()) })
-	s := &service{
-		cfg:  config.Serve{Backend: "127.0.0.1:3306", Standby: "127.0.0.1:3307", StandbyAccounts: accounts},
-		log:  slog.New(slog.DiscardHandler),
-		data: data,
-	}
+	s := newService(config.Serve{
+		Backend: "127.0.0.1:3306", Standby: "127.0.0.1:3307", StandbyAccounts: accounts, Server: config.Server{DataDir: dir},
+	}, slog.New(slog.DiscardHandler))
+	must(t, s.OpenData("", true))
+	must(t, s.OpenQueryLog())
+	var err error
 	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: 1 << 20})
 	must(t, err)
-	s.queries, err = querylog.New(querylog.Options{})
-	must(t, err)
-	o := gateway.Options{Backend: gateway.Backend{Addr: string(s.cfg.Backend)}, Planner: s.planner, Log: s.queries, Diag: s.log}
+	o := gateway.Options{Backend: gateway.Backend{Addr: string(s.cfg.Backend)}, Planner: s.planner, Log: s.Queries, Diag: s.Log}
 	must(t, s.setRoute(&o))
 	s.gateway, err = gateway.New(o)
 	must(t, err)
 	t.Cleanup(func() {
 		s.gateway.Shutdown(context.Background())
-		must(t, s.queries.Close(context.Background()))
+		must(t, server.Close(s))
 	})
 	return s
 }
@@ -56,7 +52,7 @@ func routedService(t *testing.T, at string) *service {
 func TestRouteIsNotForAll(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	h := web.New(web.Options{
-		Title: "tare serve", Gatherer: prometheus.NewRegistry(), Log: s.log, Routes: s.routeAPI(), Gate: testGate(t, s.log),
+		Title: "tare serve", Gatherer: prometheus.NewRegistry(), Log: s.Log, Routes: s.routeAPI(), Gate: testGate(t, s.Log),
 	}).Handler()
 	for _, c := range []struct {
 		method, path, body string
@@ -111,7 +107,7 @@ func TestRouteStays(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	saved := func() savedRoute {
 		t.Helper()
-		r, err := readRoute(s.data.file(routeName))
+		r, err := readRoute(s.Data.File(routeName))
 		must(t, err)
 		return r
 	}
@@ -131,8 +127,8 @@ func TestRouteStays(t *testing.T) {
 		t.Error("after a restart it is a switch")
 	}
 	// A directory that takes no file leaves the route as it was.
-	must(t, os.Remove(s.data.file(routeName)))
-	must(t, os.Mkdir(s.data.file(routeName), 0o700))
+	must(t, os.Remove(s.Data.File(routeName)))
+	must(t, os.Mkdir(s.Data.File(routeName), 0o700))
 	if err := s.saveRoute("127.0.0.1:3307"); err == nil || s.switched.Load() != nil {
 		t.Errorf("a directory is in the way: %v", err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
 )
 
@@ -38,25 +38,21 @@ func TestReloadCertificates(t *testing.T) {
 	writeCertificate(t, cert, key)
 	writeCertificate(t, ca, filepath.Join(dir, "ca-key.pem"))
 	var log strings.Builder
-	s := &service{
-		cfg: config.Serve{Backend: "127.0.0.1:3306", TLSCert: cert, TLSKey: key, TLSClientCA: ca, BackendTLSCA: ca},
-		log: slog.New(slog.NewTextHandler(&log, nil)),
-	}
+	s := newService(config.Serve{Backend: "127.0.0.1:3306", TLSCert: cert, TLSKey: key, TLSClientCA: ca, BackendTLSCA: ca}, slog.New(slog.NewTextHandler(&log, nil)))
+	must(t, s.OpenQueryLog())
 	var err error
 	s.planner, err = sqlplan.New(sqlplan.Options{CacheBytes: 1 << 20})
-	must(t, err)
-	s.queries, err = querylog.New(querylog.Options{})
 	must(t, err)
 	certs, err := loadCertificates(s.cfg)
 	must(t, err)
 	s.gateway, err = gateway.New(gateway.Options{
 		Backend: gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSVerifyCA, CAs: certs.backendCAs}, Certificate: certs.own,
-		ClientTLS: gateway.ClientTLSVerify, ClientCAs: certs.clientCAs, Planner: s.planner, Log: s.queries, Diag: s.log,
+		ClientTLS: gateway.ClientTLSVerify, ClientCAs: certs.clientCAs, Planner: s.planner, Log: s.Queries, Diag: s.Log,
 	})
 	must(t, err)
 	t.Cleanup(func() {
 		s.gateway.Shutdown(context.Background())
-		must(t, s.queries.Close(context.Background()))
+		must(t, server.Close(s))
 	})
 	reload := func(want string) {
 		t.Helper()
@@ -98,15 +94,15 @@ func TestReloadCertificates(t *testing.T) {
 func TestWarnIfInClear(t *testing.T) {
 	for _, c := range []struct {
 		ip    string
-		mode  config.ClientTLSMode
+		mode  gateway.ClientTLSMode
 		warns bool
 	}{
-		{"127.0.0.1", config.ClientTLSOff, false},
-		{"::1", config.ClientTLSOff, false},
-		{"0.0.0.0", config.ClientTLSOff, true},
-		{"192.0.2.1", config.ClientTLSOff, true},
-		{"0.0.0.0", config.ClientTLSPreferred, false},
-		{"0.0.0.0", config.ClientTLSAuto, false},
+		{"127.0.0.1", gateway.ClientTLSOff, false},
+		{"::1", gateway.ClientTLSOff, false},
+		{"0.0.0.0", gateway.ClientTLSOff, true},
+		{"192.0.2.1", gateway.ClientTLSOff, true},
+		{"0.0.0.0", gateway.ClientTLSPreferred, false},
+		{"0.0.0.0", "", false},
 	} {
 		var log strings.Builder
 		warnIfInClear(slog.New(slog.NewTextHandler(&log, nil)), &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 3316}, c.mode)

@@ -38,27 +38,3 @@ func untilInterrupted(parent context.Context) (ctx context.Context, stop func())
 		cancel(nil)
 	}
 }
-
-// onSignal calls f each time the process gets the signal, one call at a time, until stop,
-// which waits for a call that is running.
-func onSignal(s os.Signal, f func()) (stop func()) {
-	signals := make(chan os.Signal, 1) // more that come meanwhile are one
-	signal.Notify(signals, s)
-	stopped := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		for {
-			select {
-			case <-stopped:
-				return
-			case <-signals:
-				f()
-			}
-		}
-	})
-	return func() {
-		signal.Stop(signals)
-		close(stopped)
-		wait.Wait()
-	}
-}

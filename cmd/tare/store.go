@@ -1,15 +1,17 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 )
 
 func newStoreCommand() *cobra.Command {
 	options := config.NewStore()
-	var given map[string]string
-	cmd := &cobra.Command{
+	return newServerCommand(&cobra.Command{
 		Use:   "store",
 		Short: "Serve the blocks of a bucket to PromQL, Grafana and Thanos",
 		Long: `Serve the blocks of a bucket to PromQL, Grafana and Thanos.
@@ -30,18 +32,5 @@ environment, and the environment the file.`,
 		Example: `  tare store --bucket file:///var/lib/prometheus
   tare store --bucket 's3://metrics?endpoint=minio.example:9000' --grpc 127.0.0.1:10901
   tare store --bucket s3://metrics --shard 2/5 --data-dir /var/lib/tare/store-2`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnings, err := load(cmd, options, given)
-			if err != nil {
-				return err
-			}
-			if err := options.Ready(); err != nil {
-				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-			}
-			return runStore(cmd.Context(), *options, newLogger(cmd, options.Diag, warnings))
-		},
-	}
-	given = bindFlags(cmd, options.Set())
-	return cmd
+	}, options, &options.Diag, func(log *slog.Logger) server.Service { return newStoreService(*options, log) })
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/slab"
 )
 
@@ -23,24 +23,23 @@ func TestTenantLimitsReload(t *testing.T) {
 	build := func() (*storeService, *bytes.Buffer, error) {
 		o := config.NewStore()
 		_, err := o.Load(config.Input{Flags: map[string]string{
-			"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "data"), "tenant-limits": file,
+			"http": "127.0.0.1:0", "bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "data"), "tenant-limits": file,
 		}})
 		must(t, err)
 		log := new(bytes.Buffer)
-		s := &storeService{cfg: *o, log: slog.New(slog.NewTextHandler(log, nil))}
-		return s, log, s.build()
+		s := newStoreService(*o, slog.New(slog.NewTextHandler(log, nil)))
+		return s, log, server.Open(t.Context(), s)
 	}
 	write("tenants:\n  a: {requests: none}\n")
-	s, _, err := build()
+	_, _, err := build()
 	if err == nil || !strings.Contains(err.Error(), file+":2: requests: want a number") {
 		t.Errorf("a file that is wrong at the start: %v", err)
 	}
-	must(t, s.close(context.Background()))
 
 	write("tenants:\n  a: {requests: 3}\n")
 	s, log, err := build()
 	must(t, err)
-	defer func() { must(t, s.close(context.Background())) }()
+	defer func() { must(t, server.Close(s)) }()
 	of := func() slab.KeyLimits { return s.limiter.Limits("tenant a") }
 	if of().Requests != 3 {
 		t.Errorf("at the start: %+v", of())

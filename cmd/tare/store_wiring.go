@@ -2,19 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"os"
-	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,9 +20,8 @@ import (
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/promapi"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
@@ -40,12 +33,10 @@ import (
 // slabs and frames, connections, and what the garbage collector has not collected yet.
 const storeBaseBytes = 192 << 20
 
-// A storeService is the store's parts, put together.
+// A storeService is the parts of tare store.
 type storeService struct {
+	*server.Server
 	cfg     config.Store
-	log     *slog.Logger
-	data    *dataDir
-	queries *querylog.Logger
 	bucket  objstore.Bucket
 	cache   *tsblock.Cache
 	pool    *slab.Pool
@@ -56,89 +47,37 @@ type storeService struct {
 	waiting *promapi.ResponseBudget
 	api     *storegateway.StoreAPI // nil when gRPC is off, as grpc
 	grpc    *grpc.Server
-	web     *web.Server
-	ledger  *memory.Ledger
-
-	metrics    *registry
-	panics     *panics.Reporter
-	supervisor *supervisor // nil when nobody is to be told
-
-	grpcListener, httpListener net.Listener // nil when off
 }
 
-// runStore builds the store's parts and runs them until ctx is done.
-func runStore(ctx context.Context, cfg config.Store, log *slog.Logger) (err error) {
-	s := &storeService{cfg: cfg, log: log, supervisor: newSupervisor(os.Getenv, os.Getpid(), log)}
-	defer func() { err = errors.Join(err, s.supervisor.close()) }()
-	if err := s.build(); err != nil {
-		return errors.Join(err, s.close(context.Background()))
-	}
-	if err := s.listen(); err != nil {
-		return errors.Join(err, s.close(context.Background()))
-	}
-	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
-	defer onSignal(syscall.SIGHUP, func() { s.supervisor.reload(s.reloadLimits) })()
-
-	ctx, stop := context.WithCancelCause(ctx)
-	var running sync.WaitGroup
-	part := func(run func() error) {
-		running.Go(func() {
-			if err := run(); err != nil {
-				stop(err)
-			}
-		})
-	}
-	background, end := context.WithCancel(context.Background())
-	part(func() error { return s.gateway.Run(background) })
-	part(func() error { return s.trimIdle(background) })
-	part(func() error { return s.supervisor.watch(background, func() { s.gate.Stats() }) })
-	if s.grpc != nil {
-		part(func() error {
-			if err := s.grpc.Serve(s.grpcListener); err != nil {
-				return fmt.Errorf("serve gRPC on %s: %w", s.grpcListener.Addr(), err)
-			}
-			return nil
-		})
-	}
-	if s.web != nil {
-		part(func() error { return s.web.Serve(s.httpListener) })
-	}
-	s.announce()
-
-	<-ctx.Done()
-	cause := context.Cause(ctx)
-	err = s.drain()
-	end()
-	running.Wait()
-	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
-	defer cancel()
-	err = errors.Join(err, s.close(grace))
-	if !errors.Is(cause, errInterrupted) && !errors.Is(cause, context.Canceled) {
-		err = errors.Join(cause, err)
-	}
-	return err
+func newStoreService(cfg config.Store, log *slog.Logger) *storeService {
+	s := &storeService{cfg: cfg}
+	s.Server = server.New(server.Options{
+		Name: "store", Server: cfg.Server, Build: thisBuild(), Log: log,
+		Listen: cfg.GRPC, Purpose: "queriers (--grpc)", DrainHTTP: true, Unit: "queries",
+		Reload: s.reloadLimits, Alive: func() { s.gate.Stats() },
+	})
+	return s
 }
 
-// build makes the parts; nothing listens yet.
-func (s *storeService) build() (err error) {
-	if err := s.check(); err != nil {
-		return err
-	}
+// Check implements server.Service.
+func (s *storeService) Check() error {
+	_, err := config.LoadTenantLimits(s.cfg.TenantLimits)
+	_, tlsErr := server.LoadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
+	return errors.Join(err, tlsErr)
+}
+
+// Open implements server.Service. Index headers require a data directory.
+func (s *storeService) Open(context.Context) (err error) {
 	if s.bucket, err = s.cfg.Bucket.Open(); err != nil {
 		return err
 	}
-	if s.data, err = openStoreDir(s.cfg.DataDir, os.Getenv, s.log); err != nil {
+	if err := s.OpenData("store", true); err != nil {
 		return err
 	}
-	if s.queries, err = newQueryLog(s.cfg.Log, s.data, s.log); err != nil {
+	if err := s.OpenQueryLog(); err != nil {
 		return err
 	}
 	s.limitMemory()
-	s.metrics = newRegistry()
-	s.metrics.MustRegister(processCollectors()...)
-	s.metrics.MustRegister(newQueryLogCollector(s.queries))
-	s.panics = panics.NewReporter(s.log)
-	s.metrics.MustRegister(s.panics)
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
 	s.entries = tsblock.NewEntries(slab.EntriesOptions{})
@@ -159,7 +98,7 @@ func (s *storeService) build() (err error) {
 			Layout:        s.cfg.Layout,
 			Tenants:       s.cfg.Tenants,
 			Shard:         s.cfg.Shard,
-			DataDir:       s.data.file("blocks"),
+			DataDir:       s.Data.File("blocks"),
 			Cache:         s.cache,
 			Pool:          s.pool,
 			Entries:       s.entries,
@@ -167,8 +106,8 @@ func (s *storeService) build() (err error) {
 			DeletionDelay: s.cfg.DeletionDelay,
 			EagerHeaders:  s.cfg.EagerHeaders,
 			HeaderIdle:    s.cfg.HeaderIdle,
-			Log:           s.log,
-			Registerer:    s.metrics,
+			Log:           s.Log,
+			Registerer:    s.Metrics,
 		},
 		Gate:    s.gate,
 		Limiter: s.limiter,
@@ -180,43 +119,15 @@ func (s *storeService) build() (err error) {
 	if err != nil {
 		return err
 	}
+	s.Go(s.gateway.Run)
+	s.Go(s.trimIdle)
 	s.waiting = promapi.NewResponseBudget(int64(s.cfg.ResponseBytes))
 	if s.cfg.GRPC != "" {
-		if err := s.buildGRPC(); err != nil {
+		if err := s.openGRPC(); err != nil {
 			return err
 		}
 	}
-	if s.cfg.HTTP != "" {
-		return s.buildHTTP()
-	}
-	return nil
-}
-
-// check reports wrong options. It opens no file for writing.
-func (s *storeService) check() error {
-	_, err := config.LoadTenantLimits(s.cfg.TenantLimits)
-	errs := []error{err, checkQueryLog(s.cfg.Log, s.log)}
-	if s.cfg.HTTP != "" {
-		errs = append(errs, web.CheckConfig(s.cfg.WebConfigFile, s.cfg.AccountsFile))
-	}
-	if s.cfg.GRPC != "" && s.cfg.GRPCCert != "" {
-		_, err := loadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// openStoreDir opens --data-dir, or the default. Unlike a gateway's it must be had: index headers
-// lie in it.
-func openStoreDir(path string, getenv func(string) string, log *slog.Logger) (*dataDir, error) {
-	if path == "" {
-		parent, err := defaultDataDir(getenv)
-		if err != nil {
-			return nil, fmt.Errorf("choose a data directory: %w; name one with --data-dir", err)
-		}
-		path = filepath.Join(parent, "store")
-	}
-	return lockDataDir(path, log)
+	return s.openHTTP()
 }
 
 // lightPart is the part of --process-bytes that light queries have besides it.
@@ -237,49 +148,36 @@ func (s *storeService) limitMemory() {
 	debug.SetMemoryLimit(limit)
 }
 
-func (s *storeService) buildGRPC() error {
+func (s *storeService) openGRPC() error {
 	storegateway.RegisterSnappy()
 	options := []grpc.ServerOption{
 		// Queriers keep connections for long and ping them.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
-	if s.cfg.GRPCCert != "" {
-		c, err := loadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
-		if err != nil {
-			return err
-		}
+	c, err := server.LoadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
+	if err != nil {
+		return err
+	}
+	if c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{
-		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Log: s.queries, Panics: s.panics,
+		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Log: s.Queries, Panics: s.Panics,
 	})
 	s.grpc = s.api.NewServer(options...)
+	s.Go(func(context.Context) error {
+		if err := s.grpc.Serve(s.Listener); err != nil {
+			return fmt.Errorf("serve gRPC on %s: %w", s.Listener.Addr(), err)
+		}
+		return nil
+	})
 	return nil
 }
 
-// loadServerTLS reads a server's certificate, and the authorities of its clients' if they have
-// to have one. The options' names begin with option.
-func loadServerTLS(option, cert, key, clientCA string) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("load %s-cert and %s-key: %w", option, option, err)
+func (s *storeService) openHTTP() error {
+	if s.HTTP == "" {
+		return nil
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if clientCA != "" {
-		text, err := os.ReadFile(clientCA)
-		if err != nil {
-			return nil, fmt.Errorf("load %s-client-ca: %w", option, err)
-		}
-		c.ClientCAs = x509.NewCertPool()
-		if !c.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("load %s-client-ca: no certificate in %s: want PEM", option, clientCA)
-		}
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return c, nil
-}
-
-func (s *storeService) buildHTTP() error {
 	api, err := storegateway.NewHTTPAPI(s.gateway, storegateway.HTTPOptions{
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
@@ -287,45 +185,30 @@ func (s *storeService) buildHTTP() error {
 		Responses:     s.waiting,
 		WriteTimeout:  s.cfg.WriteTimeout,
 		Restrict:      textlessSeries,
-		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.metrics),
-		Queries:       s.queries,
-		Log:           s.log,
-		Panics:        s.panics,
+		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.Metrics),
+		Queries:       s.Queries,
+		Log:           s.Log,
+		Panics:        s.Panics,
 		Features:      s.cfg.Features,
-		Build:         promapi.BuildInfo{Revision: commit},
+		Build:         s.Build.Prometheus(),
 	})
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
-	gate, err := web.NewGate(s.cfg.WebConfigFile, s.cfg.AccountsFile, s.log)
-	if err != nil {
-		return err
-	}
 	blocks := storegateway.StatusHandler(s.gateway)
-	s.web = web.New(web.Options{
-		Title:    "tare store",
-		Gatherer: s.metrics,
+	return s.OpenWeb(web.Options{
 		Ready: func(context.Context) error {
 			if !s.gateway.Ready() {
 				return errors.New("the first sync with the bucket is under way")
 			}
 			return nil
 		},
-		QueryLog:   s.queries,
 		LogColumns: storegateway.LogColumns(),
 		Store:      s.gateway.StatusPage,
-		Weight:     &web.WeightSource{Heap: func() []memory.Holding { return s.ledger.Holdings() }},
+		Weight:     &web.WeightSource{},
 		Routes: append(promRoutes(api), web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).
 			Listed("/api/v1/status/blocks", "blocks that are served and that are not, and the budgets")),
-		Hosts:      s.cfg.HTTP.Hosts(s.cfg.AllowedHosts),
-		ConfigFile: s.cfg.WebConfigFile,
-		Gate:       gate,
-		Log:        s.log,
-		Panics:     s.panics,
-	})
-	s.ledger = memory.NewLedger(s.heapOwners()...) // last: what is made by now is the base
-	s.metrics.MustRegister(s.ledger)
-	return nil
+	}, s.heapOwners()...)
 }
 
 // heapOwners are the parts whose heap is bounded and counted.
@@ -342,39 +225,24 @@ func (s *storeService) heapOwners() []memory.Owner {
 			}
 			return s.api.FrameBytes()
 		}},
-		{Name: "query_log", Bytes: s.queries.HeapBytes},
-		{Name: "pages", Bytes: s.web.HeapBytes},
 	}
 }
 
-func (s *storeService) listen() (err error) {
-	if s.grpc != nil {
-		if s.grpcListener, err = listen("queriers (--grpc)", s.cfg.GRPC); err != nil {
-			return err
-		}
+// Announce implements server.Service.
+func (s *storeService) Announce() (status string) {
+	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "data_dir", s.Data.Path}
+	if s.HTTPListener != nil {
+		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
 	}
-	if s.web != nil {
-		if s.httpListener, err = listen("HTTP (--http)", s.cfg.HTTP); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *storeService) announce() {
-	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "data_dir", s.data.path}
-	if s.httpListener != nil {
-		attrs = append(attrs, "http", "http://"+s.httpListener.Addr().String())
-	}
-	if s.grpcListener != nil {
-		attrs = append(attrs, "grpc", s.grpcListener.Addr().String())
+	if s.Listener != nil {
+		attrs = append(attrs, "grpc", s.Listener.Addr().String())
 	}
 	limit := debug.SetMemoryLimit(-1)
 	if limit != math.MaxInt64 {
 		attrs = append(attrs, "memory_limit", config.Bytes(limit).String())
 	}
-	s.log.Info("store listens", attrs...)
-	s.supervisor.ready("serves " + s.cfg.Bucket.String())
+	s.Log.Info("store listens", attrs...)
+	return "serves " + s.cfg.Bucket.String()
 }
 
 // trimIdle gives back slabs that no query has used for a minute or two.
@@ -392,30 +260,23 @@ func (s *storeService) trimIdle(ctx context.Context) error {
 	}
 }
 
-// drain takes no more requests and gives running ones --drain-timeout. The query log closes when
-// they are over, which ends the streams of it.
-func (s *storeService) drain() error {
-	s.supervisor.stopping()
-	s.log.Info("shutting down", "queries", s.gate.Stats().Running, "drain_timeout", s.cfg.DrainTimeout)
-	limit, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
-	defer cancel()
-	var stopping sync.WaitGroup
-	var err error
-	if s.web != nil {
-		stopping.Go(func() { err = s.web.Shutdown(limit) })
-	}
-	left := 0
+// Drain implements server.Service.
+func (s *storeService) Drain(ctx context.Context) (left int) {
+	s.Log.Info("shutting down", "queries", s.gate.Stats().Running, "drain_timeout", s.cfg.DrainTimeout)
 	if s.grpc != nil {
-		left = s.stopGRPC(limit)
+		left = s.stopGRPC(ctx)
 	}
-	left = max(left, s.waitForQueries(limit))
-	grace, end := context.WithTimeout(context.Background(), shutdownGrace)
-	defer end()
-	closed := s.queries.Close(grace)
-	stopping.Wait()
-	err = errors.Join(err, closed)
-	if left > 0 {
-		return errors.Join(err, &partialError{fmt.Errorf("%d queries did not finish within --drain-timeout %v and were ended", left, s.cfg.DrainTimeout)})
+	return max(left, s.waitForQueries(ctx))
+}
+
+// Close implements server.Service.
+func (s *storeService) Close() error {
+	var err error
+	if s.gateway != nil {
+		err = s.gateway.Close()
+	}
+	if s.bucket != nil {
+		err = errors.Join(err, s.bucket.Close())
 	}
 	return err
 }
@@ -450,15 +311,6 @@ func (s *storeService) waitForQueries(limit context.Context) int {
 	}
 }
 
-// reopenLog starts new files of the query log.
-func (s *storeService) reopenLog() {
-	if err := s.queries.Reopen(); err != nil {
-		s.log.Error("query log not reopened; continuing in the old file", "error", err)
-		return
-	}
-	s.log.Info("query log reopened")
-}
-
 // reloadLimits reads the file of --tenant-limits again.
 func (s *storeService) reloadLimits() {
 	if s.cfg.TenantLimits == "" {
@@ -466,32 +318,10 @@ func (s *storeService) reloadLimits() {
 	}
 	fresh, err := config.LoadTenantLimits(s.cfg.TenantLimits)
 	if err != nil {
-		s.log.Error("tenant limits not reloaded; the old ones stay in force", "error", err)
+		s.Log.Error("tenant limits not reloaded; the old ones stay in force", "error", err)
 		return
 	}
 	s.limiter.Set(fresh)
 	s.gate.Recheck()
-	s.log.Info("tenant limits reloaded", "tenants", len(fresh.Tenants), "clients", len(fresh.Clients))
-}
-
-// close gives up what build has made.
-func (s *storeService) close(ctx context.Context) error {
-	var err error
-	if s.gateway != nil {
-		err = s.gateway.Close()
-	}
-	if s.bucket != nil {
-		err = errors.Join(err, s.bucket.Close())
-	}
-	if s.queries != nil {
-		err = errors.Join(err, s.queries.Close(ctx))
-	}
-	for _, l := range []net.Listener{s.grpcListener, s.httpListener} {
-		if l != nil {
-			if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
-				err = errors.Join(err, e)
-			}
-		}
-	}
-	return errors.Join(err, s.data.close())
+	s.Log.Info("tenant limits reloaded", "tenants", len(fresh.Tenants), "clients", len(fresh.Clients))
 }

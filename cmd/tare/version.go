@@ -1,48 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/taredb/tare/internal/server"
 )
 
 // version and commit are set by -ldflags "-X main.version=… -X main.commit=…"; without
-// them, the build information that Go records tells.
+// them, Go has recorded both.
 var version, commit string //nolint:gochecknoglobals // the linker writes only to variables
 
-// A build says which program this is. Its JSON form is stable.
-type build struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit"`
-	Modified bool   `json:"modified"` // built from a tree with changes that are in no commit
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func thisBuild() build {
-	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Version = info.Main.Version
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				b.Commit = s.Value
-			case "vcs.modified":
-				b.Modified = s.Value == "true"
-			}
-		}
-	}
-	if version != "" {
-		b.Version = version
-	}
-	if commit != "" {
-		b.Commit, b.Modified = commit, false
-	}
-	return b
-}
+func thisBuild() server.Build { return server.ThisBuild(version, commit) }
 
 func newVersionCommand() *cobra.Command {
 	var asJSON bool
@@ -64,17 +36,10 @@ func newVersionCommand() *cobra.Command {
 			if b.Modified {
 				changed = ", with changes"
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tare %s (commit %s%s)\n%s %s\n", b.Version, orUnknown(b.Commit), changed, b.Go, b.Platform)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tare %s (commit %s%s)\n%s %s\n", b.Version, cmp.Or(b.Commit, "unknown"), changed, b.Go, b.Platform)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }

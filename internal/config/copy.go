@@ -44,7 +44,6 @@ type Copy struct {
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
 
-	HTTP Address // "" when off
 	HTTPAccess
 
 	Diag Diag
@@ -123,7 +122,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 // Validate reads the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
 	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
-	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
+	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}

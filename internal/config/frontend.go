@@ -8,27 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/frontend"
-)
-
-// A FrontendDecoder names a decoder of tare frontend.
-type FrontendDecoder string
-
-// The decoders of tare frontend.
-const (
-	DecoderStrict FrontendDecoder = "strict"
-	DecoderStdlib FrontendDecoder = "stdlib"
-)
-
-// A FrontendEncoding names what compresses the answers of downstreams.
-type FrontendEncoding string
-
-// What downstreams may be asked to compress with.
-const (
-	EncodingNone   FrontendEncoding = "none"
-	EncodingSnappy FrontendEncoding = "snappy"
-	EncodingGzip   FrontendEncoding = "gzip"
-	EncodingZstd   FrontendEncoding = "zstd"
 )
 
 // Frontend holds the options of tare frontend.
@@ -37,11 +18,9 @@ type Frontend struct {
 
 	Downstreams []*url.URL // replicas of one system
 	Members     []*url.URL // systems with different series
-	HTTP        Address
-	DataDir     string // "" for the default: see cmd/tare
 
 	DownstreamCA       string // file; "" for the system's authorities
-	DownstreamEncoding FrontendEncoding
+	DownstreamEncoding frontend.Encoding
 
 	Shards        int
 	MaxShards     int // 0: no limit
@@ -50,15 +29,10 @@ type Frontend struct {
 	MergeBytes    Bytes
 	Timeout       time.Duration // 0: none
 	Hedge         float64       // fraction of shard requests, 0 to 1
-	DrainTimeout  time.Duration
 
-	Decoder        FrontendDecoder
-	DecoderCompare float64 // share of requests, 0 to 1
+	Decoding frontend.Decoding
 
-	HTTPAccess
-
-	Log  QueryLog
-	Diag Diag
+	Server
 
 	set   *Set
 	input Input // of Load
@@ -79,8 +53,9 @@ func NewFrontend() *Frontend {
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
 	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); those of the system when empty")
-	Enum(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
-		EncodingNone, EncodingSnappy, EncodingGzip, EncodingZstd)
+	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
+		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
+		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
 	s.Int(&c.Shards, "shards", "16", 1, "shards that a request is split into unless its header Sharding-Control says otherwise; 1 does not split")
 	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
 	s.Int(&c.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")
@@ -92,9 +67,9 @@ func NewFrontend() *Frontend {
 		Help: "fraction of shard requests, from 0 to 1, that may be made a second time, on another replica if there is one: the last shard of a request that takes more than twice as long as the others; 0: none",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	Enum(s, &c.Decoder, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
-		DecoderStrict, DecoderStdlib)
-	declare(s, &c.DecoderCompare, Option{
+	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
+		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
+	declare(s, &c.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
 		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
@@ -181,7 +156,7 @@ func (c *Frontend) Validate() error {
 	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
 		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
 	}
-	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
+	errs = append(errs, c.HTTPAccess.validate()...)
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 

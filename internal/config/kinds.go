@@ -214,19 +214,37 @@ func (s *Set) OptionalAddress(p *Address, name, def, help string) {
 	declare(s, p, Option{Name: name, Kind: "address", Default: def, Help: help}, parseOptionalAddress, formatOptionalAddress)
 }
 
-// Enum declares an option that takes one of a few words; the first one is the default.
-func Enum[T ~string](s *Set, p *T, name, help string, words ...T) {
+// A word is the text of a value in flags and files.
+type word[T comparable] struct {
+	text  string
+	value T
+}
+
+// declareWords declares an option that takes one of a few words; the first one is the default.
+func declareWords[T comparable](s *Set, p *T, name, help string, words ...word[T]) {
 	allowed := make([]string, len(words))
 	for i, w := range words {
-		allowed[i] = string(w)
+		allowed[i] = w.text
 	}
 	declare(s, p, Option{Name: name, Kind: strings.Join(allowed, "|"), Default: allowed[0], Help: help},
-		func(text string) (T, error) {
-			if !slices.Contains(allowed, text) {
-				return "", fmt.Errorf("want one of %s, not %q", strings.Join(allowed, ", "), text)
+		func(text string) (v T, err error) {
+			i := slices.Index(allowed, text)
+			if i < 0 {
+				return v, fmt.Errorf("want one of %s, not %q", strings.Join(allowed, ", "), text)
 			}
-			return T(text), nil
-		}, func(v T) string { return string(v) })
+			return words[i].value, nil
+		}, func(v T) string {
+			return words[slices.IndexFunc(words, func(w word[T]) bool { return w.value == v })].text
+		})
+}
+
+// Enum declares an option that takes one of a few words, which are their own values; the first one is the default.
+func Enum[T ~string](s *Set, p *T, name, help string, values ...T) {
+	words := make([]word[T], len(values))
+	for i, v := range values {
+		words[i] = word[T]{string(v), v}
+	}
+	declareWords(s, p, name, help, words...)
 }
 
 // Lines declares an option that takes several texts: a flag each, or a line each.

@@ -10,41 +10,12 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A LogFormat is the form of a query log line.
-type LogFormat string
-
-// The formats of a query log line.
-const (
-	LogJSON LogFormat = "json"
-	LogText LogFormat = "text"
-)
-
-// A LogRedaction is what the query log leaves out.
-type LogRedaction string
-
-// The modes of redaction.
-const (
-	RedactLiterals LogRedaction = "literals" // literals and bind values
-	RedactNone     LogRedaction = "none"
-	RedactAll      LogRedaction = "all" // every text that a client sent
-)
-
-// A LogCompression is how rotated log files are kept.
-type LogCompression string
-
-// The compressions of rotated log files.
-const (
-	CompressNone LogCompression = "none"
-	CompressGzip LogCompression = "gzip"
-	CompressZstd LogCompression = "zstd"
-)
-
 // QueryLog holds the --log-… options that every server takes.
 type QueryLog struct {
 	File       string // path, "-" for stdout, "" for none
 	FileMode   fs.FileMode
-	Format     LogFormat
-	Redact     LogRedaction
+	Format     querylog.Format
+	Redact     querylog.Redaction
 	Original   bool // also the statement as it was sent
 	Filter     querylog.Filter
 	SlowerThan time.Duration // 0: any
@@ -54,7 +25,7 @@ type QueryLog struct {
 	PerDigest  Rate // 0: no limit
 	RotateSize Bytes
 	RotateAge  time.Duration
-	Compress   LogCompression
+	Compress   querylog.Compression
 	RingBytes  Bytes
 	RotateKeep int // 0: all
 	MaxText    Bytes
@@ -64,8 +35,7 @@ type QueryLog struct {
 // declare adds the options of a server whose records are statements to a section.
 func (l *QueryLog) declare(s *Set) {
 	l.declareFile(s)
-	Enum(s, &l.Redact, "log-redact", "redaction of the query log: literals and bind values, nothing, or every text of the client",
-		RedactLiterals, RedactNone, RedactAll)
+	l.declareRedaction(s, "literals and bind values")
 	s.Bool(&l.Original, "log-original", "also log the statement as received; requires --log-redact none")
 	l.declareFilter(s, "user=app total_ns>10ms normalized~orders", querylog.Filter.CheckRecord)
 	l.declareConditions(s, "rows", "digest")
@@ -87,13 +57,17 @@ type requestLog struct {
 // declareRequests adds the options of a server whose records are requests to a section.
 func (l *QueryLog) declareRequests(s *Set, r requestLog) {
 	l.declareFile(s)
-	Enum(s, &l.Redact, "log-redact", "redaction of the query log: "+r.values+", nothing, or every text of the client",
-		RedactLiterals, RedactNone, RedactAll)
+	l.declareRedaction(s, r.values)
 	l.declareFilter(s, r.example, func(f querylog.Filter) error { return f.CheckFields(r.kind, r.fields) })
 	l.declareConditions(s, r.rows, r.digest)
 	if r.text != "" {
 		s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "cut "+r.text+" in the log at this length")
 	}
+}
+
+func (l *QueryLog) declareRedaction(s *Set, values string) {
+	declareWords(s, &l.Redact, "log-redact", "redaction of the query log: "+values+", nothing, or every text of the client",
+		word[querylog.Redaction]{"literals", querylog.RedactLiterals}, word[querylog.Redaction]{"none", querylog.RedactNone}, word[querylog.Redaction]{"all", querylog.RedactAll})
 }
 
 // declareFile adds what makes a log file.
@@ -103,7 +77,7 @@ func (l *QueryLog) declareFile(s *Set) {
 		Name: "log-file-mode", Kind: "mode", Default: defaultFileMode,
 		Help: "permissions of new log files, in octal digits",
 	}, parseFileMode, formatFileMode)
-	Enum(s, &l.Format, "log-format", "format of the query log", LogJSON, LogText)
+	declareWords(s, &l.Format, "log-format", "format of the query log", word[querylog.Format]{"json", querylog.JSON}, word[querylog.Format]{"text", querylog.Text})
 }
 
 // declareFilter adds --log-filter, whose conditions may name what check lets pass.
@@ -130,7 +104,8 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
 	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0: never")
 	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0: all")
-	Enum(s, &l.Compress, "log-compress", "compression of rotated log files", CompressNone, CompressGzip, CompressZstd)
+	declareWords(s, &l.Compress, "log-compress", "compression of rotated log files",
+		word[querylog.Compression]{"none", querylog.Plain}, word[querylog.Compression]{"gzip", querylog.Gzip}, word[querylog.Compression]{"zstd", querylog.Zstd})
 	s.BytesUpTo(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, 1<<30, "memory for the latest records, for /debug/querylog")
 }
 
@@ -151,12 +126,12 @@ func (l *QueryLog) validate() error {
 	if l.RotateKeep != 0 && l.RotateSize == 0 && l.RotateAge == 0 {
 		errs = append(errs, errors.New("--log-rotate-keep needs --log-rotate-size or --log-rotate-age"))
 	}
-	if l.Compress != CompressNone && l.RotateSize == 0 && l.RotateAge == 0 {
+	if l.Compress != querylog.Plain && l.RotateSize == 0 && l.RotateAge == 0 {
 		errs = append(errs, errors.New("--log-compress needs --log-rotate-size or --log-rotate-age"))
 	}
-	if l.Original && l.Redact != RedactNone {
-		errs = append(errs, fmt.Errorf("--log-original shows nothing under --log-redact %s: "+
-			"add --log-redact none if the log may contain data of users, or omit --log-original", l.Redact))
+	if l.Original && l.Redact != querylog.RedactNone {
+		errs = append(errs, fmt.Errorf("--log-original shows nothing without --log-redact none: "+
+			"add it if the log may contain data of users, or omit --log-original"))
 	}
 	return errors.Join(errs...)
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -20,9 +19,7 @@ type Rowstream struct {
 	FromTLS mysqlconn.TLSMode
 	FromCA  string // file; "" for the system's authorities
 
-	Listen  Address
-	HTTP    Address // "" when off
-	DataDir string  // "" for the default: see cmd/tare
+	Listen Address
 
 	TLSCert, TLSKey, TLSClientCA string // files
 
@@ -31,12 +28,8 @@ type Rowstream struct {
 	MaxSnapshots int
 	MaxWorkers   int
 	MaxFollows   int
-	DrainTimeout time.Duration
 
-	HTTPAccess
-
-	Log  QueryLog
-	Diag Diag
+	Server
 
 	set *Set
 }
@@ -102,7 +95,7 @@ func (c *Rowstream) Validate() error {
 	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
 		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))
 	}
-	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
+	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.HTTP == c.Listen && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --listen are the same address"))
 	}

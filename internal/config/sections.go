@@ -7,14 +7,10 @@ type Command interface {
 
 	// Load gives every option its value and validates them together.
 	Load(in Input) (warnings []string, err error)
-}
 
-var (
-	_ Command = (*Serve)(nil)
-	_ Command = (*Store)(nil)
-	_ Command = (*Rowstream)(nil)
-	_ Command = (*Copy)(nil)
-)
+	// Ready reports options that are missing to start. A file for another subcommand need not have them.
+	Ready() error
+}
 
 // Commands returns the options of every subcommand, with their defaults, in the order of
 // the documentation.

@@ -8,30 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-)
 
-// A TLSMode is how the gateway uses TLS towards its backend.
-type TLSMode string
-
-// The modes of TLS towards the backend.
-const (
-	TLSMirror         TLSMode = "mirror" // as the client does
-	TLSOff            TLSMode = "off"
-	TLSRequired       TLSMode = "required"        // any certificate
-	TLSVerifyCA       TLSMode = "verify-ca"       // a known authority
-	TLSVerifyIdentity TLSMode = "verify-identity" // and the backend's name
-)
-
-// A ClientTLSMode is whether clients of the gateway use TLS.
-type ClientTLSMode string
-
-// The modes of TLS of clients.
-const (
-	ClientTLSAuto      ClientTLSMode = "auto" // required where the backend's leg is, otherwise preferred
-	ClientTLSOff       ClientTLSMode = "off"
-	ClientTLSPreferred ClientTLSMode = "preferred"
-	ClientTLSRequired  ClientTLSMode = "required"
-	ClientTLSVerify    ClientTLSMode = "verify" // required, with a certificate
+	"github.com/taredb/tare/gateway"
 )
 
 // Serve holds the options of tare serve.
@@ -40,17 +18,15 @@ type Serve struct {
 
 	Listen          Address
 	Backend         Address
-	HTTP            Address    // "" when off
 	Control         ControlURL // Addr is "" when not set
 	Copies          ControlURL // the same
 	Standby         Address    // "" when there is none
 	StandbyAccounts string     // file
-	DataDir         string     // "" for the default: see cmd/tare
 
-	TLSCert, TLSKey string // files; "" for a certificate made at start
-	ClientTLS       ClientTLSMode
-	TLSClientCA     string // file
-	BackendTLS      TLSMode
+	TLSCert, TLSKey string                // files; "" for a certificate made at start
+	ClientTLS       gateway.ClientTLSMode // "": required where the backend's leg is, otherwise preferred
+	TLSClientCA     string                // file
+	BackendTLS      gateway.TLSMode
 	BackendTLSCA    string // file; "" for the system's authorities
 
 	PlanCacheBytes     Bytes
@@ -64,15 +40,12 @@ type Serve struct {
 	ConnectTimeout   time.Duration
 	HandshakeTimeout time.Duration
 	IdleTimeout      time.Duration // 0: none
-	DrainTimeout     time.Duration
 	CPUs             int           // 0: chosen as the load demands
 	ReturnIdleMemory time.Duration // 0: never
 
-	HTTPAccess
+	Server
 
 	History     History
-	Log         QueryLog
-	Diag        Diag
 	Rules       []Rule
 	RulesDryRun bool
 
@@ -93,11 +66,12 @@ func NewServe() *Serve {
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for persistent data: the history's counters, latest samples and local blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --bucket, --log-file or --standby")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
-	Enum(s, &c.ClientTLS, "client-tls", "TLS of clients: off does not offer it, required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required with --backend-tls required, verify-ca or verify-identity, otherwise preferred",
-		ClientTLSAuto, ClientTLSOff, ClientTLSPreferred, ClientTLSRequired, ClientTLSVerify)
+	declareWords(s, &c.ClientTLS, "client-tls", "TLS of clients: off does not offer it, required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required with --backend-tls required, verify-ca or verify-identity, otherwise preferred",
+		word[gateway.ClientTLSMode]{"auto", ""}, word[gateway.ClientTLSMode]{"off", gateway.ClientTLSOff}, word[gateway.ClientTLSMode]{"preferred", gateway.ClientTLSPreferred},
+		word[gateway.ClientTLSMode]{"required", gateway.ClientTLSRequired}, word[gateway.ClientTLSMode]{"verify", gateway.ClientTLSVerify})
 	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")
 	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
-		TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity)
+		gateway.TLSMirror, gateway.TLSOff, gateway.TLSRequired, gateway.TLSVerifyCA, gateway.TLSVerifyIdentity)
 	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend with (PEM); those of the system when empty")
 	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
@@ -131,6 +105,9 @@ func NewServe() *Serve {
 // Set returns the section, for flags and printing.
 func (c *Serve) Set() *Set { return c.set }
 
+// Ready implements Command: every option has a default.
+func (c *Serve) Ready() error { return nil }
+
 // Load gives every option its value and validates them together. All that is wrong is in
 // the error; what is only doubtful is in the warnings.
 func (c *Serve) Load(in Input) (warnings []string, err error) {
@@ -150,19 +127,19 @@ func (c *Serve) Validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
 	}
-	if (c.TLSClientCA != "") != (c.ClientTLS == ClientTLSVerify) {
+	if (c.TLSClientCA != "") != (c.ClientTLS == gateway.ClientTLSVerify) {
 		errs = append(errs, errors.New("--client-tls verify and --tls-client-ca need each other"))
 	}
-	if c.TLSCert != "" && c.ClientTLS == ClientTLSOff {
+	if c.TLSCert != "" && c.ClientTLS == gateway.ClientTLSOff {
 		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
 	}
-	if c.BackendTLSCA != "" && c.BackendTLS != TLSVerifyCA && c.BackendTLS != TLSVerifyIdentity {
+	if c.BackendTLSCA != "" && c.BackendTLS != gateway.TLSVerifyCA && c.BackendTLS != gateway.TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
 	}
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
 	}
-	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
+	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}

@@ -17,12 +17,10 @@ type Store struct {
 	ConfigFile string
 
 	Bucket  bucketurl.URL // zero when not set
-	HTTP    Address       // "" when off
 	GRPC    Address       // "" when off
 	Layout  blocksync.Layout
 	Tenants []string // empty: all
 	Shard   blocksync.Shard
-	DataDir string // "" for the default: see cmd/tare
 
 	QueryBytes      Bytes
 	ProcessBytes    Bytes
@@ -48,14 +46,10 @@ type Store struct {
 
 	EagerHeaders bool
 	HeaderIdle   time.Duration
-	DrainTimeout time.Duration
 
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 
-	HTTPAccess
-
-	Log  QueryLog
-	Diag Diag
+	Server
 
 	set *Set
 }
@@ -189,7 +183,7 @@ func (c *Store) Validate() error {
 	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))
 	}
-	errs = append(errs, c.HTTPAccess.validate(c.HTTP)...)
+	errs = append(errs, c.HTTPAccess.validate()...)
 	return errors.Join(append(append(errs, c.validateTLS()...), c.Log.validate())...)
 }
 

@@ -5,10 +5,21 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 )
 
-// HTTPAccess are the options of an HTTP server that decide which clients it serves.
+// Server are the options that every server has. Each declares them among its own.
+type Server struct {
+	HTTPAccess
+	DataDir      string // "" for the default: see internal/server
+	DrainTimeout time.Duration
+	Log          QueryLog
+	Diag         Diag
+}
+
+// HTTPAccess are the options of an HTTP server: its address, and which clients it serves.
 type HTTPAccess struct {
+	HTTP          Address // "" when off
 	WebConfigFile string
 	AccountsFile  string
 	AllowedHosts  []string // host names of HTTP besides localhost and addresses
@@ -21,8 +32,8 @@ func (h *HTTPAccess) declare(s *Set) {
 }
 
 // validate reports options without effect, and a server that is open to other machines.
-func (h *HTTPAccess) validate(http Address) (errs []error) {
-	if http == "" {
+func (h *HTTPAccess) validate() (errs []error) {
+	if h.HTTP == "" {
 		for name, given := range map[string]bool{
 			"--http-allowed-hosts": len(h.AllowedHosts) > 0, "--web-config-file": h.WebConfigFile != "", "--web-accounts-file": h.AccountsFile != "",
 		} {
@@ -33,8 +44,8 @@ func (h *HTTPAccess) validate(http Address) (errs []error) {
 		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 		return errs
 	}
-	if !http.Loopback() && h.WebConfigFile == "" && h.AccountsFile == "" {
-		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-accounts-file with accounts or --web-config-file with TLS or accounts", http))
+	if !h.HTTP.Loopback() && h.WebConfigFile == "" && h.AccountsFile == "" {
+		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-accounts-file with accounts or --web-config-file with TLS or accounts", h.HTTP))
 	}
 	return errs
 }
@@ -61,11 +72,11 @@ func parseHosts(s string) ([]string, error) {
 	return names, nil
 }
 
-// Hosts returns the allowed host names: the address's host and more.
-func (a Address) Hosts(more []string) []string {
-	host, _, err := net.SplitHostPort(string(a))
+// Hosts returns the host names under which the server is reached: the address's host and the allowed ones.
+func (h *HTTPAccess) Hosts() []string {
+	host, _, err := net.SplitHostPort(string(h.HTTP))
 	if err != nil || host == "" {
-		return more
+		return h.AllowedHosts
 	}
-	return append([]string{host}, more...)
+	return append([]string{host}, h.AllowedHosts...)
 }

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/web"
+)
+
+// OpenWeb creates the HTTP server, unless it is off: the service's options are completed by those that all servers have. The
+// owners, with the query log and the pages, are the parts whose heap is bounded and counted; without any, the heap is not
+// divided. Everything that the base of the heap is to contain has been created by now.
+func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
+	if s.HTTP == "" {
+		return nil
+	}
+	gate, err := web.NewGate(s.WebConfigFile, s.AccountsFile, s.Log)
+	if err != nil {
+		return err
+	}
+	o.Title, o.Gate, o.Log, o.Panics = "tare "+s.Name, gate, s.Log, s.Panics
+	o.Hosts, o.ConfigFile, o.Build = s.Hosts(), s.WebConfigFile, s.Build.Prometheus()
+	if o.Gatherer == nil {
+		o.Gatherer = s.Metrics
+	}
+	if s.Queries != nil {
+		o.QueryLog = s.Queries
+	}
+	if o.Weight != nil && len(owners) > 0 {
+		o.Weight.Heap = func() []memory.Holding { return s.ledger.Holdings() }
+	}
+	s.Web = web.New(o)
+	if len(owners) == 0 {
+		return nil
+	}
+	s.ledger = memory.NewLedger(slices.Concat(owners, []memory.Owner{
+		{Name: "query_log", Bytes: s.Queries.HeapBytes},
+		{Name: "pages", Bytes: s.Web.HeapBytes},
+	})...)
+	s.Metrics.MustRegister(s.ledger)
+	return nil
+}
+
+// ServePages serves HTTP, unless it is off, beside work that is not a Service, until the returned function is called. The
+// work outlives its HTTP server: an error of that is logged.
+func (s *Server) ServePages(o web.Options) (end func(), err error) {
+	if err := s.OpenWeb(o); err != nil || s.Web == nil {
+		return func() {}, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := s.Web.Serve(s.HTTPListener); err != nil {
+			s.Log.Error("metrics are no longer served", "error", err)
+		}
+	})
+	s.Log.Info("metrics are served", "http", "http://"+s.HTTPListener.Addr().String())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		_ = s.Web.Shutdown(ctx) // the work is over
+		serving.Wait()
+	}, nil
+}

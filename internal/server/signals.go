@@ -1,0 +1,30 @@
+package server
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+)
+
+// onSignal calls f each time the process gets the signal, one call at a time, until stop, which waits for a running call.
+func onSignal(s os.Signal, f func()) (stop func()) {
+	signals := make(chan os.Signal, 1) // signals during a call are one
+	signal.Notify(signals, s)
+	stopped := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-signals:
+				f()
+			}
+		}
+	})
+	return func() {
+		signal.Stop(signals)
+		close(stopped)
+		wait.Wait()
+	}
+}
