@@ -422,7 +422,7 @@ func TestFollowRemoteAllocs(t *testing.T) {
 	for _, c := range []Compression{NoCompression, Zstd} {
 		base, got := following(1, strings.Repeat("x", size/2), c), following(many, "some text", c)
 		t.Logf("a batch of one change: %v allocations, of %d: %v", base, many, got)
-		if perChange := (got - base) / many; perChange > 0.01 {
+		if perChange := (got - base) / many; perChange > 0.1 { // on a busy machine a batch costs up to 70 more: emptied pools are filled again
 			t.Errorf("%.3f allocations a change", perChange)
 		}
 	}
