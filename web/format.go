@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // A unit says how a number is written.
@@ -82,7 +84,7 @@ func short(v float64) string {
 	case a < 99.95:
 		return trim(strconv.FormatFloat(v, 'f', 1, 64))
 	case a < 9999.5:
-		return grouped(strconv.FormatFloat(v, 'f', 0, 64))
+		return quantity.Grouped(strconv.FormatFloat(v, 'f', 0, 64))
 	}
 	for _, s := range []struct {
 		factor float64
@@ -103,7 +105,7 @@ func digits3(v float64) string {
 	case a < 99.95:
 		return trim(strconv.FormatFloat(v, 'f', 1, 64))
 	}
-	return grouped(strconv.FormatFloat(v, 'f', 0, 64))
+	return quantity.Grouped(strconv.FormatFloat(v, 'f', 0, 64))
 }
 
 // trim takes the zeros off that a fraction ends in.
@@ -114,20 +116,8 @@ func trim(s string) string {
 	return s
 }
 
-// grouped puts commas between thousands.
-func grouped(s string) string {
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // count writes a whole number in full.
-func count(n uint64) string { return grouped(strconv.FormatUint(n, 10)) }
+func count(n uint64) string { return quantity.Count(n) }
 
 // callsText writes a number of calls.
 func callsText(n uint64) string {
@@ -200,7 +190,7 @@ func percent(f float64) string {
 	case a < 0.0995:
 		return trim(strconv.FormatFloat(f*100, 'f', 1, 64)) + " %"
 	}
-	return grouped(strconv.FormatFloat(f*100, 'f', 0, 64)) + " %"
+	return quantity.Grouped(strconv.FormatFloat(f*100, 'f', 0, 64)) + " %"
 }
 
 // clock writes a time as short as a span of that length allows.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // A Metric is one measured value. Its unit is also its name, as in Go benchmark lines.
@@ -178,13 +180,5 @@ func grouped(v float64) string {
 		digits := 3 - int(math.Floor(math.Log10(a)))
 		return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 	}
-	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
-	out := []byte(text[:(len(text)-1)%3+1])
-	for rest := text[len(out):]; rest != ""; rest = rest[3:] {
-		out = append(append(out, ','), rest[:3]...)
-	}
-	if v < 0 {
-		return "-" + string(out)
-	}
-	return string(out)
+	return quantity.Grouped(strconv.FormatFloat(v, 'f', 0, 64))
 }

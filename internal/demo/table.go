@@ -2,10 +2,10 @@ package demo
 
 import (
 	"fmt"
-	"strconv"
-	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // fullWidth stands for a place without a right border.
@@ -47,14 +47,14 @@ func rowText(d *digestView, whole, narrow bool) string {
 		rate = d.firstToLast
 	}
 	if narrow {
-		return fmt.Sprintf("%9.1f %9s %9s %7s  %3.0f%%  %s", rate, duration(d.p50), duration(d.p99), count(d.errors), 100*d.share, d.text)
+		return fmt.Sprintf("%9.1f %9s %9s %7s  %3.0f%%  %s", rate, quantity.Duration(d.p50), quantity.Duration(d.p99), quantity.Count(d.errors), 100*d.share, d.text)
 	}
 	id := d.id
 	if len(id) > shortDigest {
 		id = id[:shortDigest]
 	}
-	return fmt.Sprintf("%9.1f %9s %9s %9s %7s  %3.0f%%  %-*s  %s", rate, duration(d.p50), duration(d.p99),
-		count(d.rows), count(d.errors), 100*d.share, shortDigest, id, d.text)
+	return fmt.Sprintf("%9.1f %9s %9s %9s %7s  %3.0f%%  %-*s  %s", rate, quantity.Duration(d.p50), quantity.Duration(d.p99),
+		quantity.Count(d.rows), quantity.Count(d.errors), 100*d.share, shortDigest, id, d.text)
 }
 
 // appendCut adds a line of at most width columns. What is cut ends in "…"; control
@@ -86,49 +86,13 @@ func columns(r rune) int {
 	return 2
 }
 
-// duration is d with three digits and a unit.
-func duration(d time.Duration) string {
-	switch {
-	case d < time.Microsecond:
-		return strconv.Itoa(int(d)) + " ns"
-	case d < time.Millisecond:
-		return threeDigits(float64(d)/float64(time.Microsecond)) + " µs"
-	case d < time.Second:
-		return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
-	}
-	return threeDigits(d.Seconds()) + " s"
-}
-
-func threeDigits(v float64) string {
-	switch {
-	case v < 9.995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case v < 99.95:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
-}
-
-// count is n in groups of three digits.
-func count(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	var out []byte
-	for i := range len(digits) {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			out = append(out, ',')
-		}
-		out = append(out, digits[i])
-	}
-	return string(out)
-}
-
 // size is bytes with a unit.
 func size(bytes float64) string {
 	switch {
 	case bytes < 1000:
-		return threeDigits(bytes) + " B"
+		return quantity.Digits(bytes) + " B"
 	case bytes < 1000<<10:
-		return threeDigits(bytes/(1<<10)) + " KiB"
+		return quantity.Digits(bytes/(1<<10)) + " KiB"
 	}
-	return threeDigits(bytes/(1<<20)) + " MiB"
+	return quantity.Digits(bytes/(1<<20)) + " MiB"
 }

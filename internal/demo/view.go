@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/demo/workload"
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // A view is everything that the demo shows at one moment.
@@ -43,7 +44,7 @@ const frameLines = 14
 func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
 	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
 	line("tare demo   %s   %s statements/s   %s queries   %s errors (and %s provoked)%s", v.elapsed.Round(time.Second),
-		count(uint64(v.table.statements+0.5)), count(v.queries), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped))
+		quantity.Count(uint64(v.table.statements+0.5)), quantity.Count(v.queries), quantity.Count(v.errors()), quantity.Count(v.work.ExpectedErrors), droppedText(v.table.dropped))
 	line("")
 	dst = appendTable(dst, v.table.digests, false, width, max(1, height-frameLines))
 	line("")
@@ -59,15 +60,15 @@ func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
 // appendPlain makes one line of progress for where no frames can be shown.
 func appendPlain(dst []byte, v *view) []byte {
 	return fmt.Appendf(dst, "%4s  %s statements/s  p50 %s  p99 %s  %s queries  %s errors (and %s provoked)%s  weight: %s\n",
-		v.elapsed.Round(time.Second), count(uint64(v.table.statements+0.5)), duration(v.table.p50), duration(v.table.p99),
-		count(v.queries), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped), weightText(v.weight))
+		v.elapsed.Round(time.Second), quantity.Count(uint64(v.table.statements+0.5)), quantity.Duration(v.table.p50), quantity.Duration(v.table.p99),
+		quantity.Count(v.queries), quantity.Count(v.errors()), quantity.Count(v.work.ExpectedErrors), droppedText(v.table.dropped), weightText(v.weight))
 }
 
 // appendSummary makes the text that stays when the demo has ended.
 func appendSummary(dst []byte, v *view, width int) []byte {
 	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
-	line("%s queries in %s, %.0f a second; %s errors (and %s provoked)%s", count(v.queries), v.elapsed.Round(time.Millisecond),
-		perSecond(v.queries, v.elapsed), count(v.errors()), count(v.work.ExpectedErrors), droppedText(v.table.dropped))
+	line("%s queries in %s, %.0f a second; %s errors (and %s provoked)%s", quantity.Count(v.queries), v.elapsed.Round(time.Millisecond),
+		perSecond(v.queries, v.elapsed), quantity.Count(v.errors()), quantity.Count(v.work.ExpectedErrors), droppedText(v.table.dropped))
 	if v.work.LastError != "" {
 		line("The latest error: %s", v.work.LastError)
 	}
@@ -98,14 +99,14 @@ func appendHints(dst []byte, p places, width int) []byte {
 
 func weightText(w WeightResult) string {
 	return fmt.Sprintf("%s µs CPU, %s of heap, %s allocations a query; %s resident",
-		threeDigits(w.CPU), size(w.Heap), threeDigits(w.Allocs), size(float64(w.RSS)))
+		quantity.Digits(w.CPU), size(w.Heap), quantity.Digits(w.Allocs), size(float64(w.RSS)))
 }
 
 func droppedText(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return "; " + count(n) + " log records dropped"
+	return "; " + quantity.Count(n) + " log records dropped"
 }
 
 // sentence is a note as a sentence of its own.

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -65,17 +66,10 @@ func wrap(text string, width int) []string {
 
 // duration is d with three digits and a unit.
 func duration(d time.Duration) string {
-	switch {
-	case d <= 0:
+	if d <= 0 {
 		return "0"
-	case d < time.Microsecond:
-		return strconv.Itoa(int(d)) + " ns"
-	case d < time.Millisecond:
-		return digits(float64(d)/float64(time.Microsecond)) + " µs"
-	case d < time.Second:
-		return digits(float64(d)/float64(time.Millisecond)) + " ms"
 	}
-	return digits(d.Seconds()) + " s"
+	return quantity.Duration(d)
 }
 
 // span is a time for people: 45s, 5m, 1h30m.
@@ -100,27 +94,9 @@ func rate(v float64) string {
 	case v == 0:
 		return "0"
 	case v < 999.5:
-		return digits(v)
+		return quantity.Digits(v)
 	}
-	whole := strconv.FormatFloat(v, 'f', 0, 64)
-	var b strings.Builder
-	for i, d := range []byte(whole) {
-		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte(d)
-	}
-	return b.String()
-}
-
-func digits(v float64) string {
-	switch {
-	case v < 9.995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case v < 99.95:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
+	return quantity.Grouped(strconv.FormatFloat(v, 'f', 0, 64))
 }
 
 func perSecond(n uint64, seconds float64) float64 {
