@@ -269,7 +269,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 }
 
 // shortView is how long views live while pauses interrupts them. A busy machine needs the time to read through one.
-const shortView = 3 * minViewAge
+const shortView = 10 * minViewAge
 
 // pauses returns a MayGoOn that pauses a copy at random, for longer than a shortView lives.
 func pauses(seed uint64) func() bool {
@@ -280,7 +280,7 @@ func pauses(seed uint64) func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
-		if rnd.IntN(20) == 0 && now.After(until) {
+		if rnd.IntN(60) == 0 && now.After(until) {
 			until = now.Add(3 * shortView / 2)
 		}
 		return now.After(until)

@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -58,20 +59,21 @@ func TestWideRows(t *testing.T) {
 			}
 			defer sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk")
 			most := 0
-			rows, err := w.CopyChunk(t.Context(), &tabledef.Target{Spec: spec, Columns: table.Columns}, chunk, func(each func(*rowstream.Batch) error, _ func() error) error {
-				for b, err := range view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}) {
-					if err == nil {
-						most = max(most, len(b.Bytes))
-						err = each(b)
-					}
-					if err != nil {
-						return err
-					}
+			c, err := w.Begin(t.Context(), &tabledef.Target{Spec: spec, Columns: table.Columns})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b, err := range view.Reader(0).Read(t.Context(), table, chunk, rowstream.ReadOptions{}) {
+				if err == nil {
+					most = max(most, len(b.Bytes))
+					err = c.Write(t.Context(), b)
 				}
-				return nil
-			})
-			if err != nil || rows != wideRows+thinRows {
-				t.Fatalf("%d rows, %v", rows, err)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(c.Settle(t.Context()), c.Commit(t.Context(), chunk)); err != nil || c.Rows != wideRows+thinRows {
+				t.Fatalf("%d rows, %v", c.Rows, err)
 			}
 			if most <= state.TextKeep {
 				t.Errorf("no batch had more than %d bytes: nothing is shown", most)

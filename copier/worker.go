@@ -6,7 +6,6 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/tick"
@@ -102,42 +101,16 @@ func (w *worker) cut(ctx context.Context, number int) error {
 // copy copies a chunk. After the table's last one, its indexes are due.
 func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
 	t := w.run.tables[number]
-	var bytes int64
-	read := func(each func(*rowstream.Batch) error, settle func() error) error {
-		bytes = 0
-		if t.Bound.Empty() {
-			return nil
-		}
-		var writeErr error
-		o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
-		for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
-			if err != nil {
-				return state.SourceError{Err: readError(t, err)}
-			}
-			if writeErr == nil { // otherwise the rest is read and dropped, so that the view is not lost
-				bytes += int64(len(b.Bytes))
-				writeErr = each(b)
-			}
-			if !w.pace.Due() {
-				continue
-			}
-			if writeErr == nil {
-				writeErr = settle()
-			}
-			if err := w.pace.Rest(ctx); err != nil {
-				return state.SourceError{Err: err}
-			}
-		}
-		return writeErr
-	}
 	w.tellRetries(t, c.Number)
-	w.writer.Check = nil
-	if g := generatedComparison(t); g != nil {
-		w.writer.Check = func(ctx context.Context, to *mysqlconn.Client) error { return w.checkGenerated(ctx, g, c, to) }
-	}
-	rows, err := w.writer.CopyChunk(ctx, &t.Target, c, read)
-	if err != nil {
-		return err
+	var rows, bytes int64
+	for try, done := 1, false; !done; try++ {
+		var err error
+		if rows, bytes, err = w.tryCopy(ctx, t, c); err == nil {
+			break
+		}
+		if done, err = w.writer.Recover(ctx, &t.Target, c, err, try); err != nil {
+			return err
+		}
 	}
 	w.run.mu.Lock()
 	w.run.rows[number] += rows
@@ -147,6 +120,51 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
 	w.run.tell(func(m *machine) { m.wasCopied(number) })
 	return nil
+}
+
+// tryCopy copies a chunk in one transaction: read a batch, write it, pause where the throttle says so. It returns the rows and bytes
+// with an error, too, which may be that of a COMMIT.
+func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chunk) (rows, bytes int64, err error) {
+	defer w.writer.Waits.Begin("the target to execute a chunk of "+t.Spec.Target(), "", 0)()
+	chunk, err := w.writer.Begin(ctx, &t.Target)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer chunk.Abort()
+	if !t.Bound.Empty() {
+		o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
+		var failed error // of the target: the rest is read and dropped, so that the view is not lost
+		for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
+			if err != nil {
+				return 0, 0, state.SourceError{Err: readError(t, err)}
+			}
+			if failed == nil {
+				bytes += int64(len(b.Bytes))
+				failed = chunk.Write(ctx, b)
+			}
+			if !w.pace.Due() {
+				continue
+			}
+			if failed == nil {
+				failed = chunk.Settle(ctx)
+			}
+			if err := w.pace.Rest(ctx); err != nil {
+				return 0, 0, state.SourceError{Err: err}
+			}
+		}
+		if failed != nil {
+			return 0, 0, failed
+		}
+	}
+	if err := chunk.Settle(ctx); err != nil {
+		return 0, 0, err
+	}
+	if g := generatedComparison(t); g != nil {
+		if err := w.checkGenerated(ctx, g, c, w.writer.Conn); err != nil {
+			return 0, 0, err
+		}
+	}
+	return chunk.Rows, bytes, chunk.Commit(ctx, c)
 }
 
 // tellRetries makes the writer tell what it repeats.

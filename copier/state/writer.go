@@ -15,10 +15,6 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// insertBytes is how large a multi-row INSERT gets, where LOAD DATA LOCAL is not allowed: a
-// quarter of the server's longest packet, at most this.
-const insertBytes = 1 << 20
-
 // A Writer writes chunks over one connection to the target, each in a transaction with its
 // note in the state. When the connection is lost, or the server asks for the transaction to
 // be repeated, it finds out what was committed and goes on.
@@ -29,8 +25,6 @@ type Writer struct {
 	Retry    func(error)      // told of each repetition
 	Waits    *telemetry.Waits // of the run; may be nil
 	Follows  bool             // rows may push out others, since changes that are applied later bring them back
-
-	Check func(context.Context, *mysqlconn.Client) error // of what a chunk's transaction has written; nil: none
 
 	Conn   *mysqlconn.Client // nil until connected
 	insert bool              // INSERT, since the server takes no files of clients
@@ -50,36 +44,22 @@ func (e SourceError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e SourceError) Unwrap() error { return e.Err }
 
-// rows is a chunk's source: it hands on batches. Before it pauses it calls settle, which ends the
-// statement that is under way.
-type rows func(each func(*rowstream.Batch) error, settle func() error) error
-
 // MaxTries is how often the transaction of a chunk is tried.
 const MaxTries = 10
 
-// CopyChunk writes a chunk's rows and notes it. It answers how many rows were written.
-func (w *Writer) CopyChunk(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, read rows) (written int64, err error) {
-	for try := 1; ; try++ {
-		err = w.Waiting("a chunk of "+t.Spec.Target(), func() (err error) {
-			written, err = w.tryChunk(ctx, t, k, read)
-			return err
-		})
-		if err == nil {
-			return written, nil
-		}
-		var fromSource SourceError
-		if ctx.Err() != nil || errors.As(err, &fromSource) || !w.WorthRepeating(err) || try == MaxTries {
-			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
-		}
-		w.Retry(err)
-		if err := w.Reconnect(ctx); err != nil {
-			return 0, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
-		}
-		copied, err := w.State.isCopied(ctx, w.Conn, t.Spec, k)
-		if err == nil && copied { // the answer to COMMIT was lost, its effect was not
-			return written, nil
-		}
+// Recover prepares another try of a chunk's transaction that has failed, or returns the error that ends the copy. It reports whether
+// the transaction was committed: then the response was lost, and the effect was not.
+func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, failed error, try int) (committed bool, err error) {
+	var fromSource SourceError
+	if ctx.Err() != nil || errors.As(failed, &fromSource) || !w.WorthRepeating(failed) || try == MaxTries {
+		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), failed)
 	}
+	w.Retry(failed)
+	if err := w.Reconnect(ctx); err != nil {
+		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
+	}
+	committed, err = w.State.isCopied(ctx, w.Conn, t.Spec, k)
+	return committed && err == nil, nil // an error of the new connection is one of the next try
 }
 
 // WorthRepeating reports whether a transaction may succeed when it is repeated: the
@@ -206,126 +186,6 @@ func (w *Writer) Again(ctx context.Context, do func() error) error {
 		w.Retry(err)
 		err = w.Reconnect(ctx)
 	}
-}
-
-func (w *Writer) tryChunk(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, read rows) (written int64, err error) {
-	if err := w.Connect(ctx); err != nil {
-		return 0, err
-	}
-	if _, err := w.Conn.Exec(ctx, "START TRANSACTION"); err != nil {
-		return 0, err
-	}
-	if w.insert {
-		written, err = w.insertRows(ctx, t, read)
-	} else {
-		written, err = w.loadRows(ctx, t, read)
-	}
-	if err != nil {
-		return 0, err
-	}
-	if w.Check != nil {
-		if err := w.Check(ctx, w.Conn); err != nil {
-			return 0, err
-		}
-	}
-	if err := w.State.copied(ctx, w.Conn, t.Spec, k, written); err != nil {
-		return 0, err
-	}
-	_, err = w.Conn.Exec(ctx, "COMMIT")
-	return written, err
-}
-
-// loadRows sends the rows as the file of one LOAD DATA statement, or of several with pauses between
-// them. LOCAL without REPLACE would mean IGNORE: wrong rows would be dropped with a warning.
-func (w *Writer) loadRows(ctx context.Context, t *tabledef.Target, read rows) (written int64, err error) {
-	list, set := rowstream.LoadColumns(t.Columns)
-	sql := "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.Spec.TargetSQL() + " " + rowstream.LoadFormat + " " + list + set
-	loading, sent := false, int64(0) // by the statement that is under way
-	settle := func() error {
-		if !loading {
-			return nil
-		}
-		loading = false
-		res, err := w.Conn.EndLoad(ctx)
-		if err != nil {
-			return err
-		}
-		if res.Records != uint64(sent) || res.Skipped != 0 || res.Deleted != 0 && !w.Follows {
-			return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", ErrRows, sent, res.Records, res.Skipped, res.Deleted)
-		}
-		written += sent
-		return w.Expected(ctx, t, RowsWritten, res.Warnings)
-	}
-	err = read(func(b *rowstream.Batch) (err error) {
-		if !loading {
-			if err := w.Conn.BeginLoad(ctx, sql); err != nil {
-				return err
-			}
-			loading, sent = true, 0
-		}
-		sent += int64(b.Rows)
-		if len(b.Bytes) > wideBatch {
-			w.Text, err = rowstream.StreamLoad(w.Text[:0], b, func(part []byte) error { return w.Conn.WriteLoad(ctx, part) })
-			return err
-		}
-		if w.Text, err = rowstream.AppendLoad(w.Text[:0], b); err != nil {
-			return err
-		}
-		err = w.Conn.WriteLoad(ctx, w.Text)
-		w.shrink()
-		return err
-	}, settle)
-	if err == nil {
-		err = settle()
-	}
-	if err != nil && loading {
-		w.Close() // the server drops the statement
-	}
-	return written, err
-}
-
-// insertRows sends the rows as multi-row INSERT statements.
-func (w *Writer) insertRows(ctx context.Context, t *tabledef.Target, read rows) (written int64, err error) {
-	list, wraps := rowstream.InsertColumns(t.Columns)
-	head := "INSERT INTO "
-	if w.Follows {
-		head = "REPLACE INTO "
-	}
-	head += t.Spec.TargetSQL() + " " + list + " VALUES "
-	err = read(func(b *rowstream.Batch) error {
-		for at := 0; at < len(b.Bytes); {
-			limit := min(insertBytes, w.Limit/4)
-			if b.Rows == 1 && len(b.Bytes) > limit { // a row of its own
-				w.Text, limit = rowstream.GrowInsert(w.Text[:0], head, b), w.Limit
-			}
-			sql, next, n, err := rowstream.AppendInsert(w.Text[:0], head, b, at, limit, wraps)
-			if err == nil && n == 0 { // a row of its own
-				sql, next, n, err = rowstream.AppendInsert(w.Text[:0], head, b, at, w.Limit, wraps)
-			}
-			switch {
-			case err != nil:
-				return err
-			case n == 0:
-				return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", ErrRows, w.Limit+1024)
-			}
-			w.Text = sql
-			res, err := w.Conn.ExecBytes(ctx, sql)
-			if err != nil {
-				return err
-			}
-			if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !w.Follows {
-				return fmt.Errorf("%w: %d were inserted, it counted %d", ErrRows, n, res.AffectedRows)
-			}
-			if err := w.Expected(ctx, t, RowsWritten, res.Warnings); err != nil {
-				return err
-			}
-			written += int64(n)
-			at = next
-		}
-		w.shrink()
-		return nil
-	}, func() error { return nil })
-	return written, err
 }
 
 // wideBatch is how many bytes a batch has at least that is written in pieces: one row out of the connection's buffer.

@@ -1,0 +1,148 @@
+package state
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/rowstream"
+)
+
+// insertBytes is how large a multi-row INSERT gets, where LOAD DATA LOCAL is not allowed: a
+// quarter of the server's longest packet, at most this.
+const insertBytes = 1 << 20
+
+// A ChunkWriter is the transaction of one chunk: batches of its rows, then the record that it is copied. Rows are sent as the file of
+// one LOAD DATA statement, or of several where Settle ends one before a pause; as multi-row INSERT statements where the server takes no
+// files of clients.
+type ChunkWriter struct {
+	Rows int64 // written by statements that have ended
+
+	w       *Writer
+	t       *tabledef.Target
+	head    string // the LOAD DATA statement, or the start of each INSERT
+	wraps   []rowstream.Wrap
+	loading bool  // LOAD DATA is under way
+	sent    int64 // rows of it
+}
+
+// Begin starts the transaction of a chunk.
+func (w *Writer) Begin(ctx context.Context, t *tabledef.Target) (*ChunkWriter, error) {
+	if err := w.Connect(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := w.Conn.Exec(ctx, "START TRANSACTION"); err != nil {
+		return nil, err
+	}
+	c := &ChunkWriter{w: w, t: t}
+	if !w.insert { // LOCAL without REPLACE would mean IGNORE: wrong rows would be dropped with a warning
+		list, set := rowstream.LoadColumns(t.Columns)
+		c.head = "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.Spec.TargetSQL() + " " + rowstream.LoadFormat + " " + list + set
+		return c, nil
+	}
+	c.head = "INSERT INTO "
+	if w.Follows {
+		c.head = "REPLACE INTO "
+	}
+	var list string
+	list, c.wraps = rowstream.InsertColumns(t.Columns)
+	c.head += t.Spec.TargetSQL() + " " + list + " VALUES "
+	return c, nil
+}
+
+// Write writes a batch.
+func (c *ChunkWriter) Write(ctx context.Context, b *rowstream.Batch) error {
+	if c.w.insert {
+		return c.insert(ctx, b)
+	}
+	return c.load(ctx, b)
+}
+
+func (c *ChunkWriter) load(ctx context.Context, b *rowstream.Batch) (err error) {
+	w := c.w
+	if !c.loading {
+		if err := w.Conn.BeginLoad(ctx, c.head); err != nil {
+			return err
+		}
+		c.loading, c.sent = true, 0
+	}
+	c.sent += int64(b.Rows)
+	if len(b.Bytes) > wideBatch {
+		w.Text, err = rowstream.StreamLoad(w.Text[:0], b, func(part []byte) error { return w.Conn.WriteLoad(ctx, part) })
+		return err
+	}
+	if w.Text, err = rowstream.AppendLoad(w.Text[:0], b); err != nil {
+		return err
+	}
+	err = w.Conn.WriteLoad(ctx, w.Text)
+	w.shrink()
+	return err
+}
+
+func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
+	w := c.w
+	for at := 0; at < len(b.Bytes); {
+		limit := min(insertBytes, w.Limit/4)
+		if b.Rows == 1 && len(b.Bytes) > limit { // a statement with one row
+			w.Text, limit = rowstream.GrowInsert(w.Text[:0], c.head, b), w.Limit
+		}
+		sql, next, n, err := rowstream.AppendInsert(w.Text[:0], c.head, b, at, limit, c.wraps)
+		if err == nil && n == 0 { // likewise
+			sql, next, n, err = rowstream.AppendInsert(w.Text[:0], c.head, b, at, w.Limit, c.wraps)
+		}
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", ErrRows, w.Limit+1024)
+		}
+		w.Text = sql
+		res, err := w.Conn.ExecBytes(ctx, sql)
+		if err != nil {
+			return err
+		}
+		if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !w.Follows {
+			return fmt.Errorf("%w: %d were inserted, it counted %d", ErrRows, n, res.AffectedRows)
+		}
+		if err := w.Expected(ctx, c.t, RowsWritten, res.Warnings); err != nil {
+			return err
+		}
+		c.Rows += int64(n)
+		at = next
+	}
+	w.shrink()
+	return nil
+}
+
+// Settle ends the statement that is under way, so that a pause holds no locks of it. The next batch starts another one.
+func (c *ChunkWriter) Settle(ctx context.Context) error {
+	if !c.loading {
+		return nil
+	}
+	c.loading = false
+	res, err := c.w.Conn.EndLoad(ctx)
+	if err != nil {
+		return err
+	}
+	if res.Records != uint64(c.sent) || res.Skipped != 0 || res.Deleted != 0 && !c.w.Follows {
+		return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", ErrRows, c.sent, res.Records, res.Skipped, res.Deleted)
+	}
+	c.Rows += c.sent
+	return c.w.Expected(ctx, c.t, RowsWritten, res.Warnings)
+}
+
+// Commit records the chunk as copied, after Settle, and commits.
+func (c *ChunkWriter) Commit(ctx context.Context, k rowstream.Chunk) error {
+	if err := c.w.State.copied(ctx, c.w.Conn, c.t.Spec, k, c.Rows); err != nil {
+		return err
+	}
+	_, err := c.w.Conn.Exec(ctx, "COMMIT")
+	return err
+}
+
+// Abort gives up a statement that is under way: the server drops it with its connection.
+func (c *ChunkWriter) Abort() {
+	if c.loading {
+		c.w.Close()
+	}
+}
