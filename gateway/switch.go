@@ -171,7 +171,7 @@ func (w *switcher) abandonHold(h *hold, p *panics.Error) {
 	if err == nil {
 		return
 	}
-	w.mu.Lock() // the routing itself is broken
+	w.mu.Lock() // the machine itself panicked
 	defer w.mu.Unlock()
 	select {
 	case <-h.done:
@@ -207,7 +207,7 @@ func (w *switcher) watchHold(h *hold) {
 	}
 }
 
-// event gives the routing an event and does what follows from it.
+// event passes an event to the machine and performs the acts that follow.
 func (w *switcher) event(e func(*switchover.Machine) []switchover.Act) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

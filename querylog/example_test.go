@@ -54,12 +54,11 @@ func ExampleLine() {
 		l.String("name", "nightly\tcopy")
 		l.Bytes("key", []byte("\xff\x00"))
 		l.Uint("rows", 1_000_000)
-		l.Strings("tables", []string{"a", `b"c`})
 		_, _ = os.Stdout.Write(l.End())
 	}
 	// Output:
-	// {"kind":"job","start":"2026-03-04T05:06:07.000008000Z","name":"nightly\tcopy","key_base64":"/wA=","rows":1000000,"tables":["a","b\"c"]}
-	// kind:job	start:2026-03-04T05:06:07.000008000Z	name:nightly\tcopy	key:\xff\x00	rows:1000000	tables:["a","b\\"c"]
+	// {"kind":"job","start":"2026-03-04T05:06:07.000008000Z","name":"nightly\tcopy","key_base64":"/wA=","rows":1000000}
+	// kind:job	start:2026-03-04T05:06:07.000008000Z	name:nightly\tcopy	key:\xff\x00	rows:1000000
 }
 
 // A request is a record kind of another server.

@@ -270,27 +270,6 @@ func (l *Line) hexValue(b []byte) {
 	}
 }
 
-// Strings writes a list of strings, as a JSON array in both formats. A string that is not
-// UTF-8 becomes an object {"base64":"…"}.
-func (l *Line) Strings(name string, values []string) {
-	at := l.openNested(name)
-	l.buf = append(l.buf, '[')
-	for i, v := range values {
-		if i > 0 {
-			l.buf = append(l.buf, ',')
-		}
-		if b := view(v); utf8.Valid(b) {
-			l.buf = appendJSONString(l.buf, b)
-		} else {
-			l.buf = append(l.buf, `{"base64":`...)
-			l.buf = appendBase64(l.buf, b)
-			l.buf = append(l.buf, '}')
-		}
-	}
-	l.buf = append(l.buf, ']')
-	l.closeNested(at)
-}
-
 // openNested starts a field whose value is JSON in both formats.
 func (l *Line) openNested(name string) (at int) {
 	l.key(name)
