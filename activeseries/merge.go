@@ -1,7 +1,6 @@
 package activeseries
 
 import (
-	"errors"
 	"io"
 	"sync"
 )
@@ -22,17 +21,6 @@ func (d Implementation) String() string {
 		return "stdlib"
 	}
 	return "strict"
-}
-
-// ParseImplementation is the decoder of that name.
-func ParseImplementation(name string) (Implementation, error) {
-	switch name {
-	case "strict":
-		return Strict, nil
-	case "stdlib":
-		return Stdlib, nil
-	}
-	return 0, errors.New("decoder is neither strict nor stdlib: " + name)
 }
 
 // A Source is one shard's answer.

@@ -50,10 +50,3 @@ func (b *blockedUsers) add(user []byte, msg string) {
 	}
 	b.until[string(user)] = blockedUser{time.Now().Add(blockedLife), msg}
 }
-
-// forget lets the next login of each user ask the server.
-func (b *blockedUsers) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.until)
-}

@@ -154,3 +154,10 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 	}
 	end(c, plugin)
 }
+
+// forget lets the next login of each user ask the server.
+func (b *blockedUsers) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.until)
+}
