@@ -23,6 +23,7 @@ import (
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -84,7 +85,7 @@ const (
 const MinMaxAhead = time.Minute
 
 // MinRollupAge is the least RollupAge.
-const MinRollupAge = hourAge
+const MinRollupAge = rollup.HourAge
 
 // maxInterval is the longest Interval with which PromQL, which looks back 5 minutes, finds a sample of
 // each series at any time.

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -90,7 +91,7 @@ func (h *hourglass) reopenIn(dir string) {
 // rolledUp writes an empty rollup of the hour that has a time, as if all hours up to it had been derived.
 func (h *hourglass) rolledUp(until time.Time) {
 	h.t.Helper()
-	h.must(h.archive.current().rollups.write(&rollup{start: until.UTC().Truncate(rollupHour), span: rollupHour, last: until.UnixMilli()}))
+	h.must(h.archive.current().rollups.Write(&rollup.Rollup{Start: until.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Last: until.UnixMilli()}))
 }
 
 // round lets time go by and writes.

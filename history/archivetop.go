@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -42,13 +43,13 @@ func (a *Archive) Top(ctx context.Context, q TopQuery) (*Top, error) {
 func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	f, _ := parseFilter(q.Filter) // Validate has read it
 	r := ranking{query: q, filter: f}
-	defer r.unzipper.close()
-	var all counts
+	defer r.unzipper.Close()
+	var all rollup.Counts
 	var spread stmtstats.Histogram
-	var details []*detail
+	var details []*rollup.Detail
 	if err := p.together(ctx, func(files []*openFile) error {
 		for _, file := range files {
-			if err := file.addTotals(&all, &spread); err != nil {
+			if err := file.AddTotals(&all, &spread); err != nil {
 				return file.failed(err)
 			}
 		}
@@ -56,15 +57,15 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 			return err
 		}
 		for _, row := range r.shown() {
-			details = append(details, &detail{print: row.print})
+			details = append(details, &rollup.Detail{Print: row.print})
 		}
-		reader := newDetailer(details)
-		defer reader.close()
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
 		for _, file := range files {
 			if ctx.Err() != nil {
 				break
 			}
-			if err := reader.add(file.rollupFile); err != nil {
+			if err := reader.Add(file.File); err != nil {
 				return file.failed(err)
 			}
 		}
@@ -72,12 +73,12 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	}); err != nil {
 		return nil, err
 	}
-	top := &Top{From: p.from, To: p.to, Source: p.source, Total: all.totals(&spread), Matching: r.matching}
+	top := &Top{From: p.from, To: p.to, Source: p.source, Total: newTotals(&all, &spread), Matching: r.matching}
 	for _, d := range details {
-		d.spread.Nanos = d.counts.nanos
-		row := TopRow{Key: d.key, Text: d.text, Totals: d.counts.totals(&d.spread), New: d.first >= p.from.UnixMilli(), Last: time.UnixMilli(d.last)}
-		if d.first > 0 {
-			row.First = time.UnixMilli(d.first)
+		d.Spread.Nanos = d.Counts.Nanos
+		row := TopRow{Key: d.Key, Text: d.Text, Totals: newTotals(&d.Counts, &d.Spread), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
+		if d.First > 0 {
+			row.First = time.UnixMilli(d.First)
 		}
 		top.Rows = append(top.Rows, row)
 	}
@@ -88,24 +89,24 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 func (a *Archive) compare(ctx context.Context, q *TopQuery, top *Top) error {
 	from := top.From.Add(-top.To.Sub(top.From).Truncate(time.Second))
 	if top.Source == SourceRollups {
-		from = from.Truncate(rollupHour)
+		from = from.Truncate(rollup.Hour)
 	}
 	p, err := a.plan(ctx, question{from: from, to: top.From, all: q.AllInstances, past: true})
 	if err != nil {
 		return err
 	}
 	err = p.try(func() error {
-		var all counts
+		var all rollup.Counts
 		var spread stmtstats.Histogram
 		details := top.details()
-		reader := newDetailer(details)
-		defer reader.close()
-		err := p.each(ctx, func(file *rollupFile, _ *planned) error {
-			return errors.Join(file.addTotals(&all, &spread), reader.add(file))
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
+		err := p.each(ctx, func(file *rollup.File, _ *planned) error {
+			return errors.Join(file.AddTotals(&all, &spread), reader.Add(file))
 		})
-		top.Before = all.totals(&spread)
+		top.Before = newTotals(&all, &spread)
 		for i, d := range details {
-			top.Rows[i].Before = d.counts.totals(&d.spread)
+			top.Rows[i].Before = newTotals(&d.Counts, &d.Spread)
 		}
 		return err
 	})
@@ -114,11 +115,11 @@ func (a *Archive) compare(ctx context.Context, q *TopQuery, top *Top) error {
 }
 
 // details are empty ones of the rows.
-func (top *Top) details() []*detail {
-	details := make([]*detail, len(top.Rows))
+func (top *Top) details() []*rollup.Detail {
+	details := make([]*rollup.Detail, len(top.Rows))
 	for i := range top.Rows {
 		k := &top.Rows[i].Key
-		details[i] = &detail{print: printOf(k), key: *k, known: true}
+		details[i] = &rollup.Detail{Print: rollup.PrintOf(k), Key: *k, Known: true}
 	}
 	return details
 }

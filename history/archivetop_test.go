@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -252,32 +253,36 @@ func TestArchiveTop(t *testing.T) {
 // damage breaks a day, for which its hours answer, then an hour, which is left out with a note.
 func (d *day) damage(t *testing.T, calls diary, began, now time.Time) {
 	t.Helper()
-	flip := func(n rollupName) {
-		path := filepath.Join(d.archive.current().rollups.dir, n.String())
+	flip := func(n rollup.Name) {
+		path := filepath.Join(d.archive.current().rollups.Dir, n.String())
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := openRollup(bytes.NewReader(text), int64(len(text)))
+		f, err := rollup.Open(bytes.NewReader(text), int64(len(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		text[f.columns[colPrints].offset+3] ^= 4
+		prints, err := f.Whole(rollup.ColPrints, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[bytes.Index(text, prints)+3] ^= 4
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	days := d.archive.current().rollups.list(func(n rollupName) bool { return n.span == rollupDay })
+	days := d.archive.current().rollups.List(func(n rollup.Name) bool { return n.Span == rollup.Day })
 	flip(days[0])
 	top, err := d.archive.Top(t.Context(), TopQuery{From: began, To: now})
 	if n, _, _ := calls.of(-1, began, now); err != nil || top.Total.Calls != n || len(top.Notes) > 0 {
 		t.Errorf("with a broken day: %+v (%v), want %d calls", top, err, n)
 	}
-	hour := d.archive.current().rollups.list(func(n rollupName) bool { return n.span == rollupHour && n.start >= days[0].start })[2]
+	hour := d.archive.current().rollups.List(func(n rollup.Name) bool { return n.Span == rollup.Hour && n.Start >= days[0].Start })[2]
 	flip(hour)
 	top, err = d.archive.Top(t.Context(), TopQuery{From: began, To: now})
 	n, _, _ := calls.of(-1, began, now)
-	less, _, _ := calls.of(-1, hour.begin(), hour.end())
+	less, _, _ := calls.of(-1, hour.Begin(), hour.End())
 	if err != nil || top.Total.Calls != n-less || len(top.Notes) != 1 || !strings.Contains(top.Notes[0], hour.String()) {
 		t.Errorf("with a broken hour: %+v (%v), want %d calls", top, err, n-less)
 	}

@@ -1,6 +1,10 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"github.com/taredb/tare/rollup"
+)
 
 // An axis divides a time into points. What happened between two times is shared among the points
 // that they span, in proportion.
@@ -44,9 +48,9 @@ func (a *Archive) axisOf(p *plan, n int) axis {
 		}
 		return evenAxis(p.from, to, n, a.options.Interval)
 	}
-	unit := rollupHour
-	if a.Now().Sub(p.from) > hourAge {
-		unit = rollupDay
+	unit := rollup.Hour
+	if a.Now().Sub(p.from) > rollup.HourAge {
+		unit = rollup.Day
 	}
 	return newAxis(p.from, p.to, n, unit)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -140,7 +141,7 @@ func TestChartsArePromQL(t *testing.T) {
 						continue
 					}
 					compared++
-					c := counts{calls: row.Calls, nanos: uint64(row.Seconds * 1e9), rowsSent: row.RowsSent, errors: [stmtstats.ErrorClasses]uint64{row.Errors}}
+					c := rollup.Counts{Calls: row.Calls, Nanos: uint64(row.Seconds * 1e9), RowsSent: row.RowsSent, Errors: [stmtstats.ErrorClasses]uint64{row.Errors}}
 					want := by.value(&c, 0, nil)
 					if by == BySeconds {
 						want /= 1e9

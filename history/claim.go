@@ -64,7 +64,7 @@ func claim(dir string, labels map[string]string, state *localstate.Store) error 
 	}
 	text, err := json.Marshal(labels)
 	if err == nil {
-		err = writeFile(name, text)
+		err = localstate.WriteFile(name, text)
 	}
 	if err != nil {
 		return fmt.Errorf("note the history's labels: %w", err)

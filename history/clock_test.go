@@ -63,7 +63,7 @@ func (c *clockRig) tend() {
 	for _, in := range c.archive.all() {
 		c.must(in.maintainOnce(c.t.Context()))
 		c.must(in.shipper.ship(c.t.Context(), in.db.Current().BlockMetas()))
-		c.must(in.rollups.work(c.t.Context(), hourSamples{in}, in.settled.Load()))
+		c.must(in.rollups.Work(c.t.Context(), hourSamples{in}, in.settled.Load()))
 	}
 	c.must(c.rig.gateway.Sync(c.t.Context()))
 }
@@ -158,8 +158,8 @@ func TestClockSteps(t *testing.T) {
 			h.checkSelf()
 			n := uint64(0)
 			for _, in := range h.archive.all() {
-				if in.past.Load() && (in.db.Current().Head().NumSeries() > 0 || in.rollups.until().UnixMilli() < localdb.LastTime(in.db.Current())) {
-					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.Current().Head().NumSeries(), in.rollups.until())
+				if in.past.Load() && (in.db.Current().Head().NumSeries() > 0 || in.rollups.Until().UnixMilli() < localdb.LastTime(in.db.Current())) {
+					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.Current().Head().NumSeries(), in.rollups.Until())
 				}
 				n += in.writer.counts.failures.Load()
 			}

@@ -171,7 +171,7 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, c.rollups, n.rollups)
 	counter(ch, c.rollupFailures, n.rollupFailures)
 	gauge(ch, c.rollupBytes, float64(n.rollupBytes))
-	until := in.rollups.until()
+	until := in.rollups.Until()
 	if until.IsZero() {
 		until = time.Unix(0, 0)
 	}
@@ -218,9 +218,9 @@ func (a *Archive) sums() (n instanceSums) {
 		n.shipped.bytes += in.shipper.counts.bytes
 		n.shipped.failures += in.shipper.counts.failures
 		in.shipper.mu.Unlock()
-		n.rollups += uint64(in.rollups.made.Load())
-		n.rollupFailures += uint64(in.rollups.failures.Load())
-		n.rollupBytes += in.rollups.bytes.Load()
+		n.rollups += uint64(in.rollups.Made.Load())
+		n.rollupFailures += uint64(in.rollups.Failures.Load())
+		n.rollupBytes += in.rollups.Bytes.Load()
 	}
 	return n
 }

@@ -45,14 +45,7 @@
 //	Top, Statement ◄── up to 6 hours: samples at both ends, or the table's counters for now
 //	               ◄── longer: days, hours at the ends, and counters less their values at the last boundary
 //
-// A file (rollup.go has the layout) is a header, columns, a footer with a CRC-32C for each 16 KiB of each column,
-// and a tail. Rows stand in the order of their prints, 16 bytes of the SHA-256 of the Key, so that a
-// ranking goes through all files at once and forgets a Key when it has valued it: it reads prints and one measure of all rows, and the rest of the rows that it shows. All
-// rows together have a total of their own. What cannot be read is left out with a note, a day for
-// its hours; nothing is taken from a page whose checksum does not match.
-//
-// Durations of all rows are kept as spreads: the buckets that are not empty. Rows beyond 100,000
-// count as Other, those of the least time first.
+// Package rollup has the files. One that cannot be read is left out with a note, a day for its hours.
 //
 // # What it does not do
 //

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -14,28 +15,28 @@ type gathering struct {
 	axis   axis
 	points []pointCounts
 	spread []stmtstats.Histogram
-	parts  map[stmtstats.Key]*detail
+	parts  map[stmtstats.Key]*rollup.Detail
 }
 
 func newGathering(x axis) *gathering {
-	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]stmtstats.Histogram, x.n), parts: make(map[stmtstats.Key]*detail)}
+	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]stmtstats.Histogram, x.n), parts: make(map[stmtstats.Key]*rollup.Detail)}
 }
 
 // pointCounts are what was counted in a point. Calls are shared among points, so that there are parts of them.
 type pointCounts struct{ calls, failed, rowsSent, rowsAffected, nanos float64 }
 
-func (p *pointCounts) add(c *counts, part float64) {
-	p.calls += part * float64(c.calls)
-	p.failed += part * float64(c.failed())
-	p.rowsSent += part * float64(c.rowsSent)
-	p.rowsAffected += part * float64(c.rowsAffected)
-	p.nanos += part * float64(c.nanos)
+func (p *pointCounts) add(c *rollup.Counts, part float64) {
+	p.calls += part * float64(c.Calls)
+	p.failed += part * float64(c.Failed())
+	p.rowsSent += part * float64(c.RowsSent)
+	p.rowsAffected += part * float64(c.RowsAffected)
+	p.nanos += part * float64(c.Nanos)
 }
 
-func (g *gathering) part(k stmtstats.Key) *detail {
+func (g *gathering) part(k stmtstats.Key) *rollup.Detail {
 	d := g.parts[k]
 	if d == nil {
-		d = &detail{key: k}
+		d = &rollup.Detail{Key: k}
 		g.parts[k] = d
 	}
 	return d
@@ -56,7 +57,7 @@ func (a *Archive) Statement(ctx context.Context, q StatementQuery) (*Statement, 
 	err = p.try(func() error {
 		g = newGathering(a.axisOf(p, max(q.Points, 1)))
 		if p.source != SourceSamples {
-			return p.each(ctx, func(f *rollupFile, file *planned) error { return g.add(f, file, digest) })
+			return p.each(ctx, func(f *rollup.File, file *planned) error { return g.add(f, file, digest) })
 		}
 		if err := g.walk(ctx, a, digest, p); err != nil {
 			return err
@@ -109,91 +110,91 @@ func (g *gathering) walk(ctx context.Context, a *Archive, digest [16]byte, p *pl
 		}
 		d := g.part(s.key)
 		if s.metric == durationsMetric {
-			d.counts.nanos += s.spread.Nanos
-			d.spread.Merge(s.spread)
+			d.Counts.Nanos += s.spread.Nanos
+			d.Spread.Merge(s.spread)
 			g.axis.share(s.since, s.at, func(i int, from, to float64) {
 				g.points[i].nanos += (to - from) * float64(s.spread.Nanos)
 				g.spread[i].MergePart(s.spread, from, to)
 			})
 			return
 		}
-		*s.metric.count(&d.counts, s.class) += s.grown
-		var c counts
+		*s.metric.count(&d.Counts, s.class) += s.grown
+		var c rollup.Counts
 		*s.metric.count(&c, s.class) = s.grown
 		g.axis.share(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
-		d.last = max(d.last, s.at.UnixMilli())
+		d.Last = max(d.Last, s.at.UnixMilli())
 	})
 	if err != nil || len(g.parts) == 0 {
 		return err
 	}
 	texts, err := a.texts(ctx, p.from, p.to, digest)
 	for _, d := range g.parts {
-		d.text = texts[digest]
+		d.Text = texts[digest]
 	}
 	return err
 }
 
 // count has each Key count what a Top says of it. The samples alone end with the newest round.
-func (g *gathering) count(rows []rollupRow) error {
+func (g *gathering) count(rows []rollup.Row) error {
 	for i := range rows {
 		row := &rows[i]
-		d := g.part(row.key)
-		d.counts = row.counts
-		d.spread.Reset()
-		if err := d.spread.AddSpread(row.spread); err != nil {
+		d := g.part(row.Key)
+		d.Counts = row.Counts
+		d.Spread.Reset()
+		if err := d.Spread.AddSpread(row.Spread); err != nil {
 			return err
 		}
-		d.last = max(d.last, row.last)
-		if d.text == "" {
-			d.text = row.text
+		d.Last = max(d.Last, row.Last)
+		if d.Text == "" {
+			d.Text = row.Text
 		}
 	}
 	return nil
 }
 
 // add adds the rows that a file has of a digest.
-func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
-	b, err := f.whole(colDigests, nil)
+func (g *gathering) add(f *rollup.File, file *planned, digest [16]byte) error {
+	b, err := f.Whole(rollup.ColDigests, nil)
 	if err != nil {
 		return err
 	}
 	var prints []byte
-	var details []*detail
-	for row := range f.count {
+	var details []*rollup.Detail
+	for row := range f.NumRows {
 		if [16]byte(b[16*row:]) != digest {
 			continue
 		}
 		if prints == nil {
-			if prints, err = f.whole(colPrints, nil); err != nil {
+			if prints, err = f.Whole(rollup.ColPrints, nil); err != nil {
 				return err
 			}
 		}
-		if p := keyPrint(prints[16*row:]); !p.isSum() {
-			details = append(details, &detail{print: p})
+		if p := rollup.Print(prints[16*row:]); !p.IsSum() {
+			details = append(details, &rollup.Detail{Print: p})
 		}
 	}
 	if len(details) == 0 {
 		return nil
 	}
-	reader := newDetailer(details)
-	defer reader.close()
-	if err := reader.add(f); err != nil {
+	reader := rollup.NewDetailReader(details)
+	defer reader.Close()
+	if err := reader.Add(f); err != nil {
 		return err
 	}
 	point := g.axis.point(file.begin)
 	for _, d := range details {
-		d.spread.Nanos = d.counts.nanos
-		g.points[point].add(&d.counts, 1)
-		g.spread[point].Merge(&d.spread)
-		to := g.part(d.key)
-		to.counts.add(&d.counts)
-		to.spread.Merge(&d.spread)
-		if d.first > 0 && (to.first == 0 || d.first < to.first) {
-			to.first = d.first
+		d.Spread.Nanos = d.Counts.Nanos
+		g.points[point].add(&d.Counts, 1)
+		g.spread[point].Merge(&d.Spread)
+		to := g.part(d.Key)
+		to.Counts.Add(&d.Counts)
+		to.Spread.Merge(&d.Spread)
+		if d.First > 0 && (to.First == 0 || d.First < to.First) {
+			to.First = d.First
 		}
-		to.last = max(to.last, d.last)
-		if to.text == "" {
-			to.text = d.text
+		to.Last = max(to.Last, d.Last)
+		if to.Text == "" {
+			to.Text = d.Text
 		}
 	}
 	return nil
@@ -201,7 +202,7 @@ func (g *gathering) add(f *rollupFile, file *planned, digest [16]byte) error {
 
 // fill makes the statement of what was gathered.
 func (g *gathering) fill(st *Statement, points int) {
-	var all counts
+	var all rollup.Counts
 	var spread stmtstats.Histogram
 	milli := func(ms int64) time.Time {
 		if ms == 0 {
@@ -210,12 +211,12 @@ func (g *gathering) fill(st *Statement, points int) {
 		return time.UnixMilli(ms)
 	}
 	for k, d := range g.parts {
-		all.add(&d.counts)
-		spread.Merge(&d.spread)
-		st.Parts = append(st.Parts, StatementPart{Key: k, Totals: d.counts.totals(&d.spread), First: milli(d.first), Last: milli(d.last)})
-		st.seen(milli(d.first), milli(d.last))
+		all.Add(&d.Counts)
+		spread.Merge(&d.Spread)
+		st.Parts = append(st.Parts, StatementPart{Key: k, Totals: newTotals(&d.Counts, &d.Spread), First: milli(d.First), Last: milli(d.Last)})
+		st.seen(milli(d.First), milli(d.Last))
 		if st.Text == "" {
-			st.Text = d.text
+			st.Text = d.Text
 		}
 	}
 	st.finish(&all, &spread)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/rollup"
 )
 
 // An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a directory.
@@ -37,7 +38,7 @@ type instance struct {
 	local   *localdb.Directory
 	writer  *writer
 	shipper *shipper
-	rollups *rollupStore
+	rollups *rollup.Store
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
 	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: all calls before it are in samples; 0 before the first round
@@ -69,13 +70,13 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		Archive: a, number: r.Number, labels: r.labels(o.Labels), dir: filepath.Join(o.Dir, r.Dir), base: r.Base, ended: r.Ended,
 		compactable: make(chan struct{}, 1), compacted: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
-	in.hash = labelsHash(in.labels)
+	in.hash = rollup.LabelsHash(in.labels)
 	in.local = &localdb.Directory{Path: in.dir, State: o.State, Log: o.Log, Others: map[string]localstate.Piece{shippedName: shippedPiece}}
 	in.shipper = newShipper(o.Bucket, in.dir, maps.Clone(in.labels), o.State, o.Log)
 	var err error
-	if in.rollups, err = openRollups(rollupOptions{
-		dir: filepath.Join(in.dir, rollupPrefix), labels: maps.Clone(in.labels), age: o.RollupAge,
-		upload: in.shipper.bytes, state: o.State, now: o.Now, log: o.Log,
+	if in.rollups, err = rollup.OpenStore(rollup.StoreOptions{
+		Dir: filepath.Join(in.dir, rollup.Prefix), Labels: maps.Clone(in.labels), Age: o.RollupAge,
+		Upload: in.shipper.bytes, State: o.State, Now: o.Now, Log: o.Log,
 	}); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		return nil, errors.Join(err, in.close())
 	}
 	in.writer.lastID = r.LastID
-	if newest := in.rollups.newest.Load(); newest > in.writer.last {
+	if newest := in.rollups.Newest.Load(); newest > in.writer.last {
 		if empty && in.writer.last == 0 { // the bucket may have all, up to the end of a block's range
 			newest = (newest/BlockRange.Milliseconds() + 1) * BlockRange.Milliseconds()
 		}
@@ -111,7 +112,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 
 // finish makes an instance a past one: all of its samples become blocks and rollups.
 func (in *instance) finish() {
-	in.settled.Store(time.UnixMilli(in.writer.last).UTC().Truncate(rollupDay).Add(rollupDay).UnixMilli())
+	in.settled.Store(time.UnixMilli(in.writer.last).UTC().Truncate(rollup.Day).Add(rollup.Day).UnixMilli())
 	in.past.Store(true)
 	send(in.compactable)
 }
@@ -143,15 +144,15 @@ func (in *instance) othersBytes() (bytes int64) {
 }
 
 // rolled reports whether all hours of a block were made rollups of.
-func (in *instance) rolled(m tsdb.BlockMeta) bool { return in.rollups.until().UnixMilli() >= m.MaxTime }
+func (in *instance) rolled(m tsdb.BlockMeta) bool { return in.rollups.Until().UnixMilli() >= m.MaxTime }
 
 // spare reports whether rollups need no sample of a block any more: the next one continues from the newest
 // samples before it, however long ago these were.
 func (in *instance) spare(m tsdb.BlockMeta) bool {
 	if in.past.Load() {
-		return in.drained.Load() && in.rollups.until().UnixMilli() >= in.settled.Load()
+		return in.drained.Load() && in.rollups.Until().UnixMilli() >= in.settled.Load()
 	}
-	return in.rolled(m) && in.rollups.newest.Load()-baseMargin.Milliseconds() >= m.MaxTime
+	return in.rolled(m) && in.rollups.Newest.Load()-rollup.BaseMargin.Milliseconds() >= m.MaxTime
 }
 
 func (in *instance) blockLost(m tsdb.BlockMeta) {
@@ -183,7 +184,7 @@ func (in *instance) checkReplaced(ctx context.Context) {
 func (in *instance) rollAll(ctx context.Context) {
 	for {
 		if settled := in.settled.Load(); settled > 0 {
-			if err := in.rollups.work(ctx, hourSamples{in}, settled); err != nil && ctx.Err() == nil {
+			if err := in.rollups.Work(ctx, hourSamples{in}, settled); err != nil && ctx.Err() == nil {
 				in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
 			}
 		}

@@ -172,7 +172,7 @@ func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, e
 func writeInstance(dir string, r *instanceRecord) error {
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = writeFile(filepath.Join(dir, instanceFile), text)
+		err = localstate.WriteFile(filepath.Join(dir, instanceFile), text)
 	}
 	return err
 }

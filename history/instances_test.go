@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -56,7 +57,7 @@ func TestArchiveTopAllInstances(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		now := time.Now()
 		old := all[3]
-		if err := old.rig.bucket.Delete(t.Context(), rollupPrefix+"/"+labelsHash(old.archive.options.Labels)); err != nil { // all below it
+		if err := old.rig.bucket.Delete(t.Context(), rollup.Prefix+"/"+rollup.LabelsHash(old.archive.options.Labels)); err != nil { // all below it
 			t.Fatal(err)
 		}
 		for _, span := range []struct{ from, to time.Time }{

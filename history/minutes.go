@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -12,7 +13,7 @@ import (
 // A minute is what all statements together had counted at one time.
 type minute struct {
 	at     int64 // Unix milliseconds
-	counts counts
+	counts rollup.Counts
 	spread []byte
 }
 
@@ -22,20 +23,20 @@ type minutes struct {
 	mu   sync.Mutex
 	kept []minute // under mu: the oldest first
 
-	counts counts              // of the round under way, as all below; the writer's
+	counts rollup.Counts       // of the round under way, as all below; the writer's
 	spread stmtstats.Histogram // of it
 }
 
 // begin begins a round that visits all Keys.
 func (t *minutes) begin() {
-	t.counts = counts{}
+	t.counts = rollup.Counts{}
 	t.spread.Reset()
 }
 
 // add adds a Key.
 func (t *minutes) add(s *stmtstats.Sample) {
 	c := countsOf(s)
-	t.counts.add(&c)
+	t.counts.Add(&c)
 	t.spread.Merge(&s.Histogram)
 }
 
@@ -89,8 +90,8 @@ func (x axis) addBetween(points []totalPoint, a, b *minute) error {
 	x.share(time.UnixMilli(a.at), time.UnixMilli(b.at), func(i int, from, to float64) {
 		part, p := to-from, &points[i]
 		grown := func(b, a uint64) float64 { return part * float64(int64(b-a)) }
-		p.errors += grown(b.counts.failed(), a.counts.failed())
-		p.nanos += grown(b.counts.nanos, a.counts.nanos)
+		p.errors += grown(b.counts.Failed(), a.counts.Failed())
+		p.nanos += grown(b.counts.Nanos, a.counts.Nanos)
 		p.zero += grown(after.Zero, before.Zero)
 		p.used |= after.Octaves | before.Octaves
 		for n := range p.buckets {

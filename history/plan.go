@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
 )
 
 // shortRange is the longest time that is answered from samples.
@@ -22,7 +23,7 @@ type planned struct {
 	name       string
 	begin, end time.Time
 	fallback   []*planned // instead of it, where it cannot be read
-	open       func() (*rollupFile, error)
+	open       func() (*rollup.File, error)
 }
 
 // A plan is which files answer for a time.
@@ -44,14 +45,14 @@ func (e *planError) Error() string { return e.file.name + ": " + e.err.Error() }
 func (e *planError) Unwrap() error { return e.err }
 
 // each opens the files one after the other.
-func (p *plan) each(ctx context.Context, visit func(*rollupFile, *planned) error) error {
+func (p *plan) each(ctx context.Context, visit func(*rollup.File, *planned) error) error {
 	for _, file := range p.files {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		f, err := file.open()
 		if err == nil {
-			err = errors.Join(visit(f, file), f.close())
+			err = errors.Join(visit(f, file), f.Close())
 		}
 		if err != nil && ctx.Err() == nil {
 			return &planError{file, err}
@@ -62,7 +63,7 @@ func (p *plan) each(ctx context.Context, visit func(*rollupFile, *planned) error
 
 // An openFile is a file of a plan that is being read.
 type openFile struct {
-	*rollupFile
+	*rollup.File
 	of *planned
 }
 
@@ -74,7 +75,7 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 	files := make([]*openFile, 0, len(p.files))
 	defer func() {
 		for _, f := range files {
-			if endErr := f.close(); err == nil && endErr != nil {
+			if endErr := f.Close(); err == nil && endErr != nil {
 				err = f.failed(endErr)
 			}
 		}
@@ -120,18 +121,18 @@ func (p *plan) try(read func() error) error {
 }
 
 // memoryFile makes a file of rows.
-func memoryFile(name string, begin, end time.Time, rows []rollupRow) (*planned, error) {
+func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned, error) {
 	for i := range rows {
-		if row := &rows[i]; row.first < begin.UnixMilli() {
-			row.first = 0 // it was before
+		if row := &rows[i]; row.First < begin.UnixMilli() {
+			row.First = 0 // it was before
 		}
 	}
-	text, err := (&rollup{start: begin.UTC().Truncate(rollupHour), span: rollupHour, rows: rows, plain: true}).encode()
+	text, err := (&rollup.Rollup{Start: begin.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Rows: rows, Uncompressed: true}).Encode()
 	if err != nil {
 		return nil, err
 	}
-	return &planned{name: name, begin: begin, end: end, open: func() (*rollupFile, error) {
-		return openRollup(bytes.NewReader(text), int64(len(text)))
+	return &planned{name: name, begin: begin, end: end, open: func() (*rollup.File, error) {
+		return rollup.Open(bytes.NewReader(text), int64(len(text)))
 	}}, nil
 }
 
@@ -157,9 +158,9 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 	if to.After(now) {
 		to = now
 	}
-	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollupHour), to: to}
+	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollup.Hour), to: to}
 	in := a.current()
-	done := in.rollups.until()
+	done := in.rollups.Until()
 	if (done.IsZero() || to.After(done)) && !q.past {
 		if done.IsZero() {
 			done = time.UnixMilli(min(localdb.Start(in.db.Current()), now.UnixMilli())).UTC()
@@ -171,17 +172,17 @@ func (a *Archive) plan(ctx context.Context, q question) (*plan, error) {
 		}
 		p.to = p.rest.end
 		p.files = append(p.files, p.rest)
-	} else if whole := to.UTC().Truncate(rollupHour); whole.Before(to) {
-		p.to = whole.Add(rollupHour)
+	} else if whole := to.UTC().Truncate(rollup.Hour); whole.Before(to) {
+		p.to = whole.Add(rollup.Hour)
 	}
-	if now.Sub(p.from) > hourAge { // there are only days of it
-		p.from = p.from.Truncate(rollupDay)
+	if now.Sub(p.from) > rollup.HourAge { // there are only days of it
+		p.from = p.from.Truncate(rollup.Day)
 	}
-	if now.Sub(p.to) > hourAge && p.to.Truncate(rollupDay).Before(p.to) {
-		p.to = p.to.Truncate(rollupDay).Add(rollupDay)
+	if now.Sub(p.to) > rollup.HourAge && p.to.Truncate(rollup.Day).Before(p.to) {
+		p.to = p.to.Truncate(rollup.Day).Add(rollup.Day)
 	}
 	for _, in := range a.all() {
-		local := in.rollups.list(func(n rollupName) bool { return !n.begin().Before(p.from) && !n.end().After(p.to) })
+		local := in.rollups.List(func(n rollup.Name) bool { return !n.Begin().Before(p.from) && !n.End().After(p.to) })
 		p.files = append(p.files, choose(local, q.hours, in.localFile)...)
 		if err := in.planUnrolled(ctx, p); err != nil {
 			return nil, err
@@ -212,7 +213,7 @@ func (a *Archive) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	}
 	if from.Before(start) {
 		for _, in := range instances {
-			if older := in.rollups.list(func(n rollupName) bool { return n.end().Before(start) }); len(older) > 0 {
+			if older := in.rollups.List(func(n rollup.Name) bool { return n.End().Before(start) }); len(older) > 0 {
 				return from, to, false
 			}
 		}
@@ -247,7 +248,7 @@ func (a *Archive) planSamples(ctx context.Context, from, to, now time.Time) (*pl
 }
 
 // sampled is what was counted between two times, of all or of one digest. It goes up to now where that is asked for.
-func (a *Archive) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollupRow, error) {
+func (a *Archive) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollup.Row, error) {
 	var sum snapshot
 	for _, part := range a.sampledParts(from, to) {
 		before, err := snapshotAt(ctx, part.db, part.from.UnixMilli(), digest)
@@ -294,8 +295,8 @@ func (a *Archive) sampledParts(from, to time.Time) (parts []sampledPart) {
 }
 
 // giveTexts looks up the texts of rows that have none.
-func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time.Time) error {
-	missing := slices.ContainsFunc(rows, func(row rollupRow) bool { return row.text == "" && !row.print.isSum() })
+func (a *Archive) giveTexts(ctx context.Context, rows []rollup.Row, from, to time.Time) error {
+	missing := slices.ContainsFunc(rows, func(row rollup.Row) bool { return row.Text == "" && !row.Print.IsSum() })
 	if !missing {
 		return nil
 	}
@@ -307,8 +308,8 @@ func (a *Archive) giveTexts(ctx context.Context, rows []rollupRow, from, to time
 		return err
 	}
 	for i := range rows {
-		if rows[i].text == "" {
-			rows[i].text = texts[rows[i].key.Digest]
+		if rows[i].Text == "" {
+			rows[i].Text = texts[rows[i].Key.Digest]
 		}
 	}
 	return nil
@@ -361,13 +362,13 @@ func (in *instance) atClose(ctx context.Context, at int64) (*snapshot, error) {
 	return s, err
 }
 
-func (in *instance) localFile(n rollupName) *planned {
-	return &planned{name: n.String(), begin: n.begin(), end: n.end(), open: func() (*rollupFile, error) { return in.rollups.open(n) }}
+func (in *instance) localFile(n rollup.Name) *planned {
+	return &planned{name: n.String(), begin: n.Begin(), end: n.End(), open: func() (*rollup.File, error) { return in.rollups.Open(n) }}
 }
 
 // planUnrolled adds what a past instance has after its newest rollup.
 func (in *instance) planUnrolled(ctx context.Context, p *plan) error {
-	db, begin := in.db.Current(), in.rollups.until()
+	db, begin := in.db.Current(), in.rollups.Until()
 	if begin.IsZero() {
 		begin = time.UnixMilli(max(in.base, localdb.Start(db)))
 	}
@@ -403,10 +404,10 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 	for _, in := range a.all() {
 		own[in.hash], have[in.hash] = in, true
 	}
-	var remote []remoteRollups
+	var remote []rollup.BucketDir
 	var err error
 	if all {
-		remote, err = listRollups(ctx, a.options.Bucket, "")
+		remote, err = rollup.ListBucket(ctx, a.options.Bucket, "")
 	} else {
 		remote, err = a.listOwn(ctx, p, own)
 	}
@@ -415,19 +416,19 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 		return
 	}
 	for _, r := range remote {
-		dir := path.Join(rollupPrefix, r.instance, r.epoch)
+		dir := path.Join(rollup.Prefix, r.Instance, r.Epoch)
 		local := int64(math.MaxInt64)
-		if in := own[r.instance]; in != nil && r.epoch == in.rollups.known.Epoch {
-			local = in.rollups.first()
+		if in := own[r.Instance]; in != nil && r.Epoch == in.rollups.Epoch() {
+			local = in.rollups.First()
 		}
-		names := slices.DeleteFunc(r.files, func(n rollupName) bool {
-			return n.begin().Before(p.from) || n.end().After(p.to) || n.start >= local
+		names := slices.DeleteFunc(r.Files, func(n rollup.Name) bool {
+			return n.Begin().Before(p.from) || n.End().After(p.to) || n.Start >= local
 		})
-		have[r.instance] = have[r.instance] || len(names) > 0
-		p.files = append(p.files, choose(names, hours, func(n rollupName) *planned {
+		have[r.Instance] = have[r.Instance] || len(names) > 0
+		p.files = append(p.files, choose(names, hours, func(n rollup.Name) *planned {
 			name := path.Join(dir, n.String())
-			return &planned{name: name, begin: n.begin(), end: n.end(), open: func() (*rollupFile, error) {
-				return openRemote(ctx, a.options.Bucket, name, n)
+			return &planned{name: name, begin: n.Begin(), end: n.End(), open: func() (*rollup.File, error) {
+				return rollup.OpenRemote(ctx, a.options.Bucket, name, n)
 			}}
 		})...)
 	}
@@ -437,12 +438,12 @@ func (a *Archive) planRemote(ctx context.Context, p *plan, all, hours bool) {
 }
 
 // listOwn lists what the bucket has of those instances that lack some of the time locally.
-func (a *Archive) listOwn(ctx context.Context, p *plan, own map[string]*instance) (remote []remoteRollups, err error) {
+func (a *Archive) listOwn(ctx context.Context, p *plan, own map[string]*instance) (remote []rollup.BucketDir, err error) {
 	for hash, in := range own {
-		if in.rollups.first() <= p.from.Unix() || in.base > p.to.UnixMilli() {
+		if in.rollups.First() <= p.from.Unix() || in.base > p.to.UnixMilli() {
 			continue
 		}
-		of, err := listRollups(ctx, a.options.Bucket, hash)
+		of, err := rollup.ListBucket(ctx, a.options.Bucket, hash)
 		if err != nil {
 			return nil, err
 		}
@@ -454,7 +455,7 @@ func (a *Archive) listOwn(ctx context.Context, p *plan, own map[string]*instance
 // noteSilent names the gateways that have blocks of the time in the bucket and no rollups, as those of a version without them.
 func (a *Archive) noteSilent(p *plan, have map[string]bool) {
 	for _, b := range a.options.Gateway.Blocks() {
-		hash := labelsHash(b.Labels)
+		hash := rollup.LabelsHash(b.Labels)
 		if b.Labels[InstanceLabel] == "" || have[hash] || b.MaxTime <= p.from.UnixMilli() || b.MinTime >= p.to.UnixMilli() {
 			continue
 		}
@@ -464,12 +465,12 @@ func (a *Archive) noteSilent(p *plan, have map[string]bool) {
 }
 
 // choose takes days that are there, and hours of the others; with hours it takes hours, and days of which there are none.
-func choose(names []rollupName, hours bool, file func(rollupName) *planned) []*planned {
-	ofDay := make(map[int64][]rollupName)
+func choose(names []rollup.Name, hours bool, file func(rollup.Name) *planned) []*planned {
+	ofDay := make(map[int64][]rollup.Name)
 	days := make(map[int64]bool)
 	for _, n := range names {
-		day := n.begin().Truncate(rollupDay).Unix()
-		if n.span == rollupDay {
+		day := n.Begin().Truncate(rollup.Day).Unix()
+		if n.Span == rollup.Day {
 			days[day] = true
 		} else {
 			ofDay[day] = append(ofDay[day], n)
@@ -477,8 +478,8 @@ func choose(names []rollupName, hours bool, file func(rollupName) *planned) []*p
 	}
 	var out []*planned
 	for _, n := range names {
-		day := n.begin().Truncate(rollupDay).Unix()
-		if n.span == rollupHour {
+		day := n.Begin().Truncate(rollup.Day).Unix()
+		if n.Span == rollup.Hour {
 			if hours || !days[day] {
 				out = append(out, file(n))
 			}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -141,22 +142,22 @@ func (a *Archive) points(ctx context.Context, q *TopQuery, top *Top, answered *p
 		all = make([]totalPoint, x.n)
 		top.beginPoints(x)
 		details := top.details()
-		reader := newDetailer(details)
-		defer reader.close()
-		rows := make(map[*detail]*TopRow, len(details))
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
+		rows := make(map[*rollup.Detail]*TopRow, len(details))
 		for i, d := range details {
 			rows[d] = &top.Rows[i]
 		}
-		return p.each(ctx, func(f *rollupFile, file *planned) error {
+		return p.each(ctx, func(f *rollup.File, file *planned) error {
 			point := x.point(file.begin)
 			if err := all[point].addTotals(f); err != nil {
 				return err
 			}
-			if any, err := reader.find(f); err != nil || !any {
+			if any, err := reader.Find(f); err != nil || !any {
 				return err
 			}
-			return reader.each(f, colNanos, func(i int, n uint64) {
-				rows[reader.of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
+			return reader.Each(f, rollup.ColNanos, func(i int, n uint64) {
+				rows[reader.Of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
 			})
 		})
 	})
@@ -175,14 +176,14 @@ func (top *Top) beginPoints(x axis) {
 }
 
 // addTotals adds what all rows of a file have counted.
-func (p *totalPoint) addTotals(f *rollupFile) error {
-	var c counts
+func (p *totalPoint) addTotals(f *rollup.File) error {
+	var c rollup.Counts
 	var spread stmtstats.Histogram
-	if err := f.addTotals(&c, &spread); err != nil {
+	if err := f.AddTotals(&c, &spread); err != nil {
 		return err
 	}
 	p.add(&spread, 1)
-	p.errors += float64(c.failed())
+	p.errors += float64(c.Failed())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -25,7 +26,7 @@ const maxWindow = 64 << 10
 type ranking struct {
 	query    *TopQuery
 	filter   filter
-	unzipper unzipper
+	unzipper rollup.TextDecoder
 	tail     stmtstats.Tail
 
 	rows     []rankedPrint // those that may be shown, and some more
@@ -35,32 +36,32 @@ type ranking struct {
 // A rankedPrint is a row of rollups before it is known whether it is shown.
 type rankedPrint struct {
 	ranked
-	print keyPrint
+	print rollup.Print
 }
 
 // columnsOf are the columns that a measure is made of.
 func (m Measure) columnsOf() []int {
 	switch m {
 	case BySeconds:
-		return []int{colNanos}
+		return []int{rollup.ColNanos}
 	case ByCalls, ByP99:
-		return []int{colCalls}
+		return []int{rollup.ColCalls}
 	case ByRowsSent:
-		return []int{colRowsSent}
+		return []int{rollup.ColRowsSent}
 	case ByRowsAffected:
-		return []int{colRowsAffected}
+		return []int{rollup.ColRowsAffected}
 	case ByBytesSent:
-		return []int{colBytesSent}
+		return []int{rollup.ColBytesSent}
 	case ByMean:
-		return []int{colCalls, colNanos}
+		return []int{rollup.ColCalls, rollup.ColNanos}
 	case ByErrors:
 		columns := make([]int, stmtstats.ErrorClasses)
 		for i := range columns {
-			columns[i] = colErrors + i
+			columns[i] = rollup.ColErrors + i
 		}
 		return columns
 	case ByFirstSeen:
-		return []int{colFirsts}
+		return []int{rollup.ColFirsts}
 	}
 	return nil
 }
@@ -72,11 +73,11 @@ type rankedFile struct {
 
 	row       int
 	high, low uint64 // the print of the row
-	prints    columnReader
-	columns   []columnReader
-	spreads   spreadReader // with ByP99
-	names     *rollupNames // with a filter
-	texts     *rollupTexts // with a filter that has words
+	prints    rollup.ColumnReader
+	columns   []rollup.ColumnReader
+	spreads   rollup.SpreadReader // with ByP99
+	names     *rollup.KeyReader   // with a filter
+	texts     *rollup.TextReader  // with a filter that has words
 }
 
 // before is the order in which rows are visited.
@@ -89,12 +90,12 @@ func (f *rankedFile) before(o *rankedFile) bool {
 
 // begin stands at the first row of a file.
 func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
-	f := &rankedFile{open: open, number: number, row: -1, prints: open.reader(colPrints, window)}
+	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
 	for _, c := range r.query.By.columnsOf() {
-		if open.columns[c].width == 0 && r.query.By == ByErrors {
+		if open.IsZero(c) && r.query.By == ByErrors {
 			continue // nothing failed so
 		}
-		reader, err := open.numberReader(c, window)
+		reader, err := open.Numbers(c, window)
 		if err != nil {
 			return nil, err
 		}
@@ -102,16 +103,16 @@ func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, 
 	}
 	var err error
 	if r.query.By == ByP99 {
-		if f.spreads, err = open.spreadReader(window); err != nil {
+		if f.spreads, err = open.Spreads(window); err != nil {
 			return nil, err
 		}
 	}
 	if len(r.filter.terms) > 0 {
-		if f.names, err = open.names(window); err != nil {
+		if f.names, err = open.Keys(window); err != nil {
 			return nil, err
 		}
 		if r.filter.wantText {
-			f.texts, err = open.openTexts(&r.unzipper, window)
+			f.texts, err = open.Texts(&r.unzipper, window)
 		}
 	}
 	return f, err
@@ -119,16 +120,16 @@ func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, 
 
 // next goes to the next row, and says whether there is one.
 func (f *rankedFile) next() (bool, error) {
-	if f.row++; f.row >= f.open.count {
+	if f.row++; f.row >= f.open.NumRows {
 		return false, nil
 	}
-	b, err := f.prints.bytes(16*int64(f.row), 16)
+	b, err := f.prints.Bytes(16*int64(f.row), 16)
 	if err != nil {
 		return false, err
 	}
 	high, low := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
 	if f.row > 0 && (high < f.high || high == f.high && low <= f.low) {
-		return false, badRollup("rows %d and %d are not in order", f.row-1, f.row)
+		return false, rollup.FormatErrorf("rows %d and %d are not in order", f.row-1, f.row)
 	}
 	f.high, f.low = high, low
 	return true, nil
@@ -137,8 +138,8 @@ func (f *rankedFile) next() (bool, error) {
 // window is how much is read at once of each column of the files.
 func (r *ranking) window(files []*openFile) int64 {
 	bytes, most := rankBytes, int64(maxWindow)
-	if slices.ContainsFunc(files, func(f *openFile) bool { return f.remote }) {
-		bytes, most = remoteRankBytes, remoteWindow
+	if slices.ContainsFunc(files, func(f *openFile) bool { return f.Remote }) {
+		bytes, most = remoteRankBytes, rollup.RemoteWindow
 	}
 	columns := 1 + len(r.query.By.columnsOf())
 	if r.query.By == ByP99 {
@@ -150,8 +151,8 @@ func (r *ranking) window(files []*openFile) int64 {
 	if r.filter.wantText {
 		columns += 4
 	}
-	window := int64(bytes / max(len(files)*columns, 1) / rollupPage * rollupPage)
-	return min(max(window, rollupPage), most)
+	window := int64(bytes / max(len(files)*columns, 1) / rollup.PageBytes * rollup.PageBytes)
+	return min(max(window, rollup.PageBytes), most)
 }
 
 // run visits all rows.
@@ -211,10 +212,10 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 
 // visit values the rows of one Key, those of the newest file first.
 func (r *ranking) visit(rows []*rankedFile) error {
-	var key keyPrint
+	var key rollup.Print
 	binary.BigEndian.PutUint64(key[:], rows[0].high)
 	binary.BigEndian.PutUint64(key[8:], rows[0].low)
-	if key.isSum() {
+	if key.IsSum() {
 		return nil
 	}
 	if len(r.filter.terms) > 0 {
@@ -240,7 +241,7 @@ func (r *ranking) keep(spare int) {
 	}
 	order := r.query.order()
 	shown = min(shown, len(r.rows))
-	selectFirst(r.rows, shown, func(a, b rankedPrint) int { return cmp.Or(order(a.ranked, b.ranked), a.print.compare(b.print)) })
+	selectFirst(r.rows, shown, func(a, b rankedPrint) int { return cmp.Or(order(a.ranked, b.ranked), a.print.Compare(b.print)) })
 	r.rows = r.rows[:shown]
 }
 
@@ -249,7 +250,7 @@ func (r *ranking) shown() []rankedPrint { return r.rows[min(r.query.Offset, len(
 
 // wanted says whether the filter has a Key.
 func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
-	k, err := rows[0].names.key(rows[0].row)
+	k, err := rows[0].names.Key(rows[0].row)
 	if err != nil {
 		return false, rows[0].open.failed(err)
 	}
@@ -258,7 +259,7 @@ func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
 		if f.texts == nil || len(text) > 0 {
 			break
 		}
-		if text, err = f.texts.text(f.row); err != nil {
+		if text, err = f.texts.Text(f.row); err != nil {
 			return false, f.open.failed(err)
 		}
 	}
@@ -270,7 +271,7 @@ func (r *ranking) value(rows []*rankedFile) (float64, error) {
 	var sums [2]uint64
 	for _, f := range rows {
 		for i := range f.columns {
-			n, err := f.columns[i].number(f.row)
+			n, err := f.columns[i].Number(f.row)
 			if err != nil {
 				return 0, f.open.failed(err)
 			}
@@ -278,7 +279,7 @@ func (r *ranking) value(rows []*rankedFile) (float64, error) {
 			case ByMean:
 				sums[i] += n
 			case ByFirstSeen:
-				if first := uint64(f.open.start.UnixMilli()) + n; n > 0 && (sums[0] == 0 || first < sums[0]) {
+				if first := uint64(f.open.Start.UnixMilli()) + n; n > 0 && (sums[0] == 0 || first < sums[0]) {
 					sums[0] = first
 				}
 			default:
@@ -300,10 +301,10 @@ func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
 	r.tail.Begin(0.99, calls)
 	for _, days := range [...]bool{true, false} { // those with the most calls leave the least to be read of the others
 		for _, f := range rows {
-			if (f.open.span == rollupDay) != days {
+			if (f.open.Span == rollup.Day) != days {
 				continue
 			}
-			spread, err := f.spreads.spread(f.row)
+			spread, err := f.spreads.Spread(f.row)
 			if err == nil {
 				err = r.tail.Add(spread)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -142,7 +143,7 @@ func (r *bucketRetainer) reference(rollups []retainedRollup) int64 {
 		newest = max(newest, b.maxt)
 	}
 	for _, up := range rollups {
-		newest = max(newest, up.end().UnixMilli())
+		newest = max(newest, up.End().UnixMilli())
 	}
 	return min(newest, r.options.Now().UnixMilli())
 }
@@ -248,7 +249,7 @@ func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []
 	}
 	large := func() bool { return r.limits.Bytes > 0 && total > r.limits.Bytes }
 	dropHours := func(before int64) {
-		for len(hours) > 0 && hours[0].end().UnixMilli() <= before && large() {
+		for len(hours) > 0 && hours[0].End().UnixMilli() <= before && large() {
 			total -= hours[0].bytes
 			old, hours = append(old, hours[0]), hours[1:]
 		}
@@ -323,7 +324,7 @@ func (r *bucketRetainer) block(ctx context.Context, id ulid.ULID, expired bool) 
 }
 
 func (r *bucketRetainer) details() string {
-	return "retention of tare serve, labels " + labelsHash(r.options.Labels)
+	return "retention of tare serve, labels " + rollup.LabelsHash(r.options.Labels)
 }
 
 // mark returns when a block was marked, and whether by this gateway; a zero time when it is not.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/taredb/tare/rollup"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
@@ -112,15 +113,15 @@ func TestBucketRetention(t *testing.T) {
 				r.block(60*day, foreign("source", "sidecar")),
 				young,
 			}
-			rollup := func(end time.Time, labels map[string]string) string {
-				n := rollupName{end.Truncate(rollupHour).Unix(), rollupHour}
-				object := path.Join(rollupPrefix, labelsHash(labels), ulid.ULID{1}.String(), n.String())
+			roll := func(end time.Time, labels map[string]string) string {
+				n := rollup.Name{Start: end.Truncate(rollup.Hour).Unix(), Span: rollup.Hour}
+				object := path.Join(rollup.Prefix, rollup.LabelsHash(labels), ulid.ULID{1}.String(), n.String())
 				r.put(object, "rollup")
 				return object
 			}
-			oldRollup := rollup(r.now.Add(-40*day), r.archive.options.Labels)
+			oldRollup := roll(r.now.Add(-40*day), r.archive.options.Labels)
 			keptRollups := []string{
-				rollup(r.now.Add(-31*day), r.archive.options.Labels), rollup(r.now.Add(-40*day), map[string]string{"instance": "gw-2"}),
+				roll(r.now.Add(-31*day), r.archive.options.Labels), roll(r.now.Add(-40*day), map[string]string{"instance": "gw-2"}),
 			}
 			before := r.objects()
 			r.must(r.archive.retain.once(t.Context()))
@@ -222,20 +223,20 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 				var log bytes.Buffer
 				r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: c.limit, Delay: 48 * time.Hour, DryRun: dry})
 				r.archive.log = slog.New(slog.NewTextHandler(&log, nil))
-				begin := r.now.Truncate(rollupDay)
+				begin := r.now.Truncate(rollup.Day)
 				r.now = begin.Add(12 * time.Hour) // blocks are put relative to it
 				ids := []ulid.ULID{r.block(40*day, nil), r.block(20*day, nil), r.block(10*day, nil)}
-				put := func(n rollupName) string {
-					object := path.Join(rollupPrefix, labelsHash(r.archive.options.Labels), ulid.ULID{1}.String(), n.String())
+				put := func(n rollup.Name) string {
+					object := path.Join(rollup.Prefix, rollup.LabelsHash(r.archive.options.Labels), ulid.ULID{1}.String(), n.String())
 					r.put(object, strings.Repeat("x", 600))
 					return object
 				}
 				var hours, days []string
 				for _, age := range []time.Duration{50 * day, 15 * day} {
-					hours = append(hours, put(rollupName{begin.Add(-age).Unix(), rollupHour}))
-					days = append(days, put(rollupName{begin.Add(-age).Unix(), rollupDay}))
+					hours = append(hours, put(rollup.Name{Start: begin.Add(-age).Unix(), Span: rollup.Hour}))
+					days = append(days, put(rollup.Name{Start: begin.Add(-age).Unix(), Span: rollup.Day}))
 				}
-				hours = append(hours, put(rollupName{begin.Unix(), rollupHour}))
+				hours = append(hours, put(rollup.Name{Start: begin.Unix(), Span: rollup.Hour}))
 				r.must(r.archive.retain.once(t.Context()))
 				there := r.objects()
 				check := func(what string, objects []string, want []bool) {

@@ -7,34 +7,36 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/taredb/tare/rollup"
 )
 
 // A retainedRollup is a rollup in the bucket with our labels.
 type retainedRollup struct {
-	rollupName
+	rollup.Name
 	object string
 	bytes  int64 // 0 where there is no limit
 	dayed  bool  // the rollup of its day is there too
 }
 
-// listRollups lists the rollups of all instances, the oldest first.
+// rollup.ListBucket lists the rollups of all instances, the oldest first.
 func (r *bucketRetainer) listRollups(ctx context.Context) (rollups []retainedRollup, err error) {
 	sizes := make(map[string]int64)
 	for _, in := range r.all() {
-		lists, err := listRollups(ctx, r.options.Bucket, in.hash)
+		lists, err := rollup.ListBucket(ctx, r.options.Bucket, in.hash)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range lists {
 			days := make(map[int64]bool)
-			for _, n := range l.files {
-				days[n.start] = days[n.start] || n.span == rollupDay
+			for _, n := range l.Files {
+				days[n.Start] = days[n.Start] || n.Span == rollup.Day
 			}
-			for _, n := range l.files {
-				up := retainedRollup{rollupName: n, object: path.Join(rollupPrefix, l.instance, l.epoch, n.String())}
-				up.dayed = days[n.begin().Truncate(rollupDay).Unix()]
+			for _, n := range l.Files {
+				up := retainedRollup{Name: n, object: path.Join(rollup.Prefix, l.Instance, l.Epoch, n.String())}
+				up.dayed = days[n.Begin().Truncate(rollup.Day).Unix()]
 				if r.limits.Bytes > 0 {
-					if up.bytes, err = r.sizeOf(ctx, in, l.epoch, &up); err != nil {
+					if up.bytes, err = r.sizeOf(ctx, in, l.Epoch, &up); err != nil {
 						return nil, err
 					}
 					sizes[up.object] = up.bytes
@@ -44,7 +46,7 @@ func (r *bucketRetainer) listRollups(ctx context.Context) (rollups []retainedRol
 		}
 	}
 	r.sizes = sizes
-	slices.SortFunc(rollups, func(a, b retainedRollup) int { return a.compare(b.rollupName) })
+	slices.SortFunc(rollups, func(a, b retainedRollup) int { return a.Compare(b.Name) })
 	return rollups, nil
 }
 
@@ -53,7 +55,7 @@ func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string,
 	if bytes, ok := r.sizes[up.object]; ok {
 		return bytes, nil
 	}
-	if bytes := in.rollups.size(up.rollupName); bytes > 0 && epoch == in.rollups.known.Epoch {
+	if bytes := in.rollups.Size(up.Name); bytes > 0 && epoch == in.rollups.Epoch() {
 		return bytes, nil
 	}
 	var bytes int64
@@ -71,17 +73,17 @@ func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string,
 // expiredRollups returns the rollups that are older than blocks are kept, and than local rollups. Of the others,
 // hours are those that a limit of bytes may take together with blocks, days those that it takes last.
 func (r *bucketRetainer) expiredRollups(now int64, rollups []retainedRollup) (old, hours, days []retainedRollup) {
-	before := func(up *retainedRollup, age time.Duration) bool { return up.end().UnixMilli() < now-age.Milliseconds() }
+	before := func(up *retainedRollup, age time.Duration) bool { return up.End().UnixMilli() < now-age.Milliseconds() }
 	for _, up := range rollups {
 		kept := max(r.limits.Age, r.options.RollupAge)
-		if up.span == rollupHour {
-			kept = max(r.limits.Age, hourAge)
+		if up.Span == rollup.Hour {
+			kept = max(r.limits.Age, rollup.HourAge)
 		}
 		switch {
 		case r.limits.Age > 0 && before(&up, kept+r.limits.Delay):
 			old = append(old, up)
-		case !before(&up, hourAge): // read by pages of other gateways
-		case up.dayed && up.span == rollupHour:
+		case !before(&up, rollup.HourAge): // read by pages of other gateways
+		case up.dayed && up.Span == rollup.Hour:
 			hours = append(hours, up)
 		default:
 			days = append(days, up)
@@ -128,7 +130,7 @@ func (r *bucketRetainer) report(blocks []retainedBlock, rollups []retainedRollup
 	}
 	for _, up := range rollups {
 		rollupBytes += up.bytes
-		span(up.begin().UnixMilli(), up.end().UnixMilli())
+		span(up.Begin().UnixMilli(), up.End().UnixMilli())
 		r.log.Debug("rollup would be deleted", "rollup", up.object, "bytes", up.bytes)
 	}
 	r.log.Info("bucket retention: a dry run found blocks or rollups to delete", "blocks", len(blocks), "bytes", blockBytes,

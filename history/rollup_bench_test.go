@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -32,12 +33,12 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = a.Close() })
-	up := &rollup{}
+	up := &rollup.Rollup{}
 	for n := range digests {
 		k := stmtstats.Key{Schema: "shop", User: "app", Backend: "127.0.0.1:3306"}
 		binary.BigEndian.PutUint64(k.Digest[:], rng.Uint64())
 		text := fmt.Sprintf("SELECT c%d FROM t WHERE id = ? AND name = ? ORDER BY created LIMIT ?", n)
-		up.rows = append(up.rows, rollupRow{print: printOf(&k), key: k, text: text})
+		up.Rows = append(up.Rows, rollup.Row{Print: rollup.PrintOf(&k), Key: k, Text: text})
 		for i := range 20 {
 			table.Observe(&querylog.Record{
 				Start: done.Add(time.Duration(i) * time.Minute), Total: time.Duration(float64(time.Millisecond) * (0.5 + rng.ExpFloat64())),
@@ -46,30 +47,29 @@ func benchRollups(b *testing.B, digests int) (a *Archive, now time.Time) {
 		}
 	}
 	hour := func(at time.Time, span time.Duration, calls int) {
-		up.start, up.span = at, span
-		for i := range up.rows {
-			row := &up.rows[i]
+		up.Start, up.Span = at, span
+		for i := range up.Rows {
+			row := &up.Rows[i]
 			var h stmtstats.Histogram
-			median := float64(time.Millisecond) * float64(1+row.print[0]%20) * (0.5 + rng.Float64())
+			median := float64(time.Millisecond) * float64(1+row.Print[0]%20) * (0.5 + rng.Float64())
 			for range calls {
 				h.Record(time.Duration(median * (0.5 + rng.ExpFloat64())))
 			}
-			row.last = at.UnixMilli() + 1000
-			row.counts = counts{calls: h.Count(), nanos: h.Nanos, rowsSent: rng.Uint64N(1000), bytesSent: rng.Uint64N(1e6)}
-			row.counts.errors[stmtstats.ClassDeadlock] = rng.Uint64N(10)
-			row.spread = h.AppendSpread(nil)
+			row.Last = at.UnixMilli() + 1000
+			row.Counts = rollup.Counts{Calls: h.Count(), Nanos: h.Nanos, RowsSent: rng.Uint64N(1000), BytesSent: rng.Uint64N(1e6)}
+			row.Counts.Errors[stmtstats.ClassDeadlock] = rng.Uint64N(10)
+			row.Spread = h.AppendSpread(nil)
 		}
-		if err := a.current().rollups.write(up); err != nil {
+		if err := a.current().rollups.Write(up); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for at := start; at.Before(done); at = at.Add(time.Hour) {
-		hour(at, rollupHour, 200)
-		if end := at.Add(time.Hour); end.Truncate(rollupDay).Equal(end) {
-			hour(at.Truncate(rollupDay), rollupDay, 2000)
+		hour(at, rollup.Hour, 200)
+		if end := at.Add(time.Hour); end.Truncate(rollup.Day).Equal(end) {
+			hour(at.Truncate(rollup.Day), rollup.Day, 2000)
 		}
 	}
-	a.current().rollups.done = done
 	return a, now
 }
 

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/taredb/tare/internal/testrollup"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -17,15 +19,15 @@ func fuzzFiles(f *testing.F) [][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var files [][]byte
 	for _, rows := range []int{0, 1, 5, 60} {
-		files = append(files, mustEncode(f, randomRollup(rng, rollupStart, rows)))
+		files = append(files, testrollup.Encode(f, testrollup.Random(rng, testrollup.Start(), rows)))
 	}
-	plain := randomRollup(rng, rollupStart, 5)
-	plain.plain = true
-	old, err := os.ReadFile(filepath.Join("testdata", "rollup-v1.rollup"))
+	plain := testrollup.Random(rng, testrollup.Start(), 5)
+	plain.Uncompressed = true
+	old, err := os.ReadFile(filepath.Join("..", "rollup", "testdata", "rollup-v1.rollup"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	return append(files, mustEncode(f, plain), old)
+	return append(files, testrollup.Encode(f, plain), old)
 }
 
 // FuzzRollup damages a good file: patches are places with what stands there, counted from the end if the place's highest bit is set. Checksums
@@ -40,14 +42,14 @@ func FuzzRollup(f *testing.F) {
 	for n, file := range files {
 		f.Add(uint8(n), true, len(file), []byte{})
 		f.Add(uint8(n), false, len(file)-1, []byte{})
-		f.Add(uint8(n), true, len(file), patch(16, 7))             // rows
-		f.Add(uint8(n), true, len(file), patch(rollupHeader+5, 7)) // in the labels
+		f.Add(uint8(n), true, len(file), patch(16, 7))   // rows
+		f.Add(uint8(n), true, len(file), patch(48+5, 7)) // in the labels
 		f.Add(uint8(n), true, len(file), patch(int32(len(file)/2), 7))
 		f.Add(uint8(n), true, len(file), patch(-40, 7)) // in the footer
 	}
 	f.Add(uint8(len(files)), false, 0, []byte("tareroll"))
-	var u unzipper
-	f.Cleanup(u.close)
+	var u rollup.TextDecoder
+	f.Cleanup(u.Close)
 	f.Fuzz(func(t *testing.T, base uint8, sums bool, size int, patches []byte) {
 		text := bytes.Clone(patches)
 		if n := int(base) % (len(files) + 1); n < len(files) {
@@ -67,10 +69,10 @@ func FuzzRollup(f *testing.F) {
 			text = text[:min(max(size, 0), len(text))]
 		}
 		if sums {
-			text = seal(text)
+			text = testrollup.Seal(text)
 		}
-		open := func(text []byte) *rollupFile {
-			file, err := openRollup(bytes.NewReader(text), int64(len(text)))
+		open := func(text []byte) *rollup.File {
+			file, err := rollup.Open(bytes.NewReader(text), int64(len(text)))
 			if err != nil {
 				return nil
 			}
@@ -80,47 +82,47 @@ func FuzzRollup(f *testing.F) {
 		if file == nil {
 			return
 		}
-		r, err := file.read(&u)
+		r, err := file.Read(&u)
 		by := Measure(base) % Measure(measures)
 		q := &TopQuery{By: by, Limit: MaxTopLimit, Filter: []string{"", "-xyzzy", "schema=shop"}[size&0xff%3]}
 		ranking := ranking{query: q}
-		defer ranking.unzipper.close()
+		defer ranking.unzipper.Close()
 		ranking.filter, _ = parseFilter(q.Filter)
 		rankErr := ranking.run(t.Context(), []*openFile{{open(text), &planned{name: "it"}}})
-		var details []*detail
+		var details []*rollup.Detail
 		for _, row := range ranking.shown() {
-			details = append(details, &detail{print: row.print})
+			details = append(details, &rollup.Detail{Print: row.print})
 		}
-		reader := newDetailer(details)
-		defer reader.close()
-		detailErr := reader.add(open(text))
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
+		detailErr := reader.Add(open(text))
 		if err != nil {
 			return // they read less, and may not have seen it
 		}
 		if rankErr != nil || detailErr != nil {
 			t.Fatalf("read, but not ranked: %v, %v", rankErr, detailErr)
 		}
-		rows := make(map[keyPrint]*rollupRow)
-		for i := range r.rows {
-			if row := &r.rows[i]; !row.print.isSum() && ranking.filter.matches(&row.key, row.text) {
-				rows[row.print] = row
+		rows := make(map[rollup.Print]*rollup.Row)
+		for i := range r.Rows {
+			if row := &r.Rows[i]; !row.Print.IsSum() && ranking.filter.matches(&row.Key, row.Text) {
+				rows[row.Print] = row
 			}
 		}
 		if ranking.matching != len(rows) || len(details) != len(rows) {
 			t.Fatalf("%d rows match and %d are shown, want %d", ranking.matching, len(details), len(rows))
 		}
 		for _, d := range details {
-			row := rows[d.print]
-			if row == nil || d.counts != row.counts || d.key != row.key || d.text != row.text || d.first != row.first || d.last != max(row.last, 0) || !bytes.Equal(d.spread.AppendSpread(nil), spreadAgain(t, row.spread)) {
+			row := rows[d.Print]
+			if row == nil || d.Counts != row.Counts || d.Key != row.Key || d.Text != row.Text || d.First != row.First || d.Last != max(row.Last, 0) || !bytes.Equal(d.Spread.AppendSpread(nil), spreadAgain(t, row.Spread)) {
 				t.Fatalf("the details are %+v, want %+v", d, row)
 			}
 		}
-		r.plain = true
-		again, err := open(mustEncode(t, r)).read(&u)
+		r.Uncompressed = true
+		again, err := open(testrollup.Encode(t, r)).Read(&u)
 		if err != nil {
 			t.Fatalf("what was read cannot be read again: %v", err)
 		}
-		if again.plain = true; !reflect.DeepEqual(r, again) {
+		if again.Uncompressed = true; !reflect.DeepEqual(r, again) {
 			t.Fatalf("read again: %+v, first %+v", again, r)
 		}
 	})

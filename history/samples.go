@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -20,19 +21,19 @@ import (
 // durations.
 type metric struct {
 	name  string
-	count func(c *counts, class stmtstats.ErrorClass) *uint64
+	count func(c *rollup.Counts, class stmtstats.ErrorClass) *uint64
 }
 
 var (
-	errorsMetric    = &metric{nameErrors, func(c *counts, class stmtstats.ErrorClass) *uint64 { return &c.errors[class] }}
+	errorsMetric    = &metric{nameErrors, func(c *rollup.Counts, class stmtstats.ErrorClass) *uint64 { return &c.Errors[class] }}
 	durationsMetric = &metric{name: nameDuration}
 
 	// counterMetrics are the counters of a Key; the sum of the durations is that of the histograms.
 	counterMetrics = []*metric{
-		{nameQueries, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.calls }},
-		{nameRowsSent, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.rowsSent }},
-		{nameRowsAffected, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.rowsAffected }},
-		{nameBytesSent, func(c *counts, _ stmtstats.ErrorClass) *uint64 { return &c.bytesSent }},
+		{nameQueries, func(c *rollup.Counts, _ stmtstats.ErrorClass) *uint64 { return &c.Calls }},
+		{nameRowsSent, func(c *rollup.Counts, _ stmtstats.ErrorClass) *uint64 { return &c.RowsSent }},
+		{nameRowsAffected, func(c *rollup.Counts, _ stmtstats.ErrorClass) *uint64 { return &c.RowsAffected }},
+		{nameBytesSent, func(c *rollup.Counts, _ stmtstats.ErrorClass) *uint64 { return &c.BytesSent }},
 		errorsMetric,
 	}
 	allMetrics = append(counterMetrics[:len(counterMetrics):len(counterMetrics)], durationsMetric)

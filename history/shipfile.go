@@ -53,36 +53,12 @@ func writeShipped(dir string, ids []ulid.ULID) error {
 	slices.SortFunc(ids, ulid.ULID.Compare)
 	text, err := json.MarshalIndent(shippedFile{Version: 1, Uploaded: ids}, "", "\t")
 	if err == nil {
-		err = writeFile(filepath.Join(dir, shippedName), append(text, '\n'))
+		err = localstate.WriteFile(filepath.Join(dir, shippedName), append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write list of uploaded blocks: %w", err)
 	}
 	return nil
-}
-
-// writeFile replaces a file as a whole, or not at all.
-func writeFile(name string, text []byte) error {
-	temporary := name + ".tmp"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, name); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // A blockFile is one of a block's files that are shipped besides meta.json.

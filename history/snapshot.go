@@ -10,39 +10,40 @@ import (
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
 // A snapshot is what each Key had counted at one time, as PromQL finds it then.
 type snapshot struct {
-	at     int64       // Unix milliseconds
-	newest int64       // of the samples, up to at
-	rows   []rollupRow // in the order of their prints, one of each
+	at     int64        // Unix milliseconds
+	newest int64        // of the samples, up to at
+	rows   []rollup.Row // in the order of their prints, one of each
 
-	byPrint map[keyPrint]*rollupRow      // while samples are read
+	byPrint map[rollup.Print]*rollup.Row // while samples are read
 	spreads []byte                       // where new spreads go
 	before  func(*stmtstats.Sample) bool // reports that a first call is unknown
 }
 
 // row is the one of a Key, which is made when there is none.
-func (s *snapshot) row(k stmtstats.Key, kind stmtstats.Kind) *rollupRow {
+func (s *snapshot) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 	p := printOfKind(&k, kind)
 	row := s.byPrint[p]
 	if row == nil {
-		row = &rollupRow{print: p, key: k}
+		row = &rollup.Row{Print: p, Key: k}
 		s.byPrint[p] = row
 	}
 	return row
 }
 
-func printOfKind(k *stmtstats.Key, kind stmtstats.Kind) keyPrint {
+func printOfKind(k *stmtstats.Key, kind stmtstats.Kind) rollup.Print {
 	switch kind {
 	case stmtstats.Other:
-		return otherPrint()
+		return rollup.OtherPrint()
 	case stmtstats.Evicted:
-		return evictedPrint()
+		return rollup.EvictedPrint()
 	}
-	return printOf(k)
+	return rollup.PrintOf(k)
 }
 
 // spreadOf keeps a histogram's spread, beside those of other rows.
@@ -58,22 +59,22 @@ func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 
 // order puts rows in order, and those together that are of one print: names that are not UTF-8 may be the same in series.
 func (s *snapshot) order() error {
-	slices.SortFunc(s.rows, func(a, b rollupRow) int { return a.print.compare(b.print) })
+	slices.SortFunc(s.rows, func(a, b rollup.Row) int { return a.Print.Compare(b.Print) })
 	out := s.rows[:0]
 	for i := range s.rows {
 		row := &s.rows[i]
-		if len(out) == 0 || out[len(out)-1].print != row.print {
+		if len(out) == 0 || out[len(out)-1].Print != row.Print {
 			out = append(out, *row)
 			continue
 		}
 		last := &out[len(out)-1]
-		last.counts.add(&row.counts)
-		last.first, last.last = min(last.first, row.first), max(last.last, row.last)
+		last.Counts.Add(&row.Counts)
+		last.First, last.Last = min(last.First, row.First), max(last.Last, row.Last)
 		var h stmtstats.Histogram
-		if err := errors.Join(h.AddSpread(last.spread), h.AddSpread(row.spread)); err != nil {
+		if err := errors.Join(h.AddSpread(last.Spread), h.AddSpread(row.Spread)); err != nil {
 			return err
 		}
-		last.spread = s.spreadOf(&h)
+		last.Spread = s.spreadOf(&h)
 	}
 	clear(s.rows[len(out):])
 	s.rows = out
@@ -101,8 +102,8 @@ func snapshotAt(ctx context.Context, db *localdb.Database, at int64, digest *[16
 
 // snapshotOf reads counters and durations concurrently: each is about half of the work.
 func snapshotOf(ctx context.Context, samples *sampleRange) (*snapshot, error) {
-	s := &snapshot{at: samples.to, byPrint: make(map[keyPrint]*rollupRow)}
-	spreads := &snapshot{byPrint: make(map[keyPrint]*rollupRow)}
+	s := &snapshot{at: samples.to, byPrint: make(map[rollup.Print]*rollup.Row)}
+	spreads := &snapshot{byPrint: make(map[rollup.Print]*rollup.Row)}
 	var err, spreadErr error
 	var parts sync.WaitGroup
 	parts.Go(func() {
@@ -113,10 +114,10 @@ func snapshotOf(ctx context.Context, samples *sampleRange) (*snapshot, error) {
 	if err := errors.Join(err, spreadErr); err != nil {
 		return nil, err
 	}
-	s.rows = make([]rollupRow, 0, len(s.byPrint))
+	s.rows = make([]rollup.Row, 0, len(s.byPrint))
 	for p, row := range s.byPrint {
 		if d := spreads.byPrint[p]; d != nil {
-			row.counts.nanos, row.spread = d.counts.nanos, d.spread
+			row.Counts.Nanos, row.Spread = d.Counts.Nanos, d.Spread
 			delete(spreads.byPrint, p)
 		}
 		s.rows = append(s.rows, *row)
@@ -145,7 +146,7 @@ func (s *snapshot) addCounter(of *sampleSeries) error {
 	if err != nil {
 		return err
 	}
-	*of.count(&s.row(k, kind).counts, class) = uint64(last)
+	*of.count(&s.row(k, kind).Counts, class) = uint64(last)
 	return nil
 }
 
@@ -166,8 +167,8 @@ func (s *snapshot) addDurations(of *sampleSeries) error {
 		return err
 	}
 	row := s.row(k, kind)
-	row.counts.nanos = spread.Nanos
-	row.spread = s.spreadOf(&spread)
+	row.Counts.Nanos = spread.Nanos
+	row.Spread = s.spreadOf(&spread)
 	return nil
 }
 
@@ -210,7 +211,7 @@ func (in *instance) snapshotNow(now time.Time, digest *[16]byte) (*snapshot, err
 		}
 		return s, s.order()
 	}
-	s.rows = make([]rollupRow, 0, t.Len())
+	s.rows = make([]rollup.Row, 0, t.Len())
 	for attempt := 1; ; attempt++ {
 		s.rows = s.rows[:0]
 		whole, err := t.Scan(&sample, visit)
@@ -228,52 +229,52 @@ func (s *snapshot) add(sample *stmtstats.Sample, text string) {
 	for _, name := range [...]*string{&k.Schema, &k.User, &k.Backend} {
 		*name = strings.ToValidUTF8(*name, "\uFFFD")
 	}
-	s.rows = append(s.rows, rollupRow{
-		print: printOfKind(&k, sample.Kind), key: k, text: text, counts: countsOf(sample), spread: s.spreadOf(&sample.Histogram),
-		first: sample.First.UnixMilli(), last: sample.Last.UnixMilli(),
+	s.rows = append(s.rows, rollup.Row{
+		Print: printOfKind(&k, sample.Kind), Key: k, Text: text, Counts: countsOf(sample), Spread: s.spreadOf(&sample.Histogram),
+		First: sample.First.UnixMilli(), Last: sample.Last.UnixMilli(),
 	})
 	if s.before(sample) {
-		s.rows[len(s.rows)-1].first = 0
+		s.rows[len(s.rows)-1].First = 0
 	}
 }
 
 // since is what was counted after another snapshot, as an hourDeriver has it of an hour, but that
 // of a Key that has made room meanwhile all of it counts as Evicted's. The rows are in order.
-func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
-	rows := make([]rollupRow, 0, len(s.rows))
-	var lost counts
+func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
+	rows := make([]rollup.Row, 0, len(s.rows))
+	var lost rollup.Counts
 	var lostSpread, h, b stmtstats.Histogram
-	lose := func(row *rollupRow) error {
-		if row.print.isSum() {
+	lose := func(row *rollup.Row) error {
+		if row.Print.IsSum() {
 			return nil
 		}
-		lost.add(&row.counts)
-		return lostSpread.AddSpread(row.spread)
+		lost.Add(&row.Counts)
+		return lostSpread.AddSpread(row.Spread)
 	}
 	evicted := -1 // its place in rows
 	old := before.rows
 	for i := range s.rows {
 		row := &s.rows[i]
-		for len(old) > 0 && old[0].print.compare(row.print) < 0 {
+		for len(old) > 0 && old[0].Print.Compare(row.Print) < 0 {
 			if err := lose(&old[0]); err != nil {
 				return nil, err
 			}
 			old = old[1:]
 		}
-		var was *rollupRow
-		if len(old) > 0 && old[0].print == row.print {
+		var was *rollup.Row
+		if len(old) > 0 && old[0].Print == row.Print {
 			was, old = &old[0], old[1:]
 		}
-		if was != nil && (was.counts.calls > row.counts.calls || row.first > before.at) { // of another entry, which has made room
+		if was != nil && (was.Counts.Calls > row.Counts.Calls || row.First > before.at) { // of another entry, which has made room
 			if err := lose(was); err != nil {
 				return nil, err
 			}
 			was = nil
 		}
-		if was != nil && was.counts.calls == row.counts.calls {
+		if was != nil && was.Counts.Calls == row.Counts.Calls {
 			continue // it was not called
 		}
-		if row.print == evictedPrint() {
+		if row.Print == rollup.EvictedPrint() {
 			evicted = len(rows)
 		}
 		rows = append(rows, *row)
@@ -282,13 +283,13 @@ func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
 		}
 		h.Reset()
 		b.Reset()
-		if err := errors.Join(h.AddSpread(row.spread), b.AddSpread(was.spread)); err != nil {
+		if err := errors.Join(h.AddSpread(row.Spread), b.AddSpread(was.Spread)); err != nil {
 			return nil, err
 		}
 		h.Subtract(&b)
 		out := &rows[len(rows)-1]
-		out.counts.subtract(&was.counts)
-		out.spread = s.spreadOf(&h)
+		out.Counts.Subtract(&was.Counts)
+		out.Spread = s.spreadOf(&h)
 	}
 	for i := range old {
 		if err := lose(&old[i]); err != nil {
@@ -298,13 +299,13 @@ func (s *snapshot) since(before *snapshot) ([]rollupRow, error) {
 	if evicted >= 0 {
 		out := &rows[evicted]
 		h.Reset()
-		if err := h.AddSpread(out.spread); err != nil {
+		if err := h.AddSpread(out.Spread); err != nil {
 			return nil, err
 		}
 		h.Subtract(&lostSpread)
-		lost.nanos = min(lost.nanos, out.counts.nanos)
-		out.counts.subtract(&lost)
-		if out.spread = s.spreadOf(&h); out.counts.calls == 0 {
+		lost.Nanos = min(lost.Nanos, out.Counts.Nanos)
+		out.Counts.Subtract(&lost)
+		if out.Spread = s.spreadOf(&h); out.Counts.Calls == 0 {
 			rows = slices.Delete(rows, evicted, evicted+1)
 		}
 	}

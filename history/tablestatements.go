@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -27,7 +28,7 @@ func (of TableStatements) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	if err := r.scan(ctx); err != nil {
 		return nil, err
 	}
-	top := &Top{From: timeAt(r.first), To: t.Now(), Source: SourceCounters, Total: r.all.totals(&r.spread), Matching: len(r.rows)}
+	top := &Top{From: timeAt(r.first), To: t.Now(), Source: SourceCounters, Total: newTotals(&r.all, &r.spread), Matching: len(r.rows)}
 	if r.first == 0 {
 		top.From = timeAt(r.last)
 	}
@@ -37,7 +38,7 @@ func (of TableStatements) Top(ctx context.Context, q TopQuery) (*Top, error) {
 			continue // evicted since
 		}
 		c := countsOf(&s)
-		row := TopRow{Key: s.Key, Totals: c.totals(&s.Histogram), First: s.First, Last: s.Last, New: !s.First.Before(q.From)}
+		row := TopRow{Key: s.Key, Totals: newTotals(&c, &s.Histogram), First: s.First, Last: s.Last, New: !s.First.Before(q.From)}
 		row.Text, row.TextCut = t.TextAt(int(r.number), s.ID)
 		top.Rows = append(top.Rows, row)
 	}
@@ -51,7 +52,7 @@ type tableRanking struct {
 	filter filter
 	sample stmtstats.Sample
 
-	all         counts
+	all         rollup.Counts
 	spread      stmtstats.Histogram
 	rows        []ranked
 	first, last int64 // Unix nanoseconds
@@ -60,7 +61,7 @@ type tableRanking struct {
 // scan reads the table, again if a Key was evicted meanwhile.
 func (r *tableRanking) scan(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
-		r.all, r.rows, r.first, r.last = counts{}, r.rows[:0], 0, 0
+		r.all, r.rows, r.first, r.last = rollup.Counts{}, r.rows[:0], 0, 0
 		r.spread.Reset()
 		whole, err := r.table.Scan(&r.sample, r.visit)
 		if err != nil || whole || attempt == scanAttempts {
@@ -79,7 +80,7 @@ func (r *tableRanking) visit(number int) {
 		return
 	}
 	c := countsOf(s)
-	r.all.add(&c)
+	r.all.Add(&c)
 	r.spread.Merge(&s.Histogram)
 	begin, end := s.First.UnixNano(), s.Last.UnixNano()
 	if s.Kind != stmtstats.Other && (r.first == 0 || begin < r.first) {
@@ -107,7 +108,7 @@ func (of TableStatements) Statement(_ context.Context, q StatementQuery) (*State
 	t := of.Table
 	digest, _ := parseDigest(q.Digest) // Validate has read it
 	st := &Statement{Digest: digest, To: t.Now(), Source: SourceCounters}
-	var all counts
+	var all rollup.Counts
 	var spread stmtstats.Histogram
 	for _, number := range t.EntriesOf(digest) {
 		var s stmtstats.Sample
@@ -115,16 +116,16 @@ func (of TableStatements) Statement(_ context.Context, q StatementQuery) (*State
 			continue // evicted since
 		}
 		c := countsOf(&s)
-		all.add(&c)
+		all.Add(&c)
 		spread.Merge(&s.Histogram)
-		st.Parts = append(st.Parts, StatementPart{Key: s.Key, Totals: c.totals(&s.Histogram), First: s.First, Last: s.Last})
+		st.Parts = append(st.Parts, StatementPart{Key: s.Key, Totals: newTotals(&c, &s.Histogram), First: s.First, Last: s.Last})
 		st.seen(s.First, s.Last)
 		if st.Text == "" {
 			st.Text, st.TextCut = t.TextAt(number, s.ID)
 		}
 		st.Slow = t.SlowCalls(st.Slow, s.ID)
 	}
-	if all.calls == 0 {
+	if all.Calls == 0 {
 		return nil, ErrNoStatement
 	}
 	st.From = st.First
@@ -151,9 +152,9 @@ func (st *Statement) seen(first, last time.Time) {
 }
 
 // finish sets what follows from all parts.
-func (st *Statement) finish(all *counts, spread *stmtstats.Histogram) {
-	st.Totals = all.totals(spread)
-	st.Classes = all.errors
+func (st *Statement) finish(all *rollup.Counts, spread *stmtstats.Histogram) {
+	st.Totals = newTotals(all, spread)
+	st.Classes = all.Errors
 	slices.SortFunc(st.Parts, func(a, b StatementPart) int {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.User, b.User), cmp.Compare(a.Backend, b.Backend))
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -157,22 +158,22 @@ type TopRow struct {
 }
 
 // value is what a row of these counts is ranked by. p99 is called only for ByP99.
-func (m Measure) value(c *counts, first int64, p99 func() time.Duration) float64 {
+func (m Measure) value(c *rollup.Counts, first int64, p99 func() time.Duration) float64 {
 	switch m {
 	case BySeconds:
-		return float64(c.nanos)
+		return float64(c.Nanos)
 	case ByCalls:
-		return float64(c.calls)
+		return float64(c.Calls)
 	case ByErrors:
-		return float64(c.failed())
+		return float64(c.Failed())
 	case ByRowsSent:
-		return float64(c.rowsSent)
+		return float64(c.RowsSent)
 	case ByRowsAffected:
-		return float64(c.rowsAffected)
+		return float64(c.RowsAffected)
 	case ByBytesSent:
-		return float64(c.bytesSent)
+		return float64(c.BytesSent)
 	case ByMean:
-		return float64(c.nanos) / float64(max(c.calls, 1))
+		return float64(c.Nanos) / float64(max(c.Calls, 1))
 	case ByP99:
 		return float64(p99())
 	case ByFirstSeen:
@@ -182,18 +183,18 @@ func (m Measure) value(c *counts, first int64, p99 func() time.Duration) float64
 }
 
 // countsOf are a sample's.
-func countsOf(s *stmtstats.Sample) counts {
-	return counts{
-		calls: s.Calls, nanos: s.Histogram.Nanos, rowsSent: s.RowsSent, rowsAffected: s.RowsAffected,
-		bytesSent: s.BytesSent, errors: s.Errors,
+func countsOf(s *stmtstats.Sample) rollup.Counts {
+	return rollup.Counts{
+		Calls: s.Calls, Nanos: s.Histogram.Nanos, RowsSent: s.RowsSent, RowsAffected: s.RowsAffected,
+		BytesSent: s.BytesSent, Errors: s.Errors,
 	}
 }
 
-// totals are the counts for people, with the quantiles of h.
-func (c *counts) totals(h *stmtstats.Histogram) Totals {
+// newTotals returns the counts for people, with the quantiles of h.
+func newTotals(c *rollup.Counts, h *stmtstats.Histogram) Totals {
 	return Totals{
-		Calls: c.calls, Errors: c.failed(), RowsSent: c.rowsSent, RowsAffected: c.rowsAffected, BytesSent: c.bytesSent,
-		Seconds: float64(c.nanos) / 1e9, P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
+		Calls: c.Calls, Errors: c.Failed(), RowsSent: c.RowsSent, RowsAffected: c.RowsAffected, BytesSent: c.BytesSent,
+		Seconds: float64(c.Nanos) / 1e9, P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
 	}
 }
 

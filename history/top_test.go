@@ -83,7 +83,7 @@ func TestTableTop(t *testing.T) {
 				for i, s := range shown {
 					r := top.Rows[i]
 					c := countsOf(&s)
-					if r.Key != s.Key || r.Totals != c.totals(&s.Histogram) || r.Text != s.Text || !r.First.Equal(s.First) || !r.Last.Equal(s.Last) {
+					if r.Key != s.Key || r.Totals != newTotals(&c, &s.Histogram) || r.Text != s.Text || !r.First.Equal(s.First) || !r.Last.Equal(s.Last) {
 						t.Fatalf("%v, row %d: %+v, want %+v of %v", m, i, r, c, s.Key)
 					}
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -159,89 +160,89 @@ func (d *day) check(m moment) {
 func (d *day) checkRollups() {
 	d.t.Helper()
 	store := d.archive.current().rollups
-	names := store.list(func(n rollupName) bool { return n.span == rollupHour })
+	names := store.List(func(n rollup.Name) bool { return n.Span == rollup.Hour })
 	if len(names) < 24 {
 		d.t.Fatalf("%d hours were made", len(names))
 	}
-	var u unzipper
-	defer u.close()
-	days := make(map[int64]*rollup)
-	var all counts
+	var u rollup.TextDecoder
+	defer u.Close()
+	days := make(map[int64]*rollup.Rollup)
+	var all rollup.Counts
 	var spread stmtstats.Histogram
 	for _, n := range names {
-		f, err := store.open(n)
+		f, err := store.Open(n)
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		up, err := f.read(&u)
+		up, err := f.Read(&u)
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		if err := errors.Join(f.addTotals(&all, &spread), f.close()); err != nil {
+		if err := errors.Join(f.AddTotals(&all, &spread), f.Close()); err != nil {
 			d.t.Fatal(err)
 		}
-		for i := range up.rows {
-			row := &up.rows[i]
+		for i := range up.Rows {
+			row := &up.Rows[i]
 			var h stmtstats.Histogram
-			if err := h.AddSpread(row.spread); err != nil || h.Count() != row.counts.calls {
-				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.counts.calls, err)
+			if err := h.AddSpread(row.Spread); err != nil || h.Count() != row.Counts.Calls {
+				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.Counts.Calls, err)
 			}
-			if !row.print.isSum() && (row.text == "" || row.print != printOf(&row.key) || row.last <= n.begin().UnixMilli() || row.last > n.end().UnixMilli()) {
+			if !row.Print.IsSum() && (row.Text == "" || row.Print != rollup.PrintOf(&row.Key) || row.Last <= n.Begin().UnixMilli() || row.Last > n.End().UnixMilli()) {
 				d.t.Errorf("%v: row %+v", n, row)
 			}
 		}
 		for query, got := range map[string]float64{
-			"sum(tare_queries_total)":                           float64(all.calls),
-			"sum(tare_query_rows_sent_total)":                   float64(all.rowsSent),
-			"sum(tare_query_bytes_sent_total)":                  float64(all.bytesSent),
-			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.errors[stmtstats.ClassDeadlock]),
+			"sum(tare_queries_total)":                           float64(all.Calls),
+			"sum(tare_query_rows_sent_total)":                   float64(all.RowsSent),
+			"sum(tare_query_bytes_sent_total)":                  float64(all.BytesSent),
+			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.Errors[stmtstats.ClassDeadlock]),
 			"histogram_count(sum(tare_query_duration_seconds))": float64(spread.Count()),
-			"histogram_sum(sum(tare_query_duration_seconds))":   float64(all.nanos) / 1e9,
+			"histogram_sum(sum(tare_query_duration_seconds))":   float64(all.Nanos) / 1e9,
 		} {
-			if want := d.value(query, n.end()); math.Abs(got-want) > 1e-9*want {
-				d.t.Errorf("%s at %v is %v, the rollups' sum is %v", query, n.end(), want, got)
+			if want := d.value(query, n.End()); math.Abs(got-want) > 1e-9*want {
+				d.t.Errorf("%s at %v is %v, the rollups' sum is %v", query, n.End(), want, got)
 			}
 		}
-		start := up.start.Truncate(rollupDay)
+		start := up.Start.Truncate(rollup.Day)
 		if days[start.Unix()] == nil {
-			days[start.Unix()] = &rollup{start: start}
+			days[start.Unix()] = &rollup.Rollup{Start: start}
 		}
-		days[start.Unix()].rows = append(days[start.Unix()].rows, up.rows...)
+		days[start.Unix()].Rows = append(days[start.Unix()].Rows, up.Rows...)
 	}
-	made := store.list(func(n rollupName) bool { return n.span == rollupDay })
+	made := store.List(func(n rollup.Name) bool { return n.Span == rollup.Day })
 	if len(made) == 0 {
 		d.t.Error("no day was made")
 	}
 	for _, n := range made {
-		f, err := store.open(n)
+		f, err := store.Open(n)
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		up, err := f.read(&u)
+		up, err := f.Read(&u)
 		if err != nil {
 			d.t.Fatal(err)
 		}
 		got, want := make(map[stmtstats.Key]uint64), make(map[stmtstats.Key]uint64)
-		for _, row := range up.rows {
-			got[row.key] += row.counts.nanos
+		for _, row := range up.Rows {
+			got[row.Key] += row.Counts.Nanos
 		}
-		for _, row := range days[n.start].rows {
-			want[row.key] += row.counts.nanos
+		for _, row := range days[n.Start].Rows {
+			want[row.Key] += row.Counts.Nanos
 		}
 		if !maps.Equal(got, want) {
 			d.t.Errorf("%v has %v, its hours have %v", n, got, want)
 		}
-		if err := f.close(); err != nil {
+		if err := f.Close(); err != nil {
 			d.t.Error(err)
 		}
 	}
-	for _, n := range store.list(func(rollupName) bool { return true }) {
-		f, err := openRemote(d.t.Context(), d.rig.bucket, store.object(n), n)
+	for _, n := range store.List(func(rollup.Name) bool { return true }) {
+		f, err := rollup.OpenRemote(d.t.Context(), d.rig.bucket, store.Object(n), n)
 		if err != nil {
 			d.t.Errorf("in the bucket: %v", err)
 			continue
 		}
-		if _, err := f.read(&u); err != nil || !store.shipped(n) {
+		if _, err := f.Read(&u); err != nil || !store.Shipped(n) {
 			d.t.Errorf("in the bucket: %v", err)
 		}
 	}

@@ -1,11 +1,10 @@
-package history
+package rollup
 
 import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math/bits"
 	"slices"
 
@@ -17,21 +16,21 @@ import (
 // textPage is how much text is compressed together.
 const textPage = 64 << 10
 
-// A rollupWriter makes the bytes of a file.
-type rollupWriter struct {
-	columns [rollupColumns][]byte
-	widths  [rollupColumns]int
+// An encoder builds the columns of a file.
+type encoder struct {
+	columns [numColumns][]byte
+	widths  [numColumns]int
 	texts   int
 }
 
-// encode is r as a file. It puts r's rows in order, and those together that are too many.
-func (r *rollup) encode() ([]byte, error) {
+// Encode returns r as a file. It sorts the rows, and merges those beyond MaxRows.
+func (r *Rollup) Encode() ([]byte, error) {
 	if err := r.bound(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(r.rows, func(a, b rollupRow) int { return a.print.compare(b.print) })
-	w := &rollupWriter{}
-	labels, err := json.Marshal(r.labels)
+	slices.SortFunc(r.Rows, func(a, b Row) int { return a.Print.Compare(b.Print) })
+	w := &encoder{}
+	labels, err := json.Marshal(r.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("labels of a rollup: %w", err)
 	}
@@ -43,88 +42,88 @@ func (r *rollup) encode() ([]byte, error) {
 	if err := w.addTexts(r); err != nil {
 		return nil, err
 	}
-	values := make([]uint64, len(r.rows))
-	column := func(c int, value func(row *rollupRow) uint64) {
-		for i := range r.rows {
-			values[i] = value(&r.rows[i])
+	values := make([]uint64, len(r.Rows))
+	column := func(c int, value func(row *Row) uint64) {
+		for i := range r.Rows {
+			values[i] = value(&r.Rows[i])
 		}
 		w.numbers(c, values)
 	}
-	start := r.start.UnixMilli()
-	column(colFirsts, func(row *rollupRow) uint64 {
-		if row.first == 0 {
+	start := r.Start.UnixMilli()
+	column(ColFirsts, func(row *Row) uint64 {
+		if row.First == 0 {
 			return 0
 		}
-		return uint64(max(row.first-start, 0)) + 1
+		return uint64(max(row.First-start, 0)) + 1
 	})
-	column(colLasts, func(row *rollupRow) uint64 { return uint64(max(row.last-start, 0)) })
+	column(colLasts, func(row *Row) uint64 { return uint64(max(row.Last-start, 0)) })
 	for c := range numCounts {
-		column(colCalls+c, func(row *rollupRow) uint64 { return row.counts.values()[c] })
+		column(ColCalls+c, func(row *Row) uint64 { return row.Counts.values()[c] })
 	}
 	spreads := 0
-	for i := range r.rows {
-		spreads += len(r.rows[i].spread)
+	for i := range r.Rows {
+		spreads += len(r.Rows[i].Spread)
 	}
 	w.columns[colSpreads] = make([]byte, 0, spreads)
-	column(colSpreadEnds, func(row *rollupRow) uint64 {
-		w.columns[colSpreads] = append(w.columns[colSpreads], row.spread...)
+	column(colSpreadEnds, func(row *Row) uint64 {
+		w.columns[colSpreads] = append(w.columns[colSpreads], row.Spread...)
 		return uint64(len(w.columns[colSpreads]))
 	})
 	return w.file(r), nil
 }
 
 // bound has the rows of the least time count as Other when there are too many.
-func (r *rollup) bound() error {
-	if len(r.rows) <= maxRollupRows {
+func (r *Rollup) bound() error {
+	if len(r.Rows) <= MaxRows {
 		return nil
 	}
-	rest := rollupRow{print: otherPrint()}
+	rest := Row{Print: OtherPrint()}
 	var spread stmtstats.Histogram
-	selectFirst(r.rows, maxRollupRows-1, func(a, b rollupRow) int {
-		sums := func(row rollupRow) int {
-			if row.print.isSum() {
+	slices.SortFunc(r.Rows, func(a, b Row) int {
+		sums := func(row Row) int {
+			if row.Print.IsSum() {
 				return 1
 			}
 			return 0
 		}
-		return cmp.Or(sums(b)-sums(a), cmp.Compare(b.counts.nanos, a.counts.nanos), a.print.compare(b.print))
+		return cmp.Or(sums(b)-sums(a), cmp.Compare(b.Counts.Nanos, a.Counts.Nanos), a.Print.Compare(b.Print))
 	})
-	drop := r.rows[maxRollupRows-1:]
-	r.rows = r.rows[:maxRollupRows-1]
-	for i := range r.rows {
-		if r.rows[i].print == otherPrint() {
-			drop = append(slices.Clone(drop), r.rows[i])
-			r.rows = slices.Delete(r.rows, i, i+1)
+	drop := r.Rows[MaxRows-1:]
+	r.Rows = r.Rows[:MaxRows-1]
+	for i := range r.Rows {
+		if r.Rows[i].Print == OtherPrint() {
+			drop = append(slices.Clone(drop), r.Rows[i])
+			r.Rows = slices.Delete(r.Rows, i, i+1)
 			break
 		}
 	}
 	for i := range drop {
-		rest.counts.add(&drop[i].counts)
-		rest.last = max(rest.last, drop[i].last)
-		if err := spread.AddSpread(drop[i].spread); err != nil {
+		rest.Counts.Add(&drop[i].Counts)
+		rest.Last = max(rest.Last, drop[i].Last)
+		if err := spread.AddSpread(drop[i].Spread); err != nil {
 			return err
 		}
 	}
-	rest.spread = spread.AppendSpread(nil)
-	r.rows = append(r.rows, rest)
+	rest.Spread = spread.AppendSpread(nil)
+	r.Rows = append(r.Rows, rest)
 	return nil
 }
 
-func (w *rollupWriter) addTotals(r *rollup) error {
-	var all counts
+func (w *encoder) addTotals(r *Rollup) error {
+	var all Counts
 	var spread stmtstats.Histogram
-	for i := range r.rows {
-		all.add(&r.rows[i].counts)
-		if err := spread.AddSpread(r.rows[i].spread); err != nil {
+	for i := range r.Rows {
+		all.Add(&r.Rows[i].Counts)
+		if err := spread.AddSpread(r.Rows[i].Spread); err != nil {
 			return err
 		}
 	}
 	w.columns[colTotals] = append(all.appendTo(nil), spread.AppendSpread(nil)...)
-	w.columns[colOwed] = append(r.owed.counts.appendTo(nil), r.owed.spread...)
+	w.columns[colOwed] = append(r.Carry.Counts.appendTo(nil), r.Carry.Spread...)
 	return nil
 }
 
-func (w *rollupWriter) addKeys(r *rollup) {
+func (w *encoder) addKeys(r *Rollup) {
 	names := make(map[string]uint64)
 	number := func(name string) uint64 {
 		n, ok := names[name]
@@ -138,14 +137,14 @@ func (w *rollupWriter) addKeys(r *rollup) {
 	}
 	var numbers [3][]uint64
 	for n := range numbers {
-		numbers[n] = make([]uint64, 0, len(r.rows))
+		numbers[n] = make([]uint64, 0, len(r.Rows))
 	}
-	w.columns[colPrints], w.columns[colDigests] = make([]byte, 0, 16*len(r.rows)), make([]byte, 0, 16*len(r.rows))
-	for i := range r.rows {
-		row := &r.rows[i]
-		w.columns[colPrints] = append(w.columns[colPrints], row.print[:]...)
-		w.columns[colDigests] = append(w.columns[colDigests], row.key.Digest[:]...)
-		for n, name := range [...]string{row.key.Schema, row.key.User, row.key.Backend} {
+	w.columns[ColPrints], w.columns[ColDigests] = make([]byte, 0, 16*len(r.Rows)), make([]byte, 0, 16*len(r.Rows))
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		w.columns[ColPrints] = append(w.columns[ColPrints], row.Print[:]...)
+		w.columns[ColDigests] = append(w.columns[ColDigests], row.Key.Digest[:]...)
+		for n, name := range [...]string{row.Key.Schema, row.Key.User, row.Key.Backend} {
 			numbers[n] = append(numbers[n], number(name))
 		}
 	}
@@ -155,9 +154,9 @@ func (w *rollupWriter) addKeys(r *rollup) {
 }
 
 // addTexts keeps the text of each digest once.
-func (w *rollupWriter) addTexts(r *rollup) error {
+func (w *encoder) addTexts(r *Rollup) error {
 	appendFrame := appendPlainFrame
-	if !r.plain {
+	if !r.Uncompressed {
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(textPage))
 		if err != nil {
 			return fmt.Errorf("compress texts: %w", err)
@@ -175,22 +174,22 @@ func (w *rollupWriter) addTexts(r *rollup) error {
 		}
 	}
 	known := make(map[[16]byte]uint64)
-	refs := make([]uint64, len(r.rows))
-	for i := range r.rows {
-		row := &r.rows[i]
-		if row.text == "" {
+	refs := make([]uint64, len(r.Rows))
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Text == "" {
 			continue
 		}
-		n, ok := known[row.key.Digest]
+		n, ok := known[row.Key.Digest]
 		if !ok {
-			if len(page)+len(row.text)+binary.MaxVarintLen32 > textPage {
+			if len(page)+len(row.Text)+binary.MaxVarintLen32 > textPage {
 				flush()
 			}
 			places = append(places, uint64(len(ends))<<16|uint64(len(page)))
-			page = binary.AppendUvarint(page, uint64(len(row.text)))
-			page = append(page, row.text...)
+			page = binary.AppendUvarint(page, uint64(len(row.Text)))
+			page = append(page, row.Text...)
 			n = uint64(len(places))
-			known[row.key.Digest] = n
+			known[row.Key.Digest] = n
 		}
 		refs[i] = n
 	}
@@ -219,7 +218,7 @@ func appendPlainFrame(dst, page []byte) []byte {
 }
 
 // numbers sets a numeric column.
-func (w *rollupWriter) numbers(column int, values []uint64) {
+func (w *encoder) numbers(column int, values []uint64) {
 	var all uint64
 	for _, v := range values {
 		all |= v
@@ -250,22 +249,22 @@ func widthOf(n uint64) int {
 }
 
 // file puts all together.
-func (w *rollupWriter) file(r *rollup) []byte {
-	size := rollupHeader + rollupTail
+func (w *encoder) file(r *Rollup) []byte {
+	size := headerBytes + tailBytes
 	for _, c := range w.columns {
-		size += len(c) + 12 + 4*(len(c)/rollupPage+1)
+		size += len(c) + 12 + 4*(len(c)/PageBytes+1)
 	}
 	b := make([]byte, 0, size)
 	le := binary.LittleEndian
-	b = append(b, rollupMagic...)
-	b = le.AppendUint32(b, rollupVersion)
-	b = le.AppendUint32(b, uint32(rollupColumns))
-	b = le.AppendUint32(b, uint32(len(r.rows)))
+	b = append(b, magic...)
+	b = le.AppendUint32(b, formatVersion)
+	b = le.AppendUint32(b, uint32(numColumns))
+	b = le.AppendUint32(b, uint32(len(r.Rows)))
 	b = le.AppendUint32(b, uint32(w.texts))
-	b = le.AppendUint64(b, uint64(r.start.Unix()))
-	b = le.AppendUint32(b, uint32(r.span/1e9))
-	b = le.AppendUint64(b, uint64(r.last))
-	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = le.AppendUint64(b, uint64(r.Start.Unix()))
+	b = le.AppendUint32(b, uint32(r.Span/1e9))
+	b = le.AppendUint64(b, uint64(r.Last))
+	b = le.AppendUint32(b, checksum(b))
 	for _, c := range w.columns {
 		b = append(b, c...)
 	}
@@ -273,13 +272,13 @@ func (w *rollupWriter) file(r *rollup) []byte {
 	for i, c := range w.columns {
 		b = le.AppendUint32(b, uint32(w.widths[i]))
 		b = le.AppendUint64(b, uint64(len(c)))
-		for at := 0; at < len(c); at += rollupPage {
-			b = le.AppendUint32(b, crc32.Checksum(c[at:min(at+rollupPage, len(c))], castagnoli))
+		for at := 0; at < len(c); at += PageBytes {
+			b = le.AppendUint32(b, checksum(c[at:min(at+PageBytes, len(c))]))
 		}
 	}
-	sum := crc32.Checksum(b[footer:], castagnoli)
+	sum := checksum(b[footer:])
 	length := uint32(len(b) - footer)
 	b = le.AppendUint32(b, sum)
 	b = le.AppendUint32(b, length)
-	return append(b, rollupMagic...)
+	return append(b, magic...)
 }

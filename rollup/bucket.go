@@ -1,4 +1,4 @@
-package history
+package rollup
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"github.com/thanos-io/objstore"
 )
 
-// rollupPrefix is where rollups lie in the bucket: under the hash of the instance's labels, and under
+// Prefix is where rollups lie in the bucket: under the hash of the instance's labels, and under
 // the epoch of the directory that they were made in. Whoever shares the bucket has other labels; a gateway that
 // has lost its directory begins another epoch, and its sums add up with those of the first.
-const rollupPrefix = "rollups"
+const Prefix = "rollups"
 
-// labelsHash names a set of labels.
-func labelsHash(labels map[string]string) string {
+// LabelsHash returns the name of a set of labels in the bucket.
+func LabelsHash(labels map[string]string) string {
 	text, err := json.Marshal(labels) // in the order of their names
 	if err != nil {
 		panic("BUG: history: labels that are not JSON: " + err.Error())
@@ -30,19 +30,19 @@ func labelsHash(labels map[string]string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// A remoteRollups is the rollups in the bucket of one directory of one gateway.
-type remoteRollups struct {
-	instance, epoch string
-	files           []rollupName
+// A BucketDir lists the rollups that the bucket has of one local directory of one gateway.
+type BucketDir struct {
+	Instance, Epoch string
+	Files           []Name
 }
 
-// listRollups lists what the bucket has of one gateway, or of all when instance is empty.
-func listRollups(ctx context.Context, bucket objstore.Bucket, instance string) ([]remoteRollups, error) {
-	var out []remoteRollups
+// ListBucket lists the rollups of one gateway in the bucket, or of all when instance is empty.
+func ListBucket(ctx context.Context, bucket objstore.Bucket, instance string) ([]BucketDir, error) {
+	var out []BucketDir
 	instances := []string{instance}
 	if instance == "" {
 		instances = nil
-		if err := bucket.Iter(ctx, rollupPrefix, func(name string) error {
+		if err := bucket.Iter(ctx, Prefix, func(name string) error {
 			instances = append(instances, path.Base(name))
 			return nil
 		}); err != nil {
@@ -51,7 +51,7 @@ func listRollups(ctx context.Context, bucket objstore.Bucket, instance string) (
 	}
 	for _, in := range instances {
 		var epochs []string
-		dir := path.Join(rollupPrefix, in)
+		dir := path.Join(Prefix, in)
 		if err := bucket.Iter(ctx, dir, func(name string) error {
 			if _, err := ulid.Parse(path.Base(name)); err == nil && strings.HasSuffix(name, "/") {
 				epochs = append(epochs, path.Base(name))
@@ -61,10 +61,10 @@ func listRollups(ctx context.Context, bucket objstore.Bucket, instance string) (
 			return nil, fmt.Errorf("list rollups: %w", err)
 		}
 		for _, epoch := range epochs {
-			r := remoteRollups{instance: in, epoch: epoch}
+			r := BucketDir{Instance: in, Epoch: epoch}
 			if err := bucket.Iter(ctx, path.Join(dir, epoch), func(name string) error {
-				if n, ok := parseRollupName(path.Base(name)); ok {
-					r.files = append(r.files, n)
+				if n, ok := ParseName(path.Base(name)); ok {
+					r.Files = append(r.Files, n)
 				}
 				return nil
 			}); err != nil {
@@ -76,8 +76,8 @@ func listRollups(ctx context.Context, bucket objstore.Bucket, instance string) (
 	return out, nil
 }
 
-// openRemote opens an object as a rollup. Its columns are read as they are asked for.
-func openRemote(ctx context.Context, bucket objstore.Bucket, name string, n rollupName) (*rollupFile, error) {
+// OpenRemote opens an object as a rollup. Columns are fetched when they are read.
+func OpenRemote(ctx context.Context, bucket objstore.Bucket, name string, n Name) (*File, error) {
 	attributes, err := bucket.Attributes(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("open rollup %s: %w", name, err)
@@ -86,7 +86,7 @@ func openRemote(ctx context.Context, bucket objstore.Bucket, name string, n roll
 	if err != nil {
 		return nil, fmt.Errorf("open rollup %s: %w", name, err)
 	}
-	f.remote = true
+	f.Remote = true
 	return f, nil
 }
 

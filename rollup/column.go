@@ -1,4 +1,4 @@
-package history
+package rollup
 
 import (
 	"encoding/binary"
@@ -6,10 +6,10 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A columnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. What is before the
+// A ColumnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. What is before the
 // window can be read too, which reads it again.
-type columnReader struct {
-	file   *rollupFile
+type ColumnReader struct {
+	file   *File
 	column int
 	width  int   // bytes of a row, of a numeric column
 	window int64 // bytes that are read at once: whole pages
@@ -18,40 +18,43 @@ type columnReader struct {
 }
 
 // remoteWindow is how much is read at once of a file in the bucket, where a request costs more than the bytes.
-const remoteWindow = 1 << 20
+const RemoteWindow = 1 << 20
 
 // little is the window of who reads a few rows.
-func (f *rollupFile) little() int64 {
-	if f.remote {
-		return remoteWindow
+func (f *File) little() int64 {
+	if f.Remote {
+		return RemoteWindow
 	}
-	return rollupPage
+	return PageBytes
 }
 
-// reader reads a column of bytes.
-func (f *rollupFile) reader(column int, window int64) columnReader {
-	return columnReader{file: f, column: column, window: window}
+// IsZero reports whether all values of a numeric column are 0.
+func (f *File) IsZero(column int) bool { return f.columns[column].width == 0 }
+
+// Column returns a reader of a column of bytes.
+func (f *File) Column(column int, window int64) ColumnReader {
+	return ColumnReader{file: f, column: column, window: window}
 }
 
-// numberReader reads a numeric column.
-func (f *rollupFile) numberReader(column int, window int64) (columnReader, error) {
-	r := f.reader(column, window)
+// Numbers returns a reader of a numeric column.
+func (f *File) Numbers(column int, window int64) (ColumnReader, error) {
+	r := f.Column(column, window)
 	r.width = f.columns[column].width
 	switch r.width {
 	case 0, 1, 2, 4, 8:
 		return r, nil
 	}
-	return r, badRollup("column %d is %d bytes wide", column, r.width)
+	return r, FormatErrorf("column %d is %d bytes wide", column, r.width)
 }
 
 // reset has r read another column in the same memory.
-func (r *columnReader) reset(to columnReader) {
+func (r *ColumnReader) reset(to ColumnReader) {
 	to.b = r.b[:0]
 	*r = to
 }
 
-// bytes are n bytes from at on, valid until the next call.
-func (r *columnReader) bytes(at, n int64) ([]byte, error) {
+// Bytes returns n bytes from at on, valid until the next call.
+func (r *ColumnReader) Bytes(at, n int64) ([]byte, error) {
 	if i := at - r.from; i >= 0 && n >= 0 && n <= int64(len(r.b))-i {
 		return r.b[i:][:n:n], nil
 	}
@@ -59,15 +62,15 @@ func (r *columnReader) bytes(at, n int64) ([]byte, error) {
 }
 
 // load moves the window.
-func (r *columnReader) load(at, n int64) ([]byte, error) {
+func (r *ColumnReader) load(at, n int64) ([]byte, error) {
 	bytes := r.file.columns[r.column].bytes
 	if at < 0 || n < 0 || at > bytes || n > bytes-at {
-		return nil, badRollup("column %d has no bytes %d to %d", r.column, at, at+n)
+		return nil, FormatErrorf("column %d has no bytes %d to %d", r.column, at, at+n)
 	}
-	from := at / rollupPage * rollupPage
+	from := at / PageBytes * PageBytes
 	end := min(from+r.window, bytes)
 	if end < at+n {
-		end = min((at+n+rollupPage-1)/rollupPage*rollupPage, bytes)
+		end = min((at+n+PageBytes-1)/PageBytes*PageBytes, bytes)
 	}
 	b, err := r.file.part(r.column, from, end-from, r.b)
 	if err != nil {
@@ -78,12 +81,12 @@ func (r *columnReader) load(at, n int64) ([]byte, error) {
 	return b[at-from:][:n:n], nil
 }
 
-// number is the one of a row.
-func (r *columnReader) number(row int) (uint64, error) {
+// Number returns the value of a row.
+func (r *ColumnReader) Number(row int) (uint64, error) {
 	if r.width == 0 {
 		return 0, nil
 	}
-	b, err := r.bytes(int64(row)*int64(r.width), int64(r.width))
+	b, err := r.Bytes(int64(row)*int64(r.width), int64(r.width))
 	if err != nil {
 		return 0, err
 	}
@@ -98,47 +101,48 @@ func (r *columnReader) number(row int) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// A spreadReader reads how the durations of rows were spread.
-type spreadReader struct {
-	ends, spreads columnReader
+// A SpreadReader reads the encoded histograms of rows.
+type SpreadReader struct {
+	ends, spreads ColumnReader
 	next          int // the row whose spread begins at from
 	from          int64
 	scratch       *stmtstats.Histogram // of a file of version 1
 	turned        []byte               // its spread as files have it now
 }
 
-func (f *rollupFile) spreadReader(window int64) (spreadReader, error) {
-	ends, err := f.numberReader(colSpreadEnds, window)
-	return spreadReader{ends: ends, spreads: f.reader(colSpreads, window)}, err
+// Spreads returns a reader of the encoded histograms.
+func (f *File) Spreads(window int64) (SpreadReader, error) {
+	ends, err := f.Numbers(colSpreadEnds, window)
+	return SpreadReader{ends: ends, spreads: f.Column(colSpreads, window)}, err
 }
 
 // reset has s read another file in the same memory.
-func (s *spreadReader) reset(to spreadReader) {
+func (s *SpreadReader) reset(to SpreadReader) {
 	ends, spreads := s.ends, s.spreads
 	ends.reset(to.ends)
 	spreads.reset(to.spreads)
-	*s = spreadReader{ends: ends, spreads: spreads, scratch: s.scratch, turned: s.turned}
+	*s = SpreadReader{ends: ends, spreads: spreads, scratch: s.scratch, turned: s.turned}
 }
 
-// spread is that of a row, valid until the next call.
-func (s *spreadReader) spread(row int) ([]byte, error) {
+// Spread returns the encoded histogram of a row, valid until the next call.
+func (s *SpreadReader) Spread(row int) ([]byte, error) {
 	from := s.from
 	if row != s.next {
 		from = 0
 		if row > 0 {
-			end, err := s.ends.number(row - 1)
+			end, err := s.ends.Number(row - 1)
 			if err != nil {
 				return nil, err
 			}
 			from = int64(end)
 		}
 	}
-	n, err := s.ends.number(row)
+	n, err := s.ends.Number(row)
 	if err != nil {
 		return nil, err
 	}
 	end := int64(n)
-	b, err := s.spreads.bytes(from, end-from)
+	b, err := s.spreads.Bytes(from, end-from)
 	s.next, s.from = row+1, end
 	if err != nil || s.ends.file.version > 1 {
 		return b, err
@@ -151,60 +155,61 @@ func (s *spreadReader) spread(row int) ([]byte, error) {
 }
 
 // turn appends a spread of the file to dst, as files have it now. The scratch is overwritten.
-func (f *rollupFile) turn(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
+func (f *File) turn(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
 	if f.version > 1 || len(spread) == 0 {
 		return append(dst, spread...), nil
 	}
 	scratch.Reset()
 	if err := scratch.AddSpreadV1(spread); err != nil {
-		return nil, badRollup("a spread: %v", err)
+		return nil, FormatErrorf("a spread: %v", err)
 	}
 	return scratch.AppendSpread(dst), nil
 }
 
-// A rollupNames tells the Keys of rows.
-type rollupNames struct {
+// A KeyReader reads the Keys of rows.
+type KeyReader struct {
 	names   []string
-	digests columnReader
-	numbers [3]columnReader
+	digests ColumnReader
+	numbers [3]ColumnReader
 }
 
-func (f *rollupFile) names(window int64) (*rollupNames, error) {
-	n := &rollupNames{digests: f.reader(colDigests, window)}
-	b, err := f.whole(colNames, nil)
+// Keys returns a reader of the Keys.
+func (f *File) Keys(window int64) (*KeyReader, error) {
+	n := &KeyReader{digests: f.Column(ColDigests, window)}
+	b, err := f.Whole(colNames, nil)
 	if err != nil {
 		return nil, err
 	}
 	for len(b) > 0 {
 		size, width := binary.Uvarint(b)
 		if width <= 0 || size > uint64(len(b)-width) {
-			return nil, badRollup("its names are cut off")
+			return nil, FormatErrorf("its names are cut off")
 		}
 		n.names = append(n.names, string(b[width:][:size]))
 		b = b[width+int(size):]
 	}
 	for i, c := range [...]int{colSchemas, colUsers, colBackends} {
-		if n.numbers[i], err = f.numberReader(c, window); err != nil {
+		if n.numbers[i], err = f.Numbers(c, window); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
 }
 
-// key is that of a row.
-func (n *rollupNames) key(row int) (k stmtstats.Key, err error) {
-	b, err := n.digests.bytes(16*int64(row), 16)
+// Key returns the Key of a row.
+func (n *KeyReader) Key(row int) (k stmtstats.Key, err error) {
+	b, err := n.digests.Bytes(16*int64(row), 16)
 	if err != nil {
 		return k, err
 	}
 	k.Digest = [16]byte(b)
 	for i, name := range [...]*string{&k.Schema, &k.User, &k.Backend} {
-		number, err := n.numbers[i].number(row)
+		number, err := n.numbers[i].Number(row)
 		if err != nil {
 			return k, err
 		}
 		if number >= uint64(len(n.names)) {
-			return k, badRollup("name %d of %d", number, len(n.names))
+			return k, FormatErrorf("name %d of %d", number, len(n.names))
 		}
 		*name = n.names[number]
 	}

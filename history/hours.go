@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -19,11 +20,11 @@ import (
 // between the two, the rollup says what it is owed, and the next hour's Evicted does not count that again.
 type hourDeriver struct {
 	start, end int64 // Unix milliseconds
-	rows       map[stmtstats.Key]*rollupRow
-	other      rollupRow
-	evicted    rollupRow // of its spread, in spread
-	owed       owed      // by the hour before
-	lost       counts    // what Keys had that made room
+	rows       map[stmtstats.Key]*rollup.Row
+	other      rollup.Row
+	evicted    rollup.Row    // of its spread, in spread
+	owed       rollup.Carry  // by the hour before
+	lost       rollup.Counts // what Keys had that made room
 	lostSpread stmtstats.Histogram
 	gained     stmtstats.Histogram // Evicted's
 	last       int64               // of the newest sample
@@ -33,7 +34,7 @@ type hourDeriver struct {
 // hourSamples are the samples of an instance.
 type hourSamples struct{ *instance }
 
-var _ hourSource = hourSamples{}
+var _ rollup.HourSource = hourSamples{}
 
 // Start implements hourSource.
 func (s hourSamples) Start() int64 { return localdb.Start(s.db.Current()) }
@@ -54,10 +55,10 @@ func (s hourSamples) Next(from int64) int64 {
 }
 
 // Derive implements hourSource. Samples up to the base of the instance include earlier counts.
-func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, before owed) (*rollup, error) {
+func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, before rollup.Carry) (*rollup.Rollup, error) {
 	d := &hourDeriver{
-		start: max(start.UnixMilli(), s.base), end: start.Add(rollupHour).UnixMilli(),
-		rows: make(map[stmtstats.Key]*rollupRow), owed: before,
+		start: max(start.UnixMilli(), s.base), end: start.Add(rollup.Hour).UnixMilli(),
+		rows: make(map[stmtstats.Key]*rollup.Row), owed: before,
 	}
 	samples := sampleRange{db: s.db, from: min(since, d.start), to: d.end}
 	if err := samples.read(ctx, allMetrics, d.add); err != nil {
@@ -70,50 +71,50 @@ func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, b
 	if err != nil {
 		return nil, err
 	}
-	r := &rollup{start: start.UTC(), span: rollupHour, last: d.last}
+	r := &rollup.Rollup{Start: start.UTC(), Span: rollup.Hour, Last: d.last}
 	for k, row := range d.rows {
-		if row.counts.calls == 0 {
+		if row.Counts.Calls == 0 {
 			continue
 		}
-		row.print, row.key, row.text = printOf(&k), k, texts[k.Digest]
-		r.rows = append(r.rows, *row)
+		row.Print, row.Key, row.Text = rollup.PrintOf(&k), k, texts[k.Digest]
+		r.Rows = append(r.Rows, *row)
 	}
 	return r, d.sums(r)
 }
 
 // sums adds the rows of Other and Evicted.
-func (d *hourDeriver) sums(r *rollup) error {
-	if d.other.counts.calls > 0 {
-		d.other.print = otherPrint()
-		r.rows = append(r.rows, d.other)
+func (d *hourDeriver) sums(r *rollup.Rollup) error {
+	if d.other.Counts.Calls > 0 {
+		d.other.Print = rollup.OtherPrint()
+		r.Rows = append(r.Rows, d.other)
 	}
 	e := &d.evicted
-	e.counts.nanos, d.lost.nanos = d.gained.Nanos, d.lostSpread.Nanos
-	before := &stmtstats.Histogram{Nanos: d.owed.counts.nanos}
-	if err := before.AddSpread(d.owed.spread); err != nil {
+	e.Counts.Nanos, d.lost.Nanos = d.gained.Nanos, d.lostSpread.Nanos
+	before := &stmtstats.Histogram{Nanos: d.owed.Counts.Nanos}
+	if err := before.AddSpread(d.owed.Spread); err != nil {
 		return err
 	}
-	e.counts.subtract(&d.owed.counts)
+	e.Counts.Subtract(&d.owed.Counts)
 	d.gained.Subtract(before)
 
-	r.owed.counts = d.lost
-	r.owed.counts.subtract(&e.counts)
+	r.Carry.Counts = d.lost
+	r.Carry.Counts.Subtract(&e.Counts)
 	left := d.lostSpread
 	left.Subtract(&d.gained)
-	r.owed.spread = left.AppendSpread(nil)
+	r.Carry.Spread = left.AppendSpread(nil)
 
-	e.counts.subtract(&d.lost)
+	e.Counts.Subtract(&d.lost)
 	d.gained.Subtract(&d.lostSpread)
-	if e.counts.calls > 0 {
-		e.spread = d.gained.AppendSpread(nil)
-		e.print = evictedPrint()
-		r.rows = append(r.rows, *e)
+	if e.Counts.Calls > 0 {
+		e.Spread = d.gained.AppendSpread(nil)
+		e.Print = rollup.EvictedPrint()
+		r.Rows = append(r.Rows, *e)
 	}
 	return nil
 }
 
 // row is where a series' growth belongs.
-func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollupRow {
+func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 	switch kind {
 	case stmtstats.Other:
 		return &d.other
@@ -122,7 +123,7 @@ func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollupRow {
 	}
 	row := d.rows[k]
 	if row == nil {
-		row = &rollupRow{}
+		row = &rollup.Row{}
 		d.rows[k] = row
 	}
 	return row
@@ -146,12 +147,12 @@ func (d *hourDeriver) add(s *sampleSeries) error {
 		return nil
 	}
 	row := d.row(k, kind)
-	*s.count(&row.counts, class) += g.grown
+	*s.count(&row.Counts, class) += g.grown
 	if kind == stmtstats.Tracked {
 		*s.count(&d.lost, class) += g.lost
 	}
 	if s.name == nameQueries {
-		row.first, row.last = g.first, g.last
+		row.First, row.Last = g.first, g.last
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func (d *hourDeriver) addDurations(s *sampleSeries, k stmtstats.Key, kind stmtst
 		return nil
 	}
 	row := d.row(k, kind)
-	row.counts.nanos = g.grown.Nanos
-	row.spread = g.grown.AppendSpread(nil)
+	row.Counts.Nanos = g.grown.Nanos
+	row.Spread = g.grown.AppendSpread(nil)
 	return nil
 }

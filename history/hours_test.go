@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -12,18 +13,18 @@ import (
 func sumOfRollups(t *testing.T, a *Archive) uint64 {
 	t.Helper()
 	store := a.current().rollups
-	var all counts
+	var all rollup.Counts
 	var spread stmtstats.Histogram
-	for _, n := range store.list(func(n rollupName) bool { return n.span == rollupHour }) {
-		f, err := store.open(n)
+	for _, n := range store.List(func(n rollup.Name) bool { return n.Span == rollup.Hour }) {
+		f, err := store.Open(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(f.addTotals(&all, &spread), f.close()); err != nil {
+		if err := errors.Join(f.AddTotals(&all, &spread), f.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return all.calls
+	return all.Calls
 }
 
 // TestRollupAfterFullDisk has a disk full across the end of an hour while a new Key is called: its zero sample lies within the
@@ -49,7 +50,7 @@ func TestRollupAfterFullDisk(t *testing.T) {
 	h.archive.options.ReserveBytes = reserve
 	rounds(time.Hour, 1)
 	in := h.archive.current()
-	if err := in.rollups.work(t.Context(), hourSamples{in}, in.settled.Load()); err != nil {
+	if err := in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := sumOfRollups(t, h.archive), uint64(2*60+2*240)+300; got != want {
