@@ -15,7 +15,7 @@ const (
 	Update
 	Delete
 
-	// Cascaded is what a foreign key of the table did because of the change before it, where the log does not have that: to each
+	// Cascaded is the effect of a foreign key of the table after the change before it, where the log does not contain it: on each
 	// row whose columns of the key have the values of the row Before, which has no others. It comes of a Follower whose tables
 	// have Cascades, over no wire.
 	Cascaded

@@ -91,7 +91,7 @@ func (s seen) String() string {
 	return text
 }
 
-// changesOf are the changes of a batch, with rows of their own.
+// changesOf returns the changes of a batch with copies of their rows.
 func changesOf(t *testing.T, b *ChangeBatch) (all []seen) {
 	t.Helper()
 	for i := range b.Tables {
@@ -264,7 +264,7 @@ func zoo() (columns []zooColumn) {
 	return columns
 }
 
-// makeZoo makes the table and answers its columns' names, generated ones left out, and rows
+// makeZoo creates the table and returns the names of its columns, except generated ones, and rows
 // for it: each value of each column is in one of them.
 func makeZoo(t *testing.T, c *mysqlconn.Client, name string) (names string, rows []string) {
 	t.Helper()

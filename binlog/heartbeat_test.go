@@ -101,7 +101,7 @@ func TestBeatOverLostConnection(t *testing.T) {
 	}
 }
 
-// TestHeartbeat reads heartbeats in the log, over a lost connection too, and does not go on in a log that was started
+// TestHeartbeat reads heartbeats in the log, also after a lost connection, and does not continue in a log that was started
 // again, as long as it may be.
 func TestHeartbeat(t *testing.T) {
 	for name, options := range beatServers {

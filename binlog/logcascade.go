@@ -16,7 +16,7 @@ import (
 // Specification: MySQL "Rows_event", enum_flag.
 const (
 	rowsUnchecked = 1 << 1 // the session had foreign_key_checks = 0: keys did nothing
-	rowsSQLKeys   = 1 << 4 // what foreign keys did to rows of other tables is logged as events of theirs
+	rowsSQLKeys   = 1 << 4 // effects of foreign keys on rows of other tables are logged as events of those tables
 )
 
 // A cascadeLog derives the changes that foreign keys make in followed tables where they are not in the log, or stops where they

@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnloggedCascade reads changes of a table that a foreign key of a followed one refers to. Where the log does not have
-// what the key did, reading stops before the change, followed or not.
+// the key's effect, reading stops before the change, followed or not.
 func TestUnloggedCascade(t *testing.T) {
 	const set = ",\n  CONSTRAINT `k` FOREIGN KEY (`id`) REFERENCES `P` (`id`) ON UPDATE CASCADE"
 	types := []mysqlwire.ColumnType{mysqlwire.TypeLong}
@@ -80,7 +80,7 @@ func selfTable(t *testing.T, key string) (*logReader, *ChangeBatch, *logBuilder)
 	return r, b, log
 }
 
-// TestDeriveCascade derives what a foreign key did from deletions that let it do so, and stops at what it cannot derive.
+// TestDeriveCascade derives the effect of a foreign key from deletions that allow it, and stops at the others.
 func TestDeriveCascade(t *testing.T) {
 	const setNull = " ON DELETE SET NULL ON UPDATE CASCADE"
 	row := func(id, up byte) []byte { return []byte{0, id, 0, 0, 0, up, 0, 0, 0} }

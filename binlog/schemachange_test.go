@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// untilStop is what is read until the reading stops.
+// untilStop returns the changes read before reading stops.
 func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *StopError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
@@ -31,7 +31,7 @@ func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *S
 	}
 }
 
-// TestChangeKind tells what statements do to rows.
+// TestChangeKind classifies statements by their effect on rows.
 func TestChangeKind(t *testing.T) {
 	for sql, want := range map[string]SchemaChangeKind{
 		"CREATE INDEX i ON a (n)":                               ChangeIndex,

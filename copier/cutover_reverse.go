@@ -124,7 +124,7 @@ func (c *cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer state.CloseHolder(there.c) // what it wrote is committed
+	defer state.CloseHolder(there.c) // its writes are committed
 	f, err := newFollower(&o, c.back, c.reversed, there.state, from)
 	if err != nil {
 		return err

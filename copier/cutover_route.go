@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// routeNames are a gateway's names of the two sides of a copy, and what it calls the target.
+// routeNames are a gateway's names of the two sides of a copy, and of the target.
 type routeNames struct {
 	from, to string // addresses
 	side     string // backend or standby

@@ -24,7 +24,7 @@ type cutState struct {
 type cutNoted struct {
 	phase  cutPhase
 	target binlog.Position // of the target's log when clients had written nothing there
-	since  time.Duration   // since the switch was noted
+	since  time.Duration   // since the switch was recorded
 }
 
 // load reads what is noted, of this copy and of others that have a target table in common with it.

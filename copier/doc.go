@@ -58,8 +58,8 @@
 // same moment. So a run that follows takes one snapshot for its position P, closes it, and reads each piece of a chunk through
 // whatever view its worker has then. The source keeps undo log and metadata locks no longer than a view lives. The invariants:
 //
-//   - Each view is at or after P. Views are of the server that the snapshot was of (rowstream.View.Identity), and what is committed
-//     there once is seen by all later views. Their positions need not be known, no lock is taken for them, and no
+//   - Each view is at or after P. Views are of the server that the snapshot was of (rowstream.View.Identity), and changes committed
+//     there once are seen by all later views. Their positions need not be known, no lock is taken for them, and no
 //     watermark is written: P is the only position.
 //   - Every change behind P is applied, in the log's order, whatever the view of its row has seen.
 //   - Rows of a table have one form. A view holds the table's metadata lock before the definition is compared with the described
@@ -102,8 +102,8 @@
 //   - ON UPDATE CASCADE gives rows new values that no change of theirs has. Parent 2 is deleted at 11, parent 3 becomes 2 at 12, and a
 //     view at 13 reads a child of 2 that was one of 3. Applying 11 deletes it, and nothing brings it back. Keys with that action are
 //     followed, and the copy stops where a parent's key changes.
-//   - Chains: what is deleted by one key makes another one act. The rows that the second one deletes depend on the children in the
-//     target. The view of a child is of after its deletion, the view of its own child of before: applying the deletion finds no child,
+//   - Chains: a deletion by one key makes another one act. The rows that the second one deletes depend on the children in the
+//     target. The view of a child is from after its deletion, the view of the child's child from before: applying the deletion finds no child,
 //     and leaves the other. A table whose rows refer to each other by ON DELETE CASCADE is a chain.
 //   - Keys of one table that share a column, where the order of their actions matters; columns from which others are computed.
 //

@@ -36,7 +36,7 @@ type follower struct {
 
 	pace     *throttle.Stream // nil: it obeys no throttle
 	heart    *heart           // nil: no heartbeats
-	mayEnd   func() bool      // asked before it ends by itself
+	mayEnd   func() bool      // called before it ends without a request
 	stop     chan struct{}    // closed when it is to end at the next boundary
 	stopOnce sync.Once
 
@@ -45,7 +45,7 @@ type follower struct {
 	boundary bool // the last batch ended where a transaction ends
 	commit   time.Time
 	changes  int64
-	lag      telemetry.Lag // at the last look, but for what the heart knows
+	lag      telemetry.Lag // at the last check, without the heartbeat's part
 	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
 	single   bool          // from the next batch on there is one writer
 	parts    bool          // several writers are at a batch
@@ -58,7 +58,7 @@ type follower struct {
 	sealed bool          // nothing is applied any more; of who has still's room
 
 	noted       binlog.Position // in the target; of the goroutine that applies
-	flush       time.Time       // when it was noted; of the goroutine that applies
+	flush       time.Time       // when the position was recorded; of the goroutine that applies
 	reconnected time.Time       // when the log was last asked for again; of the goroutine that reads
 
 	begun  time.Time

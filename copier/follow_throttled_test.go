@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// TestFollowThrottled stops a copy that has caught up: what is written then waits, the status says
-// why, and is applied once the copy is let go.
+// TestFollowThrottled stops a copy that has caught up: later changes wait, the status reports
+// why, and they are applied once the copy is resumed.
 func TestFollowThrottled(t *testing.T) {
 	p := newPair(t, "followheld")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ANALYZE TABLE a")

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// beginTable creates a table that is new in the target, and records it in the state. What an earlier run left is resumed.
+// beginTable creates a table that is new in the target, and records it in the state. The work of an earlier run is resumed.
 func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s state.State, from, position string) error {
 	if t.State == nil {
 		if err := createTarget(t, ctx, c); err != nil {

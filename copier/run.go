@@ -435,7 +435,7 @@ func (r *run) copy(ctx context.Context) error {
 	return r.err
 }
 
-// progressOf is where the machine goes on with the table.
+// progressOf returns where the machine resumes the table.
 func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
 	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
 	for _, k := range t.State.Chunks {

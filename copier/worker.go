@@ -76,7 +76,7 @@ func (w *worker) do(ctx context.Context, s step) error {
 	case copyChunk:
 		return w.copy(ctx, s.table, s.chunk)
 	case buildIndexes:
-		w.pace.End() // it cannot be slowed down, and nobody waits for it
+		w.pace.End() // it cannot be throttled, and no other worker waits for it
 		return w.buildIndexes(ctx, s.table)
 	}
 	panic("BUG: a worker is told to " + s.do.String())

@@ -162,7 +162,7 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 	}
 }
 
-// idle waits until all sessions wait for a command: records, counters and buffers of what was answered are settled.
+// idle waits until all sessions wait for a command: records, counters and buffers of earlier commands are settled.
 func idle(t *testing.T, g *rig) {
 	t.Helper()
 	testwait.Equal(t, "no busy session", 0, func() (busy int) {

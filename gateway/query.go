@@ -114,8 +114,8 @@ func (q *query) recordError() {
 	}
 }
 
-// keepText moves the text of the statement at hand out of the client's buffer, which is
-// needed for what the client sends on.
+// keepText copies the text of the current statement out of the client's buffer, which is
+// needed for the client's next packets.
 func (q *query) keepText() {
 	q.rec.Text = bytes.Clone(q.rec.Text)
 }

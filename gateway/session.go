@@ -24,8 +24,8 @@ const (
 // waits for a command, forwards it, relays the response, and records the statement. Only that
 // goroutine uses the fields, except those of control.
 type session struct {
-	query   // the current command: what every statement touches
-	control // what other goroutines use
+	query   // the current command: fields that every statement uses
+	control // fields that other goroutines use
 
 	srv          *Server
 	client       *mysqlconn.Conn
@@ -48,7 +48,7 @@ type session struct {
 	rules       uint64 // epoch of the rules that scope was computed under
 
 	identity // cold: written at logins
-	moving   // cold: what it takes to move to another server
+	moving   // cold: fields for moving to another server
 
 	borrowed bool // a buffer of the client side comes from the pool
 	relaying bool // a buffer of the backend side comes from the pool
@@ -94,7 +94,7 @@ type control struct {
 	idleSince atomic.Int64                  // when the session started to wait for a command, in nanoseconds since the server's start
 }
 
-// shown is what the API shows of a session.
+// shown is a session as the API shows it.
 type shown struct {
 	connection atomic.Uint32
 	user       atomic.Pointer[string]
@@ -203,7 +203,7 @@ func (s *session) turn() error {
 
 // forget drops the views of the statement that is over. They lie in buffers that may be the
 // pool's, where they would show the next session's bytes, or that the pool did not keep, which
-// they would hold: an idle session holds nobody's text.
+// they would hold: an idle session holds no text.
 func (s *session) forget() {
 	s.plan = nil
 	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {

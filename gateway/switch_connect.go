@@ -23,7 +23,7 @@ type next struct {
 	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's
 }
 
-// A moving is what a session needs to be moved to another server.
+// A moving has the fields of a session that are used when it moves to another server.
 type moving struct {
 	sets     settings // SET statements
 	longOpen bool     // a value was sent in pieces, and not executed with yet

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestGatewayRoute asks gateways that answer this and that: errors say what to do and show no
+// TestGatewayRoute calls gateways with various responses: errors say what to do and show no
 // password.
 func TestGatewayRoute(t *testing.T) {
 	status, body := http.StatusOK, ""

@@ -12,7 +12,7 @@ type growth struct {
 
 	value       float64 // of the last sample; 0 when the series has ended or not begun
 	known       bool
-	grown, lost uint64 // lost is what the Key had when it was evicted
+	grown, lost uint64 // lost is the Key's counter at its eviction
 	first, last int64  // when it began, if it did after start; when it grew last
 	newest      int64  // sample of a round
 }

@@ -13,18 +13,18 @@ import (
 // An hourDeriver adds up what the samples of a time say that each Key has counted in it: (start, end],
 // since a sample at a border belongs to the time before it, as PromQL has it.
 //
-// Between two samples of a series its counter has grown, or a Key has made room and is back and has counted from 0. What a Key
-// had when it made room is in Evicted; so what Evicted gains and no Key had is what Keys counted
+// Between two samples of a series its counter has grown, or its Key was evicted, has returned and has counted from 0. The counts of
+// an evicted Key are in Evicted; so an increase of Evicted that no Key had was counted by Keys
 // after their last sample. That is Evicted's row, and the sum over all rows is by how much the sum
 // over all series grew. A Key that is back is written some seconds before Evicted is: where the hour ends
-// between the two, the rollup says what it is owed, and the next hour's Evicted does not count that again.
+// between the two, the rollup records the debt, and the next hour's Evicted does not count it again.
 type hourDeriver struct {
 	start, end int64 // Unix milliseconds
 	rows       map[stmtstats.Key]*rollup.Row
 	other      rollup.Row
 	evicted    rollup.Row    // of its spread, in spread
 	owed       rollup.Carry  // by the hour before
-	lost       rollup.Counts // what Keys had that made room
+	lost       rollup.Counts // counts of evicted Keys
 	lostSpread stmtstats.Histogram
 	gained     stmtstats.Histogram // Evicted's
 	last       int64               // of the newest sample

@@ -61,7 +61,7 @@ type Statement struct {
 
 	Series StatementSeries
 	Heat   Heat
-	Slow   []stmtstats.SlowCall // the slowest of late, the slowest first
+	Slow   []stmtstats.SlowCall // the slowest recent calls, the slowest first
 }
 
 // A StatementPart is one Key of a digest.

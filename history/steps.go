@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// maxWalk bounds the samples that are read for one answer.
+// maxWalk bounds the samples that are read for one result.
 const maxWalk = 4 << 20
 
 // A step is the growth of a series from one sample to the next, or its loss.

@@ -66,8 +66,8 @@ type writer struct {
 	infos   map[[16]byte]*info
 	unused  []*info                  // that may have no users any more, to be ended by this round
 	orphans map[uint64]labels.Labels // series of an earlier process that nobody has written to yet; nil after the first round
-	ended   map[stmtstats.Key]*track // Keys that are gone and not back, to be ended by this round
-	evicted *stmtstats.Sample        // what they are part of, from its visit to its commit; else nil
+	ended   map[stmtstats.Key]*track // evicted Keys that have not returned, to be ended by this round
+	evicted *stmtstats.Sample        // the sample of Evicted that includes them, from its visit to its commit; else nil
 	stale   []staleSeries            // to be ended by the next commit
 	full    int64                    // time of the last round that looked at all Keys
 

@@ -36,7 +36,7 @@ func logUntilKilled(path string) {
 	}
 }
 
-// TestKill kills a process with SIGKILL in the twentieth flush interval: of what it logged in the
+// TestKill kills a process with SIGKILL in the twentieth flush interval: of the records of the
 // first, nothing is missing in its file, and the sequence numbers report what is missing.
 func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")

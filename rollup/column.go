@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A ColumnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. What is before the
-// window can be read too, which reads it again.
+// A ColumnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. Rows before the
+// window can be read too, at the cost of another read.
 type ColumnReader struct {
 	file   *File
 	column int
@@ -20,7 +20,7 @@ type ColumnReader struct {
 // remoteWindow is how much is read at once of a file in the bucket, where a request costs more than the bytes.
 const RemoteWindow = 1 << 20
 
-// little is the window of who reads a few rows.
+// little is the window for reading a few rows.
 func (f *File) little() int64 {
 	if f.Remote {
 		return RemoteWindow

@@ -125,7 +125,7 @@ func (r *DetailReader) Add(f *File) error {
 	return nil
 }
 
-// tell gives Keys and texts to those of the rows that have none.
+// tell sets Keys and texts of the rows that have none.
 func (r *DetailReader) tell(f *File) error {
 	var names *KeyReader
 	var texts *TextReader

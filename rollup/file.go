@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A File reads a file's columns as they are asked for. What it answers was checked. It is for one
+// A File reads a file's columns on demand and checks them. It is for one
 // goroutine.
 type File struct {
 	Rollup  // its rows are not read
@@ -318,7 +318,7 @@ func (f *File) Read(u *TextDecoder) (*Rollup, error) {
 	return &r, nil
 }
 
-// allAtOnce is a window for who reads all of a column.
+// allAtOnce is a window for reading all of a column.
 const allAtOnce = maxFileBytes
 
 // maxOffset is more milliseconds than any file spans.

@@ -71,7 +71,7 @@ func TestRollupDamage(t *testing.T) {
 	check("a byte more", append(slices.Clone(text), 0))
 }
 
-// TestRollupVersion1 reads a file of a version before, whose spreads ascend: it says what it said then.
+// TestRollupVersion1 reads a file of version 1, whose spreads ascend: its content is unchanged.
 func TestRollupVersion1(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "rollup-v1.rollup"))
 	if err != nil {

@@ -81,7 +81,7 @@ var (
 
 // A storeState is the recorded state of a directory.
 type storeState struct {
-	Epoch   string   `json:"epoch"`   // tells this directory from others that the same gateway had
+	Epoch   string   `json:"epoch"`   // distinguishes this directory from earlier ones of the same gateway
 	Shipped []string `json:"shipped"` // files that the bucket has
 }
 
@@ -162,7 +162,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	return r, nil
 }
 
-// check opens a file and returns its size. What it does not read is checked when it is read.
+// check opens a file and returns its size. The rest is checked when it is read.
 func (r *Store) check(n Name) (int64, error) {
 	if !localstate.IsFile(filepath.Join(r.Dir, n.String())) {
 		return 0, localstate.ErrNotFile
@@ -184,7 +184,7 @@ func (r *Store) record() {
 	r.State.Replace(r.Dir, files)
 }
 
-// resume goes on after the newest file. Where it cannot be read, more samples are.
+// resume continues after the newest file. Where that file cannot be read, more samples are read.
 func (r *Store) resume(newest Name) {
 	hours := r.List(func(n Name) bool { return n.Span == Hour && n.End().Equal(newest.End()) })
 	f, err := r.Open(append(hours, newest)[0])
@@ -443,7 +443,7 @@ func (r *Store) Shipped(n Name) bool {
 }
 
 // ship copies what the bucket does not have: a file has one name and one content, so that whatever was done of
-// it before may be done again. It is compared before it is noted.
+// it before may be done again. It is compared before it is recorded.
 func (r *Store) ship(ctx context.Context) error {
 	var errs []error
 	for _, n := range r.List(func(Name) bool { return true }) {
@@ -462,7 +462,7 @@ func (r *Store) shipFile(ctx context.Context, n Name) error {
 	if err != nil {
 		return err
 	}
-	// What cannot be read would only be spread.
+	// A damaged file is not uploaded.
 	f, err := Open(bytes.NewReader(text), int64(len(text)))
 	if err == nil {
 		var u TextDecoder

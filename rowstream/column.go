@@ -52,7 +52,7 @@ var kinds = map[string]kind{
 	"uuid": kindName, "inet4": kindName, "inet6": kindName,
 }
 
-// Known says what is wrong with a column's type, if it is none that Tare has seen.
+// Known returns an error for a column type that Tare does not know.
 func (c *Column) Known() error {
 	if _, ok := kinds[c.Type]; !ok {
 		return fmt.Errorf("column %s: values of the type %s are not known to be copied without loss; leave the column out", c.Name, c.FullType)

@@ -45,7 +45,7 @@ func (l *Logging) IsReplica() bool {
 	return l.readOnly && len(l.Channels) > 0 || slices.ContainsFunc(l.Channels, func(c Channel) bool { return c.running })
 }
 
-// ReadLogging reads how a server logs. What the user may not see is an error in the result.
+// ReadLogging reads how a server logs. Settings that the account may not see are errors in the result.
 func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error) {
 	for _, v := range []struct {
 		to    *bool

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A program runs sizegen in a module of its own.
+// A program runs sizegen in a separate module.
 type program struct {
 	t   *testing.T
 	dir string
@@ -67,7 +67,7 @@ func TestUsage(t *testing.T) {
 	p.run("-help", 0, "usage: sizegen", "")
 }
 
-// TestRefusals: what fails exits with 1, and nothing is written.
+// TestRefusals: a failure exits with 1, and nothing is written.
 func TestRefusals(t *testing.T) {
 	p := newProgram(t, map[string]string{"a.go": "package m\n\n//sizegen:root\ntype Entry struct{ Less func() }\n"})
 	p.run("./...", 1, "", "a.go:4: m.Entry.Less: what a func has captured cannot be seen\n")
@@ -134,7 +134,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestCommittedFilesAreFresh holds the generated files of this command to what it writes.
+// TestCommittedFilesAreFresh compares the generated files of this command with its output.
 func TestCommittedFilesAreFresh(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"-verify", "./internal/zoo/..."}, ".", &stdout, &stderr); code != exitOK {

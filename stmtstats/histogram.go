@@ -51,7 +51,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.Nanos += other.Nanos
 }
 
-// MergePart adds of each bucket of other what lies between two parts of it, from 0 to 1. What is between 0 and 1 in several steps
+// MergePart adds the share of each bucket of other between two fractions from 0 to 1. The sum over steps that cover 0 to 1
 // is all of it.
 func (h *Histogram) MergePart(other *Histogram, from, to float64) {
 	if from <= 0 && to >= 1 {

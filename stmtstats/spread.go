@@ -104,7 +104,7 @@ func (h *Histogram) AddSpreadV1(spread []byte) error {
 	return nil
 }
 
-// Subtract takes away what other has counted; of what is less than that nothing remains.
+// Subtract subtracts the counts of other; a bucket that is less becomes 0.
 func (h *Histogram) Subtract(other *Histogram) {
 	less := func(n *uint64, by uint64) { *n -= min(*n, by) }
 	for used := other.Octaves & h.Octaves; used != 0; used &= used - 1 {

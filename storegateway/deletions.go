@@ -48,7 +48,7 @@ func (it *keptIterator) Next() chunkenc.ValueType {
 }
 
 // appendKept appends the chunks of an entry, each of which a deletion touches encoded again without the
-// samples that were deleted. What that takes is charged to the query until the set is closed.
+// samples that were deleted. The memory for that is charged to the query until the set is closed.
 func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.Intervals) ([]ChunkView, error) {
 	b := e.held.batch
 	for j, c := range b.Chunks(e.i) {

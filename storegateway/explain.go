@@ -92,12 +92,12 @@ func (q *Query) appendExplain(dst []byte, wait time.Duration) []byte {
 type QueryStats struct {
 	Blocks  int    // that were read; a block counts for each select
 	Batches int    // of series
-	Series  uint64 // that were answered
+	Series  uint64 // that were returned
 	Chunks  uint64 // that belong to them
 
-	PlannedBytes int64 // of chunks, as their references told
+	PlannedBytes int64 // of chunks, estimated from their references
 	PeakBytes    int64 // the most that the query held at once
-	AllowedBytes int64 // and what it may hold
+	AllowedBytes int64 // and the most that it may hold
 
 	Read tsblock.Stats // by kind, over all blocks
 }

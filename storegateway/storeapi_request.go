@@ -118,7 +118,7 @@ const (
 )
 
 // A groupShard keeps the series of one shard of several, series that a grouping puts together in
-// the same one: what Thanos calls vertical sharding. Unlike the shards of __query_shard__, these
+// the same one: vertical sharding in Thanos' terms. Unlike the shards of __query_shard__, these
 // are known only once a series' labels are.
 type groupShard struct {
 	index, total uint64

@@ -154,7 +154,7 @@ func unknownEncoding(cs []ChunkView) int {
 	return -1
 }
 
-// A codec turns messages into bytes and back for a gRPC server: answers to Series are bytes
+// A codec encodes and decodes messages for a gRPC server: responses to Series are bytes
 // already.
 type codec struct{ vtcodec.Codec }
 
@@ -167,7 +167,7 @@ type vtMessage interface {
 	UnmarshalVT(src []byte) error
 }
 
-// Marshal returns the bytes of v. It does not allocate for answers to Series.
+// Marshal returns the bytes of v. It does not allocate for responses to Series.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if m, ok := v.(*answer); ok {
 		return m.buffers[:], nil

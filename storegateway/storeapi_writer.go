@@ -54,7 +54,7 @@ func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Qu
 	return w, nil
 }
 
-// reserve charges a frame of n bytes to the query. gRPC compresses a message to memory of its own: one such copy waits
+// reserve charges a frame of n bytes to the query. gRPC compresses a message into separate memory: one such copy waits
 // until less than 64 KiB of the copy before wait, and the transport holds that one. One frame more covers those 64 KiB,
 // the compressor's buffers and the rounding of the copies' sizes.
 func (w *seriesWriter) reserve(n int) error {

@@ -33,7 +33,7 @@ type Pacer struct {
 
 	joined int     // goroutines that obey
 	steps  int     // of them, those within a step
-	queue  []*Pace // who waits for another's step to end, in order
+	queue  []*Pace // workers that wait for another's step to end, in order
 }
 
 // PacerOptions are the limits of a pacer, and its callers' functions.

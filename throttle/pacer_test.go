@@ -24,7 +24,7 @@ func pacerAt(t *testing.T, share float64) *Pacer {
 	return p
 }
 
-// batchesMoved has workers copy for a minute, and answers how many batches they did. A batch is read in a fifth of
+// batchesMoved has workers copy for a minute, and returns the number of batches. A batch is read in a fifth of
 // a millisecond and written in two, a bit longer by each worker; so many make a chunk, which is one statement
 // unless there is a rest within it. When they serialise, a statement has a lock to its end, as LOAD DATA has it on
 // AUTO_INCREMENT.
@@ -86,7 +86,7 @@ func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise boo
 	return n
 }
 
-// TestPacerKeepsTheShare has workers do as much of what they do at full speed as the share says, where they hinder
+// TestPacerKeepsTheShare has workers reach the share of their full speed, where they hinder
 // each other, and no more where they do not.
 func TestPacerKeepsTheShare(t *testing.T) {
 	for _, tt := range []struct {
@@ -98,7 +98,7 @@ func TestPacerKeepsTheShare(t *testing.T) {
 			got := float64(batchesMoved(t, share, tt.workers, tt.chunk, tt.serialise)) / float64(full)
 			t.Logf("%+v at %.3g: %.3g", tt, share, got)
 			least := 0.85 * share
-			if !tt.serialise { // who is not held up by others could do more than those that are let in
+			if !tt.serialise { // workers that do not wait for others could do more than the admitted ones
 				least *= math.Ceil(share*float64(tt.workers)) / float64(tt.workers)
 			}
 			if got < least || got > 1.15*share {
@@ -108,8 +108,8 @@ func TestPacerKeepsTheShare(t *testing.T) {
 	}
 }
 
-// TestPacerChanges changes the share while workers are at it: nobody works while it is stopped, and what was done at
-// full speed is not paid for. One that is within a long statement holds up nobody for long.
+// TestPacerChanges changes the share while workers run: no worker runs while it is stopped, and work done at
+// full speed is not charged later. A worker within a long statement delays the others for a short time only.
 func TestPacerChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pacerAt(t, 1)

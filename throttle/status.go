@@ -8,7 +8,7 @@ import (
 // A Status is the rate that a copy may use, and why.
 type Status struct {
 	Share   float64       `json:"share"`   // of full speed, now; 0: it stands still
-	Most    float64       `json:"most"`    // what tare copy ctl throttle allows; 1: all
+	Most    float64       `json:"most"`    // the share that tare copy ctl throttle allows; 1: all
 	Stopped bool          `json:"stopped"` // share is 0
 	Reason  string        `json:"reason"`  // why it is not at full speed; empty when it is
 	Limits  []LimitStatus `json:"limits"`

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// TestStream has batches of changes wait for a throttle that is told its figures: at a limit
+// TestStream has batches of changes wait for a throttle with given figures: at a limit
 // one is applied every ten seconds, and none when a person has stopped the copy or the figure is
 // not known.
 func TestStream(t *testing.T) {

@@ -28,7 +28,7 @@ func TestHeapBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Unload()
-	// What earlier tests left may be collected in between.
+	// Garbage of earlier tests may be collected in between.
 	testwait.UntilState(t, "the heap to grow by what the block says", func() (string, bool) {
 		before := heapInUse()
 		if err := b.Load(t.Context()); err != nil {

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 )
 
-// partKinds are the parts that this program runs as processes of their own, since they are weighed. Each
+// partKinds are the parts that this program runs as separate processes, because their cost is measured. Each
 // decodes its case from spec, and stops when in ends.
 func partKinds() map[string]func(spec []byte, in io.Reader, out io.Writer) error {
 	return map[string]func([]byte, io.Reader, io.Writer) error{

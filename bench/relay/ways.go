@@ -44,7 +44,7 @@ type way struct {
 	addr    string
 	process *child.Child // nil for byDirect
 	log     string       // the file that grows with each statement; empty for none
-	dir     string       // what the process writes to; empty for none
+	dir     string       // directory that the process writes to; empty for none
 }
 
 // tools are the paths of the executables; empty for those that take no part.

@@ -181,7 +181,7 @@ func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	s.get(t, "/")
 	s.get(t, "/queries?by=p99")
 	s.get(t, "/api/v1/query?query=sum(tare_queries_total)")
-	s.ownersAreTheHeap(t, "loaded", 10) // once the pages, which are kept for a second, are gone
+	s.ownersAreTheHeap(t, "loaded", 10) // once the pages, which are kept for a second, have been dropped
 }
 
 // occupy opens connections that stay, each of which runs and prepares statements of its own.

@@ -66,7 +66,7 @@ func (f *Following) FormerID(source string) string { return idOf(source + "\n" +
 // Where returns the condition for the row.
 func (f *Following) Where() string { return " WHERE id = " + Literal(f.ID) }
 
-// Position is where following goes on: zero when it has not begun. It waits for a
+// Position returns where following resumes: zero when it has not begun. It waits for a
 // transaction that is still being committed or rolled back.
 func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog.Position, err error) {
 	version := 0
@@ -147,7 +147,7 @@ func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Posi
 	return nil
 }
 
-// Record is note in a transaction of its own.
+// Record is note in a separate transaction.
 func (f *Following) Record(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	return transaction(ctx, c, func() error { return f.Note(ctx, c, p) })
 }

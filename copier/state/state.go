@@ -23,7 +23,7 @@ const StateVersion = 4
 // DefaultStateSchema is the schema of the state.
 const DefaultStateSchema = "_tare"
 
-// A State is what the target knows of a copy, in tables of a schema of their own:
+// A State is the persistent state of a copy in the target, in the tables of a separate schema:
 //
 //	copy_table     one row a target table: where its rows come from, how far it is, which
 //	               indexes are still to be built
@@ -229,7 +229,7 @@ func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 	})
 }
 
-// Cut records a chunk before anything of it is copied. The bounds are read back: what is recorded is what is
+// Cut records a chunk before anything of it is copied. The bounds are read back: the recorded ones are those that are
 // copied. A repetition finds its own bounds.
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
@@ -274,7 +274,7 @@ func (s State) copied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	return s.noted(spec, err)
 }
 
-// isCopied tells whether a chunk's transaction was committed. It waits for one that is still
+// isCopied reports whether a chunk's transaction was committed. It waits for one that is still
 // at work.
 func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) (copied bool, err error) {
 	_, err = c.Query(ctx, "SELECT copied FROM "+s.chunks()+RowsOf(spec)+" AND chunk = "+strconv.Itoa(k.Number)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
@@ -284,7 +284,7 @@ func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 	return copied, s.noted(spec, err)
 }
 
-// Enter records a table's phase. All that come after copying need all of the table to be copied, by what
+// Enter records a table's phase. All that come after copying need all of the table to be copied, as
 // is recorded in the target.
 func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, p tabledef.Phase, keyColumns int) error {
 	end := ""
@@ -376,7 +376,7 @@ func (s State) LoadKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 	return keys, err
 }
 
-// A describedTable is what is noted of a definition, in JSON.
+// A describedTable is the stored form of a definition, in JSON.
 type describedTable struct {
 	Table  *rowstream.Table
 	Layout []int
@@ -396,7 +396,7 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	})
 }
 
-// StoppedBy notes the statement that has ended a run.
+// StoppedBy records the statement that has ended a run.
 func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, sql string) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := Change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+Literal(sql)+RowsOf(spec), 1, 0); err != nil {
@@ -406,7 +406,7 @@ func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tablede
 	})
 }
 
-// Definition reads what is noted, nil when nothing is.
+// Definition reads the stored definition, nil when there is none.
 func (s State) Definition(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (d *tabledef.Definition, err error) {
 	_, err = c.Query(ctx, "SELECT definition, upto, stopped FROM "+s.definitions()+RowsOf(spec), func(row mysqlwire.TextRow) error {
 		var described describedTable

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Verified notes that a chunk is equal on both sides. Doing so twice is doing it once.
+// Verified records that a chunk is equal on both sides. It may be called twice.
 func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		return Change(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+

@@ -17,12 +17,12 @@ import (
 
 // A Writer writes chunks over one connection to the target, each in a transaction with its
 // note in the state. When the connection is lost, or the server asks for the transaction to
-// be repeated, it finds out what was committed and goes on.
+// be repeated, it finds out what was committed and continues there.
 type Writer struct {
 	Cfg      mysqlconn.Config
 	State    State
 	Patience time.Duration    // how long a lost server is waited for
-	Retry    func(error)      // told of each repetition
+	Retry    func(error)      // called before each repetition
 	Waits    *telemetry.Waits // of the run; may be nil
 	Follows  bool             // rows may push out others, since changes that are applied later bring them back
 
@@ -114,7 +114,7 @@ func (w *Writer) Connect(ctx context.Context) error {
 	return nil
 }
 
-// prepare sets what a writer needs and asks for the server's limits. MySQL lets not everybody have more
+// prepare sets what a writer needs and asks for the server's limits. Not all accounts of MySQL may have more
 // warnings kept than there are by default.
 func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 	if err := w.State.Lease.Confirm(ctx, c); err != nil {
@@ -200,7 +200,7 @@ func (w *Writer) shrink() {
 	}
 }
 
-// mostWarnings is how many warnings of a statement a server can be made to keep.
+// mostWarnings is the highest number of warnings that a server can be configured to keep.
 const mostWarnings = 65535
 
 // Expected checks the warnings of a statement. Those that are expected say nothing about rows: see harmlessWarning.

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Definition is how the source described a table: what its rows look like from the place on that
-// following goes on from. It is kept in the target, so that a run after the table was altered can tell.
+// A Definition is the source's description of a table: the layout of its rows from the position on where
+// following resumes. It is stored in the target, so that a run detects that the table was altered meanwhile.
 type Definition struct {
 	Table   *rowstream.Table // as it was described
 	Layout  []int            // of its columns
@@ -24,7 +24,7 @@ func (d *Definition) SameShape(b *Definition) bool {
 	return reflect.DeepEqual(d.Table.Columns, b.Table.Columns) && slices.Equal(d.Layout, b.Layout) && slices.Equal(d.Table.Key, b.Table.Key)
 }
 
-// A Redefinition is how a table that may have been altered is gone on with.
+// A Redefinition is how copying continues with a table that may have been altered.
 type Redefinition struct {
 	Definition        // the present one, or the noted one
 	Past       bool   // it is the noted one

@@ -38,7 +38,7 @@ type RecordedChunk struct {
 type ForeignKey struct {
 	Name       string
 	Definition string // for ALTER TABLE … ADD
-	Referred   string // the table that it refers to, as SQL wants it
+	Referred   string // the table that it refers to, quoted for SQL
 }
 
 // JoinKeys lists definitions for people.

@@ -111,7 +111,7 @@ func KeyNames(t *rowstream.Table) string {
 // An Index is a secondary index that is built after the rows: its line in SHOW CREATE TABLE.
 type Index string
 
-// Name is the index's name as SQL wants it.
+// Name returns the index's name, quoted for SQL.
 func (x Index) Name() string { return secondaryKey.FindStringSubmatch("  " + string(x))[2] }
 
 // secondaryKey is a line of SHOW CREATE TABLE that defines an index which no row needs to be

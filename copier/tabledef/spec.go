@@ -50,8 +50,8 @@ func (s *Spec) TargetSQL() string {
 	return rowstream.Ident(s.ToSchema) + "." + rowstream.Ident(s.ToName)
 }
 
-// Text tells what decides which rows the target gets. It is kept in the state, so that a run
-// goes on with the same rows only.
+// Text describes the selection of rows that the target gets. It is stored in the state, so that a run
+// resumes with the same selection only.
 func (s *Spec) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s", s.Source())

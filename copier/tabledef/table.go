@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Table is what a run knows of one of its tables.
+// A Table describes one table of a run.
 type Table struct {
 	Spec   *Spec
 	Source *rowstream.Table
@@ -53,7 +53,7 @@ func Describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 	return DescribeAs(ctx, source, to, o, spec)
 }
 
-// DescribeAs is describe with what the source says of the table.
+// DescribeAs is describe with the source's description of the table.
 func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (t *Table, err error) {
 	t = &Table{Spec: spec, Source: source, Target: Target{Spec: spec}}
 	if err := suitable(source); err != nil {
@@ -146,7 +146,7 @@ func (t *Table) accept(there *rowstream.Table) error {
 	return nil
 }
 
-// A DiffersError says in what a table in the target is not the source's.
+// A DiffersError lists the differences between a table in the target and the source's.
 type DiffersError struct {
 	error
 	There *rowstream.Table

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// followable says what keeps a table from being followed, and makes the plan for its events.
+// followable returns the reason why a table cannot be followed, and makes the plan for its events.
 // there is the target's table.
 func (t *Table) followable(there *rowstream.Table) error {
 	match, err := predicate(t.Source, t.Spec.Where)

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// An EventKind says what happened.
+// An EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
 const (
 	EventSnapshot  EventKind = "snapshot"   // the source's view was taken; Text says how and where
 	EventNotCopied EventKind = "not-copied" // objects of the source that the copy leaves behind: NotCopied; Text lists them
-	EventTable     EventKind = "table"      // a table is begun, or gone on with: Chunks and Rows were copied before
+	EventTable     EventKind = "table"      // a table is begun or resumed: Chunks and Rows were copied before
 	EventChunk     EventKind = "chunk"      // a chunk is in the target: its Rows and Bytes
 	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text says why
 	EventIndexes   EventKind = "indexes"    // the indexes that were left out are being built; Text names them
@@ -22,9 +22,9 @@ const (
 	EventCaughtUp  EventKind = "caught-up"  // the target has what the source has; Text says so
 	EventOutrun    EventKind = "outrun"     // the source writes faster than the target takes it; Text says how fast
 	EventThrottle  EventKind = "throttle"   // the copy is slowed down, stopped or let go again, to Share; Text says why
-	EventCutover   EventKind = "cutover"    // of bringing clients over; Text says what
+	EventCutover   EventKind = "cutover"    // a step of a cutover, described in Text
 	EventControl   EventKind = "control"    // a call over the control socket that changes the run; Text says which, by whom and its status
-	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait says for what
+	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait has the reason
 	EventWaited    EventKind = "waited"     // such a wait is over: Wait says how long it was
 	EventVerified  EventKind = "verified"   // a chunk is equal on both sides: its Rows
 	EventDiffers   EventKind = "differs"    // a chunk is not; Text says how

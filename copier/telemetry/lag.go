@@ -6,7 +6,7 @@ import (
 
 // A Lag is how far the target is behind the source.
 type Lag struct {
-	Seconds   *float64 `json:"seconds"`                           // that the last heartbeat took, or the oldest that is under way has taken; null: unknown
+	Seconds   *float64 `json:"seconds"`                           // delay of the last heartbeat, or of the oldest one under way; null: unknown
 	Confirmed *float64 `json:"confirmed_seconds_ago"`             // age of the last proof; null: there is none
 	CommitAge *float64 `json:"last_commit_seconds_ago,omitempty"` // of the last applied transaction, by the source's clock
 	Bytes     *int64   `json:"bytes"`                             // of the source's log that are not applied; null: unknown
@@ -37,7 +37,7 @@ func (l *Lag) Text() string {
 
 // An Outrun is a source that writes faster than the target takes it: at these rates it will not catch up.
 type Outrun struct {
-	Seconds     float64 `json:"seconds"`                 // that the rates are of
+	Seconds     float64 `json:"seconds"`                 // period of the rates
 	Source      float64 `json:"source_bytes_per_second"` // of binary log
 	Target      float64 `json:"target_bytes_per_second"` // of it that were applied
 	TargetRows  float64 `json:"target_changes_per_second"`

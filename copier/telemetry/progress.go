@@ -26,7 +26,7 @@ func (p *CopyProgress) Text() string {
 	return text
 }
 
-// A TableCount is what is known of a table's rows.
+// A TableCount is the progress of a table in rows.
 type TableCount struct {
 	Rows, Estimate int64
 	Copied         bool // all of them

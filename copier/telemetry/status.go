@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// A Status is what a copy that runs tells about itself over its control socket. Fields are
+// A Status is the state of a running copy, as its control socket reports it. Fields are
 // added, never renamed; Version grows when that is not enough.
 type Status struct {
 	Version  int             `json:"version"` // 1
@@ -18,7 +18,7 @@ type Status struct {
 	Tables   []TableStatus   `json:"tables"`
 	Progress *CopyProgress   `json:"progress"` // of the rows; null before the first
 	Throttle throttle.Status `json:"throttle"`
-	Waits    []WaitStatus    `json:"waits"`            // what it waits for now, the oldest first
+	Waits    []WaitStatus    `json:"waits"`            // the waits under way, the oldest first
 	Follow   *FollowStatus   `json:"follow,omitempty"` // when it follows the source
 	Verify   *VerifyStatus   `json:"verify,omitempty"` // when it verifies
 }
@@ -26,7 +26,7 @@ type Status struct {
 // StatusVersion is the form of Status.
 const StatusVersion = 1
 
-// A RunPhase is what a copy is at.
+// A RunPhase is the phase of a copy.
 type RunPhase string
 
 // The phases of a run, in their order.

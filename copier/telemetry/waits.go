@@ -93,7 +93,7 @@ func (one *openWait) status() WaitStatus {
 	return WaitStatus{For: one.what, Detail: one.detail, Seconds: time.Since(one.since).Seconds(), Limit: one.limit.Seconds()}
 }
 
-// Status is what is waited for now, the oldest first.
+// Status returns the waits under way, the oldest first.
 func (w *Waits) Status() []WaitStatus {
 	if w == nil {
 		return []WaitStatus{}

@@ -59,7 +59,7 @@ var stageNames = [...]string{"open", "gathering", "held", "moving", "saving"}
 
 func (s Stage) String() string { return stageNames[s] }
 
-// An Act is what the gateway has to do in response to an event.
+// An Act is the gateway's action in response to an event.
 type Act uint8
 
 const (

@@ -316,7 +316,7 @@ func walNumber(name string) (int, bool) {
 	return n, err == nil
 }
 
-// DirBytes returns the bytes of the files in a directory, or of a file; 0 for what cannot be read.
+// DirBytes returns the bytes of the files in a directory, or of a file; unreadable ones count as 0.
 func DirBytes(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// roadStep is "1. `package.Function`, `package.(*Type).Method`: what they do"; the package is its directory.
+// roadStep is "1. `package.Function`, `package.(*Type).Method`: their purpose"; the package is its directory.
 var roadStep = regexp.MustCompile("^\\d+\\. ((?:`[^`]+`(?:, )?)+): .")
 
 // Roads checks that the functions exist that the numbered steps of the roads name in ARCHITECTURE.md.

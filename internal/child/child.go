@@ -31,7 +31,7 @@ type Child struct {
 // Start starts cmd. Each line of its standard output goes to line; when that is nil, the end of the output
 // is kept for error messages beside that of standard error.
 //
-// The child has a process group of its own, so that Ctrl-C reaches this process alone and children end in
+// The child has a separate process group, so that Ctrl-C reaches this process alone and children end in
 // order; it gets SIGTERM when this process dies.
 func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 	c := &Child{Name: name, Done: make(chan struct{}), cmd: cmd}
@@ -147,7 +147,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the last bytes written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte // under mu
@@ -164,7 +164,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what is kept, without blank lines around it.
+// String returns the kept bytes without blank lines around them.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGenerated compares the files with what the table generates.
+// TestGenerated compares the files with the generator's output.
 func TestGenerated(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := generate(root)

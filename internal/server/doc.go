@@ -2,7 +2,7 @@
 //
 // # Terms
 //
-//   - A Service is what one subcommand adds to the lifecycle: its options, parts and protocol.
+//   - A Service is the part of one subcommand: its options, goroutines and protocol.
 //   - A part is a goroutine of a Service that runs from the announcement until the drain is over.
 //
 // # Data flow

@@ -61,7 +61,7 @@ type Server struct {
 	parts  []func(context.Context) error
 }
 
-// A Service is what one subcommand adds to the lifecycle. Its struct embeds *[Server].
+// A Service is the part of the lifecycle that differs between subcommands. Its struct embeds *[Server].
 type Service interface {
 	base() *Server
 

@@ -73,7 +73,7 @@ func (b *Failing) Fail(r FailRule) {
 	b.rules = append(b.rules, r)
 }
 
-// FailCall is Fail for what comes after so many calls.
+// FailCall is Fail for the calls after the first skip ones.
 func (b *Failing) FailCall(skip int, r FailRule) {
 	b.Fail(r)
 	b.mu.Lock()

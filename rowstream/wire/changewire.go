@@ -172,7 +172,7 @@ var (
 	errLaid   = errors.New("the rows of changes are not as their layout says")
 )
 
-// open fills b with what the room's message says, for tables whose rows have the given numbers of
+// open decodes the room's message into b, for tables whose rows have the given numbers of
 // columns. The message is foreign and is looked through whole. Per change it does not allocate
 // when the batch has room.
 func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder, limit int) (err error) {

@@ -187,7 +187,7 @@ func TestChangesWrong(t *testing.T) {
 func TestChangeAllocs(t *testing.T) {
 	columns, unpacker := []int{2, 1, 3}, must(newUnpacker(1<<20))
 	few := sampleChanges()
-	few.Upto = binlog.Position{} // whose text is made anew for each batch
+	few.Upto = binlog.Position{} // its text is allocated for each batch
 	many := &binlog.ChangeBatch{Tables: []rowstream.Batch{{Columns: 2}, {Columns: 1}, {Columns: 3}}}
 	for range 20 {
 		for _, c := range few.Changes {

@@ -61,7 +61,7 @@ func TestFollowTransactions(t *testing.T) {
 					t.Errorf("%s: %s", name, diff)
 				}
 			}
-			// A row a batch: one that is handed out cannot be undone.
+			// One row per batch: a batch that was handed out cannot be undone.
 			changes := follow(t, d, binlog.FollowOptions{From: from, Tables: tables, BatchBytes: 1})
 			var b binlog.ChangeBatch
 			var got []seen

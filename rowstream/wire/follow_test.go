@@ -98,7 +98,7 @@ func (s seen) String() string {
 	return text
 }
 
-// changesOf are the changes of a batch, with rows of their own.
+// changesOf returns the changes of a batch with copies of their rows.
 func changesOf(t *testing.T, b *binlog.ChangeBatch) (all []seen) {
 	t.Helper()
 	for i := range b.Tables {

@@ -74,7 +74,7 @@ func (r *remoteReader) sumRequest(t *rowstream.Table, c rowstream.Chunk, o rowst
 	m := &rowpb.SumRequest{
 		Snapshot: r.v.id, Worker: r.worker, Table: tableName(t), Chunk: chunkMessage(c), Where: o.Where,
 	}
-	if o.Plan != nil { // what comes out does not matter
+	if o.Plan != nil { // the plan's output is not used
 		m.Plan = planMessage(&rowstream.Plan{Where: o.Plan.Where})
 	}
 	for _, n := range o.Columns {

@@ -94,7 +94,7 @@ func (r *remoteReader) Read(ctx context.Context, t *rowstream.Table, c rowstream
 	return func(yield func(*rowstream.Batch, error) bool) {
 		err := r.read(ctx, t, c, &o, func(b *rowstream.Batch) bool { return yield(b, nil) })
 		var remote *remoteError
-		if err != nil && !errors.As(err, &remote) { // what came from there says so itself
+		if err != nil && !errors.As(err, &remote) { // errors of the server name their place
 			err = fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
 		}
 		if err != nil {
@@ -168,7 +168,7 @@ func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(a
 				*count += r.message.Read - rows
 			}
 			rows = r.message.Read
-			if r.batch.Rows > 0 && !yield(&r.batch, nil) { // one without rows tells how many were held back
+			if r.batch.Rows > 0 && !yield(&r.batch, nil) { // a batch without rows reports rows that were held back
 				return
 			}
 		}

@@ -150,7 +150,7 @@ func (s *Service) followedTables(ctx context.Context, f binlog.Follower, message
 	return tables, layouts, nil
 }
 
-// presentTable is a table as it is now, which must be as the client was told, and its layout.
+// presentTable returns a table's current definition, which must be the one that the client was sent, and its layout.
 func (s *Service) presentTable(ctx context.Context, f binlog.Follower, m *rowpb.Table) (*rowstream.Table, []int, error) {
 	tables, err := s.checkTables(ctx, []*rowpb.Table{m})
 	if err != nil {

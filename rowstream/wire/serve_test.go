@@ -325,7 +325,7 @@ func TestDrain(t *testing.T) {
 	if _, err := r.Snapshot(t.Context(), 1, []*rowstream.Table{table}); err == nil || !strings.Contains(err.Error(), "Unavailable: the server is shutting down") {
 		t.Error(err)
 	}
-	if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{}); err != nil { // what is open goes on
+	if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{}); err != nil { // an open reader continues
 		t.Error(err)
 	}
 	if err := v.Close(); err != nil {

@@ -55,7 +55,7 @@ func TestWideRows(t *testing.T) {
 			within("the client's batch", remote.batch.Bytes)
 			for _, served := range service.snapshots {
 				w := served.workers[0]
-				testwait.Receive(t, "the worker to be idle", w.turn) // what served it has let go
+				testwait.Receive(t, "the worker to be idle", w.turn) // its server has released it
 				within("the service's packed batch", w.packed)
 				within("the service's message", w.batch.Bytes)
 				w.turn <- struct{}{}

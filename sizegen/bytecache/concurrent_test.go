@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// TestConcurrent runs all operations at once; the bubble detects a hang. What a reader finds belongs to its key, and
+// TestConcurrent runs all operations at once; the bubble detects a hang. A value that a reader finds belongs to its key, and
 // afterwards everything adds up.
 func TestConcurrent(t *testing.T) { synctest.Test(t, testConcurrent) }
 
@@ -72,7 +72,7 @@ func testConcurrent(t *testing.T) {
 }
 
 // A key that stays is found at any moment, whatever comes and goes around it: through reused
-// slots, rebuilt and grown tables, and new values of its own.
+// slots, rebuilt and grown tables, and replacements of its value.
 func TestReadersAlwaysFind(t *testing.T) { synctest.Test(t, testReadersAlwaysFind) }
 
 func testReadersAlwaysFind(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 const maxHold = 10 * time.Minute
 
 // Sync compares the blocks that are served with the bucket, once. If the bucket fails, the known blocks are
-// still served, together with new ones that could be read, and the error says what failed. Run calls it; tests
+// still served, together with new ones that could be read, and the error names the failures. Run calls it; tests
 // and tools may.
 func (s *Syncer) Sync(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {

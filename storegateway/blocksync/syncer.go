@@ -136,7 +136,7 @@ type Syncer struct {
 	syncsBegun atomic.Uint64
 	syncing    chan struct{} // has room for one: the running sync, to which the following fields belong
 	synced     bool          // the last sync succeeded
-	layout     Layout        // what LayoutAuto has found
+	layout     Layout        // the layout that LayoutAuto has found
 	emptySince time.Time     // when the bucket was first listed as empty
 
 	headerLoads chan struct{} // has room for each concurrent load of a header
@@ -181,7 +181,7 @@ func (s *Syncer) Entries() *tsblock.Entries { return s.options.Entries }
 // Ready reports whether the blocks of the bucket are known: from the first sync that succeeded on.
 func (s *Syncer) Ready() bool { return s.ready.Load() }
 
-// nudge requests a sync soon, since the bucket differs from what is known.
+// nudge requests a sync soon, because the bucket differs from the known blocks.
 func (s *Syncer) nudge() {
 	select {
 	case s.nudged <- struct{}{}:

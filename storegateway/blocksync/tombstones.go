@@ -39,7 +39,7 @@ func (d Deletions) Whole() func(ref uint32, mint, maxt int64) bool {
 	}
 }
 
-// The file of tombstones: magic, version, entries of reference and two times, CRC32C of what follows the
+// The file of tombstones: magic, version, entries of reference and two times, CRC32C of the bytes after the
 // version. Version and entries are read by Prometheus' decoder.
 const (
 	tombstonesMagic = 0x0130BA30
@@ -119,7 +119,7 @@ func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
 	return nil
 }
 
-// mayBeDeleted says whether somebody may delete series of blocks while they lie there.
+// mayBeDeleted reports whether series of the blocks may be deleted in place.
 func (s *tenantSync) mayBeDeleted() bool {
 	_, prometheus := s.layout.(prometheusLayout)
 	return prometheus && s.syncer.options.LocalBucket != ""
