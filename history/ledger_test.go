@@ -190,6 +190,19 @@ func TestLedgerRotates(t *testing.T) {
 	}
 }
 
+// TestLedgerOfEmptyRounds compares a file while the head is empty, and again after samples of its range: they are read from the head.
+func TestLedgerOfEmptyRounds(t *testing.T) {
+	h := newHourglass(t, nil)
+	h.must(h.rig.gateway.Sync(t.Context()))
+	h.round(10 * time.Second)
+	h.must(h.archive.current().checkLedger(t.Context()))
+	for range 3 {
+		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
+		h.round(10 * time.Second)
+		h.checkSelf()
+	}
+}
+
 // TestLedgerDamaged has a file with a changed byte set aside, and a last line that was written in part left out.
 func TestLedgerDamaged(t *testing.T) {
 	for _, c := range []struct {

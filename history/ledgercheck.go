@@ -65,12 +65,19 @@ func (in *instance) checkLedgers(ctx context.Context) {
 func (in *instance) checkLedger(ctx context.Context) error {
 	var errs []error
 	for _, start := range in.ledger.list() {
-		if err := in.checkLedgerFile(ctx, start); err != nil {
+		err := in.checkLedgerFile(ctx, start)
+		if errors.Is(err, errStageFell) {
+			err = in.checkLedgerFile(ctx, start) // from where the samples are now
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// errStageFell reports that samples moved while they were read: they were compacted, or a block is no longer served.
+var errStageFell = errors.New("a block is no longer served")
 
 func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 	settled := in.settled.Load()
@@ -81,10 +88,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 	first, last := lines[0].since, lines[len(lines)-1].last
 	end := start + BlockRange.Milliseconds()
 	stage, finished := in.stageOf(first, last, end)
-	if file.checked > 0 && stage < file.from {
-		stage = file.from // a sync of the bucket has failed since
-	}
-	if stage != file.from {
+	if stage > file.from {
 		file.checked = 0
 	}
 	if file.checked == 0 {
@@ -102,7 +106,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 			return fmt.Errorf("compare rounds of %s with the %s: %w", time.UnixMilli(start).UTC().Format(time.RFC3339), stage, err)
 		}
 		if now, _ := in.stageOf(first, last, end); now < stage {
-			return fmt.Errorf("compare rounds of %s with the %s: a block is no longer served", time.UnixMilli(start).UTC().Format(time.RFC3339), stage)
+			return fmt.Errorf("compare rounds of %s with the %s: %w", time.UnixMilli(start).UTC().Format(time.RFC3339), stage, errStageFell)
 		}
 		if d := compareLedger(ls, found); d.Samples+d.Calls > 0 {
 			in.log.Error("history differs from its ledger", "read_from", stage.String(), "from", d.From, "to", d.To, "samples", d.Samples, "calls", d.Calls)
