@@ -1,0 +1,36 @@
+package markers
+
+import "time"
+
+// Reach is how long before a rise a marker may be to be its possible cause.
+const Reach = 10 * time.Minute
+
+// LikelyCause returns the marker that may be the cause of a rise of a statement with these tables since a time, which is
+// known up to slack. A schema change must name one of the tables, a plan change the statement; any other marker may be the cause of
+// any rise. A schema change is preferred to others, then the nearest marker; a plan change is a consequence and
+// is no cause.
+func LikelyCause(all []Marker, tables []string, since time.Time, slack time.Duration) (Marker, bool) {
+	var best Marker
+	found := false
+	for _, m := range all {
+		switch {
+		case m.Kind == KindPlan:
+			continue
+		case m.Time.After(since.Add(slack)), m.End.Before(since.Add(-Reach)):
+			continue
+		case m.Statement() && !m.Names(tables):
+			continue
+		}
+		if !found || better(&m, &best, since) {
+			best, found = m, true
+		}
+	}
+	return best, found
+}
+
+func better(a, b *Marker, since time.Time) bool {
+	if a.Statement() != b.Statement() {
+		return a.Statement()
+	}
+	return a.End.Sub(since).Abs() < b.End.Sub(since).Abs()
+}

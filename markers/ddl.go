@@ -1,0 +1,202 @@
+package markers
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+const (
+	// numSlots is how many schema changes may wait to be read: Run reads them as they come.
+	numSlots = 64
+
+	// scanned is how much of several statements in one text is searched for a schema change.
+	scanned = 4096
+)
+
+// ddlSlots pass schema changes from sessions to Run.
+type ddlSlots struct {
+	wake chan struct{} // has room for one
+
+	mu    sync.Mutex
+	used  int // guarded by mu, as all below
+	slots [numSlots]ddlSlot
+}
+
+// A ddlSlot is one schema change.
+type ddlSlot struct {
+	start        time.Time
+	took         time.Duration
+	kind         Kind
+	user, schema string
+	client       netip.AddrPort
+	text         [maxText]byte
+	textBytes    int
+	cut          bool
+}
+
+// The types of statements that become markers.
+var (
+	typeDDL     = sqlplan.TypeDDL.String()
+	typeAnalyze = sqlplan.TypeAnalyze.String()
+	typeMulti   = sqlplan.TypeMulti.String()
+)
+
+// Observe implements gateway.Observer: it keeps schema changes that succeeded. It does not allocate, and returns
+// at once for other statements.
+func (s *Store) Observe(r *querylog.Record) {
+	kind := KindDDL
+	switch r.StatementType {
+	case typeDDL:
+	case typeAnalyze:
+		kind = KindAnalyze
+	case typeMulti:
+		if !mayChangeSchema(r.Normalized[:min(len(r.Normalized), scanned)]) {
+			return
+		}
+	default:
+		return
+	}
+	if r.ErrorNumber != 0 || r.Command == mysqlwire.ComStmtPrepare || len(r.Normalized) == 0 {
+		return
+	}
+	if !s.ddl.put(kind, r) {
+		s.dropped.Add(1)
+		return
+	}
+	select {
+	case s.ddl.wake <- struct{}{}:
+	default: // Run is awake already
+	}
+}
+
+// mayChangeSchema reports whether several statements in one text may have a schema change among them.
+func mayChangeSchema(text []byte) bool {
+	for _, word := range [...]string{"alter ", "create ", "drop ", "rename ", "truncate "} {
+		for i := 0; i+len(word) <= len(text); i++ {
+			if text[i]|0x20 == word[0] && equalFold(text[i:i+len(word)], word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// equalFold compares with a word in lower case.
+func equalFold(text []byte, word string) bool {
+	for i, c := range text {
+		if c|0x20 != word[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *ddlSlots) put(kind Kind, r *querylog.Record) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.used == numSlots {
+		return false
+	}
+	slot := &d.slots[d.used]
+	d.used++
+	slot.start, slot.took, slot.kind, slot.user, slot.schema, slot.client = r.Start, r.Total, kind, r.User, r.Schema, r.Client
+	slot.textBytes = copy(slot.text[:], r.Normalized)
+	slot.cut = r.NormalizedCut || slot.textBytes < len(r.Normalized)
+	return true
+}
+
+// take moves all slots to dst.
+func (d *ddlSlots) take(dst []ddlSlot) []ddlSlot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dst = append(dst[:0], d.slots[:d.used]...)
+	d.used = 0
+	return dst
+}
+
+// Run records the schema changes that Observe has seen, until ctx is done.
+func (s *Store) Run(ctx context.Context) error {
+	var taken []ddlSlot
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.ddl.wake:
+		}
+		taken = s.ddl.take(taken)
+		for i := range taken {
+			if m, ok := s.schemaChange(&taken[i]); ok {
+				s.Add(m)
+			}
+		}
+	}
+}
+
+// schemaChange returns the marker of a schema change, unless it is one of temporary tables alone, which other sessions
+// cannot see.
+func (s *Store) schemaChange(slot *ddlSlot) (Marker, bool) {
+	text := slot.text[:slot.textBytes]
+	plan := planOf(s.planner, text, slot.schema)
+	effects := plan.Effects()
+	if effects.Has(sqlplan.EffectTempTable) || slot.kind == KindDDL && !effects.Has(sqlplan.EffectSchema) {
+		return Marker{}, false
+	}
+	m := Marker{
+		Time: slot.start, End: slot.start.Add(slot.took), Kind: slot.kind, Title: "Schema change",
+		User: slot.user, Client: slot.client.Addr().Unmap().String(),
+	}
+	if !slot.client.IsValid() {
+		m.Client = ""
+	}
+	if slot.kind == KindAnalyze {
+		m.Title = "Table statistics updated"
+	}
+	if s.opts.NoTexts {
+		return m, true
+	}
+	m.Text = strings.ToValidUTF8(string(bytes.TrimSpace(text)), "\uFFFD")
+	if slot.cut {
+		m.Text = cut(m.Text, maxText-len(" …")) + " …"
+	}
+	m.Tables = tablesOf(plan)
+	return m, true
+}
+
+// maxTables bounds the tables of a marker.
+const maxTables = 64
+
+func tablesOf(plan *sqlplan.Plan) []string {
+	var all []string
+	for t := range plan.Tables() {
+		if name := t.String(); len(all) < maxTables && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func planOf(p *sqlplan.Planner, text []byte, schema string) *sqlplan.Plan {
+	name := []byte(schema)
+	return p.Plan(sqlplan.Statement{
+		SQL: text, Complete: true, Text: text, Digest: sqldigest.OfText(text), Scope: p.ScopeOf(name, nil, 0), Schema: name,
+	})
+}
+
+// TablesOf returns the tables that a statement names, as schema.table, from its normalized text and default schema. It parses the text at the
+// first call, and keeps the result within a small bound.
+func (s *Store) TablesOf(text, schema string) []string {
+	if text == "" {
+		return nil
+	}
+	return tablesOf(planOf(s.planner, []byte(text), schema))
+}

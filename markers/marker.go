@@ -1,0 +1,110 @@
+package markers
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Kind is what sort of thing happened.
+type Kind string
+
+// The kinds that Tare records itself. Reported events have any other lower-case word.
+const (
+	KindDDL     Kind = "ddl"     // a schema change passed through the gateway
+	KindAnalyze Kind = "analyze" // so did ANALYZE, OPTIMIZE or REPAIR TABLE, which change statistics
+	KindSwitch  Kind = "switch"  // clients were switched to another server
+	KindPause   Kind = "pause"   // clients were paused
+	KindCopy    Kind = "copy"    // a copy of a table started or finished
+	KindRestart Kind = "restart" // the gateway started
+	KindRules   Kind = "rules"   // the rules were reloaded
+	KindBackend Kind = "backend" // the server behind the gateway became unreachable, or reachable again
+	KindPlan    Kind = "plan"    // the server chose another plan for a statement
+
+	// KindEvent is the kind of a reported event that has no other.
+	KindEvent Kind = "event"
+)
+
+// reserved are the kinds that clients cannot report.
+var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan}
+
+// A Marker is something that happened.
+type Marker struct {
+	ID    uint64    `json:"id"`   // rises; unique as long as the file is kept
+	Time  time.Time `json:"time"` // the start, in UTC
+	End   time.Time `json:"end"`  // equals Time for what took no time
+	Kind  Kind      `json:"kind"`
+	Title string    `json:"title"` // one line without parts of a statement
+
+	// Text has more: of a schema change, the normalized text of the statement.
+	Text   string   `json:"text,omitempty"`
+	Tables []string `json:"tables,omitempty"` // schema.table, of schema changes
+
+	Digest string `json:"digest,omitempty"` // the statement of a plan change
+	User   string `json:"user,omitempty"`   // MySQL user, or HTTP account that reported it
+	Client string `json:"client,omitempty"` // address of the MySQL client
+	Link   string `json:"link,omitempty"`   // http or https
+	Count  int    `json:"count,omitempty"`  // more than 1: so many alike within a minute; Time is the first, End the last
+}
+
+// Statement reports whether Text and Tables are parts of a statement, which not all accounts may see.
+func (m *Marker) Statement() bool { return m.Kind == KindDDL || m.Kind == KindAnalyze }
+
+// Textless returns the marker without parts of statements.
+func (m Marker) Textless() Marker {
+	if m.Statement() {
+		m.Text, m.Tables = "", nil
+	}
+	return m
+}
+
+// Name returns the marker in one line: the statement of a schema change, otherwise the title.
+func (m *Marker) Name() string {
+	if m.Statement() && m.Text != "" {
+		return m.Text
+	}
+	return m.Title
+}
+
+// By returns who did it and from where, such as "root from 10.0.0.7:41200"; "" when neither is known.
+func (m *Marker) By() string {
+	switch {
+	case m.User == "":
+		return m.Client
+	case m.Client == "":
+		return m.User
+	}
+	return m.User + " from " + m.Client
+}
+
+// Names reports whether the marker is of one of the tables. Names are compared without case, and a name without a
+// schema matches any schema.
+func (m *Marker) Names(tables []string) bool {
+	return slices.ContainsFunc(m.Tables, func(of string) bool {
+		return slices.ContainsFunc(tables, func(t string) bool { return sameTable(of, t) })
+	})
+}
+
+func sameTable(a, b string) bool {
+	schemaA, nameA := splitTable(a)
+	schemaB, nameB := splitTable(b)
+	anySchema := schemaA == "" || schemaB == ""
+	wholeSchema := nameA == "*" || nameB == "*"
+	return (anySchema || strings.EqualFold(schemaA, schemaB)) && (wholeSchema || strings.EqualFold(nameA, nameB))
+}
+
+func splitTable(t string) (schema, name string) {
+	if schema, name, ok := strings.Cut(t, "."); ok {
+		return schema, name
+	}
+	return "", t
+}
+
+// bytes is what the marker is charged in memory: its strings, and its fixed part with the slice headers.
+func (m *Marker) bytes() int64 {
+	n := 256 + len(m.Kind) + len(m.Title) + len(m.Text) + len(m.Digest) + len(m.User) + len(m.Client) + len(m.Link)
+	for _, t := range m.Tables {
+		n += 16 + len(t)
+	}
+	return int64(n)
+}
