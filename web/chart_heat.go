@@ -19,6 +19,7 @@ type heatMap struct {
 	Counts    [][]uint64  // of each column, of each row
 	Unit      unit
 	PromQL    string
+	Marks     []mark
 }
 
 // HTML is the figure.
@@ -43,7 +44,7 @@ func (c heatMap) HTML() template.HTML {
 		p.up = append(p.up, c.Unit.write(c.border(edge)))
 	}
 	p.across = timeMarks(c.Times[0], c.End, 5)
-	p.from, p.to = c.Times[0], c.End
+	p.from, p.to, p.marks = c.Times[0], c.End, c.Marks
 	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + count(total) + " calls, at most " + count(most) +
 		" in one field. Darker fields have more calls."
 	p.drawing = c.draw(first, last, most)

@@ -22,6 +22,7 @@ type lineChart struct {
 	Log       bool // the axis; values that are not positive lie at its foot
 	Area      bool // the first line stands on a filled area
 	PromQL    string
+	Marks     []mark
 }
 
 // maxTableRows bounds the numbers under a chart.
@@ -66,6 +67,7 @@ func (c lineChart) HTML() template.HTML {
 		p.across = timeMarks(first, last, 5)
 		p.from, p.to = first, last
 	}
+	p.marks = c.Marks
 	p.desc = c.describe()
 	p.drawing = c.draw(y)
 	p.table = c.table()

@@ -176,6 +176,7 @@ type plot struct {
 	promql          string   // "" for none
 	empty           bool
 	from, to        time.Time // of the horizontal axis, where a part of it can be chosen
+	marks           []mark    // drawn where from and to are set
 }
 
 const (
@@ -233,8 +234,12 @@ func (p *plot) axes(b *svg) {
 	b.WriteString(`"><title id="` + html.EscapeString(p.id) + `-t">`)
 	b.text(p.title)
 	b.WriteString(`</title><desc id="` + html.EscapeString(p.id) + `-d">`)
+	var marks svg
+	if !p.from.IsZero() {
+		p.desc += marksText(drawMarks(&marks, p.marks, p.from, p.to))
+	}
 	b.text(p.desc)
-	b.WriteString("</desc>" + p.drawing + `</svg><div class="across" aria-hidden="true">`)
+	b.WriteString("</desc>" + p.drawing + marks.String() + `</svg><div class="across" aria-hidden="true">`)
 	for _, m := range p.across {
 		b.element("span", "", m)
 	}

@@ -121,7 +121,7 @@ func statementEvents(v *view, rows []queryRow) []Event {
 			told[r.Link] = true
 			all = append(all, Event{
 				Time: r.First, Name: "New statement", Link: r.Link,
-				Text: r.Name + " takes " + percent(r.Share) + " of all execution time, p99 " + duration(r.P99) + ".",
+				Text: withCause(r.Name+" takes "+percent(r.Share)+" of all execution time, p99 "+duration(r.P99)+".", r.Cause),
 			})
 		}
 	}
@@ -140,7 +140,7 @@ func statementEvents(v *view, rows []queryRow) []Event {
 		if !r.Rise.Lasts {
 			text += ", until " + clock(r.Rise.To, v.span.Length())
 		}
-		all = append(all, Event{Time: r.Rise.From, Name: "Heavier", Link: r.Link, Text: text + "."})
+		all = append(all, Event{Time: r.Rise.From, Name: "Heavier", Link: r.Link, Text: withCause(text+".", r.Cause)})
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/markers"
 )
 
 const (
@@ -32,6 +33,7 @@ type overview struct {
 	Weight    []figure
 	Endpoints []endpoint
 	Notes     []string
+	Marks     []markRow
 }
 
 // A figure is a number with its name.
@@ -50,6 +52,8 @@ func (s *Server) overviewPage() page {
 func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 	o := &overview{Endpoints: s.endpoints(v.account)}
 	happened := s.lookForEvents(ctx, v)
+	marks := s.marks(ctx, v)
+	o.Marks = markRows(v, marks)
 	var top *history.Top
 	if s.opts.Statements != nil {
 		var err error
@@ -58,7 +62,7 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 			happened()
 			return nil, statementProblem(err)
 		}
-		s.overviewStatements(o, v, top)
+		s.overviewStatements(o, v, top, marks)
 	}
 	o.Events = inOrder(append(o.Events, happened()...))
 	o.Figures = s.overviewFigures(v, top)
@@ -67,28 +71,29 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 }
 
 // overviewStatements fills in what the statements did.
-func (s *Server) overviewStatements(o *overview, v *view, top *history.Top) {
+func (s *Server) overviewStatements(o *overview, v *view, top *history.Top, marks []markers.Marker) {
 	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
 	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != history.SourceCounters}
+	s.findCauses(v, top, all, marks)
 	o.Events = statementEvents(v, all)
 	if top.Source == history.SourceCounters {
 		return
 	}
-	ask := s.ofAll(top.Series.Step)
+	ask, lines := s.ofAll(top.Series.Step), chartMarks(marks)
 	if all := &top.Series; len(all.Calls) > 0 {
 		o.Charts = append(o.Charts, lineChart{
 			ID: "rate", Title: "Statements", Unit: unitRate, Area: true, Times: all.Times,
 			Series: []series{{"statements", all.Calls}, {"errors", all.Errors}},
-			PromQL: ask.Calls(),
+			PromQL: ask.Calls(), Marks: lines,
 		}.HTML(), lineChart{
 			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true, Times: all.Times,
 			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
-			PromQL: ask.Quantile(0.99),
+			PromQL: ask.Quantile(0.99), Marks: lines,
 		}.HTML())
 	}
-	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: ask.Top(history.BySeconds, drawnRows)}
+	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: ask.Top(history.BySeconds, drawnRows), Marks: lines}
 	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
 		r := &top.Rows[i]
 		name := []rune(statementName(r.Text, r.TextCut, r.Digest))

@@ -55,6 +55,7 @@ type queryRow struct {
 
 	Rise     *rise  // of its load, if there is one of some weight
 	RiseText string // when, and how many times
+	Cause    string // a sentence that names what may have caused it; "" when nothing is known
 }
 
 var queryColumns = []struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -32,6 +33,8 @@ type queryView struct {
 	First   time.Time
 	Last    time.Time
 	Rise    string // since when its load is higher, and why; "" when it is not
+	Cause   string // a sentence that names what may have caused the rise; "" when nothing is known
+	Marks   []markRow
 
 	Charts []template.HTML
 	Heat   template.HTML
@@ -92,16 +95,18 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		d.Texts = d.Texts || slow.Text != ""
 	}
 	d.Parts = partsOf(v, st)
+	marks := s.marks(ctx, v)
+	d.Marks = markRows(v, marks)
 	if st.Source != history.SourceCounters {
-		s.drawStatement(d, v, st)
+		s.drawStatement(d, v, st, marks)
 	}
 	return d, nil
 }
 
 // drawStatement makes the charts of what happened over time.
-func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
+func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, marks []markers.Marker) {
 	points := &st.Series
-	ask := s.ofDigest(d.ID, points.Step)
+	ask, lines := s.ofDigest(d.ID, points.Step), chartMarks(marks)
 	bounds := make([]float64, len(st.Heat.Bounds))
 	for i, b := range st.Heat.Bounds {
 		bounds[i] = b.Seconds()
@@ -112,13 +117,14 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement) {
 	}
 	d.Heat = heatMap{
 		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
-		Unit: unitSeconds, PromQL: ask.Heat(),
+		Unit: unitSeconds, PromQL: ask.Heat(), Marks: lines,
 	}.HTML()
 	if r, ok := findRise(points.Times, end, points.Load, nil); ok {
 		d.Rise = riseText(&r, points, v.span.Length())
+		d.Cause = s.causeOf(v, st, r.From, marks)
 	}
 	chart := func(c lineChart) {
-		c.Times = points.Times
+		c.Times, c.Marks = points.Times, lines
 		d.Charts = append(d.Charts, c.HTML())
 	}
 	chart(lineChart{

@@ -48,6 +48,9 @@ type Options struct {
 	// Latest is what the last seconds were like; nil: not shown.
 	Latest func() Latest
 
+	// Markers are drawn on charts and named as possible causes; nil: there are none.
+	Markers MarkerSource
+
 	// Events are what has happened to the server, for the first page; nil: it knows of nothing. Those
 	// that are not of the time that is looked at are left out.
 	Events func() []Event

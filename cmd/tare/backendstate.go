@@ -21,11 +21,13 @@ type backendState struct {
 	down  bool
 }
 
-// set records the result of a check.
-func (b *backendState) set(err error) {
+// set records the result of a check, and reports whether it differs from the one before.
+func (b *backendState) set(err error) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	changed = b.known && b.down != (err != nil)
 	b.known, b.down = true, err != nil
+	return changed
 }
 
 func (b *backendState) isDown() bool {
@@ -54,8 +56,8 @@ func (b *backendState) Collect(ch chan<- prometheus.Metric) {
 // checkBackend is ready, and records what it returns. A check that its caller gave up says nothing.
 func (s *service) checkBackend(ctx context.Context) error {
 	err := s.ready(ctx)
-	if ctx.Err() == nil {
-		s.backend.set(err)
+	if ctx.Err() == nil && s.backend.set(err) {
+		s.markBackend(err != nil)
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (s *service) routeAPI() []web.Route {
 	all := []web.Route{web.NewRoute(access.For(access.Viewer), "GET "+gateway.RoutePattern, h).
 		Listed(gateway.RoutePattern, "the server that sessions go to, and what prevents a switch")}
 	for _, call := range []string{"hold", "switch", "release"} {
-		all = append(all, web.NewRoute(access.For(access.Operator).Changing(), "POST "+gateway.RoutePattern+"/"+call, h))
+		all = append(all, web.NewRoute(access.For(access.Operator).Changing(), "POST "+gateway.RoutePattern+"/"+call, s.marked(h)))
 	}
 	return all
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/internal/governor"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -42,6 +43,7 @@ type service struct {
 	switched atomic.Pointer[savedRoute]      // the last switch; nil: there was none
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil when no digests are counted
+	markers  *markerService                  // nil without HTTP
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
@@ -171,6 +173,11 @@ func (s *service) Open(context.Context) error {
 		return err
 	}
 	if s.cfg.HTTP != "" {
+		if s.markers, err = openMarkers(s.Server); err != nil {
+			return err
+		}
+		s.options.Observers = append(s.options.Observers, s.markers.store)
+		routes = append(routes, s.markers.routes()...)
 		table, labels := s.history.observed()
 		if s.active, err = newActiveService(table, labels, s.Queries, s.Log); err == nil {
 			err = s.active.begin(s.Listener.Addr())
@@ -200,6 +207,7 @@ func (s *service) Open(context.Context) error {
 		Statements:     s.history.statements(),
 		SeriesMatchers: s.history.seriesMatchers(),
 		Latest:         s.latest,
+		Markers:        s.markers.source(),
 		Events:         s.events,
 	}, s.heapOwners()...)
 }
@@ -212,6 +220,7 @@ func (s *service) addParts() {
 		s.Go(governor.Run)
 	}
 	s.Go(s.history.run)
+	s.Go(s.markers.run)
 	s.Go(func(context.Context) error { return s.gateway.Serve(s.Listener) })
 	s.Go(s.watchBackend)
 	s.Go(s.awaitReady)
@@ -231,7 +240,7 @@ func (s *service) Close() error {
 	if s.bucket != nil {
 		err = s.bucket.Close()
 	}
-	return errors.Join(err, s.history.close())
+	return errors.Join(err, s.markers.close(), s.history.close())
 }
 
 // planRules turns the configured rules into the planner's; with dryRun none of them refuses.
@@ -337,6 +346,7 @@ func (s *service) reload() {
 		return
 	}
 	s.Log.Info("rules reloaded", "rules", len(fresh))
+	s.markers.add(markers.KindRules, fmt.Sprintf("Rules reloaded: %d", len(fresh)), "")
 }
 
 // register registers the metrics of the parts.
@@ -344,6 +354,9 @@ func (s *service) register() {
 	s.plans = memory.NewPlanCache(s.planner, s.gateway.PlanMisses)
 	s.Metrics.MustRegister(s.gateway.Collector(), s.plans, s.Data, s.backend)
 	s.Metrics.MustRegister(s.active.collectors()...)
+	if s.markers != nil {
+		s.Metrics.MustRegister(s.markers.store)
+	}
 	if s.cfg.ReturnIdleMemory > 0 {
 		idle := memory.NewReturner(s.cfg.ReturnIdleMemory, s.gateway.Commands, s.Log)
 		s.Metrics.MustRegister(idle)
@@ -357,6 +370,7 @@ func (s *service) heapOwners() []memory.Owner {
 		{Name: "plan_cache", Bytes: s.planner.Bytes},
 		{Name: "sessions", Bytes: s.gateway.SessionBytes},
 		{Name: "active_series", Bytes: s.active.heapBytes},
+		{Name: "events", Bytes: s.markers.heapBytes},
 		{Name: "relay_buffers", Bytes: func() int64 {
 			kept, lent := s.gateway.BufferBytes()
 			return kept + lent

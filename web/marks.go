@@ -1,0 +1,226 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/markers"
+)
+
+// MarkerSource is where pages find what happened around the statements. A markers.Store is one.
+type MarkerSource interface {
+	// Between returns the newest markers of a time range, the oldest first.
+	Between(from, to time.Time, limit int) []markers.Marker
+
+	// TablesOf returns the tables of a statement by its normalized text and default schema.
+	TablesOf(text, schema string) []string
+}
+
+// maxMarks is how many markers the charts of a page show.
+const maxMarks = 40
+
+// marks returns the markers of the view's time range and of markers.Reach before it, as the account may see them. Those
+// of copies are read with the copies on the first page, not more often.
+func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
+	if s.opts.Markers == nil {
+		return nil
+	}
+	from := v.span.From.Add(-markers.Reach)
+	all := s.opts.Markers.Between(from, v.span.To, maxMarks)
+	if s.opts.Copies != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		for _, m := range copyMarks(s.copying.look(ctx, v.now, s.opts.Copies)) {
+			if !m.Time.Before(from) && !m.Time.After(v.span.To) {
+				all = append(all, m)
+			}
+		}
+		slices.SortStableFunc(all, func(a, b markers.Marker) int { return a.Time.Compare(b.Time) })
+		all = all[max(len(all)-maxMarks, 0):]
+	}
+	if !v.texts {
+		for i := range all {
+			all[i] = all[i].Textless()
+		}
+	}
+	return all
+}
+
+// copyMarks are the starts and ends of copies.
+func copyMarks(c Copies) []markers.Marker {
+	var all []markers.Marker
+	for _, j := range c.Jobs {
+		all = append(all, markers.Marker{Kind: markers.KindCopy, Time: j.Started, End: j.Started, Title: "Copy started: " + cutText(j.Target, shownValue), Link: "/copies"})
+		if j.Finished != nil {
+			all = append(all, markers.Marker{Kind: markers.KindCopy, Time: *j.Finished, End: *j.Finished, Title: "Copy finished: " + cutText(j.Target, shownValue), Link: "/copies"})
+		}
+	}
+	return all
+}
+
+// A markRow is one marker in the list below the charts.
+type markRow struct {
+	Time             time.Time
+	Kind, Name, Text string
+	By, Took, Link   string
+	Count            int
+}
+
+// markRows are the markers within the view's time range, the newest first.
+func markRows(v *view, all []markers.Marker) []markRow {
+	var rows []markRow
+	for _, m := range slices.Backward(all) {
+		if m.End.Before(v.span.From) {
+			continue
+		}
+		r := markRow{Time: m.Time, Kind: string(m.Kind), Name: cutText(m.Name(), maxLine), By: m.By(), Link: m.Link, Count: m.Count}
+		if !m.Statement() {
+			r.Text = cutText(m.Text, maxLine)
+		}
+		if d := m.End.Sub(m.Time); d >= time.Millisecond {
+			r.Took = duration(d)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// A mark is a vertical line in a chart.
+type mark struct {
+	At   time.Time
+	Name string
+}
+
+// chartMarks are the lines of markers.
+func chartMarks(all []markers.Marker) []mark {
+	marks := make([]mark, 0, len(all))
+	for i := range all {
+		m := &all[i]
+		name := exactClock(m.Time, time.Hour) + " " + cutText(m.Name(), maxLegend)
+		if by := m.By(); by != "" {
+			name += " (" + by + ")"
+		}
+		marks = append(marks, mark{At: m.Time, Name: name})
+	}
+	return marks
+}
+
+// drawMarks draws those of the marks that are on the horizontal axis, and returns how many there are. Each has an area
+// around it in which its title appears.
+func drawMarks(b *svg, marks []mark, from, to time.Time) int {
+	length := float64(to.Sub(from))
+	n := 0
+	for _, m := range marks {
+		at := float64(m.At.Sub(from)) / length
+		if !(at >= 0 && at <= 1) {
+			continue
+		}
+		n++
+		b.WriteString(`<g class="mark"><title>`)
+		b.text(m.Name)
+		b.WriteString(`</title>`)
+		for _, class := range []string{"hit", "at"} {
+			b.WriteString(`<path class="` + class + `" d="M`)
+			b.num(at * boxWidth)
+			b.WriteString(` 0V200"/>`)
+		}
+		b.WriteString("</g>")
+	}
+	return n
+}
+
+// marksText describes the marks of a chart.
+func marksText(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " One event is marked; it is listed under Events."
+	}
+	return " " + strconv.Itoa(n) + " events are marked; they are listed under Events."
+}
+
+// riseSlack is how far apart the start of a rise and its cause may be measured: samples are taken every 15 s, and points of a chart
+// are step apart.
+func riseSlack(step time.Duration) time.Duration { return step + 30*time.Second }
+
+// causeText names the marker that may be the cause of a rise since a time; "" when there is none.
+func causeText(all []markers.Marker, tables []string, since time.Time, step, looked time.Duration) string {
+	m, ok := markers.LikelyCause(all, tables, since, riseSlack(step))
+	if !ok {
+		return ""
+	}
+	text := "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
+	if by := m.By(); by != "" {
+		text += ", by " + by
+	}
+	return text + "."
+}
+
+// exactClock writes a time to the second, with the day where the time that is looked at has several.
+func exactClock(t time.Time, looked time.Duration) string {
+	if looked <= 26*time.Hour {
+		return t.UTC().Format(time.TimeOnly)
+	}
+	return moment(t)
+}
+
+// findCauses sets the possible causes of the rises among rows, which are those of top, and of new statements.
+func (s *Server) findCauses(v *view, top *history.Top, rows []queryRow, all []markers.Marker) {
+	if s.opts.Markers == nil {
+		return
+	}
+	for i := range rows {
+		since := rows[i].First
+		switch r := &rows[i]; {
+		case r.Rise != nil:
+			since = r.Rise.From
+		case !r.New || r.Share < newShare:
+			continue
+		}
+		of := &top.Rows[i]
+		rows[i].Cause = causeText(all, s.opts.Markers.TablesOf(of.Text, of.Schema), since, top.Series.Step, v.span.Length())
+	}
+}
+
+func withCause(text, cause string) string { return strings.TrimSpace(text + " " + cause) }
+
+// causeOf names what may have caused a rise of a statement; "" when nothing is known.
+func (s *Server) causeOf(v *view, st *history.Statement, since time.Time, all []markers.Marker) string {
+	if s.opts.Markers == nil {
+		return ""
+	}
+	return causeText(all, s.tablesOf(st), since, st.Series.Step, v.span.Length())
+}
+
+// tablesOf returns the tables of a statement in the schemas of its callers.
+func (s *Server) tablesOf(st *history.Statement) []string {
+	var tables []string
+	for _, schema := range schemasOf(st) {
+		for _, t := range s.opts.Markers.TablesOf(st.Text, schema) {
+			if !slices.Contains(tables, t) {
+				tables = append(tables, t)
+			}
+		}
+	}
+	return tables
+}
+
+// schemasOf returns the schemas of a statement's callers, those with the most time first; at least one, perhaps "".
+func schemasOf(st *history.Statement) []string {
+	const most = 4
+	var schemas []string
+	for i := range st.Parts {
+		if schema := st.Parts[i].Schema; len(schemas) < most && !slices.Contains(schemas, schema) {
+			schemas = append(schemas, schema)
+		}
+	}
+	if len(schemas) == 0 {
+		schemas = []string{""}
+	}
+	return schemas
+}

@@ -1,0 +1,72 @@
+package web
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/markers"
+)
+
+// TestMarks: charts have a line for each marker in their range, the list below has its words, the rise names the one that
+// may have caused it, and an account without texts sees no part of a statement.
+func TestMarks(t *testing.T) {
+	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+	o := testOptions()
+	o.Statements = risingStatements{&fakeStatements{}}
+	o.Now = func() time.Time { return now }
+	o.Gate = testGate(t, o.Log)
+	store, err := markers.Open(markers.Options{Log: o.Log, Now: o.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Markers = store
+	finished := now.Add(-5 * time.Minute)
+	o.Copies = func(context.Context) Copies {
+		return Copies{Jobs: []state.Job{{Target: "shop.copied", Started: now.Add(-3 * time.Hour), Finished: &finished}}}
+	}
+	h := New(o).Handler()
+	rise := now.Add(-30 * time.Minute)
+	add := func(m markers.Marker) {
+		m.End = m.Time
+		store.Add(m)
+	}
+	add(markers.Marker{Kind: "deploy", Title: "shop 4.2 " + hostile, Time: rise.Add(-5 * time.Second), User: "ci"})
+	add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE other DROP INDEX k", Tables: []string{"shop.other"}, Time: rise.Add(-10 * time.Second)})
+	add(markers.Marker{Kind: "deploy", Title: "too old", Time: now.Add(-2 * time.Hour)})
+	_, body := browse(t, h, "/", "dba")
+	cause := "Possible cause: shop 4.2 " + `&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;` + ", 02:29:55, by ci."
+	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
+		t.Errorf("got %s, want the cause %s", got, cause)
+	}
+	if n := strings.Count(body, `<g class="mark">`); n != 9 { // three charts
+		t.Errorf("%d marks, want 9", n)
+	}
+	for _, want := range []string{"3 events are marked; they are listed under Events.", "Copy finished: shop.copied", `<span class="tag">ddl</span>`, `<h2 id="marks">Events</h2>`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") {
+		t.Error("a marker outside the range is shown")
+	}
+	now = now.Add(2 * time.Second) // the page is kept for a second
+	add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE t DROP INDEX k", Tables: []string{"T"}, Time: rise.Add(-20 * time.Second), User: "root", Client: "10.0.0.7"})
+	cause = "Possible cause: ALTER TABLE t DROP INDEX k, 02:29:40, by root from 10.0.0.7."
+	_, body = browse(t, h, "/", "dba")
+	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
+		t.Errorf("got %s, want the cause %s", got, cause)
+	}
+	_, body = browse(t, h, "/query/"+someDigest, "dba")
+	if strings.Count(body, `<g class="mark">`) < 8 || !strings.Contains(body, cause) && !strings.Contains(body, "Possible cause: shop 4.2") {
+		t.Errorf("the statement's page has no marks or no cause")
+	}
+	for _, path := range []string{"/", "/query/" + someDigest} {
+		_, body = browse(t, h, path, "guest")
+		if strings.Contains(body, "ALTER TABLE") || !strings.Contains(body, "Schema change") || !strings.Contains(body, "Possible cause: shop 4.2") {
+			t.Errorf("%s without texts: the list has a statement, or lacks a title or a cause", path)
+		}
+	}
+}
