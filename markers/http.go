@@ -55,10 +55,13 @@ type listResponse struct {
 // Handler serves the list of markers to GET, without parts of statements for accounts that may not see them, and
 // records an event on POST.
 func (s *Store) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Pattern, s.serveList)
-	mux.HandleFunc("POST "+Pattern, s.serveReport)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			s.serveReport(w, r)
+			return
+		}
+		s.serveList(w, r)
+	})
 }
 
 func (s *Store) respond(w http.ResponseWriter, status int, v any) {
