@@ -3,6 +3,7 @@ package web
 import (
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -13,6 +14,7 @@ const heatSteps = 8
 // A heatMap shows how many calls took how long, over time.
 type heatMap struct {
 	ID, Title string
+	From, To  time.Time   // of the axis; Times and End outside widen it
 	Times     []time.Time // when each column begins
 	End       time.Time   // of the last column
 	Bounds    []float64   // the upper bound of each row, rising, in the unit
@@ -39,17 +41,60 @@ func (c heatMap) HTML() template.HTML {
 		return p.html()
 	}
 	// One row more on each side, where there is one, so that nothing sticks to the border.
-	first, last, step := c.rows(max(first-1, 0), min(last+1, len(c.Bounds)-1))
-	for edge := last + 1; edge >= first; edge -= step {
-		p.up = append(p.up, c.Unit.write(c.border(edge)))
+	first, last = max(first-1, 0), min(last+1, len(c.Bounds)-1)
+	rows := last - first + 1
+	for edge, step := first, (rows+maxTicks-1)/maxTicks; edge <= last+1; edge += step {
+		p.up = append(p.up, tick{float64(edge-first) / float64(rows), c.Unit.write(c.border(edge))})
 	}
-	p.across = timeMarks(c.Times[0], c.End, 5)
-	p.from, p.to, p.marks = c.Times[0], c.End, c.Marks
+	x := newTimeScale(c.From, c.To, append(slices.Clone(c.Times), c.End))
+	p.across = timeTicks(x.from, x.to)
+	p.from, p.to, p.marks = x.from, x.to, c.Marks
 	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + count(total) + " calls, at most " + count(most) +
 		" in one field. Darker fields have more calls."
-	p.drawing = c.draw(first, last, most)
+	p.shades = count(most)
+	edges := c.edges(x)
+	p.drawing = c.draw(edges, first, last, most, p.across)
+	p.data = c.fields(edges, first, last)
 	p.table = c.table(first, last)
 	return p.html()
+}
+
+// edges returns where each column begins and the last one ends.
+func (c heatMap) edges(x timeScale) []float64 {
+	edges := make([]float64, 0, len(c.Times)+1)
+	for _, t := range c.Times {
+		edges = append(edges, boxWidth*x.at(t))
+	}
+	return append(edges, boxWidth*x.at(c.End))
+}
+
+// fields returns what the script shows of the field under the pointer: the edges of the columns, the borders of the rows, and
+// the calls of each field of a column that has any, as "row:calls", rows counted from the bottom.
+func (c heatMap) fields(edges []float64, first, last int) []pair {
+	var columns, rows, calls svg
+	for i, e := range edges {
+		if i > 0 {
+			columns.WriteByte(' ')
+		}
+		columns.num(e)
+	}
+	for edge := first; edge <= last+1; edge++ {
+		if edge > first {
+			rows.WriteByte('|')
+		}
+		rows.WriteString(c.Unit.write(c.border(edge)))
+	}
+	for x, column := range c.Counts[:min(len(c.Times), len(c.Counts))] {
+		if x > 0 {
+			calls.WriteByte(';')
+		}
+		for row := first; row <= min(last, len(column)-1); row++ {
+			if column[row] > 0 {
+				calls.WriteString(strconv.Itoa(row-first) + ":" + strconv.FormatUint(column[row], 10) + " ")
+			}
+		}
+	}
+	return []pair{{"columns", columns.String()}, {"rows", rows.String()}, {"calls", calls.String()}}
 }
 
 // border is what lies below a row and is the bound of the one before. Rows are octaves; what is below
@@ -64,38 +109,20 @@ func (c heatMap) border(row int) float64 {
 	return c.Bounds[0] / 2
 }
 
-// rows widens some rows until their borders can be marked at even distances, step rows apart.
-func (c heatMap) rows(first, last int) (_, _, step int) {
-	const marks = 5
-	for {
-		n := last - first + 1
-		if step = (n + marks - 1) / marks; n%step == 0 {
-			return first, last, step
-		}
-		switch {
-		case last < len(c.Bounds)-1:
-			last++
-		case first > 0:
-			first--
-		default:
-			return first, last, n
-		}
-	}
-}
-
 // draw makes one path of all fields of a shade.
-func (c heatMap) draw(first, last int, most uint64) string {
+func (c heatMap) draw(edges []float64, first, last int, most uint64, ticks []tick) string {
 	var paths [heatSteps]svg
-	columns, rows := len(c.Times), last-first+1
-	w, h := boxWidth/float64(columns), boxHeight/float64(rows)
-	for x, column := range c.Counts[:min(columns, len(c.Counts))] {
+	rows := last - first + 1
+	h := boxHeight / float64(rows)
+	for x, column := range c.Counts[:min(len(c.Times), len(c.Counts))] {
+		w := edges[x+1] - edges[x]
 		for row := first; row <= min(last, len(column)-1); row++ {
 			if column[row] == 0 {
 				continue
 			}
 			b := &paths[shade(column[row], most)]
 			b.WriteByte('M')
-			b.num(float64(x) * w)
+			b.num(edges[x])
 			b.WriteByte(' ')
 			b.num(float64(rows-1-(row-first)) * h)
 			b.WriteByte('h')
@@ -108,6 +135,7 @@ func (c heatMap) draw(first, last int, most uint64) string {
 		}
 	}
 	var b svg
+	tickPath(&b, ticks)
 	for i := range paths {
 		if paths[i].Len() > 0 {
 			b.WriteString(`<path class="h` + strconv.Itoa(i+1) + `" d="` + paths[i].String() + `"/>`)

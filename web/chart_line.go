@@ -16,11 +16,13 @@ type series struct {
 // A lineChart shows values over time.
 type lineChart struct {
 	ID, Title string
+	From, To  time.Time // of the axis; Times outside widen it
 	Times     []time.Time
 	Series    []series // at most six
 	Unit      unit
 	Log       bool // the axis; values that are not positive lie at its foot
 	Area      bool // the first line stands on a filled area
+	Stacked   bool // each line stands on the one before, the space between them is filled
 	PromQL    string
 	Marks     []mark
 }
@@ -35,7 +37,11 @@ func (c lineChart) HTML() template.HTML {
 		p.legend = append(p.legend, s.Name)
 	}
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, s := range c.Series {
+	drawn := c.Series
+	if c.Stacked {
+		drawn = stack(c.Series, len(c.Times))
+	}
+	for _, s := range drawn {
 		low, high = extent(low, high, s.Values)
 	}
 	if len(c.Times) == 0 || low > high {
@@ -57,20 +63,20 @@ func (c lineChart) HTML() template.HTML {
 		}
 		y = logScale(least, high)
 	}
-	for i := len(y.marks) - 1; i >= 0; i-- {
-		p.up = append(p.up, c.Unit.write(y.marks[i]))
+	for _, m := range y.marks {
+		p.up = append(p.up, tick{y.at(m), c.Unit.write(m)})
 	}
-	first, last := c.Times[0], c.Times[len(c.Times)-1]
-	if len(c.Times) == 1 {
-		p.across = []string{moment(first)}
+	x := newTimeScale(c.From, c.To, c.Times)
+	if x.from.Equal(x.to) {
+		p.across = []tick{{0.5, moment(x.from)}}
 	} else {
-		p.across = timeMarks(first, last, 5)
-		p.from, p.to = first, last
+		p.across = timeTicks(x.from, x.to)
+		p.from, p.to = x.from, x.to
 	}
 	p.marks = c.Marks
 	p.desc = c.describe()
-	p.drawing = c.draw(y)
-	p.table = c.table()
+	p.drawing = c.draw(x, y, p.across, drawn)
+	p.table = c.table(x)
 	return p.html()
 }
 
@@ -96,7 +102,7 @@ func (c lineChart) describe() string {
 	return b.String()
 }
 
-func (c lineChart) draw(y scale) string {
+func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) string {
 	var b svg
 	b.WriteString(`<path class="grid" d="`)
 	for _, m := range y.marks {
@@ -105,35 +111,89 @@ func (c lineChart) draw(y scale) string {
 		b.WriteString("H1000")
 	}
 	b.WriteString(`"/>`)
-	x := timeScale(c.Times)
-	for i := len(c.Series) - 1; i >= 0; i-- { // the first lies on top
+	tickPath(&b, ticks)
+	x := make([]float64, len(c.Times))
+	for i, t := range c.Times {
+		x[i] = boxWidth * scale.at(t)
+	}
+	for i := len(drawn) - 1; i >= 0; i-- { // the first lies on top
 		class := string(rune('1' + i%6))
-		if c.Area && i == 0 {
-			b.WriteString(`<path class="area c` + class + `" d="`)
-			areaPath(&b, x, y, c.Series[i].Values)
+		if c.Area && i == 0 || c.Stacked {
+			b.WriteString(`<path class="area c` + class)
+			if c.Stacked {
+				b.WriteString(" stacked")
+			}
+			b.WriteString(`" d="`)
+			areaPath(&b, x, y, drawn[i].Values)
 			b.WriteString(`"/>`)
 		}
 		b.WriteString(`<path class="line c` + class + `" d="`)
-		linePath(&b, x, y, c.Series[i].Values)
+		linePath(&b, x, y, drawn[i].Values)
 		b.WriteString(`"/>`)
 	}
 	return b.String()
 }
 
-// timeScale is where each time is; one alone is in the middle.
-func timeScale(times []time.Time) []float64 {
-	at := make([]float64, len(times))
-	if len(times) == 1 {
-		at[0] = boxWidth / 2
-		return at
+// tickPath draws short strokes at the foot of a drawing, above the labels.
+func tickPath(b *svg, ticks []tick) {
+	b.WriteString(`<path class="grid" d="`)
+	for _, m := range ticks {
+		b.WriteByte('M')
+		b.num(boxWidth * m.at)
+		b.WriteString(" 200v6")
 	}
-	first, length := times[0], float64(times[len(times)-1].Sub(times[0]))
-	for i, t := range times {
-		if length > 0 {
-			at[i] = min(max(float64(t.Sub(first))/length, 0), 1) * boxWidth
+	b.WriteString(`"/>`)
+}
+
+// stack adds to each series the ones before it. A missing value counts as 0 where another series has one.
+func stack(all []series, n int) []series {
+	sum := make([]float64, n)
+	known := make([]bool, n)
+	for _, s := range all {
+		for i, v := range s.Values[:min(n, len(s.Values))] {
+			known[i] = known[i] || isNumber(v)
 		}
 	}
-	return at
+	out := make([]series, len(all))
+	for k, s := range all {
+		values := make([]float64, n)
+		for i := range values {
+			if i < len(s.Values) && isNumber(s.Values[i]) {
+				sum[i] += s.Values[i]
+			}
+			if values[i] = sum[i]; !known[i] {
+				values[i] = math.NaN()
+			}
+		}
+		out[k] = series{s.Name, values}
+	}
+	return out
+}
+
+// A timeScale maps times to 0 at the left and 1 at the right.
+type timeScale struct{ from, to time.Time }
+
+// newTimeScale spans from, to and all times, in ascending order; zero times do not count.
+func newTimeScale(from, to time.Time, times []time.Time) timeScale {
+	s := timeScale{from, to}
+	if len(times) > 0 {
+		if first := times[0]; s.from.IsZero() || first.Before(s.from) {
+			s.from = first
+		}
+		if last := times[len(times)-1]; s.to.IsZero() || last.After(s.to) {
+			s.to = last
+		}
+	}
+	return s
+}
+
+// at returns the place of t, the middle where the scale is a single time.
+func (s timeScale) at(t time.Time) float64 {
+	length := s.to.Sub(s.from)
+	if length <= 0 {
+		return 0.5
+	}
+	return min(max(float64(t.Sub(s.from))/float64(length), 0), 1)
 }
 
 // linePath draws through the values, with gaps where there are none. A value between two gaps is a
@@ -194,7 +254,7 @@ func areaPath(b *svg, x []float64, y scale, values []float64) {
 	}
 }
 
-func (c lineChart) table() string {
+func (c lineChart) table(x timeScale) string {
 	var b svg
 	b.WriteString("<table><thead><tr><th scope=\"col\">Time (UTC)</th>")
 	for _, s := range c.Series {
@@ -205,7 +265,9 @@ func (c lineChart) table() string {
 	b.WriteString("</tr></thead><tbody>")
 	every := (len(c.Times) + maxTableRows - 1) / maxTableRows
 	for i := 0; i < len(c.Times); i += every {
-		b.WriteString(`<tr><th scope="row">`)
+		b.WriteString("<tr")
+		b.attr("data-at", boxWidth*x.at(c.Times[i]))
+		b.WriteString(`><th scope="row">`)
 		b.text(moment(c.Times[i]))
 		b.WriteString("</th>")
 		for _, s := range c.Series {

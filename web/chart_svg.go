@@ -153,24 +153,15 @@ func extent(low, high float64, values []float64) (float64, float64) {
 // isNumber reports whether a value can be drawn. Beyond 1e200 arithmetic on a scale would overflow.
 func isNumber(v float64) bool { return math.Abs(v) <= 1e200 }
 
-// timeMarks are evenly spaced labels from the first to the last of times.
-func timeMarks(from, to time.Time, n int) []string {
-	marks := make([]string, 0, n)
-	length := to.Sub(from)
-	for i := range n {
-		t := from.Add(length * time.Duration(i) / time.Duration(n-1))
-		marks = append(marks, clock(t, length))
-	}
-	return marks
-}
-
 // A plot is a drawing with its axes.
 type plot struct {
 	id, title, desc string
 	class           string   // besides chart
 	legend          []string // of the classes c1, c2, …
-	up              []string // marks of the vertical axis, from the top
-	across          []string // marks of the horizontal axis
+	up              []tick   // of the vertical axis
+	across          []tick   // of the horizontal axis
+	shades          string   // for heat: the number of calls of the darkest shade
+	data            []pair   // data- attributes for the script
 	drawing         string   // in a box of boxWidth by boxHeight
 	table           string   // the same as numbers
 	promql          string   // "" for none
@@ -193,6 +184,15 @@ func (p *plot) html() template.HTML {
 	}
 	b.WriteString(`" id="` + html.EscapeString(p.id) + `"><figcaption>`)
 	b.element("span", "name", p.title)
+	if p.shades != "" {
+		b.WriteString(`<span class="legend">1 call<svg class="shades" viewBox="0 0 80 10" aria-hidden="true">`)
+		for i := range heatSteps {
+			b.WriteString(`<rect class="h` + strconv.Itoa(i+1) + `" x="` + strconv.Itoa(10*i) + `" width="10" height="10"/>`)
+		}
+		b.WriteString("</svg>")
+		b.text(p.shades)
+		b.WriteString("</span>")
+	}
 	if len(p.legend) > 1 {
 		b.WriteString(`<span class="legend">`)
 		for i, name := range p.legend {
@@ -225,11 +225,16 @@ func (p *plot) axes(b *svg) {
 		b.attr("data-from", float64(p.from.UnixMilli())/1000)
 		b.attr("data-to", float64(p.to.UnixMilli())/1000)
 	}
-	b.WriteString(`><div class="up" aria-hidden="true">`)
-	for _, m := range p.up {
-		b.element("span", "", m)
+	for _, d := range p.data {
+		b.WriteString(" data-" + d.Name + `="`)
+		b.text(d.Value)
+		b.WriteByte('"')
 	}
-	b.WriteString(`</div><svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="`)
+	b.WriteString(`><div class="up" aria-hidden="true"><svg>`)
+	for _, m := range p.up {
+		b.axisText(m.text, "100%", percentOf(1-m.at), "end")
+	}
+	b.WriteString(`</svg></div><svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="`)
 	b.text(p.id + "-t " + p.id + "-d")
 	b.WriteString(`"><title id="` + html.EscapeString(p.id) + `-t">`)
 	b.text(p.title)
@@ -239,11 +244,30 @@ func (p *plot) axes(b *svg) {
 		p.desc += marksText(drawMarks(&marks, p.marks, p.from, p.to))
 	}
 	b.text(p.desc)
-	b.WriteString("</desc>" + p.drawing + marks.String() + `</svg><div class="across" aria-hidden="true">`)
+	b.WriteString("</desc>" + p.drawing + marks.String() + `</svg><div class="across" aria-hidden="true"><svg>`)
 	for _, m := range p.across {
-		b.element("span", "", m)
+		anchor := "middle"
+		switch {
+		case m.at < 0.03:
+			anchor = "start"
+		case m.at > 0.97:
+			anchor = "end"
+		}
+		b.axisText(m.text, percentOf(m.at), "50%", anchor)
 	}
-	b.WriteString("</div></div>")
+	b.WriteString("</svg></div></div>")
+}
+
+// axisText writes a label into an SVG that is not stretched.
+func (b *svg) axisText(text, x, y, anchor string) {
+	b.WriteString(`<text x="` + x + `" y="` + y + `" dy=".35em" text-anchor="` + anchor + `">`)
+	b.text(text)
+	b.WriteString("</text>")
+}
+
+// percentOf writes a fraction as a length in an SVG.
+func percentOf(f float64) string {
+	return trim(strconv.FormatFloat(100*f, 'f', 2, 64)) + "%"
 }
 
 // promqlBox shows the PromQL that asks for the same.

@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +125,7 @@ func TestChartsSayWhatTheyShow(t *testing.T) {
 	}
 }
 
-// TestHeatMapRows: the marks beside a heat map are the borders of its rows, from the top, at even distances.
+// TestHeatMapRows: the marks beside a heat map are borders of its rows, at the borders' places.
 func TestHeatMapRows(t *testing.T) {
 	var bounds []float64
 	for b := 0.001; len(bounds) < 20; b *= 2 {
@@ -133,19 +135,91 @@ func TestHeatMapRows(t *testing.T) {
 		low, high int // rows with calls
 		want      string
 	}{
-		{7, 8, "512 ms 256 ms 128 ms 64 ms 32 ms"},
-		{0, 1, "4 ms 2 ms 1 ms 500 µs"},
-		{17, 19, "8.74 min 4.37 min 2.18 min 65.5 s 32.8 s"},
-		{0, 19, "8.74 min 32.8 s 2.05 s 128 ms 8 ms 500 µs"},
+		{7, 8, "512 ms@0% 256 ms@25% 128 ms@50% 64 ms@75% 32 ms@100%"},
+		{0, 1, "4 ms@0% 2 ms@33.33% 1 ms@66.67% 500 µs@100%"},
+		{17, 19, "8.74 min@0% 4.37 min@25% 2.18 min@50% 65.5 s@75% 32.8 s@100%"},
+		{0, 12, "8.19 s@0% 2.05 s@14.29% 512 ms@28.57% 128 ms@42.86% 32 ms@57.14% 8 ms@71.43% 2 ms@85.71% 500 µs@100%"},
+		{0, 19, "2.18 min@10% 16.4 s@25% 2.05 s@40% 256 ms@55% 32 ms@70% 4 ms@85% 500 µs@100%"},
 	} {
 		counts := make([]uint64, len(bounds))
 		counts[c.low], counts[c.high] = 3, 5
 		m := heatMap{ID: "h", Title: "Heat", Times: chartTimes(2), End: chartStart.Add(2 * time.Minute), Bounds: bounds, Counts: [][]uint64{counts}, Unit: unitSeconds}
 		_, up, _ := strings.Cut(string(m.HTML()), `<div class="up" aria-hidden="true">`)
 		up, _, _ = strings.Cut(up, "</div>")
-		got := strings.TrimSpace(strings.NewReplacer("<span>", "", "</span>", " ").Replace(up))
-		if got != c.want {
-			t.Errorf("rows %d to %d: %s, want %s", c.low, c.high, got, c.want)
+		var got []string
+		for _, m := range regexp.MustCompile(`y="([^"]*)"[^>]*>([^<]*)<`).FindAllStringSubmatch(up, -1) {
+			got = append(got, m[2]+"@"+m[1])
+		}
+		slices.Reverse(got)
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("rows %d to %d: %s, want %s", c.low, c.high, strings.Join(got, " "), c.want)
+		}
+	}
+}
+
+// TestTimeTicks: labels are at round times, at most eight of them, and fewer than three only of a time that has no more.
+func TestTimeTicks(t *testing.T) {
+	at := func(text string) time.Time {
+		t.Helper()
+		v, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"2026-01-31T12:03:20Z", "2026-01-31T13:03:20Z", "12:10 12:20 12:30 12:40 12:50 13:00"},
+		{"2026-01-31T12:03:21Z", "2026-01-31T12:08:21Z", "12:04 12:05 12:06 12:07 12:08"},
+		{"2026-01-31T23:58:00Z", "2026-02-01T00:03:00Z", "23:58 23:59 00:00 00:01 00:02 00:03"},
+		{"2026-01-31T12:00:00Z", "2026-02-01T12:00:00Z", "12:00 16:00 20:00 Feb 1 04:00 08:00 12:00"},
+		{"2026-01-25T12:00:00Z", "2026-02-01T12:00:00Z", "Jan 26 Jan 27 Jan 28 Jan 29 Jan 30 Jan 31 Feb 1"},
+		{"2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z", "Jan 5 Jan 12 Jan 19 Jan 26"},
+		{"2026-01-31T12:00:00.5Z", "2026-01-31T12:00:02.5Z", "12:00:01 12:00:02"},
+	} {
+		var got []string
+		from, to := at(c.from), at(c.to)
+		for _, m := range timeTicks(from, to) {
+			got = append(got, m.text)
+			if m.at < 0 || m.at > 1 {
+				t.Errorf("%s to %s: %s is at %v", c.from, c.to, m.text, m.at)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s to %s: %s, want %s", c.from, c.to, strings.Join(got, " "), c.want)
+		}
+	}
+	for length := time.Second; length < 400*24*time.Hour; length = length*5/4 + time.Second {
+		n := len(timeTicks(chartStart.Add(time.Millisecond), chartStart.Add(length)))
+		if n > maxTicks+1 || n < 2 && length > 5*time.Second {
+			t.Errorf("%v has %d labels", length, n)
+		}
+	}
+}
+
+// TestStackedChart: a line stands on those before it, and where only one of them has a value the other counts as 0.
+func TestStackedChart(t *testing.T) {
+	nan := math.NaN()
+	got := stack([]series{{"a", []float64{1, nan, nan, 4}}, {"b", []float64{2, 3, nan}}}, 4)
+	want := [][]float64{{1, 0, nan, 4}, {3, 3, nan, 4}}
+	for i := range want {
+		for k, w := range want[i] {
+			if v := got[i].Values[k]; v != w && !(math.IsNaN(v) && math.IsNaN(w)) {
+				t.Errorf("line %d at %d is %v, want %v", i, k, v, w)
+			}
+		}
+	}
+}
+
+// TestChartSpansTheRange: the axis is as long as what was asked for, and the line begins where there are values.
+func TestChartSpansTheRange(t *testing.T) {
+	c := lineChart{
+		ID: "x", Title: "X", From: chartStart.Add(-time.Hour), To: chartStart.Add(time.Hour), Times: chartTimes(3),
+		Series: []series{{"x", []float64{1, 1, 1}}}, Unit: unitCount,
+	}
+	got := string(c.HTML())
+	for _, want := range []string{`<path class="line c1" d="M500 `, `data-at="508.33"`, `data-from="1769857200"`, ">12:00<"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
 		}
 	}
 }
@@ -184,7 +258,7 @@ func TestHeatMapSumsUp(t *testing.T) {
 	if n := strings.Count(got, `<th scope="row">`); n > 24 {
 		t.Errorf("%d rows of numbers", n)
 	}
-	if n := strings.Count(got, "<path"); n > heatSteps {
+	if n := strings.Count(got, `<path class="h`); n > heatSteps {
 		t.Errorf("%d paths for %d shades", n, heatSteps)
 	}
 }

@@ -38,18 +38,17 @@ func (c timeLine) HTML() template.HTML {
 	table.WriteString(`<table><thead><tr><th scope="col">Lane</th><th scope="col">From (UTC)</th><th scope="col">To (UTC)</th><th scope="col">What</th></tr></thead><tbody>`)
 	h := boxHeight / float64(len(c.Lanes))
 	total := 0
-	at := func(t time.Time) float64 {
-		return boxWidth * min(max(float64(t.Sub(c.From))/float64(length), 0), 1)
-	}
+	x := timeScale{c.From, c.To}
+	at := func(t time.Time) float64 { return boxWidth * x.at(t) }
 	for i, l := range c.Lanes {
-		p.up = append(p.up, l.Name)
+		p.up = append(p.up, tick{1 - (float64(i)+0.5)/float64(len(c.Lanes)), l.Name})
 		for _, s := range l.Spans {
 			total++
 			drawing.WriteString(`<rect class="lane c` + strconv.Itoa(max(s.Class, 1)) + `"`)
-			x := at(s.From)
-			drawing.attr("x", x)
+			left := at(s.From)
+			drawing.attr("x", left)
 			drawing.attr("y", float64(i)*h+h*0.12)
-			drawing.attr("width", max(at(s.To)-x-0.6, 1))
+			drawing.attr("width", max(at(s.To)-left-0.6, 1))
 			drawing.attr("height", h*0.76)
 			drawing.WriteString("><title>")
 			drawing.text(s.Name)
@@ -66,7 +65,8 @@ func (c timeLine) HTML() template.HTML {
 		}
 	}
 	table.WriteString("</tbody></table>")
-	p.across = timeMarks(c.From, c.To, 5)
+	p.across = timeTicks(c.From, c.To)
+	tickPath(&drawing, p.across)
 	p.desc = "From " + moment(c.From) + " to " + moment(c.To) + " UTC: " + strconv.Itoa(total) + " spans in " + strconv.Itoa(len(c.Lanes)) + " lanes."
 	p.drawing, p.table = drawing.String(), table.String()
 	return p.html()

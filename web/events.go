@@ -21,6 +21,9 @@ type Event struct {
 	Text  string    // a sentence
 	Link  string    // where more is; "" for none
 	Grave bool
+
+	// Added is the load that a statement has added: the calls that run on average beyond those before.
+	Added float64
 }
 
 const (
@@ -31,7 +34,7 @@ const (
 	// the target.
 	copiesFresh = 30 * time.Second
 
-	// maxRises is how many statements whose load has risen are told.
+	// maxRises is the largest number of statements whose load has risen in the list.
 	maxRises = 5
 )
 
@@ -92,57 +95,75 @@ func (s *Server) serverEvents(v *view) []Event {
 	return all
 }
 
-// inOrder puts what is grave first, then what is so now, then the latest.
+// inOrder sorts events: grave ones, then those that last, then the past. What lasts is sorted by the load that it has added,
+// after the states of the server, which have none; the rest by time, the latest first.
 func inOrder(all []Event) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int {
-		if a.Grave != b.Grave {
-			if a.Grave {
-				return -1
-			}
-			return 1
-		}
-		if a.Time.IsZero() != b.Time.IsZero() {
-			if a.Time.IsZero() {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano())
+		return cmp.Or(
+			falseFirst(!a.Grave, !b.Grave),
+			falseFirst(!a.lasting(), !b.lasting()),
+			falseFirst(a.lasting() && a.Added > 0, b.lasting() && b.Added > 0),
+			cmp.Compare(b.lastingLoad(), a.lastingLoad()),
+			cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()),
+		)
 	})
 	return all
 }
 
-// statementEvents are statements that are new and heavy, and those whose load has risen.
+func (e *Event) lasting() bool { return e.Lasts || e.Time.IsZero() }
+
+func (e *Event) lastingLoad() float64 {
+	if e.lasting() {
+		return e.Added
+	}
+	return 0
+}
+
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// statementEvents are statements that are new and heavy, and those whose load has risen most.
 func statementEvents(v *view, rows []queryRow) []Event {
-	var all []Event
-	told := make(map[string]bool) // a statement has a row for each user and schema; one word is enough
+	var all, rises []Event
+	listed := make(map[string]bool) // a statement has a row for each user and schema
 	for i := range rows {
-		if r := &rows[i]; r.New && r.Share >= newShare && !told[r.Link] {
-			told[r.Link] = true
+		if r := &rows[i]; r.New && r.Share >= newShare && !listed[r.Link] {
+			listed[r.Link] = true
 			all = append(all, Event{
-				Time: r.First, Name: "New statement", Link: r.Link,
+				Time: r.First, Lasts: true, Name: "New statement", Link: r.Link, Added: r.Load,
 				Text: withCause(r.Name+" takes "+percent(r.Share)+" of all execution time, p99 "+duration(r.P99)+".", r.Cause),
 			})
 		}
 	}
-	n := 0
 	for i := range rows {
-		r := &rows[i]
-		if r.Rise == nil || told[r.Link] || n == maxRises {
-			continue
+		if r := &rows[i]; r.Rise != nil && !listed[r.Link] {
+			listed[r.Link] = true
+			rises = append(rises, riseEvent(v, r))
 		}
-		told[r.Link] = true
-		n++
-		text := r.Name + ": load " + unitLoad.write(r.Rise.Inside)
-		if times := r.Rise.Times(); times != "" {
-			text = r.Name + ": " + factor(times) + " heavier (load " + unitLoad.write(r.Rise.Outside) + " → " + unitLoad.write(r.Rise.Inside) + ")"
-		}
-		if !r.Rise.Lasts {
-			text += ", until " + clock(r.Rise.To, v.span.Length())
-		}
-		all = append(all, Event{Time: r.Rise.From, Name: "Heavier", Link: r.Link, Text: withCause(text+".", r.Cause)})
 	}
-	return all
+	rises = inOrder(rises)
+	return append(all, rises[:min(len(rises), maxRises)]...)
+}
+
+func riseEvent(v *view, r *queryRow) Event {
+	text := r.Name + ": load " + unitLoad.write(r.Rise.Inside)
+	if times := r.Rise.Times(); times != "" {
+		text = r.Name + ": " + factor(times) + " heavier (load " + unitLoad.write(r.Rise.Outside) + " → " + unitLoad.write(r.Rise.Inside) + ")"
+	}
+	if !r.Rise.Lasts {
+		text += ", until " + clock(r.Rise.To, v.span.Length())
+	}
+	return Event{
+		Time: r.Rise.From, Lasts: r.Rise.Lasts, Name: "Heavier", Link: r.Link, Text: withCause(text+".", r.Cause),
+		Added: r.Rise.Inside - r.Rise.Outside,
+	}
 }
 
 // copyEvents are copies that somebody should look at.

@@ -68,13 +68,13 @@ func TestEvents(t *testing.T) {
 	_, body := browse(t, h, "/", "dba")
 	want := `Not ready Backend db:3306: connection refused.
 Rows differ The copy from c:3306 to d:3306 found differing rows: 2.
+Early 2026-01-31 00:30:00 And lasts.
 Copy waits The copy from a:3306 to b:3306 is paused: lag 9 s.
 Copy waits Changes from e:3306 to f:3306 wait: p99 31 ms.
 Copies unreadable Read _tare: &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;.
 Digests made room 2026-01-31 02:20:00 7.
 Switched 2026-01-31 02:10:00 To the standby.
-Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks copied; no copy is running here.
-Early 2026-01-31 00:30:00 And lasts.`
+Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks copied; no copy is running here.`
 	if got := eventsOf(body); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

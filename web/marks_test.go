@@ -41,8 +41,8 @@ func TestMarks(t *testing.T) {
 	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
 		t.Errorf("got %s, want the cause %s", got, cause)
 	}
-	if n := strings.Count(body, `<g class="mark">`); n != 9 { // three charts
-		t.Errorf("%d marks, want 9", n)
+	if n := strings.Count(body, `<g class="mark">`); n != 12 { // four charts
+		t.Errorf("%d marks, want 12", n)
 	}
 	for _, want := range []string{"3 events are marked; they are listed under Events.", "Copy finished: shop.copied", `<span class="tag">ddl</span>`, `<h2 id="marks">Events</h2>`} {
 		if !strings.Contains(body, want) {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"html/template"
+	"slices"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -82,18 +83,36 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top, mark
 		return
 	}
 	ask, lines := s.ofAll(top.Series.Step), chartMarks(marks)
-	if all := &top.Series; len(all.Calls) > 0 {
-		o.Charts = append(o.Charts, lineChart{
-			ID: "rate", Title: "Statements", Unit: unitRate, Area: true, Times: all.Times,
-			Series: []series{{"statements", all.Calls}, {"errors", all.Errors}},
-			PromQL: ask.Calls(), Marks: lines,
-		}.HTML(), lineChart{
-			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true, Times: all.Times,
-			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
-			PromQL: ask.Quantile(0.99), Marks: lines,
-		}.HTML())
+	chart := func(c lineChart) {
+		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, top.Series.Times, lines
+		o.Charts = append(o.Charts, c.HTML())
 	}
-	c := lineChart{ID: "load", Times: top.Series.Times, Title: "Load by statement", Unit: unitLoad, PromQL: ask.Top(history.BySeconds, drawnRows), Marks: lines}
+	if all := &top.Series; len(all.Calls) > 0 {
+		chart(lineChart{
+			ID: "rate", Title: "Statements", Unit: unitRate, Area: true,
+			Series: []series{{"statements", all.Calls}},
+			PromQL: ask.Calls(),
+		})
+		chart(lineChart{
+			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true,
+			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
+			PromQL: ask.Quantile(0.99),
+		})
+		if top.Total.Errors > 0 {
+			chart(lineChart{
+				ID: "errors", Title: "Errors", Unit: unitRate, Area: true,
+				Series: []series{{"errors", all.Errors}},
+				PromQL: ask.Errors(),
+			})
+		}
+	}
+	chart(loadByStatement(top, ask.Top(history.BySeconds, drawnRows)))
+}
+
+// loadByStatement stacks the load of the first statements and of all others.
+func loadByStatement(top *history.Top, promql string) lineChart {
+	c := lineChart{ID: "load", Title: "Load by statement", Unit: unitLoad, Stacked: true, PromQL: promql}
+	others := slices.Clone(top.Series.Load)
 	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
 		r := &top.Rows[i]
 		name := []rune(statementName(r.Text, r.TextCut, r.Digest))
@@ -101,8 +120,16 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top, mark
 			name = append(name[:maxLegend], '…')
 		}
 		c.Series = append(c.Series, series{Name: string(name), Values: r.Points})
+		for t := range others {
+			if t < len(r.Points) && isNumber(r.Points[t]) {
+				others[t] = max(others[t]-r.Points[t], 0)
+			}
+		}
 	}
-	o.Charts = append(o.Charts, c.HTML())
+	if len(others) > 0 && top.Matching > drawnRows {
+		c.Series = append(c.Series, series{Name: "others", Values: others})
+	}
+	return c
 }
 
 // maxLegend is how much of a text stands in the legend of a chart.

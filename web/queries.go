@@ -50,8 +50,12 @@ type queryRow struct {
 	Calls, Errors       uint64
 	PerSecond           float64
 	Mean, P99           time.Duration
-	Sent, Changed       uint64
-	First               time.Time
+
+	// The same as text, alike within a column.
+	LoadText, CallRate, ErrorRate, MeanText, P99Text string
+
+	Sent, Changed uint64
+	First         time.Time
 
 	Rise     *rise  // of its load, if there is one of some weight
 	RiseText string // when, and how many times
@@ -66,7 +70,7 @@ var queryColumns = []struct {
 	{history.ByCalls, "Calls", "Calls per second"},
 	{history.ByMean, "Mean", "Average duration of a call"},
 	{history.ByP99, "p99", "99 of 100 calls took at most this long"},
-	{history.ByErrors, "Errors", "Failed calls"},
+	{history.ByErrors, "Errors", "Failed calls per second"},
 	{history.ByRowsSent, "Rows sent", "Rows sent to clients"},
 	{history.ByRowsAffected, "Rows changed", "Rows changed by calls"},
 	{history.ByFirstSeen, "First seen", "End of the first call (UTC)"},
@@ -165,7 +169,29 @@ func queryRowsOf(v *view, top *history.Top) []queryRow {
 		row.addRise(top, r, alive, v.span.Length())
 		rows = append(rows, row)
 	}
+	writeColumns(rows, length)
 	return rows
+}
+
+// writeColumns writes the numbers of rows over a time of length seconds.
+func writeColumns(rows []queryRow, length float64) {
+	of := func(value func(*queryRow) float64) []float64 {
+		values := make([]float64, len(rows))
+		for i := range rows {
+			values[i] = value(&rows[i])
+		}
+		return values
+	}
+	load := loadColumn(of(func(r *queryRow) float64 { return r.Load }))
+	calls := rateColumn(of(func(r *queryRow) float64 { return r.PerSecond }))
+	errs := rateColumn(of(func(r *queryRow) float64 { return float64(r.Errors) / length }))
+	mean := durationColumn(of(func(r *queryRow) float64 { return r.Mean.Seconds() }))
+	p99 := durationColumn(of(func(r *queryRow) float64 { return r.P99.Seconds() }))
+	for i := range rows {
+		r := &rows[i]
+		r.LoadText, r.CallRate, r.ErrorRate = load.write(r.Load), calls.write(r.PerSecond), errs.write(float64(r.Errors)/length)
+		r.MeanText, r.P99Text = mean.writeDuration(r.Mean), p99.writeDuration(r.P99)
+	}
 }
 
 // leastCovered is the least time that rates are over, unless less was asked for: of a second in which a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,8 @@ type queryView struct {
 	ID      string
 	Name    string
 	Text    template.HTML
-	Plain   string // what is copied
+	Plain   string // the text, without markup
+	List    string // the way back to the queries of the same time
 	TextCut bool
 	Notes   []string
 
@@ -56,7 +58,14 @@ func (s *Server) queryPage() page {
 }
 
 func (s *Server) query(ctx context.Context, v *view) (any, error) {
-	q := history.StatementQuery{Digest: v.r.PathValue("digest"), From: v.span.From, To: v.span.To, Points: chartPoints}
+	q := history.StatementQuery{Digest: strings.ToLower(v.r.PathValue("digest")), From: v.span.From, To: v.span.To, Points: chartPoints}
+	if isDigestPrefix(q.Digest) {
+		whole, err := s.wholeDigest(ctx, v, q.Digest)
+		if err != nil {
+			return nil, err
+		}
+		q.Digest = whole
+	}
 	if err := q.Validate(); err != nil {
 		return nil, badRequest(err, "Open a statement from the table of queries.")
 	}
@@ -69,12 +78,12 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	}
 	d := &queryView{
 		ID: hex.EncodeToString(st.Digest[:]), TextCut: st.TextCut, Totals: st.Totals, Mean: st.Mean(),
-		First: st.First, Last: st.Last, Slow: st.Slow,
+		First: st.First, Last: st.Last, Slow: st.Slow, List: v.link("/queries"),
 		Notes: sourceNotes(v, st.Source, st.From, st.To, st.Notes),
 	}
 	d.Name = statementName(st.Text, st.TextCut, st.Digest)
 	if st.Text != "" {
-		d.Plain, d.Text = st.Text, highlight(st.Text)
+		d.Plain, d.Text = st.Text, formatSQL(st.Text)
 	}
 	if older(q.Digest) {
 		if d.Successors, err = s.successors(ctx, v, q.Digest); err != nil {
@@ -103,6 +112,36 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	return d, nil
 }
 
+// minDigestPrefix is the least number of digits of a digest that find a statement.
+const minDigestPrefix = 6
+
+// isDigestPrefix reports whether text is the beginning of a digest in hexadecimal digits.
+func isDigestPrefix(text string) bool {
+	return len(text) >= minDigestPrefix && len(text) < 2*len([16]byte{}) && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// wholeDigest returns the digest that begins with prefix, among the statements of the view's time.
+func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (string, error) {
+	top, err := s.statements(v).Top(ctx, history.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
+	if err != nil {
+		return "", statementProblem(err)
+	}
+	var found []string
+	for i := range top.Rows {
+		if id := hex.EncodeToString(top.Rows[i].Digest[:]); !slices.Contains(found, id) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", notFound("No call in this range of a digest that begins with "+prefix, "Choose a longer range.", "Search the queries.")
+	case 1:
+		return found[0], nil
+	}
+	slices.Sort(found)
+	return "", notFound("Several digests begin with "+prefix+": "+strings.Join(found, ", "), "Give more digits.")
+}
+
 // drawStatement makes the charts of what happened over time.
 func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, marks []markers.Marker) {
 	points := &st.Series
@@ -116,7 +155,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, mar
 		end = points.End
 	}
 	d.Heat = heatMap{
-		ID: "heat", Title: "How long calls took", Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
+		ID: "heat", Title: "How long calls took", From: v.span.From, To: v.span.To, Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
 		Unit: unitSeconds, PromQL: ask.Heat(), Marks: lines,
 	}.HTML()
 	if r, ok := findRise(points.Times, end, points.Load, nil); ok {
@@ -124,7 +163,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, mar
 		d.Cause = s.causeOf(v, st, r.From, marks)
 	}
 	chart := func(c lineChart) {
-		c.Times, c.Marks = points.Times, lines
+		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines
 		d.Charts = append(d.Charts, c.HTML())
 	}
 	chart(lineChart{

@@ -186,7 +186,31 @@ func (s *Server) Handler() http.Handler {
 	}
 	s.addHealth(mux)
 	s.addProfiles(mux)
-	return hardened(mux)
+	return hardened(s.orNotFound(mux))
+}
+
+// orNotFound responds with a page to a browser that asks for a path that does not exist. The mux responds to all others, and to
+// methods that a path does not have.
+func (s *Server) orNotFound(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" || r.Method != http.MethodGet || s.hasPath(mux, r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		s.fail(w, r, notFound("There is no page "+r.URL.Path, "Open the overview.", "Check the address."))
+	})
+}
+
+// hasPath reports whether another method than GET has the path of a request.
+func (s *Server) hasPath(mux *http.ServeMux, r *http.Request) bool {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := mux.Handler(&other); pattern != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // addHealth registers metrics and health.

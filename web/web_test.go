@@ -72,7 +72,9 @@ func TestPaths(t *testing.T) {
 		{"GET", "/debug/pprof/", 200, "goroutine"},
 		{"GET", "/debug/pprof/symbol", 200, "num_symbols"},
 		{"POST", "/debug/pprof/symbol", 200, "num_symbols"},
-		{"GET", "/nothing", 404, "not found"},
+		{"GET", "/nothing", 404, "There is no page /nothing."},
+		{"POST", "/nothing", 404, "not found"},
+		{"GET", "/debug/pprof/symbol/none", 404, ""},
 		{"POST", "/api/v1/live", 405, "Method Not Allowed"},
 	} {
 		code, body, header := request(t, h, c.method, c.path)

@@ -196,6 +196,7 @@ var ownerNames = map[string]string{
 	"history_head":   "series being written, and their metadata",
 	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",
 	"pages":          "page templates, and pages cached for a second",
+	"events":         "schema changes, switches, restarts and reported events",
 	"decoders_idle":  "decoders kept for the next request",
 	memory.BaseOwner: "without an owner, measured at start",
 }

@@ -135,7 +135,7 @@
   function choosable(figure) {
     const plot = figure.querySelector(".plot[data-from]");
     if (!plot || !one("form.range")) return;
-    const svg = plot.querySelector("svg");
+    const svg = plot.querySelector(":scope > svg");
     const band = document.createElement("div");
     band.className = "band";
     band.hidden = true;
@@ -177,13 +177,13 @@
     });
   }
 
-  // The reading line: the row of the numbers that is nearest to the pointer.
+  // What is under the pointer: of lines the row of the numbers that is nearest, of a heat map the field.
   function readable(figure) {
     const plot = figure.querySelector(".plot");
-    const rows = all(".numbers tbody tr", figure);
-    if (!plot || rows.length < 2 || figure.matches(".heat, .lanes")) return;
-    const svg = plot.querySelector("svg");
-    const names = all(".numbers thead th", figure).map((h) => h.textContent);
+    if (!plot || figure.matches(".lanes")) return;
+    const read = figure.matches(".heat") ? fieldsOf(plot) : rowsOf(figure);
+    if (!read) return;
+    const svg = plot.querySelector(":scope > svg");
     const line = document.createElement("div");
     line.className = "reading";
     line.hidden = true;
@@ -193,20 +193,53 @@
     plot.append(line);
     svg.addEventListener("pointermove", (e) => {
       const box = svg.getBoundingClientRect();
-      const at = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
-      const i = Math.round(at * (rows.length - 1));
-      const cells = Array.from(rows[i].children, (c) => c.textContent);
-      label.replaceChildren();
-      cells.forEach((text, n) => {
-        const p = document.createElement("div");
-        p.textContent = n === 0 ? text : (names.length > 2 ? names[n] + "  " : "") + text;
-        label.append(p);
-      });
-      line.style.left = leftIn(plot, svg) + (i / (rows.length - 1)) * box.width + "px";
-      label.classList.toggle("left", at > 0.6);
-      line.hidden = false;
+      const x = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
+      const y = Math.min(Math.max((box.bottom - e.clientY) / box.height, 0), 1);
+      const found = read(x, y);
+      line.hidden = !found;
+      if (!found) return;
+      label.replaceChildren(
+        ...found.lines.map((text) => {
+          const p = document.createElement("div");
+          p.textContent = text;
+          return p;
+        }),
+      );
+      line.style.left = leftIn(plot, svg) + found.at * box.width + "px";
+      label.classList.toggle("left", found.at > 0.6);
     });
     svg.addEventListener("pointerleave", () => (line.hidden = true));
+  }
+  function rowsOf(figure) {
+    const rows = all(".numbers tbody tr[data-at]", figure);
+    if (rows.length < 2) return null;
+    const names = all(".numbers thead th", figure).map((h) => h.textContent);
+    const places = rows.map((r) => Number(r.dataset.at) / 1000);
+    return (x) => {
+      let i = 0;
+      for (let n = 1; n < places.length; n++) if (Math.abs(places[n] - x) < Math.abs(places[i] - x)) i = n;
+      const cells = Array.from(rows[i].children, (c) => c.textContent);
+      return { at: places[i], lines: cells.map((text, n) => (n > 0 && names.length > 2 ? names[n] + "  " + text : text)) };
+    };
+  }
+  function fieldsOf(plot) {
+    if (!plot.dataset.columns) return null;
+    const edges = plot.dataset.columns.split(" ").map((v) => Number(v) / 1000);
+    const bounds = plot.dataset.rows.split("|");
+    const calls = plot.dataset.calls.split(";").map((c) => new Map(c.split(" ").map((f) => f.split(":"))));
+    const from = Number(plot.dataset.from);
+    const length = Number(plot.dataset.to) - from;
+    const clock = (at) => new Date(Math.round(from + at * length) * 1000).toISOString().slice(0, 19).replace("T", " ");
+    return (x, y) => {
+      const column = edges.findLastIndex((e) => e <= x);
+      if (column < 0 || column >= calls.length || x > edges[column + 1]) return null;
+      const row = Math.min(Math.floor(y * (bounds.length - 1)), bounds.length - 2);
+      const n = Number(calls[column].get(String(row)) || 0);
+      return {
+        at: (edges[column] + edges[column + 1]) / 2,
+        lines: [clock(edges[column]), bounds[row] + " – " + bounds[row + 1], n.toLocaleString("en-US") + (n === 1 ? " call" : " calls")],
+      };
+    };
   }
 
   // Rows.
@@ -222,17 +255,18 @@
 
   // Filters and sorting without a new page: the answer to the form or link is put in place.
   let typing = 0;
-  async function go(url) {
+  async function go(url, remember) {
     const mine = ++typing;
     try {
       const fresh = await load(url);
       if (mine !== typing) return;
-      history.replaceState(null, "", url);
+      remember(url);
       replaceParts(fresh);
     } catch {
       location.assign(url);
     }
   }
+  addEventListener("popstate", () => go(location.href, () => {}));
   function formURL(form) {
     const q = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value !== "") q.append(name, value);
@@ -243,7 +277,7 @@
     const form = e.target.closest("form[data-live]");
     if (!form) return;
     clearTimeout(later);
-    later = setTimeout(() => go(formURL(form)), 250);
+    later = setTimeout(() => go(formURL(form), (url) => history.replaceState(null, "", url)), 250);
   });
   document.addEventListener("click", (e) => {
     if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
@@ -255,7 +289,7 @@
     const link = e.target.closest("a[data-in-place]");
     if (link) {
       e.preventDefault();
-      go(link.href);
+      go(link.href, (url) => history.pushState(null, "", url));
     }
   });
 
