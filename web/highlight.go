@@ -39,3 +39,163 @@ func tokenClass(k sqldigest.Kind) string {
 	}
 	return ""
 }
+
+// shortSQL is the length up to which a statement stays on one line.
+const shortSQL = 72
+
+// formatSQL marks up a statement as highlight does, with a line for each clause, join and condition. It changes white
+// space between tokens only, so what is copied is the same statement.
+func formatSQL(text string) template.HTML {
+	if len(text) <= shortSQL {
+		return highlight(text)
+	}
+	return highlight(breakLines(text))
+}
+
+// A sqlBlock is a query or what a pair of parentheses encloses.
+type sqlBlock struct {
+	query   bool // its clauses begin lines
+	indent  int
+	between int  // BETWEENs whose AND is still to come
+	cases   int  // CASEs that are open
+	values  bool // VALUES has begun a line: the next is a function
+	began   bool // it has a token
+}
+
+// A lineBreaker writes a statement with line breaks.
+type lineBreaker struct {
+	b      strings.Builder
+	blocks []sqlBlock
+	last   string // the token before, keywords in upper case
+	space  string // the white space behind it, as it is to be written
+	begun  bool   // a line has begun, so none is written
+}
+
+func breakLines(text string) string {
+	tokens := tokensOf(text)
+	f := lineBreaker{blocks: []sqlBlock{{query: true}}}
+	for i, t := range tokens {
+		if t.kind == sqldigest.KindSpace {
+			if f.space = " "; i > 0 && tokens[i-1].kind == sqldigest.KindComment {
+				f.space = t.text // it may end the comment
+			}
+			continue
+		}
+		f.write(t, tokens[i+1:])
+	}
+	return f.b.String()
+}
+
+// A sqlToken is a token with its text.
+type sqlToken struct {
+	kind sqldigest.Kind
+	text string
+	word string // of a keyword, in upper case; else the text
+}
+
+func tokensOf(text string) []sqlToken {
+	var tokens []sqlToken
+	var l sqldigest.Lexer
+	l.Reset([]byte(text), 0)
+	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
+		piece := text[t.Start:t.End]
+		word := piece
+		if t.Kind == sqldigest.KindKeyword {
+			word = strings.ToUpper(piece)
+		}
+		tokens = append(tokens, sqlToken{t.Kind, piece, word})
+	}
+	return tokens
+}
+
+// nextWord returns the first of tokens that is no white space.
+func nextWord(tokens []sqlToken) string {
+	for _, t := range tokens {
+		if t.kind != sqldigest.KindSpace {
+			return t.word
+		}
+	}
+	return ""
+}
+
+func (f *lineBreaker) write(t sqlToken, rest []sqlToken) {
+	block := &f.blocks[len(f.blocks)-1]
+	switch {
+	case t.word == ")" && len(f.blocks) > 1:
+		if block.query {
+			f.line(f.blocks[len(f.blocks)-2].indent)
+		}
+		f.blocks = f.blocks[:len(f.blocks)-1]
+	case t.kind == sqldigest.KindKeyword && block.query && block.began:
+		f.beforeKeyword(block, t.word, nextWord(rest))
+	}
+	if !f.begun {
+		f.b.WriteString(f.space)
+	}
+	f.space, f.begun = "", false
+	f.b.WriteString(t.text)
+	f.last = t.word
+	if t.word == "(" {
+		next := nextWord(rest)
+		inner := sqlBlock{query: next == "SELECT" || next == "WITH", indent: block.indent}
+		block.began = true
+		if inner.query {
+			inner.indent++
+			f.line(inner.indent)
+		}
+		f.blocks = append(f.blocks, inner)
+		return
+	}
+	f.blocks[len(f.blocks)-1].began = true
+}
+
+// line begins a line.
+func (f *lineBreaker) line(indent int) {
+	f.b.WriteString("\n" + strings.Repeat("  ", indent))
+	f.begun = true
+}
+
+// beforeKeyword begins a line where a keyword of a query is the first word of a clause.
+func (f *lineBreaker) beforeKeyword(b *sqlBlock, word, next string) {
+	switch word {
+	case "CASE":
+		b.cases++
+	case "END":
+		b.cases = max(b.cases-1, 0)
+	case "BETWEEN":
+		b.between++
+	case "AND", "OR":
+		switch {
+		case word == "AND" && b.between > 0:
+			b.between--
+		case b.cases == 0:
+			f.line(b.indent + 1)
+		}
+	case "LEFT", "RIGHT", "INNER", "CROSS", "NATURAL", "JOIN", "STRAIGHT_JOIN":
+		if next != "(" && !joinWords[f.last] && f.last != "SELECT" {
+			f.line(b.indent)
+		}
+	case "VALUES", "VALUE":
+		if !b.values {
+			f.line(b.indent)
+		}
+		b.values = true
+	case "SELECT":
+		if f.last != "(" {
+			f.line(b.indent)
+		}
+	case "FROM":
+		if f.last != "DELETE" {
+			f.line(b.indent)
+		}
+	case "ON", "FOR":
+		if next == "DUPLICATE" || word == "FOR" && (next == "UPDATE" || next == "SHARE") {
+			f.line(b.indent)
+		}
+	case "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SET", "WINDOW", "RETURNING":
+		f.line(b.indent)
+	}
+}
+
+// joinWords come before others of the same join.
+var joinWords = map[string]bool{"LEFT": true, "RIGHT": true, "INNER": true, "CROSS": true, "NATURAL": true, "OUTER": true} //nolint:gochecknoglobals // constant
