@@ -221,7 +221,7 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 		at, known = c.after, gtids{}
 	}
 	if known.mode == mariaGTIDs {
-		settings = append(settings, "SET @slave_connect_state = "+string(rowstream.AppendQuoted(nil, []byte(at.GTID)))+
+		settings = append(settings, "SET @slave_connect_state = "+rowstream.Quote(at.GTID)+
 			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
 	}
 	if err := setForDump(ctx, conn, settings); err != nil {

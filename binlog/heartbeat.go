@@ -116,7 +116,7 @@ func (b *beatWriter) close() {
 
 // write writes a row, and creates its table when that is missing.
 func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) error {
-	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + quote(h.Copy) + ", " + quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
+	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + rowstream.Quote(h.Copy) + ", " + rowstream.Quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
 	_, err := b.c.Exec(ctx, insert)
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) && refused.Number == errNoSuchTable {
@@ -144,7 +144,7 @@ func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) erro
 // remove removes a copy's row, and the table when no other copy has written to it recently. One that writes its next
 // heartbeat just then creates it again.
 func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
-	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+quote(name)+
+	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+rowstream.Quote(name)+
 		fmt.Sprintf(" OR written < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", beatStale))
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) && refused.Number == errNoSuchTable {
@@ -162,8 +162,6 @@ func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
 	}
 	return err
 }
-
-func quote(s string) string { return string(rowstream.AppendQuoted(nil, []byte(s))) }
 
 // connectBeat connects to where heartbeats are written: the server itself, or the primary at the end of its chain of
 // replication.

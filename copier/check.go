@@ -73,15 +73,10 @@ func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {
 	return err
 }
 
-// A querier is a source whose own tables can be queried.
-type querier interface {
-	Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error
-}
-
 // swapped refuses to write to a table that the rows of the source's table once came from, by the state in the source,
 // while it has rows.
 func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
-	source, ok := r.from.(querier)
+	source, ok := r.from.(rowstream.Querier)
 	if !ok || t.Create != "" {
 		return nil
 	}
@@ -141,7 +136,7 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 // checkLocks refuses tables that another copy writes to, as acquireLease does.
 func (r *run) checkLocks(ctx context.Context) error {
 	for _, t := range r.tables {
-		holder, err := state.QueryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+state.Literal(state.LockName(t.Spec))+"), 0)")
+		holder, err := rowstream.QueryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(state.LockName(t.Spec))+"), 0)")
 		if err != nil {
 			return fmt.Errorf("check the lock of %s in the target: %w", t.Spec.Target(), err)
 		}

@@ -269,12 +269,12 @@ func TestControlBetweenRuns(t *testing.T) {
 		t.Error("a finish is known before it was requested")
 	}
 	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}, waits: &telemetry.Waits{}}
-	start := func() (*run, *follower) {
+	start := func() (*run, *fakeStream) {
 		r := &run{o: options, control: c, pacer: options.newPacer(), from: sourceAt{addr: "source:3306"}}
 		if err := c.attach(r); err != nil {
 			t.Fatal(err)
 		}
-		f := &follower{o: options, moved: make(chan struct{})}
+		f := &fakeStream{}
 		r.watch(f, telemetry.RunReversing)
 		return r, f
 	}
@@ -303,6 +303,12 @@ func TestControlBetweenRuns(t *testing.T) {
 		t.Error("abort did not arrive")
 	}
 }
+
+// A fakeStream records that it is to finish.
+type fakeStream struct{ finish bool }
+
+func (f *fakeStream) Finish()                         { f.finish = true }
+func (f *fakeStream) Status() *telemetry.FollowStatus { return nil }
 
 // sourceAt is a source that has nothing but an address.
 type sourceAt struct {

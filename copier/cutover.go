@@ -2,71 +2,14 @@ package copier
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/gatewayclient"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
 )
 
-// A cutover does what its machine says: it brings the clients of a gateway from the source to the
-// target, and has changes go back from there.
-type cutover struct {
-	r       *run
-	o       *CutoverOptions
-	m       *cutMachine
-	state   *cutState
-	gateway *gatewayclient.Client
-	names   routeNames          // the gateway's, of both sides
-	asked   gatewayclient.Route // when they were found out
-	notes   *state.Writer
-
-	back     *binlog.Direct    // the target as a source; nil without a reverse stream
-	reversed []*tabledef.Table // the tables the other way round; nil until they are described
-
-	f      *follower // of the source
-	target binlog.Position
-	source binlog.Position
-	since  time.Duration // since the switch, at the start of the run
-
-	// Of the try that is under way.
-	token  string
-	began  time.Time
-	limit  time.Time
-	frozen bool
-
-	pinned time.Time // when sessions were first seen that cannot be switched; zero: none were
-	report CutoverReport
-}
-
-// A CutoverReport is what a cutover has done.
-type CutoverReport struct {
-	Phase          string        `json:"phase"`  // what the target has noted: cut, reversing or done; empty: clients are at the source
-	Tries          int           `json:"tries"`  // in this run
-	Moved          int           `json:"moved"`  // sessions, by this run
-	Closed         int           `json:"closed"` // sessions that could not be switched, with ClosePinned
-	PauseSeconds   float64       `json:"pause_seconds"`
-	SourcePosition string        `json:"source_position,omitempty"` // all before it was in the target at the switch
-	TargetPosition string        `json:"target_position,omitempty"` // what clients wrote there comes after it
-	Reverse        *FollowReport `json:"reverse,omitempty"`         // from the target back to the source
-}
-
-// How often a gateway is asked where its clients are, and whether the target is hardly behind.
-const (
-	routePause = time.Second
-	askPause   = 50 * time.Millisecond
-)
-
-// prepareCutover finds out, before anything is written to the target tables, where an earlier
-// cutover has come to. It refuses what would write over what clients have written.
+// prepareCutover finds out, before anything is written to the target tables, how far an earlier cutover has come. It refuses what
+// would overwrite rows that clients have written.
 func (r *run) prepareCutover(ctx context.Context) error {
 	if err := r.state.CreateCutover(ctx, r.to); err != nil {
 		return err
@@ -74,334 +17,25 @@ func (r *run) prepareCutover(ctx context.Context) error {
 	if err := r.openCutover(ctx); err != nil || r.cut == nil {
 		return err
 	}
-	return r.cut.begin(ctx)
+	return r.cut.Begin(ctx)
 }
 
 // openCutover loads the state of the cutover, and refuses what it does not allow.
 func (r *run) openCutover(ctx context.Context) error {
-	records := &cutState{r.state.Followed(r.source, r.o.Tables)}
 	sources, err := r.sources(ctx)
 	if err != nil {
 		return err
 	}
-	noted, others, err := records.load(ctx, r.to, sources)
-	if err != nil {
-		return err
-	}
-	byGateway := r.o.Cutover != nil && r.o.Cutover.Gateway.URL != ""
-	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", records.Cutovers())
-	switch {
-	case len(others) > 0 && (r.o.Follow || r.o.Restart):
-		return fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
-	case noted.phase != cutNone && !byGateway && (r.o.Follow || r.o.Restart):
-		return fmt.Errorf("a cutover of these tables is recorded as %s: clients may be on the target already, whose rows would be overwritten; "+
-			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
-	case !byGateway:
-		return nil
-	}
-	c := &cutover{
-		r: r, o: r.o.Cutover, state: records, gateway: gatewayclient.New(&r.o.Cutover.Gateway), target: noted.target, since: noted.since,
-		m: newCutMachine(noted.phase, r.o.Cutover.Tries, r.o.Cutover.Window > 0),
-		notes: &state.Writer{
-			Cfg: r.o.To, State: r.state, Patience: r.o.Patience,
-			Retry: func(err error) { r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()}) },
-		},
-	}
-	r.cut = c
-	return nil
-}
-
-// begin finds out where clients are, and whether changes could go back.
-func (c *cutover) begin(ctx context.Context) (err error) {
-	if err := c.check(ctx); err != nil {
-		return err
-	}
-	for c.m.step != cutWait && c.m.step != cutReverse && c.m.step != cutEnd {
-		if c.m.step == cutCheck {
-			err = c.known(ctx)
-		} else {
-			err = c.do(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if c.m.step == cutWait && c.m.err == nil {
-		return c.gateway.MaySwitch(ctx)
-	}
-	return c.m.err
-}
-
-// check refuses a restart while clients may be at the target, and what would have no way back.
-func (c *cutover) check(ctx context.Context) (err error) {
-	if c.r.o.Restart && c.m.phase != cutNone {
-		c.m = newCutMachine(cutCutting, c.o.Tries, false) // only the gateway's word counts
-		if err := c.known(ctx); err != nil {
-			return err
-		}
-		if c.m.step == cutCommit {
-			return errors.New("--restart would empty the tables that the gateway's clients write to: they are at the target; switch them back first")
-		}
-		c.m.reverse = c.o.Window > 0
-	}
-	if c.o.Window > 0 && c.m.phase != cutDone {
-		if err := c.mayReverse(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mayReverse refuses at the start what would have no way back.
-func (c *cutover) mayReverse(ctx context.Context) error {
-	const without = "; or do without the way back: --reverse-window 0"
-	for _, t := range c.r.tables {
-		switch {
-		case t.Spec.Where != "" || t.Spec.ShardColumn != "" || len(t.Spec.Columns) > 0:
-			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.Spec.Source(), without)
-		case c.r.unreversible(t) != "":
-			return fmt.Errorf("%s, so changes to the target cannot be written back%s", c.r.unreversible(t), without)
-		case len(t.Source.Triggers) > 0:
-			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
-				t.Spec.Source(), strings.Join(t.Source.Triggers, ", "), without)
-		}
-	}
-	var err error
-	if c.back, err = binlog.OpenDirect(ctx, c.r.o.To); err != nil {
-		return fmt.Errorf("connect to the target: %w", err)
-	}
-	now, err := c.back.NowPosition(ctx)
-	if err == nil {
-		err = c.back.CheckFollow(ctx, nil, now)
-	}
-	if err != nil {
-		return fmt.Errorf("the target's changes could not go back to the source: %w%s", err, without)
-	}
-	return nil
-}
-
-// known asks the gateway until it is known where clients are, for as long as is patient.
-func (c *cutover) known(ctx context.Context) error {
-	step := c.m.step
-	for began := time.Now(); ; {
-		a, err := c.gateway.Route(ctx)
-		if err == nil {
-			if err := c.findNames(ctx, &a); err != nil {
-				return err
-			}
-			c.m.route(clientsAt(&a, c.names))
-			if c.m.step != step {
-				return nil
-			}
-			err = errors.New("the sessions are paused by another client")
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		var refused gatewayclient.RefusedError
-		if time.Since(began) > c.r.o.Patience || errors.As(err, &refused) {
-			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
-		}
-		if !telemetry.Sleep(ctx, askPause) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// past reports whether the source is not followed any more.
-func (c *cutover) past() bool { return c != nil && !c.m.followable() }
-
-func (c *cutover) close() {
-	if c == nil {
-		return
-	}
-	c.notes.Close()
-	c.gateway.Close()
-	if c.back != nil {
-		_ = c.back.Close()
-	}
-}
-
-// tell tells people how it goes.
-func (c *cutover) tell(format string, a ...any) {
-	c.r.o.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(format, a...)})
-}
-
-// followAndCut follows the source until clients are at the target, and what comes then.
-func (r *run) followAndCut(ctx context.Context, f *follower) error {
-	c := r.cut
-	if c == nil {
-		return r.followVerified(ctx, f)
-	}
-	c.f = f
-	following, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var cutting sync.WaitGroup
-	var failed error
-	cutting.Go(func() {
-		failed = c.cut(following)
-		if failed != nil && !c.past() && !errors.Is(failed, errEnded) && !errors.Is(failed, errUnequal) {
-			cancel(endError{failed})
-		}
-		f.end()
+	r.cut, err = cutover.Open(ctx, r.o.Cutover, cutover.Copy{
+		Source: r.from, Sources: sources, Target: r.o.To, To: r.to, State: r.state.Followed(r.source, r.o.Tables),
+		Specs: r.o.Tables, Tables: r.tables, Writer: r.newWriter, Follow: r.o.Follow, Restart: r.o.Restart,
+		Patience: r.o.Patience, Workers: r.o.Workers, Ignore: r.o.IgnoreStatements, Count: r.o.Metrics.applied,
+		NewHeart: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.watch(f, phase) },
 	})
-	err := r.followVerified(following, f)
-	cancel(errEnded) // it may wait for the target still
-	cutting.Wait()
-	switch {
-	case c.past() && failed != nil:
-		return failed
-	case c.past():
-		return c.finish(ctx)
-	case failed == nil, errors.Is(failed, errEnded): // it was told to finish before
-		return err
-	case errors.Is(failed, errUnequal) && err == nil: // the report says which
-		c.tell("%v", failed)
-		return nil
-	}
-	return failed
+	return err
 }
 
-// errUnequal keeps clients from being switched.
-var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use --restart")
-
-// cut tries until clients are at the target.
-func (c *cutover) cut(ctx context.Context) error {
-	defer c.seal()
-	for c.m.step != cutReverse && c.m.step != cutFinish && c.m.step != cutEnd {
-		if err := c.do(ctx); err != nil {
-			return err
-		}
-		if c.m.followable() && c.m.step != cutNote {
-			c.thaw()
-		}
-	}
-	return c.m.err
-}
-
-// do does the next step. It fails when the machine is not to know: ctx is done.
-func (c *cutover) do(ctx context.Context) error {
-	defer c.r.o.waits.Begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
-	var err error
-	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
-	switch c.m.step {
-	case cutCheck:
-		return c.known(ctx)
-	case cutAsk:
-		return c.known(whole)
-	case cutWait:
-		err = c.wait(ctx)
-	case cutHold:
-		err = c.hold(ctx)
-	case cutReach:
-		held, cancel := context.WithDeadline(ctx, c.limit)
-		defer cancel()
-		err = c.reach(held)
-	case cutNote:
-		held, cancel := context.WithDeadline(ctx, c.limit)
-		defer cancel()
-		err = c.notes.Again(held, func() error { return c.state.note(held, c.notes.Conn, c.source, c.target) })
-	case cutSwitch:
-		err = c.change(whole)
-	case cutRelease:
-		err = c.gateway.Release(whole, c.token)
-	case cutForget:
-		err = c.notes.Again(whole, func() error { return c.state.forget(whole, c.notes.Conn) })
-	case cutPause:
-		if !telemetry.Sleep(ctx, c.m.pause()) {
-			err = context.Cause(ctx)
-		}
-	case cutCommit:
-		if c.report.PauseSeconds == 0 {
-			c.tell("the gateway says that its clients are at the target")
-		}
-		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, cutCut) })
-	case cutFinish:
-		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, cutDone) })
-	case cutReverse, cutEnd:
-		panic("BUG: a cutover was to do " + c.m.step.String())
-	}
-	if err == nil {
-		c.m.ok()
-		return nil
-	}
-	step, tried := c.m.step, c.m.tried
-	c.m.failed(err)
-	if c.m.tried > tried {
-		c.report.Tries = c.m.tried
-		c.tell("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
-	}
-	return nil
-}
-
-// limitOf is how long a step may take; 0: until it can be taken.
-func (c *cutover) limitOf(s cutStep) time.Duration {
-	switch s {
-	case cutHold, cutReach, cutNote:
-		return c.o.Hold
-	case cutWait:
-		return 0
-	}
-	return c.r.o.Patience
-}
-
-// wait waits until the target has caught up and is hardly behind, and, when rows are compared, until all
-// were, and are equal.
-func (c *cutover) wait(ctx context.Context) error {
-	if err := c.f.WaitCaughtUp(ctx); err != nil {
-		return err
-	}
-	if err := c.patiently(ctx, func() error { return c.describeReversed(ctx) }); err != nil {
-		return err
-	}
-	asked := time.Now()
-	for {
-		status := c.f.status()
-		if c.r.unequal() > 0 {
-			return errUnequal
-		}
-		if c.f.mayEnd() && status.LagSeconds != nil && *status.LagSeconds <= c.o.Lag.Seconds() {
-			if err := c.notes.Connect(ctx); err != nil {
-				return err
-			}
-			if !c.waitsForPinned(ctx) {
-				return c.raiseCounters(ctx, c.r.o.Patience) // what is left for the pause is little
-			}
-		}
-		if time.Since(asked) > routePause {
-			asked = time.Now()
-			if a, err := c.gateway.Route(ctx); err == nil && clientsAt(&a, c.names) == routeTarget {
-				return errElsewhere
-			}
-		}
-		if !telemetry.Sleep(ctx, askPause) {
-			return context.Cause(ctx)
-		}
-		if err := c.f.over(); err != nil {
-			return err
-		}
-	}
-}
-
-// waitsForPinned reports whether sessions that cannot be switched have time left to come to an end. It is waited
-// for outside of the hold, within which they could do nothing to that end.
-func (c *cutover) waitsForPinned(ctx context.Context) bool {
-	if c.o.ClosePinned == 0 {
-		return false
-	}
-	a, err := c.gateway.Route(ctx)
-	if err != nil || len(a.Pinned) == 0 {
-		return false // the hold will tell
-	}
-	if c.pinned.IsZero() {
-		c.pinned = time.Now()
-		p := a.Pinned[0]
-		c.tell("%d sessions cannot be switched, and are closed in %v unless they let go: connection %d of user %q: %s", len(a.Pinned), c.o.ClosePinned, p.Connection, p.User, p.Reason)
-	}
-	return time.Since(c.pinned) < c.o.ClosePinned
-}
-
-// unequal is how many rows are known to differ.
+// unequal returns how many rows are known to differ.
 func (r *run) unequal() int {
 	r.mu.Lock()
 	verifying := r.verifying
@@ -412,138 +46,18 @@ func (r *run) unequal() int {
 	return verifying().Mismatches
 }
 
-// hold has the gateway hold all commands.
-func (c *cutover) hold(ctx context.Context) (err error) {
-	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
-	c.began = time.Now()
-	c.limit = c.began.Add(c.o.Hold)
-	c.token, err = c.gateway.Pause(ctx, c.o.Hold)
-	return err
-}
-
-// reach waits until the target has all that the source has, and stops following for the time being.
-// Since nobody is within a statement, what the source has now is all there will be.
-func (c *cutover) reach(ctx context.Context) (err error) {
-	if c.source, err = c.f.source.NowPosition(ctx); err != nil {
+// checkCutover does what prepareCutover does until it changes anything.
+func (r *run) checkCutover(ctx context.Context) error {
+	if err := r.openCutover(ctx); err != nil || r.cut == nil {
 		return err
 	}
-	if c.f.pace != nil { // nobody is to be spared who waits for just this
-		defer c.f.pace.Lift()()
-	}
-	if err := c.f.catchUp(ctx, c.source); err != nil {
-		return c.late(ctx, err, "the target had not reached the source's position")
-	}
-	if err := c.f.freeze(ctx); err != nil {
-		return c.late(ctx, err, "changes were still being applied")
-	}
-	c.frozen = true
-	c.f.mu.Lock()
-	boundary := c.f.boundary
-	c.f.mu.Unlock()
-	if !boundary {
-		return errors.New("a transaction is written to the source past the gateway: have all writers go through it")
-	}
-	if err := c.raiseCounters(ctx, time.Until(c.limit)); err != nil {
-		return c.late(ctx, err, "counters were still being set")
-	}
-	c.target = binlog.Position{}
-	if c.back != nil {
-		c.target, err = c.back.NowPosition(ctx)
-	}
-	return err
+	return r.cut.Check(ctx)
 }
 
-// raiseCounters carries AUTO_INCREMENT counters to the target.
-func (c *cutover) raiseCounters(ctx context.Context, limit time.Duration) error {
-	return c.r.raiseCounters(ctx, limit, func(do func(*mysqlconn.Client) error) error {
-		return c.notes.Again(ctx, func() error { return do(c.notes.Conn) })
-	})
-}
-
-// late says what was not done when the hold's time was over.
-func (c *cutover) late(ctx context.Context, err error, what string) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.Hold)
+// followAndCut follows the source, and has a gateway's clients switched if the copy is to.
+func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
+	if r.cut == nil {
+		return r.followVerified(ctx, f)
 	}
-	return err
-}
-
-// change has the gateway switch, and tells how long clients had to wait.
-func (c *cutover) change(ctx context.Context) error {
-	done, err := c.gateway.Switch(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
-	if err != nil {
-		return err
-	}
-	pause := time.Since(c.began)
-	c.report.Moved, c.report.Closed, c.report.PauseSeconds = done.Moved, done.Closed, pause.Seconds()
-	closed := ""
-	if done.Closed > 0 {
-		closed = fmt.Sprintf(", %d were closed since they could not be switched", done.Closed)
-	}
-	c.tell("%d sessions are at the target%s; commands waited for at most %v; it has all of the source before %s", done.Moved, closed, pause.Round(100*time.Microsecond), c.source)
-	return nil
-}
-
-// seal ends following the source for good when clients may be at the target.
-func (c *cutover) seal() {
-	if c.frozen && c.past() {
-		c.f.seal()
-		c.frozen = false
-	}
-	c.thaw()
-}
-
-func (c *cutover) thaw() {
-	if c.frozen {
-		c.f.thaw()
-		c.frozen = false
-	}
-}
-
-// finish does what comes after the switch, also in a run that begins there.
-func (c *cutover) finish(ctx context.Context) error {
-	c.report.SourcePosition, c.report.TargetPosition = c.source.String(), c.target.String()
-	for c.m.step != cutEnd {
-		if c.m.step != cutReverse {
-			if err := c.do(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.reverse(ctx); err != nil {
-			c.m.failed(err)
-		} else {
-			c.m.ok()
-		}
-	}
-	return c.m.err
-}
-
-// A backSide is the source as a target: the one place where a cutover writes to it.
-type backSide struct {
-	c     *mysqlconn.Client
-	state *state.Following
-}
-
-// openBack connects to the source for writing, and makes the state there.
-func (c *cutover) openBack(ctx context.Context, specs []tabledef.Spec) (*backSide, error) {
-	conn, err := rowstream.Connect(ctx, c.o.Back)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the source: %w", err)
-	}
-	s := state.State{Schema: c.r.o.StateSchema}
-	tables := make([]*tabledef.Spec, len(specs))
-	for i := range specs {
-		tables[i] = &specs[i]
-	}
-	if s.Lease, err = state.AcquireLease(ctx, conn, s, tables, c.r.o.Patience); err == nil {
-		err = s.CreateFollow(ctx, conn)
-	}
-	if err != nil {
-		state.CloseHolder(conn)
-		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
-	}
-	back := s.Followed(c.r.o.To.Addr, specs)
-	back.ID = back.FormerID(c.r.o.To.Addr) // the id of the tables alone is that of a copy to the source
-	return &backSide{c: conn, state: back}, nil
+	return r.cut.Follow(ctx, f, func(ctx context.Context) error { return r.followVerified(ctx, f) })
 }

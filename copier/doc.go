@@ -13,13 +13,13 @@
 //   - The machine is the pure core: it decides the next step of each worker.
 //   - The applier is the pure core of following: it turns changes into statements.
 //   - A follower reads changes and has writers apply them, and measures its lag.
-//   - A cutover moves a gateway's clients from the source to the target; the cut machine is
+//   - A cutover moves a gateway's clients from the source to the target; a machine is
 //     its pure core. The reverse stream applies their changes of the target to the source.
 //   - A redefinition is the definition by which a followed table is resumed that was altered on the source.
 //   - A control socket reports the status of a running copy, and changes its limits.
 //
-// Package throttle slows workers and followers down, package tabledef describes the tables, package telemetry has the events and the
-// status.
+// Below this package, follow applies changes, verify compares rows and cutover switches clients. All of them use state, which writes the
+// target, tabledef, which describes the tables, and telemetry, which has the events and the status. Package throttle slows them down.
 //
 // # Data flow
 //

@@ -4,471 +4,255 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/rowstream"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/copier/verify"
+	"github.com/taredb/tare/tick"
 )
 
-// A follower keeps the target tables current after their rows are copied: it reads the source's
-// changes from the oldest position that rows were read at, and applies them in order. One
-// goroutine reads a batch and turns it into statements while another has the one before
-// written; a third looks how far behind the target is.
-//
-// While it catches up, several writers are at work, and the target is no state that the source
-// ever had. Once it has caught up there is one writer, and what others see in the target is a
-// moment of the source between two transactions, except within a transaction that is larger
-// than a batch.
-type follower struct {
-	o       *Options
-	source  binlog.Follower
-	options binlog.FollowOptions
-	tables  []applyTable
-	targets []*tabledef.Target
-	state   *state.Following
-	writers []*state.Writer
-	now     func() time.Time
-
-	pace     *throttle.Stream // nil: it obeys no throttle
-	heart    *heart           // nil: no heartbeats
-	mayEnd   func() bool      // called before it ends without a request
-	stop     chan struct{}    // closed when it is to end at the next boundary
-	stopOnce sync.Once
-
-	mu       sync.Mutex
-	applied  binlog.Position
-	boundary bool // the last batch ended where a transaction ends
-	commit   time.Time
-	changes  int64
-	lag      telemetry.Lag // at the last check, without the heartbeat's part
-	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
-	single   bool          // from the next batch on there is one writer
-	parts    bool          // several writers are at a batch
-	caughtUp bool          // and there is one writer
-	finish   bool          // it is to end as soon as nothing is behind
-	ended    error         // why it has ended
-	moved    chan struct{} // closed and made anew when one of the above changes
-
-	still  chan struct{} // has room while a batch may be applied
-	sealed bool          // nothing is applied any more; of who has still's room
-
-	noted       binlog.Position // in the target; of the goroutine that applies
-	flush       time.Time       // when the position was recorded; of the goroutine that applies
-	reconnected time.Time       // when the log was last asked for again; of the goroutine that reads
-
-	begun  time.Time
-	start  binlog.Position
-	counts [binlog.Delete + 1]int64 // by kind; of the goroutine that applies
-}
-
-// slots is how many batches are under way: one is read, one is applied.
-const slots = 2
-
-// How often the lag is looked at, before the target has caught up and afterwards; how often it
-// is told; and how often the position is noted when nothing happens to the tables.
-const (
-	lookPause  = 100 * time.Millisecond
-	lookSeldom = 500 * time.Millisecond
-	tellPause  = time.Second
-	notePause  = time.Second
-)
-
-// A slot is a batch under way.
-type slot struct {
-	batch   binlog.ChangeBatch
-	applier *applier
-	stop    error // instead of a batch: the log cannot be read on, and all before it was
-}
-
-// errEnded says that a follower has stopped for no error.
-var errEnded = errors.New("following has ended")
-
-// newFollower is for tables that are copied. It goes on from p.
-func newFollower(o *Options, source binlog.Follower, tables []*tabledef.Table, records *state.Following, p binlog.Position) (*follower, error) {
-	f := &follower{
-		o: o, source: source, state: records, now: time.Now, options: binlog.FollowOptions{
-			Waiting: func(limit time.Duration) func() {
-				return o.waits.Begin("the source to be reachable again, to read its log", "", limit)
-			},
-			From: p, Patience: o.Patience, Ignore: o.IgnoreStatements},
-		mayEnd: func() bool { return true },
-		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: p, noted: p, start: p,
-	}
-	for _, t := range tables {
-		sql, err := rowstream.NewRowSQL(t.Spec.TargetSQL(), t.Target.Columns, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.Spec.Target(), err)
-		}
-		cascades, err := t.CascadeSQL()
-		if err != nil {
-			return nil, err
-		}
-		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades})
-		f.targets = append(f.targets, &t.Target)
-		f.options.Tables = append(f.options.Tables, t.Source)
-		f.options.Plans, f.options.Before = append(f.options.Plans, t.Events), append(f.options.Before, t.Key)
-		var defined binlog.Position
-		var layout []int // as described before this run's snapshot: a change since then is in the log
-		if t.Redefined != nil {
-			defined, layout = t.Redefined.Upto, t.Redefined.Layout
-		}
-		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
-		f.options.Starts = append(f.options.Starts, t.Start)
-	}
-	for range o.Workers {
-		f.writers = append(f.writers, &state.Writer{
-			Cfg: o.To, State: records.State, Patience: o.Patience, Follows: true, Waits: o.waits,
-			Retry: func(err error) { o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()}) },
-		})
-	}
-	return f, nil
-}
-
-// beats has the follower prove its lag by heartbeats.
-func (f *follower) beats(h *heart) {
-	if f.heart = h; h != nil {
-		f.options.Run = h.run
-	}
-}
-
-// Applied is a position of the source's log before which everything is in the target.
-func (f *follower) Applied() binlog.Position {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.applied
-}
-
-// WaitFor waits until everything before p is in the target.
-func (f *follower) WaitFor(ctx context.Context, p binlog.Position) error {
-	return f.await(ctx, func() bool { return f.applied.Reaches(p) })
-}
-
-// WaitCaughtUp waits until the target has caught up for the first time.
-func (f *follower) WaitCaughtUp(ctx context.Context) error {
-	return f.await(ctx, func() bool { return f.caughtUp })
-}
-
-// await waits until done, which is called with the lock held.
-func (f *follower) await(ctx context.Context, done func() bool) error {
-	for {
-		f.mu.Lock()
-		ok, moved, ended := done(), f.moved, f.ended
-		f.mu.Unlock()
-		switch {
-		case ok:
-			return nil
-		case ended != nil:
-			return ended
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// over is why it has ended, nil while it has not.
-func (f *follower) over() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ended
-}
-
-// Finish makes it end as soon as nothing is behind.
-func (f *follower) Finish() { f.change(func() { f.finish = true }) }
-
-// change changes what others wait for.
-func (f *follower) change(what func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	what()
-	close(f.moved)
-	f.moved = make(chan struct{})
-}
-
-// end makes it stop at the next boundary.
-func (f *follower) end() { f.stopOnce.Do(func() { close(f.stop) }) }
-
-// freeze waits until no batch is being applied, and keeps the next one from it.
-func (f *follower) freeze(ctx context.Context) error {
-	select {
-	case f.still <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// thaw has it go on after freeze.
-func (f *follower) thaw() { <-f.still }
-
-// seal ends it after freeze: no batch is applied any more.
-func (f *follower) seal() {
-	f.sealed = true
-	f.end()
-	<-f.still
-}
-
-// run follows until it is told to end or ctx is done.
-func (f *follower) run(ctx context.Context) (err error) {
-	defer func() {
-		f.change(func() {
-			if f.ended = err; err == nil {
-				f.ended = errEnded
-			}
-		})
-		for _, w := range f.writers {
-			w.Close()
-		}
-	}()
-	f.begun = f.now()
-	if err := f.note(ctx); err != nil {
-		return err
-	}
-	changes, err := f.source.Follow(ctx, f.options)
+// startTables sets where each table's changes begin: after all that is in the target by the
+// state of any copy that has followed it, and after the snapshot that its rows were first read
+// by. A table of which nothing is copied gets none.
+func (r *run) startTables(ctx context.Context) error {
+	sources, err := r.sources(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = changes.Close() }() // what it read is applied or read again
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-
-	full, empty := make(chan *slot, slots), make(chan *slot, slots)
-	for range slots {
-		empty <- &slot{applier: newApplier(f.tables, len(f.writers))}
+	followed, err := r.state.FollowedTables(ctx, r.to, sources)
+	if err != nil {
+		return err
 	}
-	var others sync.WaitGroup
-	defer others.Wait()
-	defer cancel(nil)
-	others.Go(func() {
-		if err := f.read(ctx, changes, empty, full); err != nil {
-			cancel(err)
+	for _, t := range r.tables {
+		if t.State == nil {
+			continue
 		}
-	})
-	others.Go(func() {
-		if err := f.watch(ctx); err != nil {
-			cancel(err)
-		}
-	})
-	return f.applyAll(ctx, full, empty)
-}
-
-// read reads batches and turns them into statements.
-func (f *follower) read(ctx context.Context, changes binlog.Changes, empty <-chan *slot, full chan<- *slot) error {
-	for {
-		var s *slot
-		select {
-		case s = <-empty:
-		case <-ctx.Done():
-			return nil
-		}
-		err := changes.Next(ctx, &s.batch)
-		if stop := new(binlog.StopError); errors.As(err, &stop) {
-			s.stop = err
-			full <- s
-			return nil
-		}
+		copied, err := t.CopiedAt()
 		if err != nil {
 			return err
 		}
-		f.heart.read(&s.batch)
-		f.reconnectMissing(changes)
-		s.applier.spread(f.spread())
-		if err := s.applier.plan(&s.batch); err != nil {
+		if t.Start, err = state.Latest(append(followed[t.Spec.Target()], copied)...); err != nil {
+			return fmt.Errorf("follow the changes of %s: %w", t.Spec.Source(), err)
+		}
+	}
+	return nil
+}
+
+// oldest is the position from which the log is read: the first of the tables' starts. A table that
+// this run has begun to copy starts at its snapshot.
+func (r *run) oldest() (oldest binlog.Position, err error) {
+	for _, t := range r.tables {
+		if t.State == nil {
+			continue
+		}
+		if t.Start.IsZero() {
+			if t.Start, err = t.CopiedAt(); err != nil {
+				return oldest, err
+			}
+		}
+		if oldest.IsZero() {
+			oldest = t.Start
+			continue
+		}
+		before, known := t.Start.Before(oldest)
+		if !known {
+			return oldest, fmt.Errorf("follow the changes of %s: its rows are as of %s, those of another table as of %s, and neither is before the other: "+
+				"they come from servers that had different transactions; copy the tables again with --restart", t.Spec.Source(), t.Start, oldest)
+		}
+		if before {
+			oldest = t.Start
+		}
+	}
+	return oldest, nil
+}
+
+// prepareFollow refuses, before any row moves, what cannot be followed.
+func (r *run) prepareFollow(ctx context.Context) (err error) {
+	if err := r.state.CreateFollow(ctx, r.to); err != nil {
+		return err
+	}
+	r.follow = r.state.Followed(r.source, r.o.Tables)
+	if r.o.Restart {
+		if err := r.follow.Forget(ctx, r.to); err != nil {
 			return err
 		}
-		full <- s
 	}
-}
-
-// spread is how many writers the next batch is for.
-func (f *follower) spread() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.single {
-		return 1
+	if err := r.checkFollow(ctx); err != nil {
+		return err
 	}
-	return len(f.writers)
-}
-
-// applyAll applies batches until it is told to end.
-func (f *follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<- *slot) error {
-	stop := f.stop
-	f.change(func() { f.boundary = true })
-	for {
-		select {
-		case <-stop:
-			if f.boundary {
-				return f.note(ctx)
-			}
-			stop = nil // after the transaction that is under way
-			continue
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case s := <-full:
-			if s.stop != nil {
-				return errors.Join(s.stop, f.note(ctx))
-			}
-			ended, err := f.obey(ctx, s)
-			if ended || err != nil {
+	for _, t := range r.tables {
+		if d := t.Redefined; d != nil && d.Anew {
+			if err := r.state.Define(ctx, r.to, t.Spec, d.Definition); err != nil {
 				return err
 			}
-			empty <- s
-		}
-		if stop == nil {
-			stop = f.stop
 		}
 	}
+	return r.prepareHeart(ctx)
 }
 
-// obey applies a batch once the throttle allows it, unless the follower is sealed: then it has
-// ended. A batch that changes nothing costs others nothing.
-func (f *follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
-	paced := f.pace != nil && len(s.batch.Changes) > 0
-	if paced {
-		if err := f.pace.Begin(ctx); err != nil {
-			return false, err
-		}
+// checkFollow sets where following starts, and refuses what cannot be followed from there. It changes nothing.
+func (r *run) checkFollow(ctx context.Context) (err error) {
+	r.follow = r.state.Followed(r.source, r.o.Tables)
+	if _, err = r.follow.Position(ctx, r.to); err != nil { // waits for a transaction that is being committed
+		return err
 	}
-	if err := f.freeze(ctx); err != nil {
-		return false, err
+	if err := r.startTables(ctx); err != nil {
+		return err
 	}
-	if f.sealed {
-		f.thaw()
-		return true, nil
+	if r.goOn, err = r.oldest(); err != nil {
+		return err
 	}
-	err = f.apply(ctx, s)
-	f.thaw()
-	if err != nil || !paced {
-		return false, err
-	}
-	return false, f.pace.End(ctx)
+	r.startCascades()
+	return r.from.CheckFollow(ctx, r.present(), r.goOn)
 }
 
-// apply applies a batch. Where several writers have a part of it, the first one's transaction
-// notes the position before the batch, since the others may be killed before they are done;
-// alone, it notes the position after it.
-func (f *follower) apply(ctx context.Context, s *slot) error {
-	b := &s.batch
-	busy, err := f.begin(s)
+// newHeart returns the heart of a stream of changes from a server; nil when heartbeats are off.
+func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart {
+	if r.o.Heartbeat.Off || len(tables) == 0 {
+		return nil
+	}
+	return follow.NewHeart(follow.HeartOptions{
+		Source: source, Copy: copy, Tables: tables, OnReplica: r.o.Heartbeat.OnReplica,
+		Patience: r.o.Patience, Waits: r.o.waits, Observe: r.o.Observe,
+	})
+}
+
+// prepareHeart writes the first heartbeat and reads it in the log, unless heartbeats are off.
+func (r *run) prepareHeart(ctx context.Context) (err error) {
+	r.heart = r.newHeart(r.from, r.follow.ID, r.tables)
+	if r.heart == nil || len(r.present()) == 0 { // it stops at the change of their definition
+		return nil
+	}
+	if r.mark, err = r.heart.First(ctx, r.present()); err != nil {
+		return fmt.Errorf("prove that the changes of the source arrive: %w", err)
+	}
+	return nil
+}
+
+// marked is the text of a position of the snapshot, with the heartbeat before it.
+func (r *run) marked(position string) (string, error) {
+	p, err := binlog.ParsePosition(position)
+	if err != nil || p.IsZero() || r.mark == "" {
+		return position, err
+	}
+	p.Beat = r.mark
+	return p.String(), nil
+}
+
+// followChanges follows the source once all rows are copied.
+func (r *run) followChanges(ctx context.Context) error {
+	_ = r.snapshot.Close() // of one view, whose transactions read only and hold up the source's cleaning
+	var err error
+	if r.goOn, err = r.oldest(); err != nil {
+		return err
+	}
+	pace := r.pacer.Stream(tick.Process())
+	defer pace.Close()
+	f, err := follow.New(follow.Options{
+		Source: r.from, Tables: r.tables, From: r.goOn, State: r.follow, Writer: r.newWriter, Workers: r.o.Workers,
+		Ignore: r.o.IgnoreStatements, Patience: r.o.Patience, UntilCaughtUp: r.o.UntilCaughtUp, Heart: r.heart, Pace: pace,
+		Waits: r.o.waits, Observe: r.o.Observe, Count: r.o.Metrics.applied,
+	})
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(busy) == 0:
-	case len(busy) == 1:
-		if err := applyBatch(ctx, f.writers[0], f, s.applier, busy[0], &b.Upto); err != nil {
-			return err
-		}
-		f.noted, f.flush = b.Upto, f.now()
-	default:
-		if err := f.applyParts(ctx, s.applier, busy); err != nil {
-			return err
-		}
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.goOn.String()})
+	r.mu.Lock()
+	r.follower = f
+	r.mu.Unlock()
+	r.watch(f, telemetry.RunFollowing)
+	if r.o.Cutover != nil && r.cut == nil {
+		var steps sync.WaitGroup
+		defer steps.Wait()
+		steps.Go(func() { cutover.Steps(ctx, f, r.from.Addr(), r.o.To.Addr, r.o.Observe) })
 	}
-	f.count(b)
-	f.change(func() {
-		f.parts = false
-		f.applied, f.boundary, f.changes = b.Upto, b.Boundary || len(b.Changes) == 0 && f.boundary, f.changes+int64(len(b.Changes))
-		if !b.Commit.IsZero() {
-			f.commit = b.Commit
-		}
-		f.heart.applied(b.Beat)
-	})
-	if len(busy) == 0 && f.noted != f.applied && f.now().Sub(f.flush) >= notePause {
-		return f.note(ctx)
+	if slices.ContainsFunc(r.tables, (*tabledef.Table).Past) { // it ends at the change before anything else could be done
+		return f.Run(ctx)
 	}
-	return nil
+	return r.followWithKeys(ctx, f)
 }
 
-// count counts the changes of a batch that was applied.
-func (f *follower) count(b *binlog.ChangeBatch) {
-	var counts [binlog.Delete + 1]int64
-	for i := range b.Changes {
-		if kind := b.Changes[i].Kind; kind <= binlog.Delete { // how many rows a foreign key has changed is not known
-			counts[kind]++
-		}
+// followVerified follows, and compares meanwhile.
+func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
+	if !r.o.Verify {
+		return f.Run(ctx)
 	}
-	for kind, n := range counts {
-		f.counts[kind] += n
-	}
-	f.o.Metrics.applied(&counts)
-}
-
-// begin finds out which writers have a part of a batch. One that was planned for several when
-// the target has caught up meanwhile is planned anew.
-func (f *follower) begin(s *slot) (busy []int, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.single && s.applier.writers > 1 {
-		s.applier.spread(1)
-		if err := s.applier.plan(&s.batch); err != nil {
-			return nil, err
-		}
-	}
-	for w := range s.applier.writers {
-		if !s.applier.empty(w) {
-			busy = append(busy, w)
-		}
-	}
-	f.parts = len(busy) > 1
-	return busy, nil
-}
-
-// applyParts has each writer write its part, all at once.
-func (f *follower) applyParts(ctx context.Context, a *applier, busy []int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	v := verify.NewFollowing(r.verifyOptions(), f)
+	may := f.MayEnd
+	f.MayEnd = func() bool { return may() && v.Passed() }
+	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	before := f.applied
-	var all sync.WaitGroup
-	for i, w := range busy {
-		all.Go(func() {
-			var note *binlog.Position
-			if i == 0 {
-				note = &before
-			}
-			if err := applyBatch(ctx, f.writers[w], f, a, w, note); err != nil {
-				cancel(err)
-			}
-		})
+	var comparing sync.WaitGroup
+	verifying, stop := context.WithCancel(following)
+	comparing.Go(func() {
+		if err := v.Run(verifying); err != nil {
+			cancel(endError{fmt.Errorf("verify while following: %w", err)})
+		}
+	})
+	err := f.Run(following)
+	stop()
+	comparing.Wait()
+	var told endError
+	if err != nil && errors.As(context.Cause(following), &told) {
+		err = told.error
 	}
-	all.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	f.noted, f.flush = before, f.now()
-	return nil
-}
-
-// note notes the position in a transaction of its own.
-func (f *follower) note(ctx context.Context) error {
-	w := f.writers[0]
-	err := w.Again(ctx, func() error { return f.state.Record(ctx, w.Conn, f.applied) })
-	if err == nil {
-		f.noted, f.flush = f.applied, f.now()
-	}
+	r.verified = v.Result()
 	return err
 }
 
-// A FollowReport is what following has done in this run.
-type FollowReport struct {
-	From     string `json:"from"`     // position of the source's log
-	Position string `json:"position"` // everything before it is in the target
-	Inserts  int64  `json:"inserts"`  // changes of rows that were applied, after filters
-	Updates  int64  `json:"updates"`
-	Deletes  int64  `json:"deletes"`
-	CaughtUp bool   `json:"caught_up"`
+// verifyOptions say what is compared of the run.
+func (r *run) verifyOptions() verify.Options {
+	return verify.Options{
+		Source: r.from, View: r.snapshot, Tables: r.tables, To: r.to, State: r.state, Writer: r.newWriter,
+		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, MaxViewAge: r.o.MaxViewAge, Patience: r.o.Patience,
+		Pacer: r.pacer, Observe: r.o.Observe,
+		Started: func(progress func() *telemetry.VerifyStatus) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.verifying = progress
+		},
+	}
 }
 
-func (f *follower) report() *FollowReport {
-	return &FollowReport{
-		From: f.start.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,
-		Inserts: f.counts[binlog.Insert], Updates: f.counts[binlog.Update], Deletes: f.counts[binlog.Delete],
+// retentionPause is how often it is looked, while rows are copied, whether the source still has
+// the log from where following will begin.
+const retentionPause = time.Minute
+
+// copyKept is copy, which fails as soon as what comes after it would not be possible.
+func (r *run) copyKept(ctx context.Context, fail func(error)) error {
+	if !r.o.Follow {
+		return r.copy(ctx)
 	}
+	from, err := r.oldest()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() {
+		ticker := time.NewTicker(retentionPause)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			err := r.from.CheckFollow(ctx, r.present(), from)
+			if stopped := new(binlog.StopError); errors.As(err, &stopped) {
+				fail(err)
+				return
+			}
+		}
+	})
+	return r.copy(ctx)
 }

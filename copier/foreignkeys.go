@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -53,7 +54,7 @@ func (r *run) findKeys(ctx context.Context) error {
 	if !r.o.Follow {
 		return nil
 	}
-	return onlyAmong(ctx, r.to, r.tables)
+	return tabledef.OnlyAmong(ctx, r.to, r.tables)
 }
 
 // referred returns the table that a key refers to in the target. A copied table is referred to under its name in the target; of
@@ -86,18 +87,11 @@ func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
 	if slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema && t.Spec.ToName == name }) {
 		return true, nil
 	}
-	if !isTarget(r.tables, schema, name) {
+	if !tabledef.IsTarget(r.tables, schema, name) {
 		return false, nil
 	}
-	fold, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+	fold, err := rowstream.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 	return fold != "0", err
-}
-
-// isTarget reports whether a table of the target is one of tables, by names without regard to case.
-func isTarget(tables []*tabledef.Table, schema, name string) bool {
-	return slices.ContainsFunc(tables, func(t *tabledef.Table) bool {
-		return strings.EqualFold(t.Spec.ToSchema, schema) && strings.EqualFold(t.Spec.ToName, name)
-	})
 }
 
 // mayReferTo refuses a key of a table that is to be created when the table that it refers to will not exist.
@@ -132,7 +126,7 @@ func (r *run) freeNames(ctx context.Context) error {
 			continue
 		}
 		if _, err := r.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
-			state.Literal(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
+			rowstream.Quote(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
 			name, other := string(row[0]), string(row[1])
 			for _, k := range t.Keys {
 				if strings.EqualFold(k.Name, name) {
@@ -146,48 +140,6 @@ func (r *run) freeNames(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// onlyAmong refuses target tables that tables outside of the copy refer to: changes are applied with foreign_key_checks = 0, and
-// would leave rows there without those that they refer to.
-func onlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*tabledef.Table) error {
-	for _, t := range tables {
-		if _, err := c.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+state.Literal(t.Spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+state.Literal(t.Spec.ToName), func(row mysqlwire.TextRow) error {
-			if isTarget(tables, string(row[0]), string(row[1])) {
-				return nil
-			}
-			return fmt.Errorf("follow changes to %s: the foreign key %s of %s.%s refers to it there, and that table is not part of the copy: "+
-				"applied changes could leave its rows without those that they refer to; drop the key there while the copy follows, or add the table",
-				t.Spec.Target(), row[2], row[0], row[1])
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unreversible returns why foreign keys of the source's table do not allow changes to be written back to it, in a session with
-// foreign_key_checks = 0; empty where they do.
-func (r *run) unreversible(t *tabledef.Table) string {
-	keys, _, err := rowstream.CreateForeignKeys(t.Source.Create)
-	if err != nil {
-		return err.Error()
-	}
-	for i := range keys {
-		k := &keys[i]
-		schema := k.Schema
-		if schema == "" {
-			schema = t.Spec.Schema
-		}
-		if k.Acts() {
-			return fmt.Sprintf("the foreign key %s of %s changes rows, which the target's log does not list", k.Name, t.Spec.Source())
-		}
-		if !slices.ContainsFunc(r.tables, func(other *tabledef.Table) bool { return other.Spec.Schema == schema && other.Spec.Name == k.Table }) {
-			return fmt.Sprintf("the foreign key %s of %s refers to %s.%s, which is not part of the copy", k.Name, t.Spec.Source(), schema, k.Table)
-		}
-	}
-	return ""
 }
 
 // dropForeignKeys drops the foreign keys of a target table of which nothing is copied. They are recorded.
@@ -221,12 +173,8 @@ func (r *run) addKeys(ctx context.Context) error {
 			continue
 		}
 		r.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinKeys(t.State.Keys)})
-		w := &state.Writer{
-			Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Waits: r.o.waits,
-			Retry: func(err error) {
-				r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: t.Spec.Source(), Text: err.Error()})
-			},
-		}
+		w := r.newWriter()
+		w.Table = t.Spec.Source()
 		err := w.Again(ctx, func() error {
 			err := state.UnderIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(t, ctx, w.Conn) })
 			if err != nil {
@@ -294,7 +242,7 @@ func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refu
 		if err != nil {
 			return errors.Join(refused, err)
 		}
-		n, err := state.QueryValue(ctx, c, "SELECT COUNT(*)"+from)
+		n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*)"+from)
 		if err != nil {
 			return errors.Join(refused, err)
 		}
@@ -309,12 +257,12 @@ func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refu
 
 // followWithKeys follows, and creates the foreign keys when the target has caught up for the first time. Neither a cutover
 // nor a run that ends when the target has caught up comes before that.
-func (r *run) followWithKeys(ctx context.Context, f *follower) error {
+func (r *run) followWithKeys(ctx context.Context, f *follow.Follower) error {
 	if !slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return len(t.State.Keys) > 0 }) {
 		return r.followAndCut(ctx, f)
 	}
 	var added atomic.Bool
-	f.mayEnd = added.Load
+	f.MayEnd = added.Load
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var adding sync.WaitGroup
@@ -335,27 +283,19 @@ func (r *run) followWithKeys(ctx context.Context, f *follower) error {
 
 // addKeysFollowing creates the foreign keys once the target has caught up, between two transactions of the source, while nothing
 // is applied. When following ends before, they are created afterwards.
-func (r *run) addKeysFollowing(ctx context.Context, f *follower) error {
+func (r *run) addKeysFollowing(ctx context.Context, f *follow.Follower) error {
 	err := f.WaitCaughtUp(ctx)
-	for err == nil {
-		if err = f.freeze(ctx); err != nil {
-			break
-		}
-		f.mu.Lock()
-		boundary := f.boundary
-		f.mu.Unlock()
-		if boundary {
-			err = r.addKeys(ctx)
-			f.thaw()
-			return err
-		}
-		f.thaw()
-		err = f.await(ctx, func() bool { return f.boundary })
+	var failed error
+	if err == nil {
+		err = f.BetweenTransactions(ctx, func() error {
+			failed = r.addKeys(ctx)
+			return nil
+		})
 	}
-	if errors.Is(err, errEnded) || f.over() != nil { // the error, if any, is that of following
-		return nil
+	if errors.Is(err, follow.ErrEnded) || f.Err() != nil { // the error, if any, is that of following
+		err = nil
 	}
-	return err
+	return errors.Join(failed, err)
 }
 
 // orphans returns the FROM and WHERE of a statement over the rows of a table that refer to no row by the key.

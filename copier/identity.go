@@ -2,57 +2,11 @@ package copier
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
-
-// Servers have many names: a host's name, its address, a port that is forwarded. Ids that they tell of themselves
-// are copied along with their data. So whether two connections lead to one server is tried: a lock that is taken
-// over the one is seen over the other.
-
-// sameServer reports whether a connection and another server are one.
-func sameServer(ctx context.Context, c *mysqlconn.Client, other querier) (same bool, err error) {
-	name := "tare.same." + rand.Text()
-	got := ""
-	if _, err := c.Query(ctx, "SELECT GET_LOCK("+state.Literal(name)+", 0)", func(row mysqlwire.TextRow) error {
-		got = string(row[0])
-		return nil
-	}); err != nil {
-		return false, fmt.Errorf("find out which server is which: %w", err)
-	}
-	if got != "1" {
-		return false, errors.New("find out which server is which: the server gives no lock")
-	}
-	defer func() {
-		_, releaseErr := c.Query(ctx, "SELECT RELEASE_LOCK("+state.Literal(name)+")", func(mysqlwire.TextRow) error { return nil })
-		err = errors.Join(err, releaseErr)
-	}()
-	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+state.Literal(name)+")", func(row mysqlwire.TextRow) error {
-		same = string(row[0]) != "1"
-		return nil
-	}); err != nil {
-		return false, fmt.Errorf("find out which server is which: %w", err)
-	}
-	return same, nil
-}
-
-// isServer reports whether the server of a connection is the one at an address, with the account that cfg has.
-func isServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
-	cfg.Addr = addr
-	other, err := binlog.OpenDirect(ctx, cfg)
-	if err != nil {
-		return false, err
-	}
-	same, err := sameServer(ctx, c, other)
-	return same, errors.Join(err, other.Close())
-}
 
 // intoOne refuses tables whose targets differ in case alone where the target does not: they would become one table.
 func (r *run) intoOne(ctx context.Context) error {
@@ -63,7 +17,7 @@ func (r *run) intoOne(ctx context.Context) error {
 			if !strings.EqualFold(a.Target(), b.Target()) {
 				continue
 			}
-			fold, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+			fold, err := rowstream.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 			if err != nil {
 				return fmt.Errorf("find out whether the target distinguishes names by case: %w", err)
 			}
@@ -85,15 +39,15 @@ func (r *run) ontoItself(ctx context.Context) error {
 			continue
 		}
 		if t.Source() != t.Target() { // other tables where names have a case
-			exact, err := state.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+			exact, err := rowstream.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 			if err != nil || exact == "0" {
 				return err
 			}
 		}
 		same := r.from.Addr() == r.o.To.Addr
-		if other, ok := r.from.(querier); ok && !same {
+		if other, ok := r.from.(rowstream.Querier); ok && !same {
 			var err error
-			if same, err = sameServer(ctx, r.to, other); err != nil {
+			if same, err = rowstream.SameServer(ctx, r.to, other); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
@@ -50,7 +51,7 @@ func (m *Metrics) observe(e telemetry.Event) {
 }
 
 // applied counts changes of rows, by kind.
-func (m *Metrics) applied(counts *[binlog.Delete + 1]int64) {
+func (m *Metrics) applied(counts *follow.Counts) {
 	if m != nil {
 		for kind, n := range counts {
 			m.changes[kind].Add(n)

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // notCopiedQueries select kind and name of what a schema has besides tables, as far as the account may see it.
@@ -41,7 +40,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 			schemas = append(schemas, t.Spec.Schema)
 		}
 	}
-	source, ok := r.from.(querier)
+	source, ok := r.from.(rowstream.Querier)
 	if !ok {
 		return all, nil
 	}
@@ -69,7 +68,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 // schemaDefault returns how the default collations of two schemas differ, empty if they do not.
-func (r *run) schemaDefault(ctx context.Context, source querier, from, to string) (string, error) {
+func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from, to string) (string, error) {
 	const query = "SELECT COALESCE((SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s), @@collation_server)"
 	here := ""
 	if err := source.Query(ctx, fmt.Sprintf(query, schemaText(from)), func(row mysqlwire.TextRow) error {
@@ -78,7 +77,7 @@ func (r *run) schemaDefault(ctx context.Context, source querier, from, to string
 	}); err != nil {
 		return "", err
 	}
-	there, err := state.QueryValue(ctx, r.to, fmt.Sprintf(query, schemaText(to)))
+	there, err := rowstream.QueryValue(ctx, r.to, fmt.Sprintf(query, schemaText(to)))
 	if err != nil || here == there {
 		return "", err
 	}
@@ -95,5 +94,3 @@ func (r *run) listNotCopied(ctx context.Context) (err error) {
 	}
 	return nil
 }
-
-var _ querier = (*binlog.Direct)(nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/copier/verify"
 )
 
 // TestNotCopied lists what stays behind, in events and in the report.
@@ -54,17 +55,17 @@ func TestNotCopied(t *testing.T) {
 // TestUnverified tells verifications that compared every chunk from others.
 func TestUnverified(t *testing.T) {
 	for _, tt := range []struct {
-		v       VerifyReport
+		v       verify.Report
 		compare int
 		want    bool
 	}{
-		{VerifyReport{Of: 3, Chunks: 3}, 3, false},
-		{VerifyReport{Of: 3, Chunks: 1, Before: 2}, 3, false},
-		{VerifyReport{Of: 3, Chunks: 2}, 2, true},
-		{VerifyReport{Of: 3, Chunks: 3, Undecided: 1}, 2, true},
-		{VerifyReport{Of: 3}, 0, true},
+		{verify.Report{Of: 3, Chunks: 3}, 3, false},
+		{verify.Report{Of: 3, Chunks: 1, Before: 2}, 3, false},
+		{verify.Report{Of: 3, Chunks: 2}, 2, true},
+		{verify.Report{Of: 3, Chunks: 3, Undecided: 1}, 2, true},
+		{verify.Report{Of: 3}, 0, true},
 	} {
-		r := Report{Tables: []TableReport{{}, {Verify: &VerifyReport{Of: 2, Chunks: 2}}, {Verify: &tt.v}}}
+		r := Report{Tables: []TableReport{{}, {Verify: &verify.Report{Of: 2, Chunks: 2}}, {Verify: &tt.v}}}
 		if compared, of, incomplete := r.Unverified(); incomplete != tt.want || compared != tt.compare+2 || of != 5 {
 			t.Errorf("%+v: %d of %d, %v", tt.v, compared, of, incomplete)
 		}

@@ -1,16 +1,17 @@
 package copier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/sqldigest"
@@ -74,8 +75,8 @@ type Options struct {
 	// Heartbeat is how the lag is proven while changes are followed.
 	Heartbeat HeartbeatOptions
 
-	// Cutover brings clients over once the target has caught up; nil: nobody does, or others do.
-	Cutover *CutoverOptions
+	// Cutover switches clients to the target once that has caught up; nil: the copy does not.
+	Cutover *cutover.Options
 
 	// Verify compares all rows on both sides once they are copied.
 	Verify bool
@@ -102,10 +103,10 @@ type Options struct {
 
 // Validate fills in defaults and says what is wrong with o, if anything.
 func (o *Options) Validate() error {
-	setDefault(&o.Workers, DefaultWorkers)
-	setDefault(&o.ChunkBytes, DefaultChunkBytes)
-	setDefault(&o.Patience, DefaultPatience)
-	setDefault(&o.StateSchema, state.DefaultStateSchema)
+	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
+	o.ChunkBytes = cmp.Or(o.ChunkBytes, DefaultChunkBytes)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
+	o.StateSchema = cmp.Or(o.StateSchema, state.DefaultStateSchema)
 	if o.Observe == nil {
 		o.Observe = func(telemetry.Event) {}
 	}
@@ -150,56 +151,20 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.Follow {
-		setDefault(&o.MaxViewAge, DefaultMaxViewAge)
+		o.MaxViewAge = cmp.Or(o.MaxViewAge, DefaultMaxViewAge)
 	}
-	setDefault(&o.To.Patience, o.Patience)
+	o.To.Patience = cmp.Or(o.To.Patience, o.Patience)
 	return o.To.Validate()
 }
 
-// CutoverOptions say how a gateway's clients are brought from the source to the target.
-type CutoverOptions struct {
-	// Gateway is the tare serve that switches its clients. Without one, the steps to do by hand are
-	// reported once the target has caught up.
-	Gateway gatewayclient.Gateway
+// HeartbeatOptions say how a copy that follows proves that the log that it reads is alive.
+type HeartbeatOptions struct {
+	// Off leaves heartbeats out: the lag is then what positions of the log suggest, a log that was started again is
+	// noticed only where it is shorter, and a position of another server may be taken for one of the source.
+	Off bool
 
-	// Back is the source as a server that is written to, for what goes back there.
-	Back mysqlconn.Config
-
-	Lag    time.Duration // how far the target may be behind when clients are held
-	Hold   time.Duration // how long clients wait at most; 0: DefaultCutoverHold
-	Tries  int           // 0: DefaultCutoverTries
-	Window time.Duration // how long the target's changes go back to the source; 0: not at all
-
-	// ClosePinned is how long sessions that cannot be switched are waited for, once the target has caught
-	// up and before clients are held; then the gateway closes them. 0: they are never closed, and keep
-	// all clients from being switched.
-	ClosePinned time.Duration
-}
-
-// The defaults of a cutover.
-const (
-	DefaultCutoverLag   = time.Second
-	DefaultCutoverHold  = time.Second
-	DefaultCutoverTries = 10
-)
-
-// Validate fills in defaults and says what is wrong with o, if anything.
-func (o *CutoverOptions) Validate() error {
-	setDefault(&o.Hold, DefaultCutoverHold)
-	setDefault(&o.Tries, DefaultCutoverTries)
-	const longest = 30 * time.Second // that a gateway holds
-	switch {
-	case o.Gateway.URL == "":
-		return nil
-	case o.Lag < 0 || o.Window < 0 || o.Tries < 0 || o.ClosePinned < 0:
-		return errors.New("a cutover's times and tries are 0 or more")
-	case o.Hold < 0 || o.Hold > longest:
-		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.Hold, longest)
-	}
-	if err := o.Gateway.Validate(); err != nil {
-		return err
-	}
-	return o.Back.Validate()
+	// OnReplica allows a source that is a replica: heartbeats are written to its primary.
+	OnReplica bool
 }
 
 // FromServer reads over connections to the server itself.
@@ -221,12 +186,5 @@ func FromRemote(o wire.RemoteOptions) func(context.Context) (binlog.Follower, er
 			return nil, err
 		}
 		return s, nil
-	}
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
 	}
 }

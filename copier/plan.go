@@ -35,7 +35,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 		if err := check(ctx); err != nil {
 			return nil, err
 		}
-		if r.cut.past() { // clients were switched: no row is copied
+		if r.cut.Past() { // clients were switched: no row is copied
 			break
 		}
 	}
@@ -46,32 +46,12 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	return planned, nil
 }
 
-// checkCutover does what prepareCutover does until it changes anything.
-func (r *run) checkCutover(ctx context.Context) error {
-	if err := r.openCutover(ctx); err != nil || r.cut == nil {
-		return err
-	}
-	if err := r.cut.check(ctx); err != nil {
-		return err
-	}
-	if r.cut.m.step == cutCheck {
-		if err := r.cut.known(ctx); err != nil {
-			return err
-		}
-	}
-	return r.cut.m.err
-}
-
 // planFollow does what prepareFollow does, without heartbeats.
 func (r *run) planFollow(ctx context.Context) error {
 	if !r.o.Follow {
 		return nil
 	}
-	if err := r.checkFollow(ctx); err != nil {
-		return err
-	}
-	_, err := newHeart(r.from, r.o, r.follow.ID, r.tables)
-	return err
+	return r.checkFollow(ctx)
 }
 
 func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {

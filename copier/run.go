@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -27,8 +30,8 @@ type Report struct {
 	NotCopied []telemetry.NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
 
 	Throttle *throttle.Status `json:"throttle,omitempty"` // when there were limits
-	Follow   *FollowReport    `json:"follow,omitempty"`   // when changes were followed
-	Cutover  *CutoverReport   `json:"cutover,omitempty"`  // when clients were to be switched
+	Follow   *follow.Report   `json:"follow,omitempty"`   // when changes were followed
+	Cutover  *cutover.Report  `json:"cutover,omitempty"`  // when clients were to be switched
 }
 
 // A TableReport is what was done for one table.
@@ -40,7 +43,7 @@ type TableReport struct {
 	Before  int      `json:"before"` // chunks that runs before this one had copied
 	Indexes []string `json:"indexes"`
 
-	Verify *VerifyReport `json:"verify,omitempty"` // when rows were compared
+	Verify *verify.Report `json:"verify,omitempty"` // when rows were compared
 }
 
 // Mismatches are how many rows are known to differ, of all tables.
@@ -89,7 +92,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return report, err
 		}
 		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + "; resuming from the state in the target"})
-		if !telemetry.Sleep(ctx, routePause) {
+		if !telemetry.Sleep(ctx, time.Second) {
 			var told endError
 			if errors.As(context.Cause(ctx), &told) {
 				return nil, told.error
@@ -147,13 +150,13 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	defer r.pacer.Start(ctx, fail)()
-	defer func() { r.endHeart(ctx) }()
+	defer func() { r.heart.End(ctx) }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	r.o.Restart, r.o.Truncate = false, nil // it is done
-	if r.cut.past() {
-		if err := r.cut.finish(ctx); err != nil {
+	if r.cut.Past() {
+		if err := r.cut.Finish(ctx); err != nil {
 			return nil, err
 		}
 		return r.report(), nil
@@ -170,14 +173,15 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.addKeys(ctx); err != nil {
 		return nil, err
 	}
-	if !r.cut.past() { // a cutover has done it under the pause
-		if err := r.endCounters(ctx); err != nil {
+	if !r.cut.Past() { // a cutover has done it under the pause
+		if err := r.raiseCounters(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if r.o.Verify && !r.o.Follow {
 		r.enter(telemetry.RunVerifying)
-		if err := r.verify(ctx); err != nil {
+		var err error
+		if r.verified, err = verify.Once(ctx, r.verifyOptions()); err != nil {
 			return nil, err
 		}
 	}
@@ -199,16 +203,16 @@ type run struct {
 	pacer   *throttle.Pacer
 	control *control
 
-	verified []*VerifyReport // by table, once they are compared
+	verified []*verify.Report // by table, once they are compared
 
 	notCopied []telemetry.NotCopied
 
-	heart *heart // nil: no heartbeats
-	mark  string // of the first heartbeat, for the position of the snapshot
+	heart *follow.Heart // nil: no heartbeats
+	mark  string        // of the first heartbeat, for the position of the snapshot
 
 	follow *state.Following // nil unless changes are followed
 	goOn   binlog.Position  // where that begins; zero before the first snapshot
-	cut    *cutover         // nil unless a gateway's clients are to be switched
+	cut    *cutover.Cutover // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
 	phase   telemetry.RunPhase // under mu
@@ -223,14 +227,14 @@ type run struct {
 	copying    time.Time // under mu: when copying rows started
 
 	// What comes after the rows hangs in here, under mu; nil: it does not.
-	follower  *follower
+	follower  *follow.Follower
 	finish    func() // ends following once the target has what the source has
 	following func() *telemetry.FollowStatus
 	verifying func() *telemetry.VerifyStatus
 }
 
 func (r *run) close() {
-	r.cut.close()
+	r.cut.Close()
 	if r.snapshot != nil {
 		_ = r.snapshot.Close() // its transactions read only
 	}
@@ -260,7 +264,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.adoptSource(ctx); err != nil {
 		return err
 	}
-	if err := r.prepareCutover(ctx); err != nil || r.cut.past() {
+	if err := r.prepareCutover(ctx); err != nil || r.cut.Past() {
 		return err
 	}
 	if err := r.check(ctx); err != nil {
@@ -378,6 +382,13 @@ func (r *run) describe(ctx context.Context) (err error) {
 		return err
 	}
 	return r.findKeys(ctx)
+}
+
+// raiseCounters carries the AUTO_INCREMENT counters to the target at the end of a copy.
+func (r *run) raiseCounters(ctx context.Context) error {
+	w := r.newWriter()
+	defer w.Close()
+	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
 }
 
 // connectSource connects to the source.
@@ -506,8 +517,7 @@ func (r *run) report() *Report {
 		report.NotCopied = []telemetry.NotCopied{}
 	}
 	if r.cut != nil {
-		report.Cutover = &r.cut.report
-		report.Cutover.Phase = string(r.cut.m.phase)
+		report.Cutover = r.cut.Report()
 	}
 	if r.snapshot == nil { // clients had been switched before
 		return report
@@ -517,7 +527,7 @@ func (r *run) report() *Report {
 		report.Throttle = &s
 	}
 	if r.follower != nil {
-		report.Follow = r.follower.report()
+		report.Follow = r.follower.Report()
 	}
 	for i, t := range r.tables {
 		tr := TableReport{
@@ -531,7 +541,7 @@ func (r *run) report() *Report {
 		case i < len(r.verified):
 			tr.Verify = r.verified[i]
 		case r.o.Verify: // the copy was finished before it was started
-			tr.Verify = &VerifyReport{Of: tr.Chunks, Different: []ChunkMismatch{}}
+			tr.Verify = &verify.Report{Of: tr.Chunks, Different: []verify.ChunkMismatch{}}
 		}
 		report.Tables = append(report.Tables, tr)
 	}

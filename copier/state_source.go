@@ -71,7 +71,7 @@ func (r *run) mayBe(spec *tabledef.Spec, recorded, position string) error {
 	try := "; repeat its command to resume it, or use --restart"
 	if isIdentity(r.source) {
 		try += fmt.Sprintf("; if it is certain that it is the same server, which has got another identity or address, UPDATE %s SET source = %s%s in the target",
-			r.state.Tables(), state.Literal(r.source), state.RowsOf(spec))
+			r.state.Tables(), rowstream.Quote(r.source), state.RowsOf(spec))
 	}
 	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, r.source, r.from.Addr(), try)
 }
@@ -92,12 +92,12 @@ func (r *run) adoptSource(ctx context.Context) error {
 		old := now.FormerID(source)
 		err := r.state.Lease.Write(ctx, r.to, func() error {
 			for _, table := range []string{r.state.Follows(), r.state.Cutovers()} {
-				there, err := state.QueryValue(ctx, r.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
+				there, err := rowstream.QueryValue(ctx, r.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
 				if err == nil && there == "0" {
-					err = state.Change(ctx, r.to, "UPDATE "+table+" SET id = "+state.Literal(now.ID)+" WHERE id = "+state.Literal(old), 0, 1)
+					err = state.Change(ctx, r.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
 				}
 				if err == nil && source != r.source {
-					err = state.Change(ctx, r.to, "UPDATE "+table+" SET source = "+state.Literal(r.source)+" WHERE source = "+state.Literal(source))
+					err = state.Change(ctx, r.to, "UPDATE "+table+" SET source = "+rowstream.Quote(r.source)+" WHERE source = "+rowstream.Quote(source))
 				}
 				if state.Absent(err) { // nothing was followed
 					err = nil
@@ -110,7 +110,7 @@ func (r *run) adoptSource(ctx context.Context) error {
 				return nil
 			}
 			for i := range r.o.Tables {
-				if err := state.Change(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+state.Literal(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+state.Literal(source), 0, 1); err != nil {
+				if err := state.Change(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
 					return err
 				}
 			}
@@ -132,6 +132,6 @@ func (r *run) swappedFrom(ctx context.Context, recorded string) bool {
 	if recorded == r.o.To.Addr {
 		return true
 	}
-	same, err := isServer(ctx, r.to, r.o.To, recorded)
+	same, err := rowstream.IsServer(ctx, r.to, r.o.To, recorded)
 	return err == nil && same // a recorded server that is unreachable is not the target
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
@@ -145,11 +146,19 @@ func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	return phase, nil
 }
 
+// A stream is what commands and the status are about while changes are followed.
+type stream interface {
+	Finish()
+	Status() *telemetry.FollowStatus
+}
+
+var _ stream = (*follow.Follower)(nil)
+
 // watch makes a follower the one that commands and Status are about. A finish that was requested of a follower
 // before it in the same phase, which lost its servers, is for this one.
-func (r *run) watch(f *follower, phase telemetry.RunPhase) {
+func (r *run) watch(f stream, phase telemetry.RunPhase) {
 	r.mu.Lock()
-	r.finish, r.following, r.phase = f.Finish, f.status, phase
+	r.finish, r.following, r.phase = f.Finish, f.Status, phase
 	r.mu.Unlock()
 	if r.control.finishes(phase) {
 		f.Finish()

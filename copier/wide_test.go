@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -48,7 +49,7 @@ func TestWideRows(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			sqlExec(t, p.target, "CREATE OR REPLACE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",
 				"SET GLOBAL local_infile = "+map[string]string{"load": "1", "insert": "0"}[how])
-			w := &state.Writer{Cfg: root(p.to), State: s, Retry: func(err error) { t.Error(err) }}
+			w := &state.Writer{Cfg: root(p.to), State: s, Observe: func(e telemetry.Event) { t.Error(e.Text) }}
 			defer w.Close()
 			if err := w.Connect(t.Context()); err != nil {
 				t.Fatal(err)

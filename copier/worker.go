@@ -6,6 +6,7 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/tick"
@@ -28,7 +29,7 @@ func newWorker(r *run, number int) *worker {
 	pace := r.pacer.Join()
 	w := &worker{
 		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayGoOn), pace: pace,
-		writer: &state.Writer{Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Follows: r.o.Follow, Waits: r.o.waits},
+		writer: r.newWriter(),
 	}
 	if r.shortViews() {
 		w.short = r.shortReader()
@@ -38,6 +39,11 @@ func newWorker(r *run, number int) *worker {
 		w.reader = w.view
 	}
 	return w
+}
+
+// newWriter returns a writer to the target.
+func (r *run) newWriter() *state.Writer {
+	return &state.Writer{Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Follows: r.o.Follow, Waits: r.o.waits, Observe: r.o.Observe}
 }
 
 func (w *worker) close() {
@@ -90,7 +96,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 	if err != nil {
 		return readError(t, err)
 	}
-	w.tellRetries(t, c.Number)
+	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
 	if err := w.writer.Again(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 // copy copies a chunk. After the table's last one, its indexes are due.
 func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
 	t := w.run.tables[number]
-	w.tellRetries(t, c.Number)
+	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
 	var rows, bytes int64
 	for try, done := 1, false; !done; try++ {
 		var err error
@@ -159,25 +165,16 @@ func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chu
 	if err := chunk.Settle(ctx); err != nil {
 		return 0, 0, err
 	}
-	if g := generatedComparison(t); g != nil {
-		if err := w.checkGenerated(ctx, g, c, w.writer.Conn); err != nil {
-			return 0, 0, err
-		}
+	if err := verify.Generated(ctx, w.view, w.writer.Conn, t, c); err != nil {
+		return 0, 0, err
 	}
 	return chunk.Rows, bytes, chunk.Commit(ctx, c)
-}
-
-// tellRetries makes the writer tell what it repeats.
-func (w *worker) tellRetries(t *tabledef.Table, chunk int) {
-	w.writer.Retry = func(err error) {
-		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: t.Spec.Source(), Chunk: chunk, Text: err.Error()})
-	}
 }
 
 // buildIndexes gives a table its indexes and ends it.
 func (w *worker) buildIndexes(ctx context.Context, number int) error {
 	t := w.run.tables[number]
-	w.tellRetries(t, 0)
+	w.writer.Table, w.writer.Chunk = t.Spec.Source(), 0
 	if len(t.State.Indexes) > 0 {
 		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
 	}

@@ -1,8 +1,14 @@
 package rowstream
 
-import "strings"
+import (
+	"context"
+	"strings"
 
-// Ident is a name as SQL wants it.
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// Ident returns a name, quoted for SQL.
 func Ident(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // Idents joins names by commas.
@@ -12,4 +18,16 @@ func Idents(names []string) string {
 		quoted[i] = Ident(n)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// Quote returns a text as an SQL literal.
+func Quote(s string) string { return string(AppendQuoted(nil, []byte(s))) }
+
+// QueryValue returns the value of a statement of one row and column; empty when there is no row.
+func QueryValue(ctx context.Context, c *mysqlconn.Client, sql string) (value string, err error) {
+	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		value = string(row[0])
+		return nil
+	})
+	return value, err
 }

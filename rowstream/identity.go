@@ -2,6 +2,8 @@ package rowstream
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,11 +30,8 @@ func ServerIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 			sql = "SELECT CONCAT('mariadb ', @@global.server_id, ' ', @@global.server_uid)"
 		}
 	}
-	identity := ""
-	if _, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-		identity = string(row[0])
-		return nil
-	}); err != nil {
+	identity, err := QueryValue(ctx, c, sql)
+	if err != nil {
 		return "", fmt.Errorf("read the server's identity: %w", err)
 	}
 	return identity, nil
@@ -49,3 +48,46 @@ func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
 
 // IsMariaDB reports whether a server's version is MariaDB's.
 func IsMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+
+// A Querier is a server whose own tables can be queried.
+type Querier interface {
+	Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error
+}
+
+var _ Querier = (*Direct)(nil)
+
+// SameServer reports whether a connection and another server are one. Servers have many names: a host's name, its address, a port that
+// is forwarded. Identities are copied along with their data. So it is tried: a lock that is taken over the one is seen over the
+// other.
+func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same bool, err error) {
+	name := "tare.same." + rand.Text()
+	got, err := QueryValue(ctx, c, "SELECT GET_LOCK("+Quote(name)+", 0)")
+	if err != nil {
+		return false, fmt.Errorf("find out which server is which: %w", err)
+	}
+	if got != "1" {
+		return false, errors.New("find out which server is which: the server gives no lock")
+	}
+	defer func() {
+		_, releaseErr := QueryValue(ctx, c, "SELECT RELEASE_LOCK("+Quote(name)+")")
+		err = errors.Join(err, releaseErr)
+	}()
+	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+Quote(name)+")", func(row mysqlwire.TextRow) error {
+		same = string(row[0]) != "1"
+		return nil
+	}); err != nil {
+		return false, fmt.Errorf("find out which server is which: %w", err)
+	}
+	return same, nil
+}
+
+// IsServer reports whether the server of a connection is the one at an address, with the account that cfg has.
+func IsServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
+	cfg.Addr = addr
+	other, err := OpenDirect(ctx, cfg)
+	if err != nil {
+		return false, err
+	}
+	same, err := SameServer(ctx, c, other)
+	return same, errors.Join(err, other.Close())
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
@@ -301,7 +302,7 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 }
 
 // printCutover says where clients are.
-func printCutover(w io.Writer, c *copier.CutoverReport) error {
+func printCutover(w io.Writer, c *cutover.Report) error {
 	if c == nil {
 		return nil
 	}

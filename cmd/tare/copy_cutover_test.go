@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gateway"
@@ -168,7 +169,7 @@ func (d *cutoverDrill) options(observe func(telemetry.Event)) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
 		Tables: []tabledef.Spec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
-		Cutover: &copier.CutoverOptions{
+		Cutover: &cutover.Options{
 			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
 		},
 	}

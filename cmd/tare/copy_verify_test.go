@@ -5,21 +5,22 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/verify"
 )
 
 // TestVerifyError has the last line of copies whose verification found rows or did not read all of them.
 func TestVerifyError(t *testing.T) {
 	for _, tt := range []struct {
-		v    *copier.VerifyReport
+		v    *verify.Report
 		want string // of the error; empty: none
 		text string // of the report
 	}{
 		{nil, "", ""},
-		{&copier.VerifyReport{Of: 2, Chunks: 2, Rows: 9}, "", "verified: 9 rows in 2 chunks are equal"},
-		{&copier.VerifyReport{Of: 2, Chunks: 2, Missing: 1}, "1 row differs between the two sides", "NOT EQUAL: rows missing in the target: 1"},
-		{&copier.VerifyReport{Of: 2, Chunks: 2, Extra: 2}, "2 rows differ between the two sides", "only there: 2"},
-		{&copier.VerifyReport{Of: 7}, "verification incomplete: 0 of 7 chunks", "verification incomplete: 0 of 7 chunks; their 0 rows are equal"},
-		{&copier.VerifyReport{Of: 7, Chunks: 2, Changed: 1}, "1 row differs between the two sides; verification incomplete: 2 of 7 chunks", "NOT EQUAL"},
+		{&verify.Report{Of: 2, Chunks: 2, Rows: 9}, "", "verified: 9 rows in 2 chunks are equal"},
+		{&verify.Report{Of: 2, Chunks: 2, Missing: 1}, "1 row differs between the two sides", "NOT EQUAL: rows missing in the target: 1"},
+		{&verify.Report{Of: 2, Chunks: 2, Extra: 2}, "2 rows differ between the two sides", "only there: 2"},
+		{&verify.Report{Of: 7}, "verification incomplete: 0 of 7 chunks", "verification incomplete: 0 of 7 chunks; their 0 rows are equal"},
+		{&verify.Report{Of: 7, Chunks: 2, Changed: 1}, "1 row differs between the two sides; verification incomplete: 2 of 7 chunks", "NOT EQUAL"},
 	} {
 		r := &copier.Report{Tables: []copier.TableReport{{Source: "a.b", Target: "a.b", Verify: tt.v}}}
 		got := ""

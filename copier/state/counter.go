@@ -12,22 +12,48 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// RaiseCounter raises the target's counter, under the lock for statements that belong to no transaction.
-func RaiseCounter(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, l *Lease, counter uint64, limit time.Duration) error {
-	if now, err := targetCounter(t, ctx, c); err != nil || now >= counter {
+// The counter of a table is the next value of its AUTO_INCREMENT column. Rows that are copied raise the target's, and rows
+// that were deleted in the source before do not: without the source's counter, clients of the target would get the ids
+// of deleted rows again.
+
+// RaiseCounters raises the target's counters to those of the source. It never lowers one. An ALTER TABLE waits for others at most
+// for limit.
+func RaiseCounters(ctx context.Context, from rowstream.Server, tables []*tabledef.Table, w *Writer, limit time.Duration) error {
+	for _, t := range tables {
+		if _, err := RaiseCounter(ctx, from, t, w, limit); err != nil {
+			return fmt.Errorf("set AUTO_INCREMENT of %s in the target: %w", t.Spec.Target(), err)
+		}
+	}
+	return nil
+}
+
+// RaiseCounter raises a table's counter to that of the source, which it returns.
+func RaiseCounter(ctx context.Context, from rowstream.Server, t *tabledef.Table, w *Writer, limit time.Duration) (counter uint64, err error) {
+	if !t.Counts {
+		return 0, nil
+	}
+	if counter, err = sourceCounter(ctx, from, t.Spec); err == nil && counter > 1 {
+		err = w.Again(ctx, func() error { return raiseCounter(ctx, w.Conn, w.State.Lease, t.Spec, counter, limit) })
+	}
+	return counter, err
+}
+
+// raiseCounter raises the target's counter, under the lock for statements that belong to no transaction.
+func raiseCounter(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, counter uint64, limit time.Duration) error {
+	if now, err := targetCounter(ctx, c, spec); err != nil || now >= counter {
 		return err
 	}
-	return UnderIndexLock(ctx, c, l, t.Spec, limit, func() error {
-		if _, err := c.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit.Seconds())))); err != nil {
-			return err
+	return UnderIndexLock(ctx, c, l, spec, limit, func() error {
+		for _, sql := range []string{
+			fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit.Seconds()))),
+			"ALTER TABLE " + spec.TargetSQL() + " AUTO_INCREMENT = " + strconv.FormatUint(counter, 10),
+			"SET SESSION lock_wait_timeout = DEFAULT",
+		} {
+			if _, err := c.Exec(ctx, sql); err != nil {
+				return err
+			}
 		}
-		if _, err := c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" AUTO_INCREMENT = "+strconv.FormatUint(counter, 10)); err != nil {
-			return err
-		}
-		if _, err := c.Exec(ctx, "SET SESSION lock_wait_timeout = DEFAULT"); err != nil {
-			return err
-		}
-		now, err := targetCounter(t, ctx, c)
+		now, err := targetCounter(ctx, c, spec)
 		if err == nil && now < counter {
 			err = fmt.Errorf("%w: it is %d instead of %d", ErrState, now, counter)
 		}
@@ -35,11 +61,28 @@ func RaiseCounter(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, l
 	})
 }
 
-func targetCounter(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) (uint64, error) {
-	create := ""
-	_, err := c.Query(ctx, "SHOW CREATE TABLE "+t.Spec.TargetSQL(), func(row mysqlwire.TextRow) error {
-		create = string(row[1])
+func targetCounter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (n uint64, err error) {
+	_, err = c.Query(ctx, "SHOW CREATE TABLE "+spec.TargetSQL(), counterIn(&n))
+	return n, err
+}
+
+// sourceCounter asks with one statement where it can, since clients may be paused.
+func sourceCounter(ctx context.Context, from rowstream.Server, spec *tabledef.Spec) (n uint64, err error) {
+	if s, ok := from.(rowstream.Querier); ok {
+		err := s.Query(ctx, "SHOW CREATE TABLE "+rowstream.Ident(spec.Schema)+"."+rowstream.Ident(spec.Name), counterIn(&n))
+		return n, err
+	}
+	source, err := from.Describe(ctx, spec.Schema, spec.Name)
+	if err != nil {
+		return 0, err
+	}
+	return rowstream.AutoIncrement(source.Create), nil
+}
+
+// counterIn reads the counter out of SHOW CREATE TABLE.
+func counterIn(n *uint64) func(mysqlwire.TextRow) error {
+	return func(row mysqlwire.TextRow) error {
+		*n = rowstream.AutoIncrement(string(row[1]))
 		return nil
-	})
-	return rowstream.AutoIncrement(create), err
+	}
 }

@@ -64,7 +64,7 @@ func idOf(text string) string {
 func (f *Following) FormerID(source string) string { return idOf(source + "\n" + f.Targets) }
 
 // Where returns the condition for the row.
-func (f *Following) Where() string { return " WHERE id = " + Literal(f.ID) }
+func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.ID) }
 
 // Position returns where following resumes: zero when it has not begun. It waits for a
 // transaction that is still being committed or rolled back.
@@ -139,7 +139,7 @@ func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Posi
 	err := f.Lease.Check(ctx, c)
 	if err == nil {
 		err = Change(ctx, c, "REPLACE INTO "+f.Follows()+" (id, version, source, targets, position, noted) VALUES ("+
-			Literal(f.ID)+", "+strconv.Itoa(StateVersion)+", "+Literal(f.Source)+", "+Literal(f.Targets)+", "+Literal(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
+			rowstream.Quote(f.ID)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(f.Source)+", "+rowstream.Quote(f.Targets)+", "+rowstream.Quote(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
 	}
 	if err != nil {
 		return fmt.Errorf("note in schema %s of the target how far the copy has followed: %w", f.Schema, err)
@@ -163,7 +163,7 @@ func (f *Following) Forget(ctx context.Context, c *mysqlconn.Client) error {
 // RecordedSources returns the sources that the rows of the tables are recorded to come from.
 func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs []tabledef.Spec) (all []string, err error) {
 	for i := range specs {
-		source, err := QueryValue(ctx, c, "SELECT source FROM "+s.Tables()+RowsOf(&specs[i]))
+		source, err := rowstream.QueryValue(ctx, c, "SELECT source FROM "+s.Tables()+RowsOf(&specs[i]))
 		if Absent(err) {
 			return nil, nil
 		}
@@ -181,7 +181,7 @@ func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs [
 func among(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, s := range texts {
-		quoted[i] = Literal(s)
+		quoted[i] = rowstream.Quote(s)
 	}
 	return "(" + strings.Join(quoted, ", ") + ")"
 }

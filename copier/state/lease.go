@@ -81,7 +81,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
 	}
 	var err error
-	if l.session, err = QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
+	if l.session, err = rowstream.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
 		err = s.CreateEpochs(ctx, c)
 	}
 	if err == nil {
@@ -106,7 +106,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 func CloseHolder(c *mysqlconn.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
+	_, _ = rowstream.QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
 	_ = c.Close()
 }
 
@@ -120,7 +120,7 @@ func newEpoch() string {
 func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	for _, spec := range specs {
 		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
-			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
 			return err
 		}
 	}
@@ -137,12 +137,12 @@ func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef
 func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	var before []string
 	for _, spec := range specs {
-		epoch, err := QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(spec)+" FOR UPDATE")
+		epoch, err := rowstream.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(spec)+" FOR UPDATE")
 		if err != nil {
 			return err
 		}
 		if epoch != "" {
-			before = append(before, Literal(epoch))
+			before = append(before, rowstream.Quote(epoch))
 		}
 	}
 	if len(before) > 0 {
@@ -151,11 +151,11 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 		}
 	}
 	for _, spec := range specs {
-		if err := Change(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+Literal(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
+		if err := Change(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+rowstream.Quote(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
 			return err
 		}
 	}
-	n, err := QueryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.Epochs()+" WHERE epoch = "+Literal(l.epoch))
+	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.Epochs()+" WHERE epoch = "+rowstream.Quote(l.epoch))
 	if err == nil && n != strconv.Itoa(len(specs)) {
 		err = fmt.Errorf("%w: %s of %d tables have the run's epoch", ErrState, n, len(specs))
 	}
@@ -165,7 +165,7 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 // Check fails unless the run still has its epoch. It is called within a transaction, and keeps other runs from
 // taking the epoch until that is over; transactions of one run do not wait for each other.
 func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
-	epoch, err := QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
+	epoch, err := rowstream.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
 	if Absent(err) || err == nil && epoch != l.epoch {
 		return ErrLeaseLost
 	}
@@ -177,7 +177,7 @@ func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
 
 // Confirm fails unless the holder's session lives, in the server that c is connected to.
 func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
-	session, err := QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+Literal(LockName(l.First))+"), 0)")
+	session, err := rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(LockName(l.First))+"), 0)")
 	switch {
 	case err != nil:
 		return fmt.Errorf("check the run's lock: %w", err)
@@ -225,15 +225,6 @@ func Change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...ui
 	return nil
 }
 
-// QueryValue is the value of a statement of one row and column, empty when there is no row.
-func QueryValue(ctx context.Context, c *mysqlconn.Client, sql string) (value string, err error) {
-	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-		value = string(row[0])
-		return nil
-	})
-	return value, err
-}
-
 // LockName is the name of the lock that a run holds on a target table. Such names have at most 64 characters
 // in MySQL, which computes no SHA1 since 9.6.
 func LockName(spec *tabledef.Spec) string {
@@ -245,7 +236,7 @@ func indexLockName(spec *tabledef.Spec) string {
 }
 
 func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int) (bool, error) {
-	got, err := QueryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", Literal(name), seconds))
+	got, err := rowstream.QueryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", rowstream.Quote(name), seconds))
 	return got == "1", err
 }
 
@@ -256,7 +247,7 @@ func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, 
 	got, err := getLock(ctx, c, indexLockName(spec), max(1, int(patience.Seconds())))
 	if err == nil && !got {
 		var session string
-		session, err = QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+Literal(indexLockName(spec))+"), 0)")
+		session, err = rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(indexLockName(spec))+"), 0)")
 		if err == nil {
 			return fmt.Errorf("%w: an ALTER TABLE of a run that has ended still executes on %s in the target, as connection %s: wait for it, or KILL %s there",
 				ErrLocked, spec.Target(), session, session)
@@ -269,7 +260,7 @@ func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, 
 }
 
 func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
-	if _, err := QueryValue(ctx, c, "SELECT RELEASE_LOCK("+Literal(indexLockName(spec))+")"); err != nil {
+	if _, err := rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+rowstream.Quote(indexLockName(spec))+")"); err != nil {
 		return fmt.Errorf("unlock the indexes of %s in the target: %w", spec.Target(), err)
 	}
 	return nil

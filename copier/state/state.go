@@ -116,11 +116,8 @@ func (s State) Create(ctx context.Context, c *mysqlconn.Client) error {
 
 // RowsOf returns the condition for the rows of one target table.
 func RowsOf(s *tabledef.Spec) string {
-	return " WHERE target_schema = " + Literal(s.ToSchema) + " AND target_table = " + Literal(s.ToName)
+	return " WHERE target_schema = " + rowstream.Quote(s.ToSchema) + " AND target_table = " + rowstream.Quote(s.ToName)
 }
-
-// Literal returns a text as an SQL literal.
-func Literal(s string) string { return string(rowstream.AppendQuoted(nil, []byte(s))) }
 
 // Load reads what is known of a target table, nil when nothing is. It waits for
 // transactions that are still being committed or rolled back.
@@ -198,7 +195,7 @@ func EncodeKey(key mysqlwire.TextRow) string {
 	if key == nil {
 		return "NULL"
 	}
-	return Literal(string(rowstream.EncodeKey(key)))
+	return rowstream.Quote(string(rowstream.EncodeKey(key)))
 }
 
 // Begin records that a table is being copied; text says which rows, in which order.
@@ -208,12 +205,12 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 		lines.WriteString(string(x) + "\n")
 	}
 	return s.Write(ctx, c, spec, func() error {
-		if err := Change(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+Literal(string(tabledef.Emptying)), 0, 1); err != nil {
+		if err := Change(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+rowstream.Quote(string(tabledef.Emptying)), 0, 1); err != nil {
 			return err
 		}
 		err := Change(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
-			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+Literal(source)+", "+Literal(text)+", "+
-			Literal(string(tabledef.Copying))+", "+Literal(position)+", "+Literal(lines.String())+", UTC_TIMESTAMP())", 1)
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(source)+", "+rowstream.Quote(text)+", "+
+			rowstream.Quote(string(tabledef.Copying))+", "+rowstream.Quote(position)+", "+rowstream.Quote(lines.String())+", UTC_TIMESTAMP())", 1)
 		if err != nil {
 			return err
 		}
@@ -234,7 +231,7 @@ func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := Change(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
-			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
 			") ON DUPLICATE KEY UPDATE chunk = chunk"); err != nil {
 			return err
 		}
@@ -297,7 +294,7 @@ func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 			err = Contiguous(chunks, true)
 		}
 		if err == nil {
-			err = Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+Literal(string(p))+end+RowsOf(spec), 1, 0)
+			err = Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(p))+end+RowsOf(spec), 1, 0)
 		}
 		if err != nil {
 			return err
@@ -308,7 +305,7 @@ func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 
 // MustRead fails unless a statement gives the value.
 func MustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error {
-	got, err := QueryValue(ctx, c, sql)
+	got, err := rowstream.QueryValue(ctx, c, sql)
 	if err == nil && got != want {
 		err = fmt.Errorf("%w: wrote %.100q, read back %.100q (%.100q)", ErrState, want, got, sql)
 	}
@@ -323,13 +320,13 @@ func (s State) Empty(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 				return err
 			}
 		}
-		return Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+Literal(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
+		return Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
 // LeftOut reads the indexes that an earlier run has left out of a table.
 func (s State) LeftOut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (indexes []tabledef.Index, err error) {
-	lines, err := QueryValue(ctx, c, "SELECT indexes FROM "+s.Tables()+RowsOf(spec))
+	lines, err := rowstream.QueryValue(ctx, c, "SELECT indexes FROM "+s.Tables()+RowsOf(spec))
 	for line := range strings.Lines(lines) {
 		indexes = append(indexes, tabledef.Index(strings.TrimSuffix(line, "\n")))
 	}
@@ -357,7 +354,7 @@ func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	}
 	for _, k := range keys {
 		if err := Change(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
-			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", "+Literal(k.Name)+", "+Literal(k.Definition)+", "+Literal(k.Referred)+")", 1); err != nil {
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(k.Name)+", "+rowstream.Quote(k.Definition)+", "+rowstream.Quote(k.Referred)+")", 1); err != nil {
 			return err
 		}
 	}
@@ -392,14 +389,14 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	}
 	return s.Write(ctx, c, spec, func() error {
 		return Change(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
-			Literal(spec.ToSchema)+", "+Literal(spec.ToName)+", "+Literal(string(text))+", "+Literal(d.Upto.String())+", '')", 1, 2)
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(string(text))+", "+rowstream.Quote(d.Upto.String())+", '')", 1, 2)
 	})
 }
 
 // StoppedBy records the statement that has ended a run.
 func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, sql string) error {
 	return s.Write(ctx, c, spec, func() error {
-		if err := Change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+Literal(sql)+RowsOf(spec), 1, 0); err != nil {
+		if err := Change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+rowstream.Quote(sql)+RowsOf(spec), 1, 0); err != nil {
 			return err
 		}
 		return MustRead(ctx, c, "SELECT stopped FROM "+s.definitions()+RowsOf(spec)+" FOR UPDATE", sql)

@@ -22,9 +22,12 @@ type Writer struct {
 	Cfg      mysqlconn.Config
 	State    State
 	Patience time.Duration    // how long a lost server is waited for
-	Retry    func(error)      // called before each repetition
 	Waits    *telemetry.Waits // of the run; may be nil
 	Follows  bool             // rows may push out others, since changes that are applied later bring them back
+	Observe  func(telemetry.Event)
+
+	Table string // being written, for events: the source's name
+	Chunk int    // likewise
 
 	Conn   *mysqlconn.Client // nil until connected
 	insert bool              // INSERT, since the server takes no files of clients
@@ -54,7 +57,7 @@ func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Ch
 	if ctx.Err() != nil || errors.As(failed, &fromSource) || !w.WorthRepeating(failed) || try == MaxTries {
 		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), failed)
 	}
-	w.Retry(failed)
+	w.Retries(failed)
 	if err := w.Reconnect(ctx); err != nil {
 		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
 	}
@@ -88,6 +91,11 @@ func (e goneError) Unwrap() error { return e.error }
 
 // ErrRows says that what the server counted is not what was sent: repeating does not help.
 var ErrRows = errors.New("the target did not take all rows")
+
+// Retries reports that something is repeated after an error.
+func (w *Writer) Retries(err error) {
+	w.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: w.Table, Chunk: w.Chunk, Text: err.Error()})
+}
 
 // Connect opens the connection unless it is open.
 func (w *Writer) Connect(ctx context.Context) error {
@@ -183,7 +191,7 @@ func (w *Writer) Again(ctx context.Context, do func() error) error {
 		if err == nil || ctx.Err() != nil || !w.WorthRepeating(err) || try == MaxTries {
 			return err
 		}
-		w.Retry(err)
+		w.Retries(err)
 		err = w.Reconnect(ctx)
 	}
 }

@@ -1,4 +1,4 @@
-package copier
+package cutover
 
 import (
 	"context"
@@ -13,23 +13,24 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
-// A cutState is the row of copy_cutover in the target that says how far a copy's cutover is.
-type cutState struct {
+// A record is the row of copy_cutover in the target that says how far a copy's cutover is.
+type record struct {
 	*state.Following
 }
 
-// A cutNoted is what such a row says.
-type cutNoted struct {
-	phase  cutPhase
+// A recorded is what such a row says.
+type recorded struct {
+	phase  phase
 	target binlog.Position // of the target's log when clients had written nothing there
 	since  time.Duration   // since the switch was recorded
 }
 
 // load reads what is noted, of this copy and of others that have a target table in common with it.
 // It waits for a transaction that is still being committed or rolled back.
-func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own cutNoted, others []string, err error) {
+func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
 	mine := strings.Split(s.Targets, "\n")
 	var former []string // ids, in older forms
 	for _, source := range sources {
@@ -48,7 +49,7 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []stri
 			}
 			return nil
 		}
-		own.phase = cutPhase(row[3])
+		own.phase = phase(row[3])
 		if row[5] != nil {
 			micros, err := strconv.ParseInt(string(row[5]), 10, 64)
 			if err != nil {
@@ -70,25 +71,25 @@ func (s *cutState) load(ctx context.Context, c *mysqlconn.Client, sources []stri
 }
 
 // note says that a switch is about to be asked for.
-func (s *cutState) note(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
+func (s *record) note(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
 	return s.write(ctx, c, "REPLACE INTO "+s.Cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
-		state.Literal(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+state.Literal(s.Source)+", "+state.Literal(s.Targets)+", "+state.Literal(string(cutCutting))+", "+
-		state.Literal(source.String())+", "+state.Literal(target.String())+", UTC_TIMESTAMP(6))", cutCutting)
+		rowstream.Quote(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+rowstream.Quote(s.Source)+", "+rowstream.Quote(s.Targets)+", "+rowstream.Quote(string(phaseCutting))+", "+
+		rowstream.Quote(source.String())+", "+rowstream.Quote(target.String())+", UTC_TIMESTAMP(6))", phaseCutting)
 }
 
 // enter notes a later phase.
-func (s *cutState) enter(ctx context.Context, c *mysqlconn.Client, p cutPhase) error {
-	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+state.Literal(string(p))+
+func (s *record) enter(ctx context.Context, c *mysqlconn.Client, p phase) error {
+	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+rowstream.Quote(string(p))+
 		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.Where(), p)
 }
 
 // forget takes the note back.
-func (s *cutState) forget(ctx context.Context, c *mysqlconn.Client) error {
-	return s.write(ctx, c, "DELETE FROM "+s.Cutovers()+s.Where(), cutNone)
+func (s *record) forget(ctx context.Context, c *mysqlconn.Client) error {
+	return s.write(ctx, c, "DELETE FROM "+s.Cutovers()+s.Where(), phaseNone)
 }
 
 // write executes a statement in a transaction that checks the epoch, and reads back that the phase is p.
-func (s *cutState) write(ctx context.Context, c *mysqlconn.Client, sql string, p cutPhase) error {
+func (s *record) write(ctx context.Context, c *mysqlconn.Client, sql string, p phase) error {
 	err := s.Lease.Write(ctx, c, func() error {
 		if err := state.Change(ctx, c, sql); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package copier
+package cutover
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 
 // TestCutMachine plays testdata/cutover: what happens to a cutover, and what it does next.
 func TestCutMachine(t *testing.T) {
-	var m *cutMachine
-	routes := map[string]cutRoute{"source": routeSource, "target": routeTarget, "unknown": routeUnknown}
+	var m *machine
+	routes := map[string]route{"source": routeSource, "target": routeTarget, "unknown": routeUnknown}
 	datadriven.RunTest(t, "testdata/cutover", func(t *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
 		tell := func(what string) {
 			fmt.Fprintf(&out, "%-12s -> %s", what, m.step)
-			if m.step == cutPause {
+			if m.step == stepPause {
 				fmt.Fprintf(&out, " %v", m.pause())
 			}
 			if !m.followable() {
@@ -35,7 +35,7 @@ func TestCutMachine(t *testing.T) {
 			if d.HasArg("noted") {
 				d.ScanArgs(t, "noted", &noted)
 			}
-			m = newCutMachine(cutPhase(noted), 3, reverse)
+			m = newMachine(phase(noted), 3, reverse)
 			tell("begin")
 		}
 		for line := range strings.Lines(d.Input) {

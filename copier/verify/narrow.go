@@ -1,4 +1,4 @@
-package copier
+package verify
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const narrowRows = 500
 // narrow finds the rows of a chunk that differ. The source's rows are read once, in the order of
 // the key; a group of them is held against the same range of the target. Neither side needs more
 // memory than a group, and no key is compared but by its bytes: the servers know their collations.
-func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, found *ChunkMismatch, counts *VerifyReport) error {
+func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, found *ChunkMismatch, counts *Report) error {
 	n := narrowing{c: c, found: found, counts: counts, group: make(map[string]uint64)}
 	n.rest = k
 	flush := func(upto mysqlwire.TextRow) error {
@@ -54,7 +54,7 @@ type narrowing struct {
 	group  map[string]uint64 // sums of the source's rows by key
 	order  []string          // their keys, as they came
 	found  *ChunkMismatch
-	counts *VerifyReport
+	counts *Report
 
 	seen    map[string]bool // of the group, in the target
 	changed map[string]bool // likewise, with other values

@@ -1,4 +1,4 @@
-package copier
+package follow
 
 import (
 	"context"
@@ -17,16 +17,6 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// HeartbeatOptions say how a copy that follows proves that the log that it reads is alive.
-type HeartbeatOptions struct {
-	// Off leaves heartbeats out: the lag is then what positions of the log suggest, a log that was started again is
-	// noticed only where it is shorter, and a position of another server may be taken for one of the source.
-	Off bool
-
-	// OnReplica allows a source that is a replica: heartbeats are written to its primary.
-	OnReplica bool
-}
-
 const (
 	// beatPause is how often a heartbeat is written.
 	beatPause = time.Second
@@ -41,19 +31,19 @@ const (
 	// is asked for again.
 	beatMissing = 5 * time.Second
 
+	retryPause = 50 * time.Millisecond // after a heartbeat that could not be written
+
 	// sourceQuestion bounds a question to the source while it is followed.
 	sourceQuestion = 10 * time.Second
 )
 
-// A heart writes heartbeats to a follower's source and keeps which of them have been applied to the target. All that
+// A Heart writes heartbeats to a follower's source and keeps which of them have been applied to the target. All that
 // was committed on the source before an applied heartbeat was written is in the target. It is safe for concurrent use.
-type heart struct {
-	source    binlog.Follower
-	copy      string // whose row it is
-	run       string
-	schemas   []string
-	onReplica bool
-	now       func() time.Time
+type Heart struct {
+	o       HeartOptions
+	run     string
+	schemas []string // of the tables
+	now     func() time.Time
 
 	mu      sync.Mutex
 	number  uint64
@@ -65,9 +55,7 @@ type heart struct {
 	seen    uint64     // the last one that was read
 	idle    time.Time  // when the source last said that there was nothing more to read
 
-	waits    *telemetry.Waits
-	patience time.Duration
-	endWait  func() // of the wait for a source that takes none; nil: it takes them
+	endWait func() // of the wait for a source that takes none; nil: it takes them
 }
 
 // A sentBeat is a heartbeat that is written, or about to be.
@@ -77,32 +65,41 @@ type sentBeat struct {
 	written time.Time // zero: not yet
 }
 
-// newHeart is for a copy with an id over tables; nil when heartbeats are off.
-func newHeart(source binlog.Follower, o *Options, copy string, tables []*tabledef.Table) (*heart, error) {
-	if o.Heartbeat.Off || len(tables) == 0 {
-		return nil, nil
-	}
-	h := &heart{source: source, copy: copy, run: strings.ToLower(rand.Text()), onReplica: o.Heartbeat.OnReplica, now: time.Now, waits: o.waits, patience: o.Patience}
-	for _, t := range tables {
+// HeartOptions say where heartbeats are written.
+type HeartOptions struct {
+	Source    binlog.Follower
+	Copy      string // the id of the copy, whose row it is
+	Tables    []*tabledef.Table
+	OnReplica bool // the source may be a replica: heartbeats are written to its primary
+
+	Patience time.Duration // with a source that takes none
+	Waits    *telemetry.Waits
+	Observe  func(telemetry.Event)
+}
+
+// NewHeart returns a heart that has written nothing.
+func NewHeart(o HeartOptions) *Heart {
+	h := &Heart{o: o, run: strings.ToLower(rand.Text()), now: time.Now}
+	for _, t := range o.Tables {
 		h.schemas = append(h.schemas, t.Source.Schema)
 	}
 	slices.Sort(h.schemas)
 	h.schemas = slices.Compact(h.schemas)
-	return h, nil
+	return h
 }
 
-func (h *heart) heartbeat(number uint64) binlog.Heartbeat {
-	return binlog.Heartbeat{Copy: h.copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.onReplica}
+func (h *Heart) heartbeat(number uint64) binlog.Heartbeat {
+	return binlog.Heartbeat{Copy: h.o.Copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.o.OnReplica}
 }
 
 // beat writes a heartbeat and returns its number.
-func (h *heart) beat(ctx context.Context) (uint64, error) {
+func (h *Heart) beat(ctx context.Context) (uint64, error) {
 	h.mu.Lock()
 	h.number++
 	number, begun := h.number, h.now()
 	h.sent = append(h.sent, sentBeat{number: number, at: begun})
 	h.mu.Unlock()
-	err := h.source.Beat(ctx, h.heartbeat(number))
+	err := h.o.Source.Beat(ctx, h.heartbeat(number))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := slices.IndexFunc(h.sent, func(s sentBeat) bool { return s.number == number })
@@ -121,7 +118,7 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 		h.sent = slices.Delete(h.sent, i, i+1)
 	}
 	if h.endWait == nil {
-		h.endWait = h.waits.Begin("the source to take a heartbeat", err.Error(), h.patience)
+		h.endWait = h.o.Waits.Begin("the source to take a heartbeat", err.Error(), h.o.Patience)
 	}
 	if h.err = err; h.failing.IsZero() {
 		h.failing = begun
@@ -130,7 +127,7 @@ func (h *heart) beat(ctx context.Context) (uint64, error) {
 }
 
 // read takes what was read of the log.
-func (h *heart) read(b *binlog.ChangeBatch) {
+func (h *Heart) read(b *binlog.ChangeBatch) {
 	if h == nil {
 		return
 	}
@@ -143,7 +140,7 @@ func (h *heart) read(b *binlog.ChangeBatch) {
 }
 
 // applied takes the last heartbeat before what is in the target.
-func (h *heart) applied(number uint64) {
+func (h *Heart) applied(number uint64) {
 	if h == nil {
 		return
 	}
@@ -156,14 +153,14 @@ func (h *heart) applied(number uint64) {
 }
 
 // provenUpto is the number of the last heartbeat that is applied.
-func (h *heart) provenUpto() uint64 {
+func (h *Heart) provenUpto() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number
 }
 
 // due reports whether it is time for another heartbeat: hasty, as soon as the last one is applied.
-func (h *heart) due(hasty bool) bool {
+func (h *Heart) due(hasty bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.sent) == 0 {
@@ -173,14 +170,14 @@ func (h *heart) due(hasty bool) bool {
 }
 
 // fresh reports whether the target has recently had all that the source had, within a short time.
-func (h *heart) fresh() bool {
+func (h *Heart) fresh() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number > 0 && h.at.Sub(h.proven.at) <= beatFresh && h.now().Sub(h.at) <= 2*beatPause
 }
 
 // lag is how far the target is behind, and how long ago that was confirmed; nil: unknown.
-func (h *heart) lag() (seconds, confirmed *float64) {
+func (h *Heart) lag() (seconds, confirmed *float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.proven.number == 0 {
@@ -201,7 +198,7 @@ func (h *heart) lag() (seconds, confirmed *float64) {
 
 // missing reports how long the oldest heartbeat has been written and is not in the log, though the source says that
 // there is nothing more to read; 0 when that is not so.
-func (h *heart) missing() time.Duration {
+func (h *Heart) missing() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.sent {
@@ -216,7 +213,7 @@ func (h *heart) missing() time.Duration {
 }
 
 // unwritten is why no heartbeat could be written, and for how long; nil when the last one was.
-func (h *heart) unwritten() (time.Duration, error) {
+func (h *Heart) unwritten() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err == nil {
@@ -225,10 +222,10 @@ func (h *heart) unwritten() (time.Duration, error) {
 	return h.now().Sub(h.failing), h.err
 }
 
-// end removes what was written.
-func (h *heart) end(ctx context.Context) error {
+// End removes the heartbeats from the source. A failure is observed: it is no reason to fail.
+func (h *Heart) End(ctx context.Context) {
 	if h == nil {
-		return nil
+		return
 	}
 	h.mu.Lock()
 	if h.endWait != nil {
@@ -236,15 +233,17 @@ func (h *heart) end(ctx context.Context) error {
 		h.endWait = nil
 	}
 	h.mu.Unlock()
-	return h.source.EndBeats(context.WithoutCancel(ctx), h.heartbeat(0))
+	if err := h.o.Source.EndBeats(context.WithoutCancel(ctx), h.heartbeat(0)); err != nil {
+		h.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
+	}
 }
 
-// first writes the first heartbeat and reads it in the log. It returns the mark of that for positions that come after
+// First writes the first heartbeat and reads it in the log. It returns the mark of that for positions that come after
 // it, and fails, before any row moves, where heartbeats cannot be written or do not arrive.
-func (h *heart) first(ctx context.Context, patience time.Duration, tables []*rowstream.Table) (mark string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it was not there after %v", patience))
+func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.o.Patience, fmt.Errorf("it was not there after %v", h.o.Patience))
 	defer cancel()
-	from, err := h.source.NowPosition(ctx)
+	from, err := h.o.Source.NowPosition(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -252,7 +251,7 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 	if err != nil {
 		return "", err
 	}
-	changes, err := h.source.Follow(ctx, binlog.FollowOptions{From: from, Tables: tables, Run: h.run, Patience: patience})
+	changes, err := h.o.Source.Follow(ctx, binlog.FollowOptions{From: from, Tables: tables, Run: h.run, Patience: h.o.Patience})
 	if err != nil {
 		return "", err
 	}
@@ -269,59 +268,28 @@ func (h *heart) first(ctx context.Context, patience time.Duration, tables []*row
 	return b.Upto.Beat, nil
 }
 
-// prepareHeart has the first heartbeat written and read, unless heartbeats are off.
-func (r *run) prepareHeart(ctx context.Context) (err error) {
-	if r.heart, err = newHeart(r.from, r.o, r.follow.ID, r.tables); r.heart == nil {
-		return err
-	}
-	if len(r.present()) == 0 { // it stops at the change of their definition
-		return nil
-	}
-	if r.mark, err = r.heart.first(ctx, r.o.Patience, r.present()); err != nil {
-		return fmt.Errorf("prove that the changes of the source arrive: %w", err)
-	}
-	return nil
-}
-
-// marked is the text of a position of the snapshot, with the heartbeat before it.
-func (r *run) marked(position string) (string, error) {
-	p, err := binlog.ParsePosition(position)
-	if err != nil || p.IsZero() || r.mark == "" {
-		return position, err
-	}
-	p.Beat = r.mark
-	return p.String(), nil
-}
-
-// endHeart removes the heartbeats from the source. That they stay is no reason to fail.
-func (r *run) endHeart(ctx context.Context) {
-	if err := r.heart.end(ctx); err != nil {
-		r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
-	}
-}
-
-// catchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
-func (f *follower) catchUp(ctx context.Context, p binlog.Position) error {
-	defer f.o.waits.Begin("the target to have all that the source has", "", 0)()
-	if f.heart == nil {
-		return f.WaitFor(ctx, p)
+// CatchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
+func (f *Follower) CatchUp(ctx context.Context, p binlog.Position) error {
+	defer f.o.Waits.Begin("the target to have all that the source has", "", 0)()
+	if f.o.Heart == nil {
+		return f.waitFor(ctx, p)
 	}
 	for {
-		number, err := f.heart.beat(ctx)
+		number, err := f.o.Heart.beat(ctx)
 		switch {
 		case err == nil:
-			return f.await(ctx, func() bool { return f.heart.provenUpto() >= number })
+			return f.await(ctx, func() bool { return f.o.Heart.provenUpto() >= number })
 		case errors.Is(err, binlog.ErrReadOnly): // nothing is written any more
-			return f.WaitFor(ctx, p)
+			return f.waitFor(ctx, p)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !state.MayPass(err):
 			return err
 		}
-		if long, _ := f.heart.unwritten(); long > f.o.Patience && !state.IsLockWait(err) {
+		if long, _ := f.o.Heart.unwritten(); long > f.o.Patience && !state.IsLockWait(err) {
 			return err
 		}
-		if !telemetry.Sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, retryPause) {
 			return context.Cause(ctx)
 		}
 	}

@@ -1,4 +1,4 @@
-package copier
+package verify
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// generatedComparison prepares comparing the stored generated columns of the table; nil where there are none, or where only some
+// generatedColumns prepares comparing the stored generated columns of the table; nil where there are none, or where only some
 // columns are copied.
-func generatedComparison(t *tabledef.Table) *comparison {
+func generatedColumns(t *tabledef.Table) *comparison {
 	if len(t.Spec.Columns) > 0 {
 		return nil
 	}
@@ -47,9 +47,14 @@ func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
 	}
 }
 
-// checkGenerated compares the stored generated columns of a chunk that the target's connection has written in its transaction.
-func (w *worker) checkGenerated(ctx context.Context, c *comparison, k rowstream.Chunk, to *mysqlconn.Client) error {
-	source, err := rowstream.SumChunk(ctx, w.view, c.t.Source, k, c.source)
+// Generated compares the stored generated columns of a chunk, if the table has any, that the target's connection has written in its
+// transaction.
+func Generated(ctx context.Context, view rowstream.ViewReader, to *mysqlconn.Client, t *tabledef.Table, k rowstream.Chunk) error {
+	c := generatedColumns(t)
+	if c == nil {
+		return nil
+	}
+	source, err := rowstream.SumChunk(ctx, view, c.t.Source, k, c.source)
 	if err != nil {
 		return state.SourceError{Err: err}
 	}
@@ -58,7 +63,7 @@ func (w *worker) checkGenerated(ctx context.Context, c *comparison, k rowstream.
 		return err
 	}
 	rows := make(map[string]uint64)
-	if err := rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
+	if err := rowstream.SumRows(ctx, view, c.t.Source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
 		rows[string(rowstream.EncodeKey(key))] = sum
 		return nil
 	}); err != nil {

@@ -1,4 +1,4 @@
-package copier
+package verify
 
 import (
 	"context"
@@ -6,20 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/throttle"
 )
 
-// maxMismatches is how many rows that differ are named, a table. All are counted.
+// maxMismatches is how many rows that differ are named, per table. All are counted.
 const maxMismatches = 1000
 
-// A VerifyReport is what comparing a table's rows on both sides has shown.
-type VerifyReport struct {
+// Options say what is compared, and over which connections.
+type Options struct {
+	Source binlog.Follower
+	View   rowstream.View // the snapshot of the source that rows were copied from; while following, for its position alone
+	Tables []*tabledef.Table
+
+	To     *mysqlconn.Client // reads the state; unused while following
+	State  state.State
+	Writer func() *state.Writer // returns a new connection to the target
+
+	Workers    int
+	ChunkBytes int64
+	MaxViewAge time.Duration // of views of the source while following
+	Patience   time.Duration // with a server that is unreachable while following
+
+	Pacer   *throttle.Pacer
+	Observe func(telemetry.Event)
+	Started func(progress func() *telemetry.VerifyStatus) // is called before the first comparison
+}
+
+// A Report is the result of comparing a table's rows on both sides.
+type Report struct {
 	Of       int    `json:"of_chunks"`       // chunks of the table
 	Chunks   int    `json:"chunks"`          // compared by this run
 	Before   int    `json:"verified_before"` // found equal by a run that did not come to its end
@@ -38,13 +62,13 @@ type VerifyReport struct {
 }
 
 // Mismatches are how many rows differ.
-func (v *VerifyReport) Mismatches() int64 { return v.Missing + v.Extra + v.Changed }
+func (v *Report) Mismatches() int64 { return v.Missing + v.Extra + v.Changed }
 
 // Compared is how many chunks are known to be equal or not.
-func (v *VerifyReport) Compared() int { return v.Chunks + v.Before - v.Undecided }
+func (v *Report) Compared() int { return v.Chunks + v.Before - v.Undecided }
 
 // Incomplete reports whether chunks were not compared, or could not be.
-func (v *VerifyReport) Incomplete() bool { return v.Compared() < v.Of }
+func (v *Report) Incomplete() bool { return v.Compared() < v.Of }
 
 // A ChunkMismatch is a chunk that is not equal on both sides.
 type ChunkMismatch struct {
@@ -155,12 +179,12 @@ func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, erro
 
 // A verifier compares the chunks of all tables.
 type verifier struct {
-	run         *run
+	o           Options
 	comparisons []*comparison
 
 	mu      sync.Mutex
 	queue   []verifyChunk // not yet taken
-	reports []*VerifyReport
+	reports []*Report
 	sums    []uint64
 	status  telemetry.VerifyStatus
 	err     error // the first
@@ -173,29 +197,25 @@ type verifyChunk struct {
 	earlier bool // copied by an earlier run
 }
 
-// verify compares all rows on both sides, each table's in the view that this run has copied
-// from. What an interrupted verification has found equal is not compared again.
-func (r *run) verify(ctx context.Context) error {
-	v := &verifier{run: r, sums: make([]uint64, len(r.tables))}
-	if err := rowstream.CheckSums(ctx, r.to); err != nil {
-		return fmt.Errorf("verify at the target: %w", err)
-	}
-	for i, t := range r.tables {
-		if err := v.prepare(ctx, r.to, i, t, false); err != nil {
-			return err
+// Once compares all rows on both sides, the source's in the view that they were copied from. Chunks that an interrupted
+// verification has found equal are not compared again.
+func Once(ctx context.Context, o Options) ([]*Report, error) {
+	v := &verifier{o: o, sums: make([]uint64, len(o.Tables))}
+	for i, t := range o.Tables {
+		if err := v.prepare(ctx, o.To, i, t, false); err != nil {
+			return nil, err
 		}
 	}
 	v.status.Chunks = len(v.queue)
-	r.mu.Lock()
-	r.verifying = v.progress
-	r.mu.Unlock()
+	o.Started(v.progress)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup
-	for i := range r.o.Workers {
+	for i := range o.Workers {
 		workers.Go(func() {
-			w := newWorker(r, i)
-			defer w.close()
+			w := v.newWorker()
+			w.view = o.View.Reader(i)
+			defer w.writer.Close()
 			if err := v.work(ctx, w); err != nil {
 				v.fail(err)
 				cancel()
@@ -204,17 +224,25 @@ func (r *run) verify(ctx context.Context) error {
 	}
 	workers.Wait()
 	if v.err != nil {
-		return v.err
+		return nil, v.err
 	}
-	for i, t := range r.tables {
+	for i, t := range o.Tables {
 		v.reports[i].Checksum = sumText(v.sums[i])
-		if err := r.state.ForgetVerified(ctx, r.to, t.Spec); err != nil {
-			return err
+		if err := o.State.ForgetVerified(ctx, o.To, t.Spec); err != nil {
+			return nil, err
 		}
 	}
-	r.verified = v.reports
-	return nil
+	return v.reports, nil
 }
+
+// A worker sums up rows of both sides, at the pace that the throttle allows.
+type worker struct {
+	view   rowstream.ViewReader
+	writer *state.Writer // to the target
+	pace   *throttle.Pace
+}
+
+func (v *verifier) newWorker() *worker { return &worker{writer: v.o.Writer(), pace: v.o.Pacer.Join()} }
 
 // prepare finds out what of a table is to be compared: in each pass all, otherwise what an
 // interrupted verification has left.
@@ -227,17 +255,17 @@ func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int
 	if err != nil {
 		return err
 	}
-	now, err := v.run.state.Load(ctx, to, t.Spec, len(t.Source.Key))
+	now, err := v.o.State.Load(ctx, to, t.Spec, len(t.Source.Key))
 	if err != nil {
 		return err
 	}
 	verified := make(map[int]bool)
 	if !all {
-		if verified, err = v.run.state.LoadVerified(ctx, to, t.Spec); err != nil {
+		if verified, err = v.o.State.LoadVerified(ctx, to, t.Spec); err != nil {
 			return err
 		}
 	}
-	report := &VerifyReport{Of: len(now.Chunks), Position: v.run.snapshot.Position(), Different: []ChunkMismatch{}}
+	report := &Report{Of: len(now.Chunks), Position: v.o.View.Position(), Different: []ChunkMismatch{}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, k := range now.Chunks {
@@ -311,7 +339,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 		Source: sumReport(source), Target: sumReport(target), Rows: []RowMismatch{},
 	}
 	event := telemetry.Event{Kind: telemetry.EventVerified, Table: c.t.Spec.Source(), Chunk: k.chunk.Number, Rows: source.Rows}
-	var counts VerifyReport
+	var counts Report
 	if source != target {
 		if err := w.narrow(ctx, c, k.chunk, &found, &counts); err != nil {
 			return err
@@ -320,7 +348,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.Spec.Source(), source, target)
 		}
 		event.Kind, event.Text = telemetry.EventDiffers, counts.text()
-	} else if err := w.writer.Again(ctx, func() error { return v.run.state.Verified(ctx, w.writer.Conn, c.t.Spec, k.chunk) }); err != nil {
+	} else if err := w.writer.Again(ctx, func() error { return v.o.State.Verified(ctx, w.writer.Conn, c.t.Spec, k.chunk) }); err != nil {
 		return err
 	}
 	v.mu.Lock()
@@ -329,12 +357,12 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 	v.sums[k.table] ^= source.Sum
 	v.status.Compared++
 	v.mu.Unlock()
-	v.run.o.Observe(event)
+	v.o.Observe(event)
 	return nil
 }
 
 // add adds what was compared of a chunk.
-func (v *VerifyReport) add(found *ChunkMismatch, counts *VerifyReport, source, target rowstream.Checksum) {
+func (v *Report) add(found *ChunkMismatch, counts *Report, source, target rowstream.Checksum) {
 	v.Rows += source.Rows
 	v.Missing, v.Extra, v.Changed = v.Missing+counts.Missing, v.Extra+counts.Extra, v.Changed+counts.Changed
 	if source == target {
@@ -361,7 +389,7 @@ func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (so
 	var sourceErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.view, c.t.Source, k, c.source) })
-	w.tellRetries(c.t, k.Number)
+	w.writer.Table, w.writer.Chunk = c.t.Spec.Source(), k.Number
 	err = w.writer.Again(ctx, func() (err error) {
 		target, err = rowstream.SumChunkOf(ctx, w.writer.Conn, c.target, k, c.there)
 		return err

@@ -1,4 +1,4 @@
-package copier
+package cutover
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		a    gatewayclient.Route
 		side string
-		at   cutRoute
+		at   route
 	}{
 		{gatewayclient.Route{Backend: "a:1", Standby: "b:1", Address: "a:1", Stage: "open"}, "standby", routeSource},
 		{gatewayclient.Route{Backend: "a:1", Standby: "b:1", Address: "b:1", Stage: "open"}, "standby", routeTarget},

@@ -1,4 +1,4 @@
-package copier
+package follow
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // applyBatch writes one writer's part of a batch in a transaction, with the note of a position
 // unless that is nil. When the connection is lost, or the server gives the transaction up, it
 // is repeated: that may also follow a COMMIT whose answer was lost, and leaves the same rows.
-func applyBatch(ctx context.Context, w *state.Writer, f *follower, a *applier, number int, note *binlog.Position) error {
+func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, number int, note *binlog.Position) error {
 	err := w.Connect(ctx)
 	for try := 1; ; try++ {
 		if err == nil {
@@ -24,19 +24,19 @@ func applyBatch(ctx context.Context, w *state.Writer, f *follower, a *applier, n
 		if ctx.Err() != nil || !w.WorthRepeating(err) || try == state.MaxTries {
 			return fmt.Errorf("apply changes to the target: %w", err)
 		}
-		w.Retry(err)
+		w.Retries(err)
 		if err = w.Reconnect(ctx); err != nil || note == nil {
 			continue
 		}
 		// Whatever became of the lost transaction, it holds the note's row until it is over.
 		var there binlog.Position
-		if there, err = f.state.Position(ctx, w.Conn); err == nil && there == *note && f.noted != *note {
+		if there, err = f.o.State.Position(ctx, w.Conn); err == nil && there == *note && f.noted != *note {
 			return nil // the answer to COMMIT was lost, its effect was not
 		}
 	}
 }
 
-func tryBatch(ctx context.Context, w *state.Writer, f *follower, a *applier, number int, note *binlog.Position) error {
+func tryBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, number int, note *binlog.Position) error {
 	if _, err := w.Conn.Exec(ctx, "START TRANSACTION"); err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func tryBatch(ctx context.Context, w *state.Writer, f *follower, a *applier, num
 	}
 	var err error
 	if note != nil {
-		err = f.state.Note(ctx, w.Conn, *note)
+		err = f.o.State.Note(ctx, w.Conn, *note)
 	} else {
-		err = f.state.Lease.Check(ctx, w.Conn)
+		err = f.o.State.Lease.Check(ctx, w.Conn)
 	}
 	if err != nil {
 		return err

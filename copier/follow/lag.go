@@ -1,4 +1,4 @@
-package copier
+package follow
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // watch measures the lag again and again, and reports when the target has caught up, when it is outrun, and when
 // nothing is left to wait for.
-func (f *follower) watch(ctx context.Context) error {
+func (f *Follower) watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookPause)
 	defer ticker.Stop()
 	w := lagWatch{f: f}
@@ -36,7 +36,7 @@ func (f *follower) watch(ctx context.Context) error {
 
 // A lagWatch is what is kept from one look at the lag to the next.
 type lagWatch struct {
-	f        *follower
+	f        *Follower
 	chase    chase
 	told     time.Time // when the lag was reported
 	caughtUp bool
@@ -54,7 +54,7 @@ type lagWatch struct {
 
 // lost reports whether an error of the source may pass: the goroutine that reads the changes
 // knows how long it is patient.
-func (f *follower) lost(err error) bool {
+func (f *Follower) lost(err error) bool {
 	var refused *mysqlconn.ServerError
 	return !errors.As(err, &refused) || refused.SafeToRetry() || state.ShuttingDown(refused.Number)
 }
@@ -79,7 +79,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	applied, commit, changes := f.applied, f.commit, f.changes
 	f.mu.Unlock()
 	var r reached
-	proves := f.heart != nil
+	proves := f.o.Heart != nil
 	if proves {
 		if r, proves, err = w.prove(ctx, finish); err != nil {
 			return err
@@ -98,8 +98,8 @@ func (w *lagWatch) look(ctx context.Context) error {
 	lag := w.lag(applied, behind, changes, commit)
 	f.change(func() { f.lag, f.reached = lag, w.confirmed })
 	w.report(&lag, first)
-	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.mayEnd()) {
-		f.end()
+	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.MayEnd()) {
+		f.End()
 	}
 	return nil
 }
@@ -109,21 +109,21 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 	f := w.f
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceQuestion, fmt.Errorf("no response within %v", sourceQuestion))
 	defer cancel()
-	if end, err = f.source.NowPosition(ctx); err != nil {
+	if end, err = f.o.Source.NowPosition(ctx); err != nil {
 		if f.lost(err) {
 			return binlog.Position{}, nil, nil
 		}
 		return end, nil, err
 	}
 	applied := f.Applied()
-	n, err := f.source.LogBytes(ctx, applied, end)
+	n, err := f.o.Source.LogBytes(ctx, applied, end)
 	if err != nil { // a file of another server, or one that was removed
 		return end, nil, nil //nolint:nilerr // the number is unknown
 	}
 	if w.counted.IsZero() {
-		w.counted = f.start
+		w.counted = f.o.From
 	}
-	if done, err := f.source.LogBytes(ctx, w.counted, applied); err == nil {
+	if done, err := f.o.Source.LogBytes(ctx, w.counted, applied); err == nil {
 		w.done += done
 	}
 	w.counted = applied
@@ -134,7 +134,7 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 // prove writes the heartbeats that are due, and reports what those that came back prove. It reports false when the
 // source is read-only: then nothing is written to it, and its position proves as much.
 func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, err error) {
-	f, h := w.f, w.f.heart
+	f, h := w.f, w.f.o.Heart
 	if needed := finish && w.finishBeat == 0; needed || h.due(!w.caughtUp) {
 		number, err := h.beat(ctx)
 		switch {
@@ -150,7 +150,7 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 			w.finishBeat = number
 		}
 	}
-	if missing := h.missing(); missing > f.o.Patience && !h.onReplica {
+	if missing := h.missing(); missing > f.o.Patience && !h.o.OnReplica {
 		return r, false, fmt.Errorf("the binary log of the source does not show a heartbeat that was written %v ago, and has nothing more to read: it was started again, or is not the log of all changes; "+
 			"copy the tables again (--restart)", missing.Round(time.Second))
 	}
@@ -179,8 +179,8 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 	lag := telemetry.Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
 	if behind != nil {
 		held := time.Duration(0)
-		if f.pace != nil {
-			held, _ = f.pace.Held()
+		if f.o.Pace != nil {
+			held, _ = f.o.Pace.Held()
 		}
 		w.chase.note(look{at: now, behind: *behind, applied: w.done, changes: changes, held: held})
 	}
@@ -196,10 +196,10 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 }
 
 // prove sets the lag as it is known now: by heartbeats, or else by when the target last had all before the log's end.
-func (f *follower) prove(l *telemetry.Lag, reached time.Time) {
+func (f *Follower) prove(l *telemetry.Lag, reached time.Time) {
 	l.Seconds, l.Confirmed = nil, nil
-	if f.heart != nil {
-		l.Seconds, l.Confirmed = f.heart.lag()
+	if f.o.Heart != nil {
+		l.Seconds, l.Confirmed = f.o.Heart.lag()
 		return
 	}
 	if reached.IsZero() {
@@ -225,16 +225,16 @@ func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 		return
 	}
 	reason := ""
-	if f.pace != nil {
-		_, reason = f.pace.Held()
+	if f.o.Pace != nil {
+		_, reason = f.o.Pace.Held()
 	}
 	if text := w.chase.tell(lag.Outrun, reason); text != "" {
 		f.o.Observe(telemetry.Event{Kind: telemetry.EventOutrun, Text: text})
 	}
 }
 
-// status is what a follower reports of itself while it is at work.
-func (f *follower) status() *telemetry.FollowStatus {
+// Status returns how far it is.
+func (f *Follower) Status() *telemetry.FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lag := f.lag
@@ -243,8 +243,8 @@ func (f *follower) status() *telemetry.FollowStatus {
 		Position: f.applied.String(), LagSeconds: lag.Seconds, ConfirmedSeconds: lag.Confirmed, LagBytes: lag.Bytes, Lag: lag.Text(),
 		CaughtUp: f.caughtUp, Outrun: lag.Outrun,
 	}
-	if f.pace != nil {
-		held, reason := f.pace.Held()
+	if f.o.Pace != nil {
+		held, reason := f.o.Pace.Held()
 		s.HeldSeconds, s.Held = held.Seconds(), reason
 	}
 	return s
@@ -254,9 +254,9 @@ func (f *follower) status() *telemetry.FollowStatus {
 type reconnecter interface{ Reconnect() }
 
 // reconnectMissing has the log asked for again when a heartbeat is missing in it.
-func (f *follower) reconnectMissing(changes binlog.Changes) {
+func (f *Follower) reconnectMissing(changes binlog.Changes) {
 	again, ok := changes.(reconnecter)
-	if f.heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.heart.missing() == 0 {
+	if f.o.Heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.o.Heart.missing() == 0 {
 		return
 	}
 	f.reconnected = f.now()

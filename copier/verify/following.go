@@ -1,4 +1,4 @@
-package copier
+package verify
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
-// A followVerifier compares both sides while the target follows the source, again and again,
+// A Following compares both sides while the target follows the source, again and again,
 // by one goroutine: part of a chunk after part, each as of a separate view.
 //
 // Both sides move while they are looked at. A row is a mismatch when, in three looks one after
@@ -21,12 +22,21 @@ import (
 // view's position, did not have it. If the row was not written between two looks, the target had all
 // that the source knew of it; if it was, the source's row is another one and the row is not
 // counted. (Only a row that is changed and changed back between all of the looks could deceive.)
-type followVerifier struct {
+type Following struct {
 	verifier
-	f      *follower
+	f      Follower
 	again  chan struct{} // closed after the first pass
 	passes int           // that are complete
-	whole  []*VerifyReport
+	whole  []*Report
+}
+
+// A Follower keeps the target current meanwhile. Its errors after its end are ErrEnded.
+type Follower interface {
+	// WaitCaughtUp waits until the target has caught up for the first time.
+	WaitCaughtUp(context.Context) error
+
+	// CatchUp waits until the target has all that is committed on the source by now; p is the end of the source's log after that.
+	CatchUp(ctx context.Context, p binlog.Position) error
 }
 
 const (
@@ -40,20 +50,23 @@ const (
 	verifyRetry = 2 * time.Second // after an error that may pass
 )
 
-// work makes pass after pass. It fails when comparing does, for longer than the patience.
-func (v *followVerifier) work(ctx context.Context) error {
+// NewFollowing returns a verification that has compared nothing.
+func NewFollowing(o Options, f Follower) *Following {
+	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{})}
+}
+
+// Run makes pass after pass, until ctx is done or following has ended. It fails when comparing fails for longer than the patience.
+func (v *Following) Run(ctx context.Context) error {
 	if err := v.f.WaitCaughtUp(ctx); err != nil {
-		return endedQuietly(ctx, err)
+		return ignoreShutdown(ctx, err)
 	}
-	w := newWorker(v.run, 0)
-	defer w.close()
-	v.run.mu.Lock()
-	v.run.verifying = v.progress
-	v.run.mu.Unlock()
+	w := v.newWorker()
+	defer w.writer.Close()
+	v.o.Started(v.progress)
 	for {
 		begun := time.Now()
 		if err := v.pass(ctx, w); err != nil {
-			return endedQuietly(ctx, err)
+			return ignoreShutdown(ctx, err)
 		}
 		v.mu.Lock()
 		v.whole = v.reports
@@ -67,24 +80,24 @@ func (v *followVerifier) work(ctx context.Context) error {
 	}
 }
 
-// endedQuietly is err, unless following has ended and comparing with it.
-func endedQuietly(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errEnded) {
+// ignoreShutdown returns err, unless following has ended, and comparing with it.
+func ignoreShutdown(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) {
 		return nil
 	}
 	return err
 }
 
 // pass compares every chunk once.
-func (v *followVerifier) pass(ctx context.Context, w *worker) error {
+func (v *Following) pass(ctx context.Context, w *worker) error {
 	v.mu.Lock()
 	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, telemetry.VerifyStatus{}
-	v.sums = make([]uint64, len(v.run.tables))
+	v.sums = make([]uint64, len(v.o.Tables))
 	v.mu.Unlock()
 	if err := w.writer.Connect(ctx); err != nil {
 		return err
 	}
-	for i, t := range v.run.tables {
+	for i, t := range v.o.Tables {
 		if err := w.writer.Again(ctx, func() error { return v.prepare(ctx, w.writer.Conn, i, t, true) }); err != nil {
 			return err
 		}
@@ -104,11 +117,11 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 				failing = time.Now()
 				continue
 			}
-			if ctx.Err() != nil || errors.Is(err, errEnded) || time.Since(failing) > v.run.o.Patience {
+			if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) || time.Since(failing) > v.o.Patience {
 				return err
 			}
-			w.tellRetries(v.run.tables[k.table], k.chunk.Number)
-			w.writer.Retry(err)
+			w.writer.Table, w.writer.Chunk = v.o.Tables[k.table].Spec.Source(), k.chunk.Number
+			w.writer.Retries(err)
 			w.writer.Close()
 			if !telemetry.Sleep(ctx, verifyRetry) {
 				return context.Cause(ctx)
@@ -118,7 +131,7 @@ func (v *followVerifier) pass(ctx context.Context, w *worker) error {
 }
 
 // settle looks at the next part of a chunk until it is known to be equal or not.
-func (v *followVerifier) settle(ctx context.Context, w *worker, k *partedChunk) error {
+func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error {
 	c := v.comparisons[k.table]
 	part, last, err := v.part(ctx, w, c, k)
 	if err != nil {
@@ -172,12 +185,12 @@ func (m *RowMismatch) name() string { return string(m.Kind) + "\x00" + strings.J
 // A comparedChunk is how a chunk compares in one view of the source.
 type comparedChunk struct {
 	found          *ChunkMismatch
-	counts         VerifyReport
+	counts         Report
 	source, target rowstream.Checksum
 }
 
 // look compares a chunk in a view of the source with the target, once that has reached the view.
-func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
+func (v *Following) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
 		return nil, err
@@ -190,13 +203,13 @@ func (v *followVerifier) look(ctx context.Context, w *worker, c *comparison, k r
 }
 
 // compareIn is look with a view.
-func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
-	p, err := v.f.source.NowPosition(ctx) // all that the view sees is before it
+func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
+	p, err := v.o.Source.NowPosition(ctx) // all that the view sees is before it
 	if err != nil {
 		return nil, err
 	}
 	w.pace.End()
-	if err := v.f.catchUp(ctx, p); err != nil {
+	if err := v.f.CatchUp(ctx, p); err != nil {
 		return nil, err
 	}
 	if err := w.pace.Begin(ctx); err != nil {
@@ -221,8 +234,8 @@ func (v *followVerifier) compareIn(ctx context.Context, w *worker, c *comparison
 
 // settled records what is known of a part: rows that differ, and whether others changed in every comparison. With the last
 // part the chunk counts as compared.
-func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *VerifyReport) {
-	var counts VerifyReport
+func (v *Following) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *Report) {
+	var counts Report
 	for i := range found.Rows {
 		switch found.Rows[i].Kind {
 		case RowMissing:
@@ -259,16 +272,16 @@ func (v *followVerifier) settled(k *partedChunk, c *comparison, found *ChunkMism
 	}
 	v.mu.Unlock()
 	if event.Kind == telemetry.EventDiffers || k.ended && !k.differs {
-		v.run.o.Observe(event)
+		v.o.Observe(event)
 	}
 }
 
-func (v *VerifyReport) text() string {
+func (v *Report) text() string {
 	return fmt.Sprintf("rows missing in the target: %d, only there: %d, with other values: %d", v.Missing, v.Extra, v.Changed)
 }
 
-// passed reports whether every chunk was compared once.
-func (v *followVerifier) passed() bool {
+// Passed reports whether every chunk was compared once.
+func (v *Following) Passed() bool {
 	select {
 	case <-v.again:
 		return true
@@ -277,12 +290,12 @@ func (v *followVerifier) passed() bool {
 	}
 }
 
-// result is the pass that is under way if it has found anything, otherwise the last whole one.
-func (v *followVerifier) result() []*VerifyReport {
+// Result returns the reports of the current pass if it has found anything, otherwise those of the last complete one.
+func (v *Following) Result() []*Report {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	result := v.whole
-	worse := slices.ContainsFunc(v.reports, func(r *VerifyReport) bool { return r.Mismatches() > 0 })
+	worse := slices.ContainsFunc(v.reports, func(r *Report) bool { return r.Mismatches() > 0 })
 	if result == nil || worse {
 		result = v.reports
 	}
@@ -290,35 +303,4 @@ func (v *followVerifier) result() []*VerifyReport {
 		r.Passes = v.passes
 	}
 	return result
-}
-
-// followVerified follows, and compares meanwhile.
-func (r *run) followVerified(ctx context.Context, f *follower) error {
-	if !r.o.Verify {
-		return f.run(ctx)
-	}
-	if err := rowstream.CheckSums(ctx, r.to); err != nil {
-		return fmt.Errorf("verify at the target: %w", err)
-	}
-	v := &followVerifier{verifier: verifier{run: r}, f: f, again: make(chan struct{})}
-	may := f.mayEnd
-	f.mayEnd = func() bool { return may() && v.passed() }
-	following, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var comparing sync.WaitGroup
-	verifying, stop := context.WithCancel(following)
-	comparing.Go(func() {
-		if err := v.work(verifying); err != nil {
-			cancel(endError{fmt.Errorf("verify while following: %w", err)})
-		}
-	})
-	err := f.run(following)
-	stop()
-	comparing.Wait()
-	var told endError
-	if err != nil && errors.As(context.Cause(following), &told) {
-		err = told.error
-	}
-	r.verified = v.result()
-	return err
 }

@@ -1,4 +1,4 @@
-package copier
+package cutover
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func otherServers(a *gatewayclient.Route, from, to string) error {
 }
 
 // clientsAt returns the side that clients are on, which is known only while no pause is left by which that could change.
-func clientsAt(a *gatewayclient.Route, n routeNames) cutRoute {
+func clientsAt(a *gatewayclient.Route, n routeNames) route {
 	switch {
 	case a.Stage != "open":
 		return routeUnknown
@@ -51,8 +51,8 @@ func clientsAt(a *gatewayclient.Route, n routeNames) cutRoute {
 
 // findNames finds out what the gateway calls the two sides. When that is not what the copy calls them, its
 // addresses are asked whether they are the same servers.
-func (c *cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
-	from, to := c.r.from.Addr(), c.r.o.To.Addr
+func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
+	from, to := c.copy.Source.Addr(), c.copy.Target.Addr
 	if n, ok := namesOf(a, from, to); ok {
 		c.names = n
 		return nil
@@ -68,7 +68,7 @@ func (c *cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
 	defer func() { _ = back.Close() }() // it only had a lock
-	target, err := rowstream.Connect(ctx, c.r.o.To)
+	target, err := rowstream.Connect(ctx, c.copy.Target)
 	if err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
@@ -76,8 +76,8 @@ func (c *cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 	for _, n := range []routeNames{{a.Backend, a.Standby, "standby"}, {a.Standby, a.Backend, "backend"}} {
 		var why [2]error
 		var same [2]bool
-		same[0], why[0] = isServer(ctx, back, c.o.Back, n.from)
-		same[1], why[1] = isServer(ctx, target, c.r.o.To, n.to)
+		same[0], why[0] = rowstream.IsServer(ctx, back, c.o.Back, n.from)
+		same[1], why[1] = rowstream.IsServer(ctx, target, c.copy.Target, n.to)
 		if same[0] && same[1] {
 			c.names, c.asked = n, *a
 			c.tell("the gateway's %s is the copy's %s, and its %s is %s", n.from, from, n.to, to)

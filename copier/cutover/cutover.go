@@ -1,0 +1,556 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/follow"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/gatewayclient"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// A Copy is the copy whose clients are switched.
+type Copy struct {
+	Source  binlog.Follower
+	Sources []string // what the source may be recorded as
+	Target  mysqlconn.Config
+	To      *mysqlconn.Client // reads the state at the target
+	State   *state.Following
+	Specs   []tabledef.Spec
+	Tables  []*tabledef.Table
+	Writer  func() *state.Writer // returns a new writer to the target
+
+	Follow, Restart bool
+	Patience        time.Duration
+	Workers         int // of the reverse stream, like the following
+	Ignore          []sqldigest.Digest
+	Count           func(*follow.Counts)
+
+	// NewHeart returns the heart of a stream; nil where heartbeats are off.
+	NewHeart func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart
+
+	Waits   *telemetry.Waits
+	Observe func(telemetry.Event)
+	Unequal func() int                                     // rows that are known to differ
+	Watch   func(f *follow.Follower, p telemetry.RunPhase) // is called when a stream starts
+}
+
+// A Cutover does what its machine says: it brings the clients of a gateway from the source to the
+// target, and has changes go back from there.
+type Cutover struct {
+	copy    Copy
+	o       *Options
+	m       *machine
+	state   record
+	gateway *gatewayclient.Client
+	names   routeNames          // the gateway's, of both sides
+	asked   gatewayclient.Route // when they were found out
+	notes   *state.Writer
+
+	back     *binlog.Direct    // the target as a source; nil without a reverse stream
+	reversed []*tabledef.Table // the tables the other way round; nil until they are described
+
+	f      *follow.Follower // of the source
+	target binlog.Position
+	source binlog.Position
+	since  time.Duration // since the switch, at the start of the run
+
+	// Of the try that is under way.
+	token  string
+	began  time.Time
+	limit  time.Time
+	frozen bool
+
+	pinned time.Time // when sessions were first seen that cannot be switched; zero: none were
+	report Report
+}
+
+// A Report is what a cutover has done.
+type Report struct {
+	Phase          string         `json:"phase"`  // what the target has noted: cut, reversing or done; empty: clients are at the source
+	Tries          int            `json:"tries"`  // in this run
+	Moved          int            `json:"moved"`  // sessions, by this run
+	Closed         int            `json:"closed"` // sessions that could not be switched, with ClosePinned
+	PauseSeconds   float64        `json:"pause_seconds"`
+	SourcePosition string         `json:"source_position,omitempty"` // all before it was in the target at the switch
+	TargetPosition string         `json:"target_position,omitempty"` // what clients wrote there comes after it
+	Reverse        *follow.Report `json:"reverse,omitempty"`         // from the target back to the source
+}
+
+// How often a gateway is asked where its clients are, and whether the target is hardly behind.
+const (
+	routePause = time.Second
+	askPause   = 50 * time.Millisecond
+)
+
+// Open loads the state of the cutover of a copy, and refuses what it does not allow. It returns nil where no gateway is
+// to switch clients; o may be nil.
+func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
+	records := record{c.State}
+	noted, others, err := records.load(ctx, c.To, c.Sources)
+	if err != nil {
+		return nil, err
+	}
+	byGateway := o != nil && o.Gateway.URL != ""
+	byHand := fmt.Sprintf("; if it is certain that they are not, DELETE FROM %s in the target", records.Cutovers())
+	switch {
+	case len(others) > 0 && (c.Follow || c.Restart):
+		return nil, fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
+	case noted.phase != phaseNone && !byGateway && (c.Follow || c.Restart):
+		return nil, fmt.Errorf("a cutover of these tables is recorded as %s: clients may be on the target already, whose rows would be overwritten; "+
+			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
+	case !byGateway:
+		return nil, nil
+	}
+	return &Cutover{
+		copy: c, o: o, state: records, gateway: gatewayclient.New(&o.Gateway), target: noted.target, since: noted.since,
+		m: newMachine(noted.phase, o.Tries, o.Window > 0), notes: c.Writer(),
+	}, nil
+}
+
+// Begin finds out, before anything is written to the target tables, where clients are, and whether changes could go back.
+func (c *Cutover) Begin(ctx context.Context) (err error) {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	for c.m.step != stepWait && c.m.step != stepReverse && c.m.step != stepEnd {
+		if c.m.step == stepCheck {
+			err = c.known(ctx)
+		} else {
+			err = c.do(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.m.step == stepWait && c.m.err == nil {
+		return c.gateway.MaySwitch(ctx)
+	}
+	return c.m.err
+}
+
+// check refuses a restart while clients may be at the target, and what would have no way back.
+func (c *Cutover) check(ctx context.Context) (err error) {
+	if c.copy.Restart && c.m.phase != phaseNone {
+		c.m = newMachine(phaseCutting, c.o.Tries, false) // only the gateway's word counts
+		if err := c.known(ctx); err != nil {
+			return err
+		}
+		if c.m.step == stepCommit {
+			return errors.New("--restart would empty the tables that the gateway's clients write to: they are at the target; switch them back first")
+		}
+		c.m.reverse = c.o.Window > 0
+	}
+	if c.o.Window > 0 && c.m.phase != phaseDone {
+		if err := c.mayReverse(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayReverse refuses at the start what would have no way back.
+func (c *Cutover) mayReverse(ctx context.Context) error {
+	const without = "; or do without the way back: --reverse-window 0"
+	for _, t := range c.copy.Tables {
+		switch {
+		case t.Spec.Where != "" || t.Spec.ShardColumn != "" || len(t.Spec.Columns) > 0:
+			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.Spec.Source(), without)
+		case t.Unreversible(c.copy.Tables) != "":
+			return fmt.Errorf("%s, so changes to the target cannot be written back%s", t.Unreversible(c.copy.Tables), without)
+		case len(t.Source.Triggers) > 0:
+			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
+				t.Spec.Source(), strings.Join(t.Source.Triggers, ", "), without)
+		}
+	}
+	var err error
+	if c.back, err = binlog.OpenDirect(ctx, c.copy.Target); err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	now, err := c.back.NowPosition(ctx)
+	if err == nil {
+		err = c.back.CheckFollow(ctx, nil, now)
+	}
+	if err != nil {
+		return fmt.Errorf("the target's changes could not go back to the source: %w%s", err, without)
+	}
+	return nil
+}
+
+// Check refuses what Begin refuses, and changes nothing.
+func (c *Cutover) Check(ctx context.Context) error {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	if c.m.step == stepCheck {
+		if err := c.known(ctx); err != nil {
+			return err
+		}
+	}
+	return c.m.err
+}
+
+// known asks the gateway until it is known where clients are, for as long as is patient.
+func (c *Cutover) known(ctx context.Context) error {
+	step := c.m.step
+	for began := time.Now(); ; {
+		a, err := c.gateway.Route(ctx)
+		if err == nil {
+			if err := c.findNames(ctx, &a); err != nil {
+				return err
+			}
+			c.m.route(clientsAt(&a, c.names))
+			if c.m.step != step {
+				return nil
+			}
+			err = errors.New("the sessions are paused by another client")
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var refused gatewayclient.RefusedError
+		if time.Since(began) > c.copy.Patience || errors.As(err, &refused) {
+			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
+		}
+		if !telemetry.Sleep(ctx, askPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Report returns what it has done so far.
+func (c *Cutover) Report() *Report {
+	c.report.Phase = string(c.m.phase)
+	return &c.report
+}
+
+// Past reports whether the source is not followed any more.
+func (c *Cutover) Past() bool { return c != nil && !c.m.followable() }
+
+// Close closes the connections.
+func (c *Cutover) Close() {
+	if c == nil {
+		return
+	}
+	c.notes.Close()
+	c.gateway.Close()
+	if c.back != nil {
+		_ = c.back.Close()
+	}
+}
+
+// tell tells people how it goes.
+func (c *Cutover) tell(format string, a ...any) {
+	c.copy.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(format, a...)})
+}
+
+// Follow has f, which run runs, follow the source until clients are at the target, and does what comes then.
+func (c *Cutover) Follow(ctx context.Context, f *follow.Follower, run func(context.Context) error) error {
+	c.f = f
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var cutting sync.WaitGroup
+	var failed error
+	cutting.Go(func() {
+		failed = c.cut(following)
+		if failed != nil && !c.Past() && !errors.Is(failed, follow.ErrEnded) && !errors.Is(failed, errUnequal) {
+			cancel(failed)
+		}
+		f.End()
+	})
+	err := run(following)
+	cancel(follow.ErrEnded) // it may wait for the target still
+	cutting.Wait()
+	switch {
+	case c.Past() && failed != nil:
+		return failed
+	case c.Past():
+		return c.Finish(ctx)
+	case failed == nil, errors.Is(failed, follow.ErrEnded): // it was told to finish before
+		return err
+	case errors.Is(failed, errUnequal) && err == nil: // the report says which
+		c.tell("%v", failed)
+		return nil
+	}
+	return failed
+}
+
+// errUnequal keeps clients from being switched.
+var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use --restart")
+
+// cut tries until clients are at the target.
+func (c *Cutover) cut(ctx context.Context) error {
+	defer c.seal()
+	for c.m.step != stepReverse && c.m.step != stepFinish && c.m.step != stepEnd {
+		if err := c.do(ctx); err != nil {
+			return err
+		}
+		if c.m.followable() && c.m.step != stepNote {
+			c.thaw()
+		}
+	}
+	return c.m.err
+}
+
+// do does the next step. It fails when the machine is not to know: ctx is done.
+func (c *Cutover) do(ctx context.Context) error {
+	defer c.copy.Waits.Begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
+	var err error
+	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
+	switch c.m.step {
+	case stepCheck:
+		return c.known(ctx)
+	case stepAsk:
+		return c.known(whole)
+	case stepWait:
+		err = c.wait(ctx)
+	case stepHold:
+		err = c.hold(ctx)
+	case stepReach:
+		held, cancel := context.WithDeadline(ctx, c.limit)
+		defer cancel()
+		err = c.reach(held)
+	case stepNote:
+		held, cancel := context.WithDeadline(ctx, c.limit)
+		defer cancel()
+		err = c.notes.Again(held, func() error { return c.state.note(held, c.notes.Conn, c.source, c.target) })
+	case stepSwitch:
+		err = c.change(whole)
+	case stepRelease:
+		err = c.gateway.Release(whole, c.token)
+	case stepForget:
+		err = c.notes.Again(whole, func() error { return c.state.forget(whole, c.notes.Conn) })
+	case stepPause:
+		if !telemetry.Sleep(ctx, c.m.pause()) {
+			err = context.Cause(ctx)
+		}
+	case stepCommit:
+		if c.report.PauseSeconds == 0 {
+			c.tell("the gateway says that its clients are at the target")
+		}
+		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, phaseCut) })
+	case stepFinish:
+		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, phaseDone) })
+	case stepReverse, stepEnd:
+		panic("BUG: a cutover was to do " + c.m.step.String())
+	}
+	if err == nil {
+		c.m.ok()
+		return nil
+	}
+	step, tried := c.m.step, c.m.tried
+	c.m.failed(err)
+	if c.m.tried > tried {
+		c.report.Tries = c.m.tried
+		c.tell("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
+	}
+	return nil
+}
+
+// limitOf is how long a step may take; 0: until it can be taken.
+func (c *Cutover) limitOf(s step) time.Duration {
+	switch s {
+	case stepHold, stepReach, stepNote:
+		return c.o.Hold
+	case stepWait:
+		return 0
+	}
+	return c.copy.Patience
+}
+
+// wait waits until the target has caught up and is hardly behind, and, when rows are compared, until all
+// were, and are equal.
+func (c *Cutover) wait(ctx context.Context) error {
+	if err := c.f.WaitCaughtUp(ctx); err != nil {
+		return err
+	}
+	if err := c.patiently(ctx, func() error { return c.describeReversed(ctx) }); err != nil {
+		return err
+	}
+	asked := time.Now()
+	for {
+		status := c.f.Status()
+		if c.copy.Unequal() > 0 {
+			return errUnequal
+		}
+		if c.f.MayEnd() && status.LagSeconds != nil && *status.LagSeconds <= c.o.Lag.Seconds() {
+			if err := c.notes.Connect(ctx); err != nil {
+				return err
+			}
+			if !c.waitsForPinned(ctx) {
+				return c.raiseCounters(ctx, c.copy.Patience) // what is left for the pause is little
+			}
+		}
+		if time.Since(asked) > routePause {
+			asked = time.Now()
+			if a, err := c.gateway.Route(ctx); err == nil && clientsAt(&a, c.names) == routeTarget {
+				return errElsewhere
+			}
+		}
+		if !telemetry.Sleep(ctx, askPause) {
+			return context.Cause(ctx)
+		}
+		if err := c.f.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// waitsForPinned reports whether sessions that cannot be switched have time left to come to an end. It is waited
+// for outside of the hold, within which they could do nothing to that end.
+func (c *Cutover) waitsForPinned(ctx context.Context) bool {
+	if c.o.ClosePinned == 0 {
+		return false
+	}
+	a, err := c.gateway.Route(ctx)
+	if err != nil || len(a.Pinned) == 0 {
+		return false // the hold will tell
+	}
+	if c.pinned.IsZero() {
+		c.pinned = time.Now()
+		p := a.Pinned[0]
+		c.tell("%d sessions cannot be switched, and are closed in %v unless they let go: connection %d of user %q: %s", len(a.Pinned), c.o.ClosePinned, p.Connection, p.User, p.Reason)
+	}
+	return time.Since(c.pinned) < c.o.ClosePinned
+}
+
+// hold has the gateway hold all commands.
+func (c *Cutover) hold(ctx context.Context) (err error) {
+	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
+	c.began = time.Now()
+	c.limit = c.began.Add(c.o.Hold)
+	c.token, err = c.gateway.Pause(ctx, c.o.Hold)
+	return err
+}
+
+// reach waits until the target has all that the source has, and stops following for the time being.
+// Since nobody is within a statement, what the source has now is all there will be.
+func (c *Cutover) reach(ctx context.Context) (err error) {
+	if c.source, err = c.copy.Source.NowPosition(ctx); err != nil {
+		return err
+	}
+	defer c.f.Lift()() // clients are paused: apply without throttling
+	if err := c.f.CatchUp(ctx, c.source); err != nil {
+		return c.late(ctx, err, "the target had not reached the source's position")
+	}
+	boundary, err := c.f.Freeze(ctx)
+	if err != nil {
+		return c.late(ctx, err, "changes were still being applied")
+	}
+	c.frozen = true
+	if !boundary {
+		return errors.New("a transaction is written to the source past the gateway: have all writers go through it")
+	}
+	if err := c.raiseCounters(ctx, time.Until(c.limit)); err != nil {
+		return c.late(ctx, err, "counters were still being set")
+	}
+	c.target = binlog.Position{}
+	if c.back != nil {
+		c.target, err = c.back.NowPosition(ctx)
+	}
+	return err
+}
+
+// raiseCounters carries AUTO_INCREMENT counters to the target.
+func (c *Cutover) raiseCounters(ctx context.Context, limit time.Duration) error {
+	return state.RaiseCounters(ctx, c.copy.Source, c.copy.Tables, c.notes, limit)
+}
+
+// late says what was not done when the hold's time was over.
+func (c *Cutover) late(ctx context.Context, err error, what string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.Hold)
+	}
+	return err
+}
+
+// change has the gateway switch, and tells how long clients had to wait.
+func (c *Cutover) change(ctx context.Context) error {
+	done, err := c.gateway.Switch(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
+	if err != nil {
+		return err
+	}
+	pause := time.Since(c.began)
+	c.report.Moved, c.report.Closed, c.report.PauseSeconds = done.Moved, done.Closed, pause.Seconds()
+	closed := ""
+	if done.Closed > 0 {
+		closed = fmt.Sprintf(", %d were closed since they could not be switched", done.Closed)
+	}
+	c.tell("%d sessions are at the target%s; commands waited for at most %v; it has all of the source before %s", done.Moved, closed, pause.Round(100*time.Microsecond), c.source)
+	return nil
+}
+
+// seal ends following the source for good when clients may be at the target.
+func (c *Cutover) seal() {
+	if c.frozen && c.Past() {
+		c.f.Seal()
+		c.frozen = false
+	}
+	c.thaw()
+}
+
+func (c *Cutover) thaw() {
+	if c.frozen {
+		c.f.Thaw()
+		c.frozen = false
+	}
+}
+
+// Finish does what comes after the switch, also in a run that begins there.
+func (c *Cutover) Finish(ctx context.Context) error {
+	c.report.SourcePosition, c.report.TargetPosition = c.source.String(), c.target.String()
+	for c.m.step != stepEnd {
+		if c.m.step != stepReverse {
+			if err := c.do(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.reverse(ctx); err != nil {
+			c.m.failed(err)
+		} else {
+			c.m.ok()
+		}
+	}
+	return c.m.err
+}
+
+// A backSide is the source as a target: the one place where a cutover writes to it.
+type backSide struct {
+	c     *mysqlconn.Client
+	state *state.Following
+}
+
+// openBack connects to the source for writing, and makes the state there.
+func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
+	specs := c.backSpecs()
+	conn, err := rowstream.Connect(ctx, c.o.Back)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the source: %w", err)
+	}
+	s := state.State{Schema: c.state.Schema}
+	tables := make([]*tabledef.Spec, len(specs))
+	for i := range specs {
+		tables[i] = &specs[i]
+	}
+	if s.Lease, err = state.AcquireLease(ctx, conn, s, tables, c.copy.Patience); err == nil {
+		err = s.CreateFollow(ctx, conn)
+	}
+	if err != nil {
+		state.CloseHolder(conn)
+		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
+	}
+	back := s.Followed(c.copy.Target.Addr, specs)
+	back.ID = back.FormerID(c.copy.Target.Addr) // the id of the tables alone is that of a copy to the source
+	return &backSide{c: conn, state: back}, nil
+}

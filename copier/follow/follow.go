@@ -1,0 +1,519 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/throttle"
+)
+
+// A Follower keeps the target tables current after their rows are copied: it reads the source's
+// changes from the oldest position that rows were read at, and applies them in order. One
+// goroutine reads a batch and turns it into statements while another has the one before
+// written; a third looks how far behind the target is.
+//
+// While it catches up, several writers are at work, and the target is no state that the source
+// ever had. Once it has caught up there is one writer, and what others see in the target is a
+// moment of the source between two transactions, except within a transaction that is larger
+// than a batch.
+type Follower struct {
+	// MayEnd reports whether it may end without a request. It is set before Run.
+	MayEnd func() bool
+
+	o       Options
+	options binlog.FollowOptions
+	tables  []applyTable
+	targets []*tabledef.Target
+	writers []*state.Writer
+	now     func() time.Time
+
+	stop     chan struct{} // closed when it is to end at the next boundary
+	stopOnce sync.Once
+
+	mu       sync.Mutex
+	applied  binlog.Position
+	boundary bool // the last batch ended where a transaction ends
+	commit   time.Time
+	changes  int64
+	lag      telemetry.Lag // at the last check, without the heartbeat's part
+	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
+	single   bool          // from the next batch on there is one writer
+	parts    bool          // several writers are at a batch
+	caughtUp bool          // and there is one writer
+	finish   bool          // it is to end as soon as nothing is behind
+	ended    error         // why it has ended
+	moved    chan struct{} // closed and made anew when one of the above changes
+
+	still  chan struct{} // a semaphore: held while a batch is applied, and from Freeze to Thaw
+	sealed bool          // nothing is applied any more; guarded by still
+
+	noted       binlog.Position // in the target; of the goroutine that applies
+	flush       time.Time       // when the position was recorded; of the goroutine that applies
+	reconnected time.Time       // when the log was last asked for again; of the goroutine that reads
+
+	counts Counts // of the goroutine that applies
+}
+
+// Options say which changes are applied, from where, and by which writers.
+type Options struct {
+	Source binlog.Follower
+	Tables []*tabledef.Table
+	From   binlog.Position // all before it is in the target
+
+	State   *state.Following     // has the position in the target
+	Writer  func() *state.Writer // returns a new writer to the target
+	Workers int                  // writers until the target has caught up
+
+	Ignore        []sqldigest.Digest // statements of the log that change no table
+	Patience      time.Duration      // with a source that is unreachable
+	UntilCaughtUp bool               // it ends when the target has once had all that the source has
+
+	Heart *Heart           // proves the lag; nil: no heartbeats
+	Pace  *throttle.Stream // nil: no throttle
+
+	Waits   *telemetry.Waits
+	Observe func(telemetry.Event)
+	Count   func(*Counts) // is told what was applied, batch by batch
+}
+
+// Counts are changes of rows, by binlog.ChangeKind.
+type Counts [binlog.Delete + 1]int64
+
+// slots is how many batches are under way: one is read, one is applied.
+const slots = 2
+
+// How often the lag is looked at, before the target has caught up and afterwards; how often it
+// is told; and how often the position is noted when nothing happens to the tables.
+const (
+	lookPause  = 100 * time.Millisecond
+	lookSeldom = 500 * time.Millisecond
+	tellPause  = time.Second
+	notePause  = time.Second
+)
+
+// A slot is a batch under way.
+type slot struct {
+	batch   binlog.ChangeBatch
+	applier *applier
+	stop    error // instead of a batch: the log cannot be read on, and all before it was
+}
+
+// ErrEnded says that a follower has stopped for no error.
+var ErrEnded = errors.New("following has ended")
+
+// New returns a follower of tables that are copied.
+func New(o Options) (*Follower, error) {
+	f := &Follower{
+		o: o, now: time.Now, options: binlog.FollowOptions{
+			Waiting: func(limit time.Duration) func() {
+				return o.Waits.Begin("the source to be reachable again, to read its log", "", limit)
+			},
+			From: o.From, Patience: o.Patience, Ignore: o.Ignore,
+		},
+		MayEnd: func() bool { return true },
+		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: o.From, noted: o.From,
+	}
+	if o.Heart != nil {
+		f.options.Run = o.Heart.run
+	}
+	for _, t := range o.Tables {
+		sql, err := rowstream.NewRowSQL(t.Spec.TargetSQL(), t.Target.Columns, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Spec.Target(), err)
+		}
+		cascades, err := t.CascadeSQL()
+		if err != nil {
+			return nil, err
+		}
+		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades})
+		f.targets = append(f.targets, &t.Target)
+		f.options.Tables = append(f.options.Tables, t.Source)
+		f.options.Plans, f.options.Before = append(f.options.Plans, t.Events), append(f.options.Before, t.Key)
+		var defined binlog.Position
+		var layout []int // as described before this run's snapshot: a change since then is in the log
+		if t.Redefined != nil {
+			defined, layout = t.Redefined.Upto, t.Redefined.Layout
+		}
+		f.options.Defined, f.options.Layouts = append(f.options.Defined, defined), append(f.options.Layouts, layout)
+		f.options.Starts = append(f.options.Starts, t.Start)
+	}
+	for range o.Workers {
+		f.writers = append(f.writers, o.Writer())
+	}
+	return f, nil
+}
+
+// Applied is a position of the source's log before which everything is in the target.
+func (f *Follower) Applied() binlog.Position {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied
+}
+
+// waitFor waits until everything before p is in the target.
+func (f *Follower) waitFor(ctx context.Context, p binlog.Position) error {
+	return f.await(ctx, func() bool { return f.applied.Reaches(p) })
+}
+
+// WaitCaughtUp waits until the target has caught up for the first time.
+func (f *Follower) WaitCaughtUp(ctx context.Context) error {
+	return f.await(ctx, func() bool { return f.caughtUp })
+}
+
+// await waits until done, which is called with the lock held.
+func (f *Follower) await(ctx context.Context, done func() bool) error {
+	for {
+		f.mu.Lock()
+		ok, moved, ended := done(), f.moved, f.ended
+		f.mu.Unlock()
+		switch {
+		case ok:
+			return nil
+		case ended != nil:
+			return ended
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Err returns why it has ended; nil while it has not.
+func (f *Follower) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended
+}
+
+// Finish makes it end as soon as nothing is behind.
+func (f *Follower) Finish() { f.change(func() { f.finish = true }) }
+
+// change changes what others wait for.
+func (f *Follower) change(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// End makes it stop at the next boundary of transactions.
+func (f *Follower) End() { f.stopOnce.Do(func() { close(f.stop) }) }
+
+// Freeze waits until no batch is being applied, and keeps the next one from being applied until Thaw. It reports whether the last
+// batch ended where a transaction ends.
+func (f *Follower) Freeze(ctx context.Context) (boundary bool, err error) {
+	select {
+	case f.still <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.boundary, nil
+}
+
+// Thaw resumes applying after Freeze.
+func (f *Follower) Thaw() { <-f.still }
+
+// Lift suspends the throttle until end is called.
+func (f *Follower) Lift() (end func()) {
+	if f.o.Pace == nil {
+		return func() {}
+	}
+	return f.o.Pace.Lift()
+}
+
+// Seal ends it after Freeze: no batch is applied any more.
+func (f *Follower) Seal() {
+	f.sealed = true
+	f.End()
+	f.Thaw()
+}
+
+// BetweenTransactions calls do while nothing is applied and the target has whole transactions of the source alone.
+func (f *Follower) BetweenTransactions(ctx context.Context, do func() error) error {
+	for {
+		boundary, err := f.Freeze(ctx)
+		if err != nil {
+			return err
+		}
+		if boundary {
+			defer f.Thaw()
+			return do()
+		}
+		f.Thaw()
+		if err := f.await(ctx, func() bool { return f.boundary }); err != nil {
+			return err
+		}
+	}
+}
+
+// Run follows until it is told to end or ctx is done.
+func (f *Follower) Run(ctx context.Context) (err error) {
+	defer func() {
+		f.change(func() {
+			if f.ended = err; err == nil {
+				f.ended = ErrEnded
+			}
+		})
+		for _, w := range f.writers {
+			w.Close()
+		}
+	}()
+	if err := f.note(ctx); err != nil {
+		return err
+	}
+	changes, err := f.o.Source.Follow(ctx, f.options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = changes.Close() }() // what it read is applied or read again
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	full, empty := make(chan *slot, slots), make(chan *slot, slots)
+	for range slots {
+		empty <- &slot{applier: newApplier(f.tables, len(f.writers))}
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel(nil)
+	others.Go(func() {
+		if err := f.read(ctx, changes, empty, full); err != nil {
+			cancel(err)
+		}
+	})
+	others.Go(func() {
+		if err := f.watch(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	return f.applyAll(ctx, full, empty)
+}
+
+// read reads batches and turns them into statements.
+func (f *Follower) read(ctx context.Context, changes binlog.Changes, empty <-chan *slot, full chan<- *slot) error {
+	for {
+		var s *slot
+		select {
+		case s = <-empty:
+		case <-ctx.Done():
+			return nil
+		}
+		err := changes.Next(ctx, &s.batch)
+		if stop := new(binlog.StopError); errors.As(err, &stop) {
+			s.stop = err
+			full <- s
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.o.Heart.read(&s.batch)
+		f.reconnectMissing(changes)
+		s.applier.spread(f.spread())
+		if err := s.applier.plan(&s.batch); err != nil {
+			return err
+		}
+		full <- s
+	}
+}
+
+// spread is how many writers the next batch is for.
+func (f *Follower) spread() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.single {
+		return 1
+	}
+	return len(f.writers)
+}
+
+// applyAll applies batches until it is told to end.
+func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<- *slot) error {
+	stop := f.stop
+	f.change(func() { f.boundary = true })
+	for {
+		select {
+		case <-stop:
+			if f.boundary {
+				return f.note(ctx)
+			}
+			stop = nil // after the transaction that is under way
+			continue
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case s := <-full:
+			if s.stop != nil {
+				return errors.Join(s.stop, f.note(ctx))
+			}
+			ended, err := f.obey(ctx, s)
+			if ended || err != nil {
+				return err
+			}
+			empty <- s
+		}
+		if stop == nil {
+			stop = f.stop
+		}
+	}
+}
+
+// obey applies a batch once the throttle allows it, unless the follower is sealed: then it has
+// ended. A batch that changes nothing costs others nothing.
+func (f *Follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
+	paced := f.o.Pace != nil && len(s.batch.Changes) > 0
+	if paced {
+		if err := f.o.Pace.Begin(ctx); err != nil {
+			return false, err
+		}
+	}
+	if _, err := f.Freeze(ctx); err != nil {
+		return false, err
+	}
+	if f.sealed {
+		f.Thaw()
+		return true, nil
+	}
+	err = f.apply(ctx, s)
+	f.Thaw()
+	if err != nil || !paced {
+		return false, err
+	}
+	return false, f.o.Pace.End(ctx)
+}
+
+// apply applies a batch. Where several writers have a part of it, the first one's transaction
+// notes the position before the batch, since the others may be killed before they are done;
+// alone, it notes the position after it.
+func (f *Follower) apply(ctx context.Context, s *slot) error {
+	b := &s.batch
+	busy, err := f.begin(s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(busy) == 0:
+	case len(busy) == 1:
+		if err := applyBatch(ctx, f.writers[0], f, s.applier, busy[0], &b.Upto); err != nil {
+			return err
+		}
+		f.noted, f.flush = b.Upto, f.now()
+	default:
+		if err := f.applyParts(ctx, s.applier, busy); err != nil {
+			return err
+		}
+	}
+	f.count(b)
+	f.change(func() {
+		f.parts = false
+		f.applied, f.boundary, f.changes = b.Upto, b.Boundary || len(b.Changes) == 0 && f.boundary, f.changes+int64(len(b.Changes))
+		if !b.Commit.IsZero() {
+			f.commit = b.Commit
+		}
+		f.o.Heart.applied(b.Beat)
+	})
+	if len(busy) == 0 && f.noted != f.applied && f.now().Sub(f.flush) >= notePause {
+		return f.note(ctx)
+	}
+	return nil
+}
+
+// count counts the changes of a batch that was applied.
+func (f *Follower) count(b *binlog.ChangeBatch) {
+	var counts Counts
+	for i := range b.Changes {
+		if kind := b.Changes[i].Kind; kind <= binlog.Delete { // how many rows a foreign key has changed is not known
+			counts[kind]++
+		}
+	}
+	for kind, n := range counts {
+		f.counts[kind] += n
+	}
+	f.o.Count(&counts)
+}
+
+// begin finds out which writers have a part of a batch. One that was planned for several when
+// the target has caught up meanwhile is planned anew.
+func (f *Follower) begin(s *slot) (busy []int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.single && s.applier.writers > 1 {
+		s.applier.spread(1)
+		if err := s.applier.plan(&s.batch); err != nil {
+			return nil, err
+		}
+	}
+	for w := range s.applier.writers {
+		if !s.applier.empty(w) {
+			busy = append(busy, w)
+		}
+	}
+	f.parts = len(busy) > 1
+	return busy, nil
+}
+
+// applyParts has each writer write its part, all at once.
+func (f *Follower) applyParts(ctx context.Context, a *applier, busy []int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	before := f.applied
+	var all sync.WaitGroup
+	for i, w := range busy {
+		all.Go(func() {
+			var note *binlog.Position
+			if i == 0 {
+				note = &before
+			}
+			if err := applyBatch(ctx, f.writers[w], f, a, w, note); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	f.noted, f.flush = before, f.now()
+	return nil
+}
+
+// note notes the position in a transaction of its own.
+func (f *Follower) note(ctx context.Context) error {
+	w := f.writers[0]
+	err := w.Again(ctx, func() error { return f.o.State.Record(ctx, w.Conn, f.applied) })
+	if err == nil {
+		f.noted, f.flush = f.applied, f.now()
+	}
+	return err
+}
+
+// A Report is what following has done in this run.
+type Report struct {
+	From     string `json:"from"`     // position of the source's log
+	Position string `json:"position"` // everything before it is in the target
+	Inserts  int64  `json:"inserts"`  // changes of rows that were applied, after filters
+	Updates  int64  `json:"updates"`
+	Deletes  int64  `json:"deletes"`
+	CaughtUp bool   `json:"caught_up"`
+}
+
+// Report returns what it has done. It is called after Run.
+func (f *Follower) Report() *Report {
+	return &Report{
+		From: f.o.From.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,
+		Inserts: f.counts[binlog.Insert], Updates: f.counts[binlog.Update], Deletes: f.counts[binlog.Delete],
+	}
+}

@@ -1,0 +1,100 @@
+package verify
+
+import (
+	"context"
+	"errors"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A partedChunk is a chunk of the state while changes are followed. It may have many more rows than when it was copied, above all
+// the last one, which has all rows after the bound of the copy. It is compared in parts of a chunk's size.
+type partedChunk struct {
+	verifyChunk
+	rest  rowstream.Chunk   // not compared yet
+	end   mysqlwire.TextRow // of a chunk without an end: the table's last key at the first cut; nil: not read
+	ended bool              // all parts are compared
+
+	rows               int64
+	differs, undecided bool // in some part
+}
+
+// part cuts the next part. A chunk without an end is cut up to the last key that the table had at the first cut: otherwise a
+// table that grows faster than it is compared would have no last part.
+func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *partedChunk) (part rowstream.Chunk, last bool, err error) {
+	defer w.pace.End()
+	if err := w.pace.Begin(ctx); err != nil {
+		return part, false, err
+	}
+	bytes := v.o.ChunkBytes
+	if k.chunk.Upto != nil {
+		bytes *= 2 // it stays whole unless it has grown
+	}
+	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
+		reader, from := view.Reader(0), k.rest
+		if k.chunk.Upto == nil && k.end == nil {
+			if k.end, err = reader.LastKey(ctx, c.t.Source); err != nil {
+				return err
+			}
+		}
+		if from.Upto == nil {
+			from.Upto = k.end
+		}
+		part, err = reader.Cut(ctx, c.t.Source, bytes, from)
+		return err
+	})
+	if last = part.Upto == nil; last {
+		part.Upto = k.chunk.Upto
+	}
+	return part, last, err
+}
+
+// errShortLooks says that a chunk cannot be compared within a view's life.
+var errShortLooks = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
+
+// inView does something with a view of a table of the source, and again with another one when that has expired. Before that
+// it waits, without a view, until the target has all that the source has.
+func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do func(context.Context, rowstream.View) error) error {
+	for range mostLooks {
+		err := v.tryView(ctx, t, do)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, rowstream.ErrViewExpired) {
+			return err
+		}
+		w.writer.Close() // a statement may have been interrupted
+		w.pace.End()
+		if err := v.caughtUp(ctx); err != nil {
+			return err
+		}
+		if err := w.pace.Begin(ctx); err != nil {
+			return err
+		}
+	}
+	return errShortLooks
+}
+
+func (v *Following) tryView(ctx context.Context, t *tabledef.Table, do func(context.Context, rowstream.View) error) (err error) {
+	age := v.o.MaxViewAge
+	age -= age / 10
+	ctx, cancel := context.WithTimeoutCause(ctx, age, rowstream.ErrViewExpired)
+	defer cancel()
+	view, err := v.o.Source.ShortView(ctx, "", t.Source, age)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, view.Close()) }()
+	if err = do(ctx, view); err != nil && errors.Is(context.Cause(ctx), rowstream.ErrViewExpired) {
+		err = errors.Join(rowstream.ErrViewExpired, err)
+	}
+	return err
+}
+
+// caughtUp waits until the target has all that the source has now.
+func (v *Following) caughtUp(ctx context.Context) error {
+	p, err := v.o.Source.NowPosition(ctx)
+	if err != nil {
+		return err
+	}
+	return v.f.CatchUp(ctx, p)
+}
