@@ -187,10 +187,10 @@ func steps(caps mysqlwire.Capability) []step {
 	long := mysqlwire.BinaryValue{Long: true, ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeBlob}}
 	all := []step{
 		{name: "ping", payload: command(mysqlwire.ComPing)},
-		{name: "init db", payload: mysqlwire.InitDB{Schema: []byte("exchange")}.AppendTo(nil)},
+		{name: "init db", payload: initDB("exchange")},
 		{name: "statistics", payload: command(mysqlwire.ComStatistics), vague: true},
 		{name: "debug", payload: command(mysqlwire.ComDebug)}, // refused: it takes SUPER
-		{name: "field list", payload: mysqlwire.FieldList{Table: []byte("kinds")}.AppendTo(nil)},
+		{name: "field list", payload: fieldList("kinds")},
 		{name: "unknown command", payload: command(0x3F)},
 		{name: "option off", payload: mysqlwire.SetOption{Option: mysqlwire.OptionMultiStatementsOff}.AppendTo(nil)},
 		{name: "two statements, refused", payload: mysqlwire.AppendQuery(nil, []byte("select 1; select 2"), caps)},
@@ -225,13 +225,13 @@ func steps(caps mysqlwire.Capability) []step {
 		{name: "execute with long data first", payload: mysqlwire.StmtLongData{StatementID: 1, Param: 1, Data: []byte("in parts, ")}.AppendTo(nil)},
 		{name: "more of it", payload: mysqlwire.StmtLongData{StatementID: 1, Param: 1, Data: bytes.Repeat([]byte("long"), 5000)}.AppendTo(nil)},
 		{name: "execute with long data", payload: execute(1, 0, number, long)},
-		{name: "reset", payload: mysqlwire.StmtReset{StatementID: 1}.AppendTo(nil)},
+		{name: "reset", payload: ofStatement(mysqlwire.ComStmtReset, 1)},
 		{name: "prepare for a cursor", payload: mysqlwire.StmtPrepare{SQL: []byte("select id, name from kinds order by id")}.AppendTo(nil)},
 		{name: "open a cursor", payload: execute(2, mysqlwire.ExecuteReadOnlyCursor)},
-		{name: "fetch one", payload: mysqlwire.StmtFetch{StatementID: 2, Rows: 1}.AppendTo(nil)},
-		{name: "fetch the rest", payload: mysqlwire.StmtFetch{StatementID: 2, Rows: 100}.AppendTo(nil)},
-		{name: "fetch past the end", payload: mysqlwire.StmtFetch{StatementID: 2, Rows: 1}.AppendTo(nil)},
-		{name: "close", payload: mysqlwire.StmtClose{StatementID: 2}.AppendTo(nil)},
+		{name: "fetch one", payload: ofStatement(mysqlwire.ComStmtFetch, 2, 1)},
+		{name: "fetch the rest", payload: ofStatement(mysqlwire.ComStmtFetch, 2, 100)},
+		{name: "fetch past the end", payload: ofStatement(mysqlwire.ComStmtFetch, 2, 1)},
+		{name: "close", payload: ofStatement(mysqlwire.ComStmtClose, 2)},
 		{name: "execute what is closed", payload: execute(2, 0)},
 		{name: "prepare what is wrong", payload: mysqlwire.StmtPrepare{SQL: []byte("select from")}.AppendTo(nil)},
 		{name: "prepare a call", payload: mysqlwire.StmtPrepare{SQL: []byte("insert into files values (?, ?)")}.AppendTo(nil)},
@@ -290,4 +290,18 @@ func showPackets(packets [][]byte) string {
 		fmt.Fprintf(&b, "%.120q ", p)
 	}
 	return b.String()
+}
+
+// initDB and fieldList are commands with names, ofStatement those with numbers.
+func initDB(name string) []byte { return append([]byte{byte(mysqlwire.ComInitDB)}, name...) }
+func fieldList(table string) []byte {
+	return append([]byte{byte(mysqlwire.ComFieldList)}, table+"\x00"...)
+}
+
+func ofStatement(command mysqlwire.Command, numbers ...uint32) []byte {
+	payload := []byte{byte(command)}
+	for _, n := range numbers {
+		payload = append(payload, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	}
+	return payload
 }

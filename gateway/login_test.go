@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"net"
 	"strconv"
@@ -166,7 +167,7 @@ func TestKillByGreeting(t *testing.T) {
 	}
 	c, other := raw(t, g, s, 0), raw(t, g, s, 0)
 	id := c.ConnectionID
-	if err := other.Send(t.Context(), mysqlwire.ProcessKill{ConnectionID: id}.AppendTo(nil)); err != nil {
+	if err := other.Send(t.Context(), binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComProcessKill)}, id)); err != nil {
 		t.Errorf("COM_PROCESS_KILL: %v", err)
 	}
 	if _, err := exec(t, c, "select 1"); err == nil {

@@ -132,7 +132,7 @@ func prepareOne(t *testing.T, c *mysqlconn.Client, sql string) uint32 {
 func closeStatement(t *testing.T, c *mysqlconn.Client, id uint32) {
 	t.Helper()
 	c.Seq = 0
-	must(t, c.WriteMessage(mysqlwire.StmtClose{StatementID: id}.AppendTo(nil)))
+	must(t, c.WriteMessage(binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComStmtClose)}, id)))
 }
 
 // TestPins does what only a server can hold, and what must not be taken for it.

@@ -146,26 +146,6 @@ func (v BinaryValue) bits() (bits uint64, ok bool) {
 
 func (t ValueType) isFloat() bool { return t.Type == TypeFloat || t.Type == TypeDouble }
 
-// Int64 is the value of an integer. ok is false for NULL, for other types, and for an
-// unsigned value past the largest int64. It does not allocate.
-func (v BinaryValue) Int64() (i int64, ok bool) {
-	bits, ok := v.bits()
-	if !ok || v.isFloat() || (v.Unsigned && bits > math.MaxInt64) {
-		return 0, false
-	}
-	return int64(bits), true
-}
-
-// Uint64 is the value of an integer. ok is false for NULL, for other types, and for
-// negative values. It does not allocate.
-func (v BinaryValue) Uint64() (u uint64, ok bool) {
-	bits, ok := v.bits()
-	if !ok || v.isFloat() || (!v.Unsigned && bits > math.MaxInt64) {
-		return 0, false
-	}
-	return bits, true
-}
-
 // Float64 is the value of a FLOAT or DOUBLE. ok is false for NULL and for other types.
 // It does not allocate.
 func (v BinaryValue) Float64() (f float64, ok bool) {
@@ -210,4 +190,21 @@ func (v BinaryValue) AppendText(dst []byte) ([]byte, error) {
 		return strconv.AppendInt(dst, int64(bits), 10), nil
 	}
 	return append(dst, v.Data...), nil
+}
+
+// binaryValue reads the data of v by its type.
+func (c *cursor) binaryValue(v *BinaryValue, what string) error {
+	data, n, ok := binaryValue(c.rest, v.Type)
+	if ok {
+		v.Data = data
+		c.rest = c.rest[n:]
+		return nil
+	}
+	switch form := valueForms[v.Type]; {
+	case form == formNone:
+		return malformed(what, "no value of "+v.Type.String()+" crosses the wire")
+	case (form == formDate || form == formTime) && c.more() && !temporalSize(v.Type, c.rest[0]):
+		return malformed(what, "wrong length of a "+v.Type.String())
+	}
+	return shortIn(what)
 }

@@ -14,23 +14,6 @@ type RegisterReplica struct {
 	Port     uint16
 }
 
-// Decode reads the message. It does not allocate.
-func (r *RegisterReplica) Decode(payload []byte) error {
-	const what = "register replica"
-	*r = RegisterReplica{}
-	c, err := openCommand(payload, ComRegisterReplica, what)
-	if err != nil {
-		return err
-	}
-	r.ServerID = c.u32()
-	for _, s := range []*[]byte{&r.Host, &r.User, &r.Password} {
-		*s = c.bytes(int(c.u8()))
-	}
-	r.Port = c.u16()
-	c.bytes(8) // a rank and the source's id, which nobody uses
-	return c.done(what)
-}
-
 // AppendTo appends the message. It does not allocate when dst has room.
 func (r RegisterReplica) AppendTo(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(append(dst, byte(ComRegisterReplica)), r.ServerID)
@@ -51,18 +34,6 @@ type BinlogDump struct {
 	Flags    uint16 // 1: an EOF at the log's end instead of waiting
 	ServerID uint32
 	File     []byte // a view of the payload
-}
-
-// Decode reads the message. It does not allocate.
-func (b *BinlogDump) Decode(payload []byte) error {
-	*b = BinlogDump{}
-	c, err := openCommand(payload, ComBinlogDump, "binlog dump")
-	if err != nil {
-		return err
-	}
-	b.Offset, b.Flags, b.ServerID = c.u32(), c.u16(), c.u32()
-	b.File = c.all()
-	return c.done("binlog dump")
 }
 
 // AppendTo appends the message. It does not allocate when dst has room.
@@ -86,20 +57,6 @@ type BinlogDumpGTID struct {
 	File     []byte // a view of the payload; empty for the server to look it up
 	Offset   uint64
 	Set      []byte // a view of the payload, in MySQL's binary form
-}
-
-// Decode reads the message. It does not allocate.
-func (b *BinlogDumpGTID) Decode(payload []byte) error {
-	*b = BinlogDumpGTID{}
-	c, err := openCommand(payload, ComBinlogDumpGTID, "binlog dump gtid")
-	if err != nil {
-		return err
-	}
-	b.Flags, b.ServerID = c.u16(), c.u32()
-	b.File = c.bytes(int(c.u32()))
-	b.Offset = c.u64()
-	b.Set = c.bytes(int(c.u32()))
-	return c.done("binlog dump gtid")
 }
 
 // AppendTo appends the message. It does not allocate when dst has room.

@@ -63,6 +63,3 @@ func (u *ChangeUser) AppendTo(dst []byte, caps Capability) []byte {
 	}
 	return dst
 }
-
-// Attributes iterates over the connection attributes.
-func (u *ChangeUser) Attributes() AttributeIter { return Attributes(u.Attrs) }

@@ -67,32 +67,6 @@ func (t ColumnType) String() string {
 	return "type 0x" + strconv.FormatUint(uint64(t), 16)
 }
 
-// ColumnFlags are the properties of a column.
-type ColumnFlags uint16
-
-// The flags that servers send, with their names in MySQL's sources.
-const (
-	FlagNotNull        ColumnFlags = 1 << 0
-	FlagPrimaryKey     ColumnFlags = 1 << 1
-	FlagUniqueKey      ColumnFlags = 1 << 2
-	FlagMultipleKey    ColumnFlags = 1 << 3
-	FlagBlob           ColumnFlags = 1 << 4
-	FlagUnsigned       ColumnFlags = 1 << 5
-	FlagZerofill       ColumnFlags = 1 << 6
-	FlagBinary         ColumnFlags = 1 << 7
-	FlagEnum           ColumnFlags = 1 << 8
-	FlagAutoIncrement  ColumnFlags = 1 << 9
-	FlagTimestamp      ColumnFlags = 1 << 10
-	FlagSet            ColumnFlags = 1 << 11
-	FlagNoDefaultValue ColumnFlags = 1 << 12
-	FlagOnUpdateNow    ColumnFlags = 1 << 13
-	FlagPartKey        ColumnFlags = 1 << 14 // the column is part of some key
-	FlagNum            ColumnFlags = 1 << 15
-)
-
-// Has reports whether all flags of want are in f.
-func (f ColumnFlags) Has(want ColumnFlags) bool { return f&want == want }
-
 // A ValueType is what decides how a value of the binary protocol is read: its type and,
 // for integers, whether it is unsigned.
 type ValueType struct {

@@ -1,4 +1,4 @@
-// Package mysqlwire is the MySQL client/server protocol as bytes: one file per packet or
+// Package mysqlwire is the MySQL client/server protocol as bytes: one file per packet, stage or
 // concept, no sockets.
 //
 // # Terms
@@ -14,32 +14,28 @@
 //
 // # The protocol's table of contents
 //
-//	frame          header.go lenenc.go payload.go marker.go
-//	agreement      capability.go status.go flag_names.go
+//	frame          header.go lenenc.go payload.go
+//	agreement      Capability, Status            capability.go flag_names.go
 //	login          server ─► Handshake           handshake.go
 //	               client ─► SSLRequest          ssl_request.go
-//	               client ─► HandshakeResponse   handshake_response.go attributes.go
-//	               server ─► AuthSwitchRequest   auth_switch.go
-//	               server ─► AuthMoreData        auth_more.go
-//	               server ─► AuthNextFactor      auth_next_factor.go
+//	               client ─► HandshakeResponse   handshake_response.go
+//	               server ─► AuthSwitchRequest, AuthMoreData, AuthNextFactor   auth.go
 //	commands       Command                       command.go
-//	               Query, QueryWithAttributes    query.go
-//	               InitDB, FieldList, SetOption  init_db.go field_list.go set_option.go
-//	               ProcessKill, ChangeUser       process_kill.go change_user.go
+//	               Query, SetOption, ChangeUser  query.go set_option.go change_user.go
 //	               RegisterReplica, BinlogDump   binlog_dump.go
 //	prepared       StmtPrepare, PrepareOK        stmt_prepare.go
 //	               StmtExecute, StmtParams       stmt_execute.go stmt_params.go
-//	               StmtBulkExecute               stmt_bulk_execute.go
-//	               StmtLongData, StmtFetch       stmt_long_data.go stmt_fetch.go
-//	               StmtClose, StmtReset          stmt_close.go
-//	answers        OK, StateChangeIter           ok.go session_track.go
-//	               Err, Errno, Progress          err.go errno.go progress.go
-//	               EOF, LocalInfile              eof.go local_infile.go
-//	results        ResultHeader                  result_header.go
-//	               ColumnDefinition, ColumnType  column.go column_type.go
-//	               TextRow, BinaryRow            text_row.go binary_row.go
+//	               StmtLongData                  stmt_long_data.go
+//	responses      OK, StateChangeIter           ok.go session_track.go
+//	               Err, Errno                    err.go errno.go
+//	               EOF                           eof.go
+//	results        ResultHeader, ColumnType      result_header.go column_type.go
+//	               TextRow                       text_row.go
 //	               BinaryValue, DateTime         binary_value.go temporal.go
 //	               Response                      response.go
+//
+// Packets that Tare passes on unread, such as column definitions, have decoders and encoders in the tests alone (unsent_test.go, unsent_command_test.go): they
+// play testdata/exchanges and are compared with go-mysql's.
 //
 // # Data flow
 //

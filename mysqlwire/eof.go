@@ -1,7 +1,5 @@
 package mysqlwire
 
-import "encoding/binary"
-
 // maxEOF is the length in bytes below which a payload that starts with FE is an EOF; from
 // there on it may be a text row whose first value is 16 MiB or longer.
 const maxEOF = 9
@@ -35,14 +33,4 @@ func (e *EOF) Decode(payload []byte, caps Capability) error {
 		e.Status = Status(c.u16())
 	}
 	return c.done(what)
-}
-
-// AppendTo appends the payload of e. It does not allocate when dst has room.
-func (e EOF) AppendTo(dst []byte, caps Capability) []byte {
-	dst = append(dst, MarkEOF)
-	if !caps.Has(CapProtocol41) {
-		return dst
-	}
-	dst = binary.LittleEndian.AppendUint16(dst, e.Warnings)
-	return binary.LittleEndian.AppendUint16(dst, uint16(e.Status))
 }

@@ -71,3 +71,9 @@ func (e Err) String() string {
 	}
 	return fmt.Sprintf("ERROR %d (%s): %s", e.Number, e.State[:], e.Message)
 }
+
+// IsProgress reports whether payload is a progress report rather than an ERR.
+func IsProgress(payload []byte) bool {
+	return len(payload) >= 3 && payload[0] == MarkErr &&
+		binary.LittleEndian.Uint16(payload[1:]) == errnoProgress
+}

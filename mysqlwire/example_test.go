@@ -110,14 +110,10 @@ func ExampleStmtParams() {
 	// 43 true
 }
 
-func ExampleQueryWithAttributes() {
+// Attributes stand before the text.
+func ExampleQuery() {
 	payload := []byte("\x03\x01\x01\x00\x01\xfe\x00\x05trace\x02abSELECT 1")
-	sql, attrs, err := mysqlwire.QueryWithAttributes(payload, mysqlwire.CapQueryAttributes)
-	for attrs.Next() {
-		fmt.Printf("%s = %s\n", attrs.Name(), attrs.Value().Data)
-	}
+	sql, err := mysqlwire.Query(payload, mysqlwire.CapQueryAttributes)
 	fmt.Printf("%s %v\n", sql, err)
-	// Output:
-	// trace = ab
-	// SELECT 1 <nil>
+	// Output: SELECT 1 <nil>
 }

@@ -23,10 +23,6 @@ var (
 		"LAST_ROW_SENT", "DB_DROPPED", "NO_BACKSLASH_ESCAPES", "METADATA_CHANGED", "SLOW",
 		"PS_OUT_PARAMS", "IN_TRANS_READONLY", "SESSION_STATE_CHANGED", "ANSI_QUOTES",
 	}
-	columnFlagNames = [64]string{
-		"NOT_NULL", "PRI_KEY", "UNIQUE_KEY", "MULTIPLE_KEY", "BLOB", "UNSIGNED", "ZEROFILL", "BINARY",
-		"ENUM", "AUTO_INCREMENT", "TIMESTAMP", "SET", "NO_DEFAULT_VALUE", "ON_UPDATE_NOW", "PART_KEY", "NUM",
-	}
 )
 
 // String lists the capabilities by their names in the sources, joined by "|".
@@ -34,9 +30,6 @@ func (c Capability) String() string { return bitNames(uint64(c), &capabilityName
 
 // String lists the flags by their names in the sources, joined by "|".
 func (s Status) String() string { return bitNames(uint64(s), &statusNames) }
-
-// String lists the flags by their names in the sources, joined by "|".
-func (f ColumnFlags) String() string { return bitNames(uint64(f), &columnFlagNames) }
 
 // bitNames lists the bits of v from the lowest on; one without a name by its number.
 func bitNames(v uint64, names *[64]string) string {

@@ -246,8 +246,8 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// FuzzQueryAttributes reads any query with attributes: the text is what is left after
-// them, and the iterator finds as many as the packet says.
+// FuzzQueryAttributes reads any query with attributes: the text is what is left after them, and they are those that the same bytes
+// are as the parameters of a statement without any.
 func FuzzQueryAttributes(f *testing.F) {
 	for _, s := range samples {
 		if s.codec == "query" {
@@ -255,19 +255,24 @@ func FuzzQueryAttributes(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		sql, attrs, err := QueryWithAttributes(payload, CapQueryAttributes)
+		sql, err := Query(payload, CapQueryAttributes)
 		if err != nil {
 			return
 		}
 		if !bytes.HasSuffix(payload, sql) {
-			t.Errorf("the text %q does not end the packet %x", sql, payload)
+			t.Fatalf("the text %q does not end the packet %x", sql, payload)
 		}
-		want, _ := LenencInt(payload[1:])
-		for attrs.Next() {
-			want--
+		count, n := LenencInt(payload[1:])
+		if count == 0 || n == 0 {
+			return
 		}
-		if want != 0 {
-			t.Errorf("%d attributes lost", want)
+		attrs := append([]byte(nil), payload[1:len(payload)-len(sql)]...)
+		_, sets := LenencInt(attrs[n:])
+		execute := StmtExecute{Flags: ExecuteParamCount, Params: append(attrs[:n:n], attrs[n+sets:]...)}
+		var params StmtParams
+		params.Reset(0)
+		if err := params.Decode(&execute, CapQueryAttributes); err != nil || uint64(len(params.Values)) != count {
+			t.Errorf("%x as parameters: %d of %d, %v", execute.Params, len(params.Values), count, err)
 		}
 	})
 }

@@ -93,9 +93,6 @@ func (h *HandshakeResponse) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// Attributes iterates over the connection attributes.
-func (h *HandshakeResponse) Attributes() AttributeIter { return Attributes(h.Attrs) }
-
 // decodeClientHello reads the 32 bytes that SSLRequest and HandshakeResponse begin with.
 func decodeClientHello(c *cursor, what string) (caps Capability, maxPacket uint32, charset uint8, err error) {
 	if len(c.rest) >= 2 && Capability(binary.LittleEndian.Uint16(c.rest))&CapProtocol41 == 0 {
@@ -131,4 +128,11 @@ func appendByteString(dst, s []byte) []byte {
 		panic("BUG: authentication answer of more than 255 bytes without CapPluginAuthLenenc")
 	}
 	return append(append(dst, byte(len(s))), s...)
+}
+
+// AppendAttribute appends one name and value to raw attributes.
+// It does not allocate when dst has room.
+func AppendAttribute(dst []byte, name, value string) []byte {
+	dst = append(AppendLenencInt(dst, uint64(len(name))), name...)
+	return append(AppendLenencInt(dst, uint64(len(value))), value...)
 }

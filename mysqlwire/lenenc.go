@@ -59,16 +59,3 @@ func LenencString(b []byte) (s []byte, n int) {
 func AppendLenencString(dst, s []byte) []byte {
 	return append(AppendLenencInt(dst, uint64(len(s))), s...)
 }
-
-// lenencSize is how many bytes the length of n bytes takes.
-func lenencSize(n int) int {
-	switch {
-	case n < lenencNull:
-		return 1
-	case n < 1<<16:
-		return 3
-	case n < 1<<24:
-		return 4
-	}
-	return 9
-}

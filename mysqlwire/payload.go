@@ -54,16 +54,6 @@ func (c *cursor) u16() uint16 {
 	return v
 }
 
-func (c *cursor) u24() uint32 {
-	if len(c.rest) < 3 {
-		c.fail()
-		return 0
-	}
-	v := uint32(c.rest[0]) | uint32(c.rest[1])<<8 | uint32(c.rest[2])<<16
-	c.rest = c.rest[3:]
-	return v
-}
-
 func (c *cursor) u32() uint32 {
 	if len(c.rest) < 4 {
 		c.fail()
@@ -71,16 +61,6 @@ func (c *cursor) u32() uint32 {
 	}
 	v := binary.LittleEndian.Uint32(c.rest)
 	c.rest = c.rest[4:]
-	return v
-}
-
-func (c *cursor) u64() uint64 {
-	if len(c.rest) < 8 {
-		c.fail()
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(c.rest)
-	c.rest = c.rest[8:]
 	return v
 }
 
@@ -167,7 +147,3 @@ func malformed(what, why string) error {
 
 // appendNul appends s and a NUL byte.
 func appendNul(dst, s []byte) []byte { return append(append(dst, s...), 0) }
-
-func appendU24(dst []byte, v uint32) []byte {
-	return append(dst, byte(v), byte(v>>8), byte(v>>16))
-}

@@ -1,7 +1,5 @@
 package mysqlwire
 
-import "strconv"
-
 // A StateChangeType says what a change of the session's state is about.
 type StateChangeType uint8
 
@@ -15,39 +13,11 @@ const (
 	StateTransaction     StateChangeType = 5 // Value: eight letters, such as "T_______"
 )
 
-var stateChangeNames = [...]string{"system variable", "schema", "state", "gtids", "transaction characteristics", "transaction state"}
-
-// String names the kind of change.
-func (t StateChangeType) String() string {
-	if int(t) < len(stateChangeNames) {
-		return stateChangeNames[t]
-	}
-	return "state change " + strconv.Itoa(int(t))
-}
-
 // A StateChange is one change of the session's state. Slices are views of the OK packet.
 type StateChange struct {
 	Type  StateChangeType
 	Name  []byte // of a system variable
 	Value []byte // of an unknown type: the raw bytes
-}
-
-// AppendTo appends c as it stands in OK.State.
-// It does not allocate when dst has room.
-func (c StateChange) AppendTo(dst []byte) []byte {
-	dst = append(dst, byte(c.Type))
-	switch c.Type {
-	case StateSystemVariable:
-		n := lenencSize(len(c.Name)) + len(c.Name) + lenencSize(len(c.Value)) + len(c.Value)
-		dst = AppendLenencInt(dst, uint64(n))
-		return AppendLenencString(AppendLenencString(dst, c.Name), c.Value)
-	case StateGTIDs:
-		dst = AppendLenencInt(dst, uint64(1+lenencSize(len(c.Value))+len(c.Value)))
-		return AppendLenencString(append(dst, 0), c.Value)
-	case StateSchema, StateChanged, StateCharacteristics, StateTransaction:
-		dst = AppendLenencInt(dst, uint64(lenencSize(len(c.Value))+len(c.Value)))
-	}
-	return AppendLenencString(dst, c.Value)
 }
 
 // A StateChangeIter walks over the changes in an OK packet.
@@ -96,11 +66,3 @@ func (it *StateChangeIter) Next() bool {
 
 // Change is the change that Next went to.
 func (it *StateChangeIter) Change() StateChange { return it.change }
-
-// Err says why Next stopped before the end; it is nil at the end.
-func (it *StateChangeIter) Err() error {
-	if it.malformed {
-		return malformed("session state", "the change's length does not fit its fields")
-	}
-	return it.c.done("session state")
-}

@@ -200,3 +200,16 @@ func (c *cursor) valueType() ValueType {
 	v := c.u16()
 	return ValueType{Type: ColumnType(v), Unsigned: v>>8&typeUnsigned != 0}
 }
+
+// appendNulls appends the NULL bitmap of values, whose first bit is number offset.
+func appendNulls(dst []byte, values []BinaryValue, offset int) []byte {
+	at := len(dst)
+	dst = appendPadded(dst, nil, (len(values)+offset+7)/8)
+	for i, v := range values {
+		if v.IsNull() {
+			bit := i + offset
+			dst[at+bit/8] |= 1 << (bit % 8)
+		}
+	}
+	return dst
+}

@@ -9,17 +9,6 @@ type StmtPrepare struct {
 	SQL []byte // a view of the payload
 }
 
-// Decode reads the message. It does not allocate.
-func (p *StmtPrepare) Decode(payload []byte) error {
-	*p = StmtPrepare{}
-	c, err := openCommand(payload, ComStmtPrepare, "stmt prepare")
-	if err != nil {
-		return err
-	}
-	p.SQL = c.all()
-	return nil
-}
-
 // AppendTo appends the message. It does not allocate when dst has room.
 func (p StmtPrepare) AppendTo(dst []byte) []byte {
 	return append(append(dst, byte(ComStmtPrepare)), p.SQL...)

@@ -3,6 +3,7 @@ package rows
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -42,14 +43,24 @@ func row(id int) mysqlwire.TextRow {
 // makeAnswer is the whole answer to the statement, as it goes over the wire.
 func makeAnswer() []byte {
 	b, seq := mysqlwire.AppendPacket(nil, mysqlwire.ResultHeader{Columns: columns}.AppendTo(nil, caps), 1)
-	for _, c := range []mysqlwire.ColumnDefinition{
-		{Name: []byte("id"), Type: mysqlwire.TypeLong, Length: 11, Charset: 63},
-		{Name: []byte("k"), Type: mysqlwire.TypeLong, Length: 11, Charset: 63},
-		{Name: []byte("c"), Type: mysqlwire.TypeString, Length: 480, Charset: mysqlconn.DefaultCharset},
-		{Name: []byte("pad"), Type: mysqlwire.TypeString, Length: 240, Charset: mysqlconn.DefaultCharset},
+	for _, c := range []struct {
+		name    string
+		kind    mysqlwire.ColumnType
+		length  uint32
+		charset uint16
+	}{
+		{"id", mysqlwire.TypeLong, 11, 63},
+		{"k", mysqlwire.TypeLong, 11, 63},
+		{"c", mysqlwire.TypeString, 480, mysqlconn.DefaultCharset},
+		{"pad", mysqlwire.TypeString, 240, mysqlconn.DefaultCharset},
 	} {
-		c.Catalog, c.Schema, c.Table, c.OrgTable, c.OrgName = []byte("def"), []byte("sbtest"), []byte("sbtest1"), []byte("sbtest1"), c.Name
-		b, seq = mysqlwire.AppendPacket(b, c.AppendTo(nil, caps), seq)
+		var definition []byte
+		for _, name := range []string{"def", "sbtest", "sbtest1", "sbtest1", c.name, c.name} {
+			definition = mysqlwire.AppendLenencString(definition, []byte(name))
+		}
+		definition = binary.LittleEndian.AppendUint16(append(definition, 12), c.charset)
+		definition = binary.LittleEndian.AppendUint32(definition, c.length)
+		b, seq = mysqlwire.AppendPacket(b, append(definition, byte(c.kind), 0, 0, 0, 0, 0), seq)
 	}
 	for id := range rowsOfAnswer {
 		b, seq = mysqlwire.AppendPacket(b, row(id).AppendTo(nil), seq)
