@@ -146,6 +146,26 @@ func (v BinaryValue) bits() (bits uint64, ok bool) {
 
 func (t ValueType) isFloat() bool { return t.Type == TypeFloat || t.Type == TypeDouble }
 
+// Int64 is the value of an integer. ok is false for NULL, for other types, and for an
+// unsigned value past the largest int64. It does not allocate.
+func (v BinaryValue) Int64() (i int64, ok bool) {
+	bits, ok := v.bits()
+	if !ok || v.isFloat() || (v.Unsigned && bits > math.MaxInt64) {
+		return 0, false
+	}
+	return int64(bits), true
+}
+
+// Uint64 is the value of an integer. ok is false for NULL, for other types, and for
+// negative values. It does not allocate.
+func (v BinaryValue) Uint64() (u uint64, ok bool) {
+	bits, ok := v.bits()
+	if !ok || v.isFloat() || (!v.Unsigned && bits > math.MaxInt64) {
+		return 0, false
+	}
+	return bits, true
+}
+
 // Float64 is the value of a FLOAT or DOUBLE. ok is false for NULL and for other types.
 // It does not allocate.
 func (v BinaryValue) Float64() (f float64, ok bool) {

@@ -5,7 +5,6 @@ package mysqlwire
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 	"strconv"
 )
@@ -60,26 +59,6 @@ func (r BinaryRow) AppendTo(dst []byte) []byte {
 		dst = v.AppendTo(dst)
 	}
 	return dst
-}
-
-// Int64 is the value of an integer. ok is false for NULL, for other types, and for an
-// unsigned value past the largest int64. It does not allocate.
-func (v BinaryValue) Int64() (i int64, ok bool) {
-	bits, ok := v.bits()
-	if !ok || v.isFloat() || (v.Unsigned && bits > math.MaxInt64) {
-		return 0, false
-	}
-	return int64(bits), true
-}
-
-// Uint64 is the value of an integer. ok is false for NULL, for other types, and for
-// negative values. It does not allocate.
-func (v BinaryValue) Uint64() (u uint64, ok bool) {
-	bits, ok := v.bits()
-	if !ok || v.isFloat() || (!v.Unsigned && bits > math.MaxInt64) {
-		return 0, false
-	}
-	return bits, true
 }
 
 const (
