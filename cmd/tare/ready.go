@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -14,7 +15,7 @@ import (
 func newReadyCommand() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use:   "ready",
+		Use:   "ready [address]",
 		Short: "Check whether a Tare server is ready, for health checks",
 		Long: `Check whether a Tare server is ready: a gateway if it can log in to its backend, a store if it has
 synced its bucket.
@@ -22,10 +23,14 @@ synced its bucket.
 Prints the response of /-/ready and exits with 0 if the server is ready, otherwise with 1. It replaces
 curl in containers without one.`,
 		Example: `  tare ready
+  tare ready 127.0.0.1:8316
   tare ready --url http://127.0.0.1:8316 --user ops --password-file /etc/tare/password
   tare ready --url https://db1.example:8316 --token-file /etc/tare/token --ca ca.pem`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.address(cmd, args); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
 			client, err := f.client(os.Getenv)
 			if err != nil {
 				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
@@ -58,6 +63,18 @@ func (f *clientFlags) add(cmd *cobra.Command, of string) {
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of an account in its first line; without one or --user, "+topToken)
 	flags.StringVar(&f.caFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
+}
+
+// address takes an address that is an argument in place of --url.
+func (f *clientFlags) address(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Changed("url") {
+		return errors.New("an address and --url exclude each other")
+	}
+	f.options.URL = args[0]
+	return nil
 }
 
 // client validates the flags. It does not connect.

@@ -40,7 +40,7 @@ func TestReady(t *testing.T) {
 		{200, 1, []string{"--url", s.URL}, "requires an account (401)"},
 		{200, 1, append([]string{"--url", s.URL + "/elsewhere"}, account...), "404"},
 		{200, 1, []string{"--url", "http://127.0.0.1:1"}, "connection refused"},
-		{200, 64, []string{"--url", "127.0.0.1"}, "--url: want http://host:port"},
+		{200, 64, []string{"--url", "127.0.0.1"}, "address: want host:port, http://host:port"},
 		{200, 64, []string{"--user", "ops", "--password-file", password + "x"}, "read --password-file"},
 	} {
 		status = c.status

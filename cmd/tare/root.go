@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/taredb/tare/internal/config"
 )
 
 // run executes a command line and returns the process's exit code.
@@ -16,6 +20,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
@@ -38,7 +43,37 @@ statement by its digest, and logs its cost.`,
 		SilenceUsage:  true,
 	})
 	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
+	root.SetHelpCommand(newHelpCommand())
 	return root
+}
+
+// newHelpCommand returns the help command. Unlike cobra's it fails where there is no such command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("unknown command %q for %q", rest[0], of.CommandPath())
+			}
+			if err != nil {
+				return &usageError{err: err, try: "tare --help"}
+			}
+			return of.Help()
+		},
+	}
+}
+
+// flagError adds the flag that was probably meant to an error about an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, config.Suggest("--"+unknown.GetSpecifiedName(), names))
 }
 
 // group makes a command that only has subcommands refuse to be called without one.

@@ -36,7 +36,7 @@ func newTopCommand() *cobra.Command {
 		names = append(names, string(m))
 	}
 	cmd := &cobra.Command{
-		Use:   "top",
+		Use:   "top [address]",
 		Short: "Show the statements of a gateway, live",
 		Long: `Show the statements of a gateway, live.
 
@@ -47,12 +47,16 @@ a single one, with --json each as a line of JSON.
 If the gateway requires an account, use --user with --password-file or the variable
 TARE_TOP_PASSWORD, or --token-file or the variable TARE_TOP_TOKEN.`,
 		Example: `  tare top
+  tare top db1.example:8316
   tare top --sort p99 --filter 'orders -user=backup'
   tare top --url https://db1.example:8316 --user dba --password-file ~/.tare-password --ca ca.pem
   tare top --url https://db1.example:8316 --token-file token --ca ca.pem
   tare top --once --json | jq '.statements[0].text'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.at.address(cmd, args); err != nil {
+				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+			}
 			o, err := f.options(os.Getenv)
 			if err != nil {
 				return &usageError{err: err, try: cmd.CommandPath() + " --help"}

@@ -19,19 +19,20 @@ type Bytes int64
 var byteUnits = []struct {
 	suffix string
 	size   Bytes
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}}
 
 // String returns the bytes in the largest unit that states them exactly.
 func (b Bytes) String() string {
 	for _, u := range byteUnits {
-		if b != 0 && b%u.size == 0 && u.suffix != "B" {
+		if b != 0 && b%u.size == 0 && u.suffix != "B" { // the long suffixes come first
 			return strconv.FormatInt(int64(b/u.size), 10) + u.suffix
 		}
 	}
 	return "0"
 }
 
-// ParseBytes parses a whole number with a unit of KiB, MiB, GiB, TiB or B, or none.
+// ParseBytes parses a whole number with a unit of KiB, MiB, GiB, TiB or B, or none. As in a MySQL server's options, K, M, G and T are
+// the same as KiB and so on.
 func ParseBytes(s string) (Bytes, error) {
 	for _, u := range byteUnits {
 		digits, ok := strings.CutSuffix(s, u.suffix)
@@ -44,7 +45,7 @@ func ParseBytes(s string) (Bytes, error) {
 		}
 		return Bytes(n) * u.size, nil
 	}
-	return 0, fmt.Errorf("want a number of bytes such as 65536, 64KiB or 32MiB, not %q", s)
+	return 0, fmt.Errorf("want a number of bytes such as 65536, 64KiB, 32MiB or 32M, not %q", s)
 }
 
 // An Address is a host and a port, "" where a listener may be off.

@@ -17,7 +17,7 @@ func ExampleParseBytes() {
 	fmt.Println(err)
 	// Output:
 	// 33554432 32MiB <nil>
-	// want a number of bytes such as 65536, 64KiB or 32MiB, not "32MB"
+	// want a number of bytes such as 65536, 64KiB, 32MiB or 32M, not "32MB"
 }
 
 func ExampleServe() {

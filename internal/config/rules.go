@@ -101,7 +101,7 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 			r.Users, err = list(p)
 		default:
 			err = p.errorf("unknown key %q in a rule%s", p.key,
-				suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
+				Suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
 		}
 		if err != nil {
 			errs = append(errs, err)

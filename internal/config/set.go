@@ -109,7 +109,7 @@ func readEnv(environ []string) (values map[string]string, warnings []string) {
 				known = append(known, e)
 			}
 			slices.Sort(known)
-			warnings = append(warnings, fmt.Sprintf("environment variable %s names no option%s", name, suggest(name, known)))
+			warnings = append(warnings, fmt.Sprintf("environment variable %s names no option%s", name, Suggest(name, known)))
 		}
 	}
 	return values, warnings
@@ -122,9 +122,9 @@ func kubernetesVariable(name string) bool {
 		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_TCP")
 }
 
-// suggest completes an error about an unknown name with the nearest known one, if any is
+// Suggest completes an error about an unknown name with the nearest known one, if any is
 // near.
-func suggest(name string, known []string) string {
+func Suggest(name string, known []string) string {
 	best, bestDistance := "", max(2, len(name)/4)+1
 	for _, k := range known {
 		if d := distance(name, k); d < bestDistance {

@@ -63,7 +63,7 @@ func LoadTenantLimits(path string) (l storegateway.TenantLimits, err error) {
 				return nil
 			})
 		default:
-			wrong = []error{p.errorf("unknown key %q%s", p.key, suggest(p.key, []string{"default", "tenants", "clients"}))}
+			wrong = []error{p.errorf("unknown key %q%s", p.key, Suggest(p.key, []string{"default", "tenants", "clients"}))}
 		}
 		errs = append(errs, wrong...)
 	}
@@ -111,7 +111,7 @@ func keyLimits(path string, p pair) (l slab.KeyLimits, errs []error) {
 		case "queue":
 			l.Queue, err = atLeastOne(text)
 		default:
-			err = fmt.Errorf("unknown limit%s", suggest(limit.key, []string{"bytes", "requests", "queue"}))
+			err = fmt.Errorf("unknown limit%s", Suggest(limit.key, []string{"bytes", "requests", "queue"}))
 		}
 		if err != nil {
 			errs = append(errs, limit.errorf("%s: %w", limit.key, err))

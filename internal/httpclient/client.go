@@ -22,7 +22,7 @@ const maxRefusal = 300
 
 // Options are the address of a server's HTTP side and the account for it.
 type Options struct {
-	URL            string         // http:// or https://, with a path if it is behind one; may contain user:password@
+	URL            string         // http:// or https://, with a path if it is behind one; may contain user:password@; host:port is http://
 	User, Password string         // HTTP basic authentication; "" for none, or for that of URL
 	Token          string         // sent as a bearer token instead
 	RootCAs        *x509.CertPool // authorities of the server's certificate; nil for the system's
@@ -33,7 +33,7 @@ type Options struct {
 
 // The errors of New. None shows a part of a URL, which may contain a password.
 var (
-	ErrURL  = errors.New("want http://host:port or https://host:port")
+	ErrURL  = errors.New("want host:port, http://host:port or https://host:port")
 	ErrPair = errors.New("an account has a name and a password")
 	ErrBoth = errors.New("a token and a user exclude each other")
 )
@@ -43,6 +43,13 @@ type ClearTextError struct{ Host string }
 
 func (e *ClearTextError) Error() string {
 	return fmt.Sprintf("the password or token would go to %s in clear: want https://", e.Host)
+}
+
+// A NotHTTPError reports a port with another protocol than HTTP, such as that of MySQL clients.
+type NotHTTPError struct{ Host string }
+
+func (e *NotHTTPError) Error() string {
+	return fmt.Sprintf("%s does not respond in HTTP: want the server's --http address (port 8316 by default), not that of MySQL clients", e.Host)
 }
 
 // A Client sends requests to one server.
@@ -55,6 +62,12 @@ type Client struct {
 
 // New validates the options. It does not connect.
 func New(o Options) (*Client, error) {
+	if !strings.Contains(o.URL, "://") {
+		if _, _, err := net.SplitHostPort(o.URL); err != nil {
+			return nil, ErrURL
+		}
+		o.URL = "http://" + o.URL
+	}
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, ErrURL
@@ -117,6 +130,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // the rest repeats the URL
+		}
+		if strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "first record does not look like a TLS handshake") {
+			err = &NotHTTPError{c.base.Host}
 		}
 		return nil, fmt.Errorf("request %s of %s: %w", req.URL.Path, c.base.Host, err)
 	}

@@ -49,7 +49,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	})
 	switch {
 	case errors.Is(err, httpclient.ErrURL):
-		return nil, fmt.Errorf("--url: %w of the gateway's --http", err)
+		return nil, fmt.Errorf("address: %w of the gateway's --http", err)
 	case errors.Is(err, httpclient.ErrPair):
 		return nil, fmt.Errorf("%w: want --user, and --password-file or TARE_TOP_PASSWORD", err)
 	case errors.Is(err, httpclient.ErrBoth):
