@@ -10,14 +10,21 @@ import (
 
 // highlight marks up a statement: keywords, names, and what stands for literals. The text is
 // foreign; every byte of it is escaped.
-func highlight(text string) template.HTML {
+func highlight(text string) template.HTML { return markUp(text, false) }
+
+// markUp marks up a statement. In a normalized one, keywords are in capitals, and other words are names.
+func markUp(text string, normalized bool) template.HTML {
 	var b strings.Builder
 	b.Grow(2 * len(text))
 	var l sqldigest.Lexer
 	l.Reset([]byte(text), 0)
 	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
 		piece := html.EscapeString(strings.ToValidUTF8(text[t.Start:t.End], "\uFFFD"))
-		if class := tokenClass(t.Kind); class != "" {
+		kind := t.Kind
+		if normalized && kind == sqldigest.KindKeyword && piece != strings.ToUpper(piece) {
+			kind = sqldigest.KindIdent
+		}
+		if class := tokenClass(kind); class != "" {
 			b.WriteString(`<span class="` + class + `">` + piece + `</span>`)
 			continue
 		}
@@ -43,13 +50,13 @@ func tokenClass(k sqldigest.Kind) string {
 // shortSQL is the length up to which a statement stays on one line.
 const shortSQL = 72
 
-// formatSQL marks up a statement as highlight does, with a line for each clause, join and condition. It changes white
+// formatSQL marks up a normalized statement, with a line for each clause, join and condition. It changes white
 // space between tokens only, so what is copied is the same statement.
 func formatSQL(text string) template.HTML {
 	if len(text) <= shortSQL {
-		return highlight(text)
+		return markUp(text, true)
 	}
-	return highlight(breakLines(text))
+	return markUp(breakLines(text), true)
 }
 
 // A sqlBlock is a query or what a pair of parentheses encloses.
@@ -66,7 +73,7 @@ type sqlBlock struct {
 type lineBreaker struct {
 	b      strings.Builder
 	blocks []sqlBlock
-	last   string // the token before, keywords in upper case
+	last   string // the token before
 	space  string // the white space behind it, as it is to be written
 	begun  bool   // a line has begun, so none is written
 }
@@ -90,7 +97,6 @@ func breakLines(text string) string {
 type sqlToken struct {
 	kind sqldigest.Kind
 	text string
-	word string // of a keyword, in upper case; else the text
 }
 
 func tokensOf(text string) []sqlToken {
@@ -99,11 +105,11 @@ func tokensOf(text string) []sqlToken {
 	l.Reset([]byte(text), 0)
 	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
 		piece := text[t.Start:t.End]
-		word := piece
-		if t.Kind == sqldigest.KindKeyword {
-			word = strings.ToUpper(piece)
+		kind := t.Kind
+		if kind == sqldigest.KindKeyword && piece != strings.ToUpper(piece) {
+			kind = sqldigest.KindIdent
 		}
-		tokens = append(tokens, sqlToken{t.Kind, piece, word})
+		tokens = append(tokens, sqlToken{kind, piece})
 	}
 	return tokens
 }
@@ -112,7 +118,7 @@ func tokensOf(text string) []sqlToken {
 func nextWord(tokens []sqlToken) string {
 	for _, t := range tokens {
 		if t.kind != sqldigest.KindSpace {
-			return t.word
+			return t.text
 		}
 	}
 	return ""
@@ -121,21 +127,21 @@ func nextWord(tokens []sqlToken) string {
 func (f *lineBreaker) write(t sqlToken, rest []sqlToken) {
 	block := &f.blocks[len(f.blocks)-1]
 	switch {
-	case t.word == ")" && len(f.blocks) > 1:
+	case t.text == ")" && len(f.blocks) > 1:
 		if block.query {
 			f.line(f.blocks[len(f.blocks)-2].indent)
 		}
 		f.blocks = f.blocks[:len(f.blocks)-1]
 	case t.kind == sqldigest.KindKeyword && block.query && block.began:
-		f.beforeKeyword(block, t.word, nextWord(rest))
+		f.beforeKeyword(block, t.text, nextWord(rest))
 	}
 	if !f.begun {
 		f.b.WriteString(f.space)
 	}
 	f.space, f.begun = "", false
 	f.b.WriteString(t.text)
-	f.last = t.word
-	if t.word == "(" {
+	f.last = t.text
+	if t.text == "(" {
 		next := nextWord(rest)
 		inner := sqlBlock{query: next == "SELECT" || next == "WITH", indent: block.indent}
 		block.began = true

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // plansPage shows the plan cache.
@@ -41,6 +44,7 @@ type limitLink struct {
 type planRow struct {
 	memory.Plan
 	Digest string
+	Text   string  // of the statement; "" where it is not known or not to be seen
 	Link   string  // to the page of the statement; "" when there is none
 	Share  float64 // of all entries
 	Tables string
@@ -48,7 +52,29 @@ type planRow struct {
 
 var errPage = errors.New("page: want a number that is not negative")
 
-func (s *Server) plansAnswer(_ context.Context, v *view) (any, error) {
+// textRange is the time in which the texts of plans are looked for.
+const textRange = time.Hour
+
+// textsOf returns the texts of the statements of the last hour that took the most time.
+func (s *Server) textsOf(ctx context.Context, v *view) map[sqldigest.Digest]string {
+	if s.opts.Statements == nil || !v.texts {
+		return nil
+	}
+	top, err := s.opts.Statements.Top(ctx, history.TopQuery{From: v.now.Add(-textRange), To: v.now, Limit: history.MaxTopLimit})
+	if err != nil {
+		s.opts.Log.Debug("plans are shown without texts", "error", err)
+		return nil
+	}
+	texts := make(map[sqldigest.Digest]string, len(top.Rows))
+	for i := range top.Rows {
+		if r := &top.Rows[i]; r.Text != "" {
+			texts[r.Digest] = statementName(r.Text, r.TextCut, r.Digest)
+		}
+	}
+	return texts
+}
+
+func (s *Server) plansAnswer(ctx context.Context, v *view) (any, error) {
 	limit, err := plansLimit(v.query.Get("limit"))
 	if err != nil {
 		return nil, badRequest(err)
@@ -73,8 +99,11 @@ func (s *Server) plansAnswer(_ context.Context, v *view) (any, error) {
 	none := func(c memory.ReasonCount) bool { return c.Count == 0 }
 	d.Refusals = slices.DeleteFunc(slices.Clone(d.Refused), none)
 	d.Left = slices.DeleteFunc(slices.Clone(d.Evicted), none)
+	texts := s.textsOf(ctx, v)
 	for _, p := range d.Largest {
-		d.Rows = append(d.Rows, s.planRow(v, p, d.Bytes-d.Overhead))
+		row := s.planRow(v, p, d.Bytes-d.Overhead)
+		row.Text = texts[p.Digest]
+		d.Rows = append(d.Rows, row)
 	}
 	return d, nil
 }

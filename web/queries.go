@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/stmtstats"
 )
 
 const (
@@ -149,12 +150,13 @@ func queryRowsOf(v *view, top *history.Top) []queryRow {
 	length, comparable := covered(v, top.From, top.To)
 	news := someNew(top)
 	alive := aliveIn(top)
+	varying := varyingParts(top.Rows)
 	rows := make([]queryRow, 0, len(top.Rows))
 	for i := range top.Rows {
 		r := &top.Rows[i]
 		id := hex.EncodeToString(r.Digest[:])
 		row := queryRow{
-			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(&r.Key),
+			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(varying.of(&r.Key)),
 			Link: v.link("/query/" + id), New: r.New && news,
 			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, First: r.First,
 			Spark: spark("load", r.Points, unitLoad),
@@ -171,6 +173,34 @@ func queryRowsOf(v *view, top *history.Top) []queryRow {
 	}
 	writeColumns(rows, length)
 	return rows
+}
+
+// keyParts says which parts of a Key rows differ in. Those that all rows share are not shown.
+type keyParts struct{ schema, user, backend bool }
+
+func varyingParts(rows []history.TopRow) (p keyParts) {
+	for i := range rows {
+		a, b := &rows[0].Key, &rows[i].Key
+		p.schema = p.schema || a.Schema != b.Schema
+		p.user = p.user || a.User != b.User
+		p.backend = p.backend || a.Backend != b.Backend
+	}
+	return p
+}
+
+// of returns a Key's parts that are shown.
+func (p keyParts) of(k *stmtstats.Key) *stmtstats.Key {
+	var shown stmtstats.Key
+	if p.schema {
+		shown.Schema = k.Schema
+	}
+	if p.user {
+		shown.User = k.User
+	}
+	if p.backend {
+		shown.Backend = k.Backend
+	}
+	return &shown
 }
 
 // writeColumns writes the numbers of rows over a time of length seconds.

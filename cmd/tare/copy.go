@@ -19,6 +19,7 @@ import (
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -240,7 +241,7 @@ func printPlan(w io.Writer, planned []copier.PlannedTable, asJSON bool) error {
 		case p.Create:
 			state += ", table is created"
 		case p.CopiedBefore > 0:
-			state += fmt.Sprintf(", %d chunks copied before", p.CopiedBefore)
+			state += ", " + quantity.Of(p.CopiedBefore, "chunk") + " copied before"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", p.Source, p.Target, p.RowsEstimate, megabytes(p.BytesEstimate), p.Chunks, p.Key, state)
 	}
@@ -279,7 +280,7 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 		if t.Before > 0 {
 			before = fmt.Sprintf(", %d of them before this run", t.Before)
 		}
-		if _, err := fmt.Fprintf(w, "%s: %d rows in %d chunks are in %s%s\n", t.Source, t.Rows, t.Chunks, t.Target, before); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: copied to %s: %s in %s%s\n", t.Source, t.Target, quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"), before); err != nil {
 			return err
 		}
 		if err := printVerified(w, t); err != nil {

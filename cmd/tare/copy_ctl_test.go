@@ -124,7 +124,7 @@ func TestCopyCtl(t *testing.T) {
 		t.Error(got)
 	}
 	ctl(exitOK, "throttle", "--throttle-above", "10")
-	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: 100 rows in 1 chunks are in ctl.t") {
+	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: copied to ctl.t: 100 rows in 1 chunk") {
 		t.Errorf("exit %d: %s%s", code, &stdout, stderr)
 	}
 	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no running copy") {
@@ -152,7 +152,7 @@ func TestCopyVerify(t *testing.T) {
 			}
 		}
 	}
-	verify(exitOK, "verify.t: verified: 100 rows in 1 chunks are equal, checksum ")
+	verify(exitOK, "verify.t: verified: 100 rows in 1 chunk equal, checksum ")
 	must(t, to.Exec("DELETE FROM verify.t WHERE id = 50", "INSERT INTO verify.t VALUES (-7)"))
 	verify(exitPartial, "NOT EQUAL: rows missing in the target: 1, only there: 1, with other values: 0", "  missing 50\n", "  extra -7\n",
 		"copied by an earlier run", "tare copy: 2 rows differ between the two sides")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // A copyScreen shows the progress of a copy: JSON lines for programs, bars on a terminal, and plain lines elsewhere.
@@ -52,9 +53,9 @@ func eventText(e telemetry.Event) string {
 		return "not copied: " + e.Text
 	case telemetry.EventTable:
 		if e.Chunks > 0 {
-			return fmt.Sprintf("%s: resuming after %d chunks with %d rows", e.Table, e.Chunks, e.Rows)
+			return fmt.Sprintf("%s: resuming after %s with %s", e.Table, quantity.Of(e.Chunks, "chunk"), quantity.Of(e.Rows, "row"))
 		}
-		return fmt.Sprintf("%s: about %d rows", e.Table, e.RowsEstimate)
+		return fmt.Sprintf("%s: about %s", e.Table, quantity.Of(e.RowsEstimate, "row"))
 	case telemetry.EventRetry:
 		if e.Table == "" {
 			return "changes are applied again: " + e.Text
@@ -63,7 +64,7 @@ func eventText(e telemetry.Event) string {
 	case telemetry.EventIndexes:
 		return fmt.Sprintf("%s: building %s", e.Table, e.Text)
 	case telemetry.EventDone:
-		return fmt.Sprintf("%s: done, %d rows", e.Table, e.Rows)
+		return fmt.Sprintf("%s: done, %s", e.Table, quantity.Of(e.Rows, "row"))
 	case telemetry.EventFollow:
 		return "the source's changes are applied from " + e.Text + " on"
 	case telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventWait, telemetry.EventWaited:
@@ -117,7 +118,7 @@ func lineScreen(w io.Writer) copyScreen {
 				return
 			}
 			if verified > 0 {
-				fmt.Fprintf(w, "%d rows are compared\n", verified)
+				fmt.Fprintf(w, "compared: %s\n", quantity.Of(verified, "row"))
 				return
 			}
 			if e.Progress != nil {

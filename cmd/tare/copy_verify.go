@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/internal/quantity"
 )
 
 // shownMismatches is how many rows that differ are shown to people, a table; --json has more.
@@ -19,18 +20,18 @@ func printVerified(w io.Writer, t copier.TableReport) error {
 	}
 	before := ""
 	if v.Before > 0 {
-		before = fmt.Sprintf(", after %d chunks that were found equal before", v.Before)
+		before = ", after " + quantity.Of(v.Before, "chunk") + " found equal before"
 	}
 	if v.Mismatches() == 0 && v.Incomplete() {
-		_, err := fmt.Fprintf(w, "%s: verification incomplete: %d of %d chunks; their %d rows are equal\n", t.Source, v.Compared(), v.Of, v.Rows)
+		_, err := fmt.Fprintf(w, "%s: verification incomplete: %d of %s; equal: %s\n", t.Source, v.Compared(), quantity.Of(v.Of, "chunk"), quantity.Of(v.Rows, "row"))
 		return err
 	}
 	if v.Mismatches() == 0 {
-		_, err := fmt.Fprintf(w, "%s: verified: %d rows in %d chunks are equal, checksum %s%s\n", t.Source, v.Rows, v.Chunks, v.Checksum, before)
+		_, err := fmt.Fprintf(w, "%s: verified: %s in %s equal, checksum %s%s\n", t.Source, quantity.Of(v.Rows, "row"), quantity.Of(v.Chunks, "chunk"), v.Checksum, before)
 		return err
 	}
-	fmt.Fprintf(w, "%s: NOT EQUAL: rows missing in the target: %d, only there: %d, with other values: %d; compared: %d rows in %d chunks%s\n",
-		t.Source, v.Missing, v.Extra, v.Changed, v.Rows, v.Chunks, before)
+	fmt.Fprintf(w, "%s: NOT EQUAL: rows missing in the target: %d, only there: %d, with other values: %d; compared: %s in %s%s\n",
+		t.Source, v.Missing, v.Extra, v.Changed, quantity.Of(v.Rows, "row"), quantity.Of(v.Chunks, "chunk"), before)
 	shown, earlier := 0, false
 	for _, d := range v.Different {
 		earlier = earlier || d.Earlier

@@ -16,10 +16,10 @@ func TestVerifyError(t *testing.T) {
 		text string // of the report
 	}{
 		{nil, "", ""},
-		{&verify.Report{Of: 2, Chunks: 2, Rows: 9}, "", "verified: 9 rows in 2 chunks are equal"},
+		{&verify.Report{Of: 2, Chunks: 2, Rows: 9}, "", "verified: 9 rows in 2 chunks equal"},
 		{&verify.Report{Of: 2, Chunks: 2, Missing: 1}, "1 row differs between the two sides", "NOT EQUAL: rows missing in the target: 1"},
 		{&verify.Report{Of: 2, Chunks: 2, Extra: 2}, "2 rows differ between the two sides", "only there: 2"},
-		{&verify.Report{Of: 7}, "verification incomplete: 0 of 7 chunks", "verification incomplete: 0 of 7 chunks; their 0 rows are equal"},
+		{&verify.Report{Of: 7}, "verification incomplete: 0 of 7 chunks", "verification incomplete: 0 of 7 chunks; equal: 0 rows"},
 		{&verify.Report{Of: 7, Chunks: 2, Changed: 1}, "1 row differs between the two sides; verification incomplete: 2 of 7 chunks", "NOT EQUAL"},
 	} {
 		r := &copier.Report{Tables: []copier.TableReport{{Source: "a.b", Target: "a.b", Verify: tt.v}}}

@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,14 @@ func Grouped(whole string) string {
 
 // Count returns n in groups of three digits.
 func Count(n uint64) string { return Grouped(strconv.FormatUint(n, 10)) }
+
+// Of returns n and a noun in the number that n requires: 1 chunk, 2 chunks.
+func Of[T int | int64 | uint64](n T, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
 
 // Duration returns d, at least 0, with three digits and a unit.
 func Duration(d time.Duration) string {

@@ -11,6 +11,7 @@
   let lines = []; // shown, the newest first
   let waiting = []; // not shown yet, the oldest first
   let paused = false;
+  let held = false; // while the mouse is over the lines, so that they stay where they are
   let over = 0; // lines that waited for so long that they were let go
   let count = { lines: 0, errors: 0, slow: 0, missed: 0 };
   let last = { boot: "", seq: 0 };
@@ -151,7 +152,7 @@
   }
   function put() {
     timer = 0;
-    if (!paused && waiting.length) {
+    if (!paused && !held && waiting.length) {
       const fresh = waiting.reverse();
       waiting = [];
       const columns = shown();
@@ -171,7 +172,7 @@
   function tell() {
     const parts = [number(count.lines) + " lines", number(count.errors) + " failed", number(count.slow) + " slow"];
     if (count.missed) parts.push(number(count.missed) + " missed: they came faster than they could be sent");
-    if (paused) parts.push(number(waiting.length + over) + " wait" + (over ? ", the latest " + most + " of them are kept" : ""));
+    if (paused || held) parts.push(number(waiting.length + over) + " wait" + (over ? ", the latest " + most + " of them are kept" : ""));
     one("live-counts").textContent = parts.join(" · ");
   }
   function take(line) {
@@ -242,10 +243,17 @@
   function pause(on) {
     paused = on;
     one("live-pause").setAttribute("aria-pressed", String(on));
-    one("live-pause").textContent = on ? "Go on" : "Pause";
+    one("live-pause").textContent = on ? "Resume" : "Pause";
     if (!on) over = 0;
     put();
   }
+  function hold(on) {
+    held = on;
+    if (!on && !paused) over = 0;
+    put();
+  }
+  body.addEventListener("pointerenter", (e) => e.pointerType === "mouse" && hold(true));
+  body.addEventListener("pointerleave", () => hold(false));
   function readSlow() {
     const n = nanos(one("live-slow").value);
     one("live-slow").setCustomValidity(Number.isNaN(n) ? "Write a duration such as 100ms or 1s." : "");
