@@ -2,7 +2,9 @@ package rowstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -23,6 +25,12 @@ type Checksum struct {
 
 func (c Checksum) String() string { return fmt.Sprintf("%d rows, %016x", c.Rows, c.Sum) }
 
+// A RowSum is the sum of one row.
+type RowSum struct {
+	Key mysqlwire.TextRow
+	Sum uint64
+}
+
 // SumOptions say which rows of a chunk are summed up, and which of their values.
 type SumOptions struct {
 	Where   string // SQL over the table's columns; empty: all rows
@@ -37,20 +45,22 @@ func SumChunk(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions
 		return r.SumChunk(ctx, t, c, o)
 	}
 	var sum Checksum
-	err := SumRead(ctx, r, t, c, o, func(_ mysqlwire.TextRow, s uint64) error {
+	for row, err := range SumRead(ctx, r, t, c, o) {
+		if err != nil {
+			return sum, err
+		}
 		sum.Rows++
-		sum.Sum ^= s
-		return nil
-	})
-	return sum, err
+		sum.Sum ^= row.Sum
+	}
+	return sum, nil
 }
 
-// SumRows calls each with key and sum of each row of a chunk, like a ViewReader's.
-func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
+// SumRows returns the keys and sums of a chunk's rows, like a ViewReader's.
+func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
 	if o.inSQL() {
-		return r.SumRows(ctx, t, c, o, each)
+		return r.SumRows(ctx, t, c, o)
 	}
-	return SumRead(ctx, r, t, c, o, each)
+	return SumRead(ctx, r, t, c, o)
 }
 
 // inSQL reports whether SQL can say all of the conditions.
@@ -86,8 +96,8 @@ func (r *reader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) 
 }
 
 // SumRows implements ViewReader over the reader's connection, within its view.
-func (r *reader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
-	return SumRowsOf(ctx, r.s.clients[r.worker], t, c, o, each)
+func (r *reader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
+	return SumRowsOf(ctx, r.s.clients[r.worker], t, c, o)
 }
 
 // SumChunkOf is a ViewReader's SumChunk over a connection with the Session settings.
@@ -110,33 +120,32 @@ func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk,
 }
 
 // SumRowsOf is a ViewReader's SumRows over a connection with the Session settings.
-func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
-	conditions, err := t.conditions(chunk, o.where(t))
-	if err != nil {
-		return err
-	}
-	sql := "SELECT " + t.sumExpr(o.Columns) + ", " + t.keyExprs() + " FROM " + t.SQLName() + t.forceIndex() + conditions + " ORDER BY " + t.keyOrder()
-	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-		sum, err := strconv.ParseUint(string(row[0]), 10, 64)
-		if err != nil {
-			return err
+func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions) iter.Seq2[RowSum, error] {
+	return func(yield func(RowSum, error) bool) {
+		conditions, err := t.conditions(chunk, o.where(t))
+		if err == nil {
+			sql := "SELECT " + t.sumExpr(o.Columns) + ", " + t.keyExprs() + " FROM " + t.SQLName() + t.forceIndex() + conditions + " ORDER BY " + t.keyOrder()
+			_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+				sum, err := strconv.ParseUint(string(row[0]), 10, 64)
+				if err == nil && !yield(RowSum{row[1:], sum}, nil) {
+					err = errLoopLeft
+				}
+				return err
+			})
 		}
-		return each(row[1:], sum)
-	})
-	if err != nil {
-		err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", chunk.Number, t.FullName(), err)
+		if err != nil && !errors.Is(err, errLoopLeft) {
+			yield(RowSum{}, fmt.Errorf("sum up the rows of chunk %d of %s: %w", chunk.Number, t.FullName(), err))
+		}
 	}
-	return err
 }
+
+// errLoopLeft ends a query whose rows are no longer wanted.
+var errLoopLeft = errors.New("the loop over the rows has ended")
 
 // CheckSums finds out whether a server can sum up rows: where one has no SHA-256, its sums are
 // NULL, which all rows would have in common. (MySQL's MD5 and SHA1 are gone since 9.6.)
 func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
-	got := ""
-	_, err := c.Query(ctx, "SELECT SHA2('', 256)", func(row mysqlwire.TextRow) error {
-		got = string(row[0])
-		return nil
-	})
+	got, err := QueryValue(ctx, c, "SELECT SHA2('', 256)")
 	if err == nil && got != "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
 		err = fmt.Errorf("it says that the SHA-256 of nothing is %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"iter"
 	"math"
 	"strconv"
 
@@ -14,36 +15,35 @@ import (
 )
 
 // SumRead sums up rows by reading them, where no server can be asked to.
-func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
-	ro := ReadOptions{Where: o.Where}
-	if o.Plan != nil {
-		ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
-	}
-	for _, i := range o.Columns {
-		if i >= len(t.Columns) {
-			return fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name)
+func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
+	return func(yield func(RowSum, error) bool) {
+		ro := ReadOptions{Where: o.Where}
+		if o.Plan != nil {
+			ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
 		}
-	}
-	s := newRowSummer(t, o.Columns)
-	for b, err := range r.Read(ctx, t, c, ro) {
-		if err != nil {
-			return err
-		}
-		for at := 0; at < len(b.Bytes); {
-			var err error
-			if at, err = b.Row(at, &s.row); err != nil {
-				return err
+		for _, i := range o.Columns {
+			if i >= len(t.Columns) {
+				yield(RowSum{}, fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name))
+				return
 			}
-			key, err := s.keyOf(s.row)
+		}
+		s := newRowSummer(t, o.Columns)
+		for b, err := range r.Read(ctx, t, c, ro) {
+			for at := 0; err == nil && at < len(b.Bytes); {
+				var sum RowSum
+				if at, err = b.Row(at, &s.row); err == nil {
+					sum, err = s.next()
+				}
+				if err == nil && !yield(sum, nil) {
+					return
+				}
+			}
 			if err != nil {
-				return err
-			}
-			if err := each(key, s.sum(s.row)); err != nil {
-				return err
+				yield(RowSum{}, err)
+				return
 			}
 		}
 	}
-	return nil
 }
 
 // A rowSummer computes what sumExpr says, of rows as ReadExpr gives them. It is for one
@@ -62,6 +62,15 @@ type rowSummer struct {
 
 func newRowSummer(t *Table, columns []int) *rowSummer {
 	return &rowSummer{t: t, columns: columns, sha: sha256.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
+}
+
+// next returns the key and sum of the current row.
+func (s *rowSummer) next() (RowSum, error) {
+	key, err := s.keyOf(s.row)
+	if err != nil {
+		return RowSum{}, err
+	}
+	return RowSum{key, s.sum(s.row)}, nil
 }
 
 // sum is a row's sum. It does not allocate when the summer has seen rows as wide.

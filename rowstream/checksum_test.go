@@ -2,6 +2,7 @@ package rowstream
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlwire"
 )
 
 // TestSumsOfNumbers sums up rows of doubles of all sizes, floats and large SETs in the server and
@@ -45,15 +45,22 @@ func TestSumsOfNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := SumOptions{Columns: []int{1, 2, 3, 4}}
-	var there, here []string
-	note := func(list *[]string) func(mysqlwire.TextRow, uint64) error {
-		return func(key mysqlwire.TextRow, sum uint64) error {
-			*list = append(*list, fmt.Sprintf("%s %016x", key[0], sum))
-			return nil
+	list := func(sums iter.Seq2[RowSum, error]) (all []string) {
+		t.Helper()
+		for row, err := range sums {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fmt.Sprintf("%s %016x", row.Key[0], row.Sum))
 		}
+		return all
 	}
-	if err := SumRowsOf(t.Context(), c, table, Chunk{}, o, note(&there)); err != nil {
-		t.Fatal(err)
+	there := list(SumRowsOf(t.Context(), c, table, Chunk{}, o))
+	for range SumRowsOf(t.Context(), c, table, Chunk{}, o) { // one row of many: the connection stays usable
+		break
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("after a loop that was left: %v", err)
 	}
 	d, err := OpenDirect(t.Context(), cfg)
 	if err != nil {
@@ -65,9 +72,7 @@ func TestSumsOfNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = view.Close() }()
-	if err := SumRead(t.Context(), view.Reader(0), table, Chunk{}, o, note(&here)); err != nil {
-		t.Fatal(err)
-	}
+	here := list(SumRead(t.Context(), view.Reader(0), table, Chunk{}, o))
 	if diff := cmp.Diff(there, here); diff != "" {
 		t.Errorf("in the server, and here: %s", diff)
 	}

@@ -68,9 +68,9 @@ type ViewReader interface {
 	// SumChunk sums up the rows of a chunk.
 	SumChunk(ctx context.Context, t *Table, c Chunk, o SumOptions) (Checksum, error)
 
-	// SumRows calls each with the key and the sum of each row of a chunk, in the order of the key. The key is
-	// valid until the function returns.
-	SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error
+	// SumRows returns the keys and sums of a chunk's rows, in the order of the key. A key is valid until the next one. An error is the
+	// last element.
+	SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error]
 
 	// LastKey returns the last key of a table in the order of its chunks; nil: the table is empty.
 	LastKey(ctx context.Context, t *Table) (mysqlwire.TextRow, error)

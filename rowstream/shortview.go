@@ -124,21 +124,26 @@ func (b *boundReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk
 
 // Read implements Reader.
 func (b *boundReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
-	return func(yield func(*Batch, error) bool) {
+	return within(ctx, b, func(ctx context.Context) iter.Seq2[*Batch, error] { return b.r.Read(ctx, t, c, o) })
+}
+
+// within returns the elements of all, which ends with the view.
+func within[T any](ctx context.Context, b *boundReader, all func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		left := false // the loop
 		err := b.call(ctx, func(ctx context.Context) error {
-			for batch, err := range b.r.Read(ctx, t, c, o) {
+			for one, err := range all(ctx) {
 				if err != nil {
 					return err
 				}
-				if left = !yield(batch, nil); left {
+				if left = !yield(one, nil); left {
 					return nil
 				}
 			}
 			return nil
 		})
 		if err != nil && !left {
-			yield(nil, err)
+			yield(*new(T), err)
 		}
 	}
 }
@@ -153,8 +158,8 @@ func (b *boundReader) SumChunk(ctx context.Context, t *Table, c Chunk, o SumOpti
 }
 
 // SumRows implements ViewReader.
-func (b *boundReader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions, each func(mysqlwire.TextRow, uint64) error) error {
-	return b.call(ctx, func(ctx context.Context) error { return b.r.SumRows(ctx, t, c, o, each) })
+func (b *boundReader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
+	return within(ctx, b, func(ctx context.Context) iter.Seq2[RowSum, error] { return b.r.SumRows(ctx, t, c, o) })
 }
 
 // LastKey implements ViewReader.
@@ -197,10 +202,8 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 	if err := checkIdentity(ctx, c, v.identity); err != nil {
 		return err
 	}
-	if _, err := c.Query(ctx, "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
-		v.id = string(row[0])
-		return nil
-	}); err != nil {
+	var err error
+	if v.id, err = QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
 		return err
 	}
 	for _, sql := range []string{

@@ -8,7 +8,6 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -63,20 +62,20 @@ func Generated(ctx context.Context, view rowstream.ViewReader, to *mysqlconn.Cli
 		return err
 	}
 	rows := make(map[string]uint64)
-	if err := rowstream.SumRows(ctx, view, c.t.Source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
-		rows[string(rowstream.EncodeKey(key))] = sum
-		return nil
-	}); err != nil {
-		return state.SourceError{Err: err}
+	for row, err := range rowstream.SumRows(ctx, view, c.t.Source, k, c.source) {
+		if err != nil {
+			return state.SourceError{Err: err}
+		}
+		rows[string(rowstream.EncodeKey(row.Key))] = row.Sum
 	}
 	n := 0
-	if err := rowstream.SumRowsOf(ctx, to, c.target, k, c.there, func(key mysqlwire.TextRow, sum uint64) error {
-		if was, ok := rows[string(rowstream.EncodeKey(key))]; ok && was != sum {
+	for row, err := range rowstream.SumRowsOf(ctx, to, c.target, k, c.there) {
+		if err != nil {
+			return err
+		}
+		if was, ok := rows[string(rowstream.EncodeKey(row.Key))]; ok && was != row.Sum {
 			n++
 		}
-		return nil
-	}); err != nil {
-		return err
 	}
 	var names []string
 	for _, number := range c.source.Columns {

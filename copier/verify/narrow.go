@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -15,36 +16,26 @@ const narrowRows = 500
 // the key; a group of them is held against the same range of the target. Neither side needs more
 // memory than a group, and no key is compared but by its bytes: the servers know their collations.
 func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, found *ChunkMismatch, counts *Report) error {
-	n := narrowing{c: c, found: found, counts: counts, group: make(map[string]uint64)}
-	n.rest = k
-	flush := func(upto mysqlwire.TextRow) error {
-		part := rowstream.Chunk{Number: k.Number, After: n.rest.After, Upto: upto}
-		if err := w.writer.Again(ctx, func() error {
-			n.begin()
-			return rowstream.SumRowsOf(ctx, w.writer.Conn, c.target, part, c.there, n.target)
-		}); err != nil {
-			return fmt.Errorf("verify at the target: %w", err)
-		}
-		n.end()
-		n.rest.After = upto
-		return nil
-	}
-	err := rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source, func(key mysqlwire.TextRow, sum uint64) error {
-		n.group[string(rowstream.EncodeKey(key))] = sum
-		n.order = append(n.order, string(rowstream.EncodeKey(key)))
-		if len(n.order) < narrowRows {
-			return nil
-		}
-		last, err := rowstream.DecodeKey([]byte(n.order[len(n.order)-1]), len(key))
+	n := narrowing{c: c, found: found, counts: counts, group: make(map[string]uint64), rest: k}
+	for row, err := range rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source) {
 		if err != nil {
 			return err
 		}
-		return flush(last)
-	})
-	if err != nil {
-		return err
+		key := rowstream.EncodeKey(row.Key)
+		n.group[string(key)] = row.Sum
+		n.order = append(n.order, string(key))
+		if len(n.order) < narrowRows {
+			continue
+		}
+		last, err := rowstream.DecodeKey(key, len(row.Key))
+		if err == nil {
+			err = n.flush(ctx, w, last)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return flush(k.Upto)
+	return n.flush(ctx, w, k.Upto)
 }
 
 // A narrowing holds a group of the source's rows against the target's.
@@ -55,56 +46,66 @@ type narrowing struct {
 	order  []string          // their keys, as they came
 	found  *ChunkMismatch
 	counts *Report
+}
 
-	seen    map[string]bool // of the group, in the target
+// A comparedGroup is what the target has in the range of a group.
+type comparedGroup struct {
+	seen    map[string]bool // of the group
 	changed map[string]bool // likewise, with other values
 	extra   []RowMismatch
 	extras  int64
 }
 
-// begin begins comparing a group, perhaps for the second time.
-func (n *narrowing) begin() {
-	n.seen, n.changed, n.extra, n.extras = make(map[string]bool), make(map[string]bool), nil, 0
-}
-
-// target takes a row of the target.
-func (n *narrowing) target(key mysqlwire.TextRow, sum uint64) error {
-	text := string(rowstream.EncodeKey(key))
-	want, ok := n.group[text]
-	switch {
-	case !ok:
-		if n.extras++; len(n.extra) < maxMismatches {
-			n.extra = append(n.extra, RowMismatch{Key: keyText(key), Kind: RowExtra})
-		}
-	case want != sum:
-		n.changed[text] = true
-		fallthrough
-	default:
-		n.seen[text] = true
+// flush compares the group, which reaches up to a key, and starts the next one.
+func (n *narrowing) flush(ctx context.Context, w *worker, upto mysqlwire.TextRow) error {
+	part := rowstream.Chunk{Number: n.rest.Number, After: n.rest.After, Upto: upto}
+	var g *comparedGroup
+	if err := w.writer.Again(ctx, func() (err error) {
+		g, err = n.compare(ctx, w.writer.Conn, part)
+		return err
+	}); err != nil {
+		return fmt.Errorf("verify at the target: %w", err)
 	}
+	n.count(g)
+	clear(n.group)
+	n.order, n.rest.After = n.order[:0], upto
 	return nil
 }
 
-// end notes what the group has shown.
-func (n *narrowing) end() {
+// compare reads the target's rows in the range of the group.
+func (n *narrowing) compare(ctx context.Context, target *mysqlconn.Client, part rowstream.Chunk) (*comparedGroup, error) {
+	g := &comparedGroup{seen: make(map[string]bool), changed: make(map[string]bool)}
+	for row, err := range rowstream.SumRowsOf(ctx, target, n.c.target, part, n.c.there) {
+		if err != nil {
+			return nil, err
+		}
+		text := string(rowstream.EncodeKey(row.Key))
+		if want, ok := n.group[text]; ok {
+			g.seen[text], g.changed[text] = true, want != row.Sum
+			continue
+		}
+		if g.extras++; len(g.extra) < maxMismatches {
+			g.extra = append(g.extra, RowMismatch{Key: keyText(row.Key), Kind: RowExtra})
+		}
+	}
+	return g, nil
+}
+
+// count adds what a group has shown.
+func (n *narrowing) count(g *comparedGroup) {
 	for _, text := range n.order {
 		switch {
-		case !n.seen[text]:
+		case !g.seen[text]:
 			n.counts.Missing++
 			n.add(text, RowMissing)
-		case n.changed[text]:
+		case g.changed[text]:
 			n.counts.Changed++
 			n.add(text, RowChanged)
 		}
 	}
-	n.counts.Extra += n.extras
-	for _, x := range n.extra {
-		if len(n.found.Rows) < maxMismatches {
-			n.found.Rows = append(n.found.Rows, x)
-		}
-	}
-	clear(n.group)
-	n.order = n.order[:0]
+	n.counts.Extra += g.extras
+	room := maxMismatches - len(n.found.Rows)
+	n.found.Rows = append(n.found.Rows, g.extra[:min(room, len(g.extra))]...)
 }
 
 func (n *narrowing) add(text string, kind MismatchKind) {

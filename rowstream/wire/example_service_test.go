@@ -67,8 +67,8 @@ func (animalsView) SumChunk(context.Context, *rowstream.Table, rowstream.Chunk, 
 	return rowstream.Checksum{}, errors.ErrUnsupported
 }
 
-func (animalsView) SumRows(context.Context, *rowstream.Table, rowstream.Chunk, rowstream.SumOptions, func(mysqlwire.TextRow, uint64) error) error {
-	return errors.ErrUnsupported
+func (animalsView) SumRows(context.Context, *rowstream.Table, rowstream.Chunk, rowstream.SumOptions) iter.Seq2[rowstream.RowSum, error] {
+	return func(yield func(rowstream.RowSum, error) bool) { yield(rowstream.RowSum{}, errors.ErrUnsupported) }
 }
 
 func (animalsView) LastKey(context.Context, *rowstream.Table) (mysqlwire.TextRow, error) {

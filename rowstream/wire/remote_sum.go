@@ -26,7 +26,21 @@ func (r *remoteReader) SumChunk(ctx context.Context, t *rowstream.Table, c rowst
 }
 
 // SumRows implements ViewReader.
-func (r *remoteReader) SumRows(call context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions, each func(key mysqlwire.TextRow, sum uint64) error) error {
+func (r *remoteReader) SumRows(call context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions) iter.Seq2[rowstream.RowSum, error] {
+	return func(yield func(rowstream.RowSum, error) bool) {
+		err := r.sumRows(call, t, c, o, func(s rowstream.RowSum) bool { return yield(s, nil) })
+		var remote *remoteError
+		if err != nil && !errors.As(err, &remote) {
+			err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", c.Number, t.FullName(), err)
+		}
+		if err != nil {
+			yield(rowstream.RowSum{}, err)
+		}
+	}
+}
+
+// sumRows yields the rows of batches: a sum and a key. It returns no error after yield has returned false.
+func (r *remoteReader) sumRows(call context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions, yield func(rowstream.RowSum) bool) error {
 	ctx, cancel := r.v.during(call)
 	defer cancel() // ends the stream when it is left before its end
 	request := r.sumRequest(t, c, o)
@@ -35,19 +49,8 @@ func (r *remoteReader) SumRows(call context.Context, t *rowstream.Table, c rowst
 	if err != nil {
 		return errorOf(call, r.v.r.Addr(), err)
 	}
-	if err = r.eachSum(r.receive(call, stream, 1+len(t.Key), rowstream.RoomKept(0), nil), each); err != nil {
-		var remote *remoteError
-		if !errors.As(err, &remote) {
-			err = fmt.Errorf("sum up the rows of chunk %d of %s: %w", c.Number, t.FullName(), err)
-		}
-	}
-	return err
-}
-
-// eachSum calls each with the rows of batches: a sum and a key.
-func (r *remoteReader) eachSum(batches iter.Seq2[*rowstream.Batch, error], each func(key mysqlwire.TextRow, sum uint64) error) error {
 	var row mysqlwire.TextRow
-	for b, err := range batches {
+	for b, err := range r.receive(call, stream, 1+len(t.Key), rowstream.RoomKept(0), nil) {
 		if err != nil {
 			return err
 		}
@@ -62,8 +65,8 @@ func (r *remoteReader) eachSum(batches iter.Seq2[*rowstream.Batch, error], each 
 			if slices.ContainsFunc(row[1:], func(v []byte) bool { return v == nil }) {
 				return rowstream.ErrNullKey
 			}
-			if err := each(row[1:], sum); err != nil {
-				return err
+			if !yield(rowstream.RowSum{Key: row[1:], Sum: sum}) {
+				return nil
 			}
 		}
 	}

@@ -69,20 +69,24 @@ func (s *Service) serveSumRows(m *rowpb.SumRequest, stream rowpb.Rows_SumRowsSer
 	var row mysqlwire.TextRow
 	var digits [20]byte // of the largest sum
 	b.Reset(1 + len(r.table.Key))
-	err = rowstream.SumRows(ctx, w.reader, r.table, r.chunk, r.options, func(key mysqlwire.TextRow, sum uint64) error {
-		row = append(append(row[:0], strconv.AppendUint(digits[:0], sum, 10)), key...)
+	for sum, err := range rowstream.SumRows(ctx, w.reader, r.table, r.chunk, r.options) {
+		if err != nil {
+			return err
+		}
+		row = append(append(row[:0], strconv.AppendUint(digits[:0], sum.Sum, 10)), sum.Key...)
 		b.AppendRow(row)
 		if len(b.Bytes) < rowstream.DefaultBatchBytes {
-			return nil
+			continue
 		}
-		err := out.send(&b)
+		if err := out.send(&b); err != nil {
+			return err
+		}
 		b.Reset(b.Columns)
-		return err
-	})
-	if err == nil && b.Rows > 0 {
-		err = out.send(&b)
 	}
-	return err
+	if b.Rows > 0 {
+		return out.send(&b)
+	}
+	return nil
 }
 
 // A summing is what a request wants to have summed up.

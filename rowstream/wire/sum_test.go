@@ -38,19 +38,19 @@ func TestSums(t *testing.T) {
 			var want rowstream.Checksum
 			var wantRows, rows []string
 			chunk := rowstream.Chunk{Number: 3, After: mysqlwire.TextRow{[]byte("É100"), []byte("1")}}
-			if err := rowstream.SumRead(t.Context(), r, table, chunk, o, func(key mysqlwire.TextRow, sum uint64) error {
+			for row, err := range rowstream.SumRead(t.Context(), r, table, chunk, o) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				want.Rows++
-				want.Sum ^= sum
-				wantRows = append(wantRows, fmt.Sprintf("%q %x", key, sum))
-				return nil
-			}); err != nil {
-				t.Fatal(err)
+				want.Sum ^= row.Sum
+				wantRows = append(wantRows, fmt.Sprintf("%q %x", row.Key, row.Sum))
 			}
-			if err := rowstream.SumRows(t.Context(), r, table, chunk, o, func(key mysqlwire.TextRow, sum uint64) error {
-				rows = append(rows, fmt.Sprintf("%q %x", key, sum))
-				return nil
-			}); err != nil {
-				t.Fatal(err)
+			for row, err := range rowstream.SumRows(t.Context(), r, table, chunk, o) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows = append(rows, fmt.Sprintf("%q %x", row.Key, row.Sum))
 			}
 			if diff := cmp.Diff(wantRows, rows); diff != "" || len(rows) < 1000 {
 				t.Errorf("%d rows: %s", len(rows), diff)
@@ -71,7 +71,10 @@ func TestSums(t *testing.T) {
 			"condition 0: column number 7": {Columns: []int{0}, Plan: &rowstream.Plan{Where: []rowstream.Condition{{Column: 7, Shard: rowstream.Shard{Index: 1, Count: 2}}}}},
 		} {
 			_, err := remote.SumChunk(t.Context(), table, rowstream.Chunk{}, o)
-			rowsErr := remote.SumRows(t.Context(), table, rowstream.Chunk{}, o, func(mysqlwire.TextRow, uint64) error { return nil })
+			var rowsErr error
+			for _, rowsErr = range remote.SumRows(t.Context(), table, rowstream.Chunk{}, o) {
+				break
+			}
 			for _, err := range []error{err, rowsErr} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, want %q", err, want)
