@@ -25,7 +25,6 @@ const (
 	maxLinger = 100 * time.Millisecond
 
 	// Times between tries to connect again.
-	minRetry, maxRetry = 50 * time.Millisecond, 5 * time.Second
 
 	// firstServerID is where the ids begin that readers choose at random: above those that
 	// people give to their servers.
@@ -418,34 +417,19 @@ func (c *changes) reconnect(ctx context.Context) error {
 	if c.o.Waiting != nil {
 		defer c.o.Waiting(c.o.Patience)()
 	}
-	deadline := time.Now().Add(c.o.Patience)
-	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
+	return rowstream.Retry(ctx, c.o.Patience, func() error {
 		err := c.connect(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if IsSetting(err) {
-			return c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
-				"have it log them, and copy the tables again if some were made meanwhile", err)
+			return rowstream.Final(c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
+				"have it log them, and copy the tables again if some were made meanwhile", err))
 		}
-		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) {
-			if err := c.refusal(refused); err != nil {
-				return err
+		if refused := new(mysqlconn.ServerError); errors.As(err, &refused) {
+			if refusal := c.refusal(refused); refusal != nil {
+				return rowstream.Final(refusal)
 			}
 		}
-		if time.Now().Add(retry).After(deadline) {
-			return fmt.Errorf("%w; tried for %v", err, c.o.Patience)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(retry):
-		}
-	}
+		return err
+	})
 }
 
 // Close implements Changes.

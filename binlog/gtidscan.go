@@ -32,12 +32,7 @@ func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 // gtidAt asks MariaDB for the GTID at a position, for which it reads the log's file. The result is empty before the
 // first transaction, and where the file has an event before the position that is larger than max_allowed_packet.
 func gtidAt(ctx context.Context, c *mysqlconn.Client, p Position) (gtid string, err error) {
-	sql := fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.Quote(p.File), p.Offset)
-	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-		gtid = string(row[0])
-		return nil
-	})
-	return gtid, err
+	return rowstream.QueryValue(ctx, c, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.Quote(p.File), p.Offset))
 }
 
 // scanGTID returns the GTID at a position: that at the start of the file, and the transactions from there on. It reads

@@ -94,11 +94,7 @@ func IsRefusal(err error) bool {
 
 // Variable returns the value of a global variable.
 func Variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
-	_, err = c.Query(ctx, "SELECT @@global."+name, func(row mysqlwire.TextRow) error {
-		value = string(row[0])
-		return nil
-	})
-	return value, err
+	return QueryValue(ctx, c, "SELECT @@global."+name)
 }
 
 // IsUnknownVariable reports whether an error is that of a server without a variable.

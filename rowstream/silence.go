@@ -34,11 +34,8 @@ const (
 // cfg has another.
 func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config) error {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
-	id := "" // the greeting's may be that of a proxy
-	if _, err := c.Query(ctx, "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
-		id = string(row[0])
-		return nil
-	}); err != nil {
+	id, err := QueryValue(ctx, c, "SELECT CONNECTION_ID()") // the greeting's may be that of a proxy
+	if err != nil {
 		return err
 	}
 	c.Watch(min(cfg.Patience/3+time.Millisecond, mostSilence), cfg.Patience, func(ctx context.Context) error { return isAtWork(ctx, cfg, id) })

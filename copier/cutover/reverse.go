@@ -203,16 +203,16 @@ func (c *Cutover) beginBack(ctx context.Context) (there *backSide, from binlog.P
 // patiently does what may be done twice, again as long as a server is away, until the patience
 // ends.
 func (c *Cutover) patiently(ctx context.Context, do func() error) error {
-	for began := time.Now(); ; {
+	return rowstream.Retry(ctx, c.copy.Patience, func() error {
 		err := do()
-		if err == nil || !state.IsAway(err) || time.Since(began) > c.copy.Patience {
-			return err
+		if err != nil && !state.IsAway(err) {
+			return rowstream.Final(err)
 		}
-		c.copy.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
-		if !telemetry.Sleep(ctx, routePause) {
-			return context.Cause(ctx)
+		if err != nil {
+			c.copy.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
 		}
-	}
+		return err
+	})
 }
 
 // watchBack ends the reverse stream when its window is over, or clients are at the source again.

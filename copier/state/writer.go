@@ -68,7 +68,7 @@ func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Ch
 // WorthRepeating reports whether a transaction may succeed when it is repeated: the
 // connection was lost, or the server gave it up for another one's sake.
 func (w *Writer) WorthRepeating(err error) bool {
-	var gone goneError
+	var gone *rowstream.GoneError
 	if errors.As(err, &gone) {
 		return false
 	}
@@ -83,11 +83,6 @@ func (w *Writer) WorthRepeating(err error) bool {
 	}
 	return refused.SafeToRetry()
 }
-
-// A goneError says that the target was unreachable for as long as is patient. It is not tried again.
-type goneError struct{ error }
-
-func (e goneError) Unwrap() error { return e.error }
 
 // ErrRows says that what the server counted is not what was sent: repeating does not help.
 var ErrRows = errors.New("the target did not take all rows")
@@ -149,21 +144,13 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 func (w *Writer) Reconnect(ctx context.Context) error {
 	defer w.Waits.Begin("the target to be reachable again", "", w.Patience)()
 	w.Close()
-	deadline := time.Now().Add(w.Patience)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+	return rowstream.Retry(ctx, w.Patience, func() error {
 		err := w.Connect(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLeaseLost) {
-			return err
+		if errors.Is(err, ErrLeaseLost) {
+			return rowstream.Final(err)
 		}
-		if time.Now().After(deadline) {
-			return goneError{fmt.Errorf("%w; tried for %v", err, w.Patience)}
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
-		}
-	}
+		return err
+	})
 }
 
 // Waiting does something on the target, which may wait for locks, disks or the network there. A target that is silent and

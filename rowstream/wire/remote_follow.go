@@ -284,24 +284,20 @@ func (c *remoteChanges) reconnect(ctx context.Context) error {
 	if c.waiting != nil {
 		defer c.waiting(c.patience)()
 	}
-	deadline := time.Now().Add(c.patience)
-	for retry := minReconnect; ; retry = min(2*retry, maxReconnect) {
+	trying, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(c.life, func() { end(binlog.ErrClosed) })()
+	return rowstream.Retry(trying, c.patience, func() error {
 		c.r.conn.ResetConnectBackoff()
-		err := c.connect(ctx)
-		if err == nil || ctx.Err() != nil || c.life.Err() != nil || !passing(err) && status.Code(err) != codes.ResourceExhausted {
-			return err
+		err := c.connect(trying)
+		if err != nil && !passing(err) && status.Code(err) != codes.ResourceExhausted {
+			return rowstream.Final(err)
 		}
-		if time.Now().Add(retry).After(deadline) {
-			return fmt.Errorf("follow the binary log after %s: %w; tried for %v", c.upto, errorOf(ctx, c.r.Addr(), err), c.patience)
+		if err != nil {
+			err = fmt.Errorf("follow the binary log after %s: %w", c.upto, errorOf(ctx, c.r.Addr(), err))
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-c.life.Done():
-			return binlog.ErrClosed
-		case <-time.After(retry):
-		}
-	}
+		return err
+	})
 }
 
 // drop gives the stream up.

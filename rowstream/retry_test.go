@@ -1,0 +1,39 @@
+package rowstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRetry succeeds at the third try, and ends by a final error, by the patience and by the context.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		passing := errors.New("it passes")
+		tries := 0
+		if err := Retry(t.Context(), time.Minute, func() error {
+			if tries++; tries < 3 {
+				return passing
+			}
+			return nil
+		}); err != nil || tries != 3 {
+			t.Errorf("%d tries, %v", tries, err)
+		}
+		var gone *GoneError
+		lasting := errors.New("it lasts")
+		if err := Retry(t.Context(), time.Minute, func() error { return Final(lasting) }); !errors.Is(err, lasting) || errors.As(err, &gone) {
+			t.Errorf("a final error: %v", err)
+		}
+		tries = 0
+		err := Retry(t.Context(), time.Minute, func() error { tries++; return passing })
+		if !errors.As(err, &gone) || !errors.Is(err, passing) || err.Error() != "it passes; tried for 1m0s" || tries < 20 {
+			t.Errorf("after %d tries: %v", tries, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if err := Retry(ctx, time.Minute, func() error { cancel(lasting); return passing }); !errors.Is(err, lasting) || errors.As(err, &gone) {
+			t.Errorf("a context that ends: %v", err)
+		}
+	})
+}
