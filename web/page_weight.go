@@ -1,11 +1,20 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"html/template"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/internal/weigh"
 )
 
 // weightPage shows what the process itself costs.
@@ -100,4 +109,198 @@ func offText(off float64) string {
 		return percent(-off) + " less"
 	}
 	return "the same"
+}
+
+const (
+	// weightSamples is how many looks at the process are remembered: half an hour of somebody who
+	// looks every 5 s. Each is some 150 bytes.
+	weightSamples = 360
+
+	// weightGap is how long after a look the next one counts: what lies between is the same look.
+	weightGap = 900 * time.Millisecond
+
+	// weightAge is how old a remembered look may be.
+	weightAge = 30 * time.Minute
+)
+
+// A WeightSource says what the page of the process' own weight cannot find out by itself.
+type WeightSource struct {
+	Heap func() []memory.Holding // by owner
+
+	// Statements counts what the process works for, and StatementName is one of them, such as
+	// "statement" or "request".
+	Statements    func() uint64
+	StatementName string
+
+	Losses func() []localstate.Loss // local state that could not be used; nil: not shown
+}
+
+// A weighing is what the process had cost when somebody looked.
+type weighing struct {
+	At         time.Time
+	CPU        time.Duration // of all threads
+	RSS        int64         // bytes
+	GCCPU      float64       // seconds, as of the latest collection
+	GCCycles   float64
+	Allocs     float64 // objects
+	AllocBytes float64
+	Live       float64 // bytes that the latest collection kept
+	Heap       float64 // bytes of objects, garbage included
+	Stacks     float64 // bytes
+	Total      float64 // bytes that the runtime has from the system
+	Goal       float64 // bytes at which the next collection ends
+	Goroutines float64
+	Statements uint64
+}
+
+// A weigher weighs the process when it is looked at, and remembers looks. Nothing runs between them.
+type weigher struct {
+	statements func() uint64
+
+	mu    sync.Mutex
+	looks []weighing // oldest first
+	start weighing   // when the weigher was made
+}
+
+func newWeigher(statements func() uint64, started time.Time) *weigher {
+	return &weigher{statements: statements, start: weighNow(started)}
+}
+
+// look weighs the process, unless it was looked at just now, and returns the looks that are
+// remembered, oldest first.
+func (s *weigher) look(now time.Time) []weighing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.looks); n == 0 || now.Sub(s.looks[n-1].At) >= weightGap {
+		w := weighNow(now)
+		if s.statements != nil {
+			w.Statements = s.statements()
+		}
+		s.looks = append(s.looks, w)
+	}
+	drop := max(len(s.looks)-weightSamples, 0)
+	for drop < len(s.looks)-1 && now.Sub(s.looks[drop].At) > weightAge {
+		drop++
+	}
+	s.looks = append(s.looks[:0], s.looks[drop:]...)
+	return slices.Clone(s.looks)
+}
+
+// weighNow weighs the process once.
+func weighNow(now time.Time) weighing {
+	r := weigh.OwnRuntime()
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/gc/heap/goal:bytes"},
+	}
+	metrics.Read(samples)
+	at := func(i int) float64 {
+		if samples[i].Value.Kind() != metrics.KindUint64 {
+			return 0 // a later runtime may have dropped it
+		}
+		return float64(samples[i].Value.Uint64())
+	}
+	w := weighing{
+		At: now, GCCPU: r.GCCPU, GCCycles: r.GCCycles, Allocs: r.HeapAllocObjects + r.TinyAllocs, AllocBytes: r.HeapAllocBytes,
+		Live: at(0), Heap: r.HeapInUse, Stacks: at(1), Total: at(2) - at(3), Goal: at(4), Goroutines: float64(runtime.NumGoroutine()),
+	}
+	if p, err := weigh.Open(os.Getpid()); err == nil { // where there is no /proc these are unknown
+		if u, err := p.Usage(); err == nil {
+			w.CPU, w.RSS = u.CPU, u.RSS
+		}
+	}
+	return w
+}
+
+// A weightDelta is what the process cost between two looks.
+type weightDelta struct {
+	Seconds    float64
+	CPU        float64 // of one CPU
+	GCShare    float64 // of the CPU time
+	Collection float64 // a second
+	AllocRate  float64 // bytes a second
+	Objects    float64 // a second
+	Statements float64
+	Rate       float64 // statements a second
+
+	// For each statement; all that the process did in the time counts, these pages included.
+	CPUEach, ObjectsEach, BytesEach float64
+}
+
+// since is what lies between an earlier look and w.
+func (w *weighing) since(e *weighing) weightDelta {
+	d := weightDelta{Seconds: w.At.Sub(e.At).Seconds()}
+	if d.Seconds <= 0 {
+		return d
+	}
+	cpu := (w.CPU - e.CPU).Seconds()
+	d.CPU = cpu / d.Seconds
+	if cpu > 0 {
+		d.GCShare = min(max(w.GCCPU-e.GCCPU, 0)/cpu, 1)
+	}
+	d.Collection = (w.GCCycles - e.GCCycles) / d.Seconds
+	d.AllocRate = (w.AllocBytes - e.AllocBytes) / d.Seconds
+	d.Objects = (w.Allocs - e.Allocs) / d.Seconds
+	if w.Statements > e.Statements {
+		d.Statements = float64(w.Statements - e.Statements)
+		d.Rate = d.Statements / d.Seconds
+		d.CPUEach = cpu / d.Statements
+		d.ObjectsEach = (w.Allocs - e.Allocs) / d.Statements
+		d.BytesEach = (w.AllocBytes - e.AllocBytes) / d.Statements
+	}
+	return d
+}
+
+// An ownerRow is one owner of the heap.
+type ownerRow struct {
+	Name, What string
+	Bytes      float64
+	Share      float64 // of all owners
+}
+
+// ownerRows are the owners, the largest first, and their sum.
+func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
+	for _, h := range held {
+		sum += float64(max(h.Bytes, 0))
+	}
+	for _, h := range held {
+		r := ownerRow{Name: h.Owner, What: ownerNames[h.Owner], Bytes: float64(max(h.Bytes, 0))}
+		if sum > 0 {
+			r.Share = r.Bytes / sum
+		}
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(a, b ownerRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return rows, sum
+}
+
+// ownerNames say what the owners of tare_heap_bytes hold.
+var ownerNames = map[string]string{
+	"plan_cache":     "plans of statements, and the cache itself",
+	"query_log":      "ring, buffered lines, lines in flight",
+	"sessions":       "connections: state, buffers, prepared statements",
+	"relay_buffers":  "buffers lent to connections or kept for them",
+	"active_series":  "catalog of active series",
+	"slabs_lent":     "chunks of running queries",
+	"slabs_idle":     "slabs kept for the next query",
+	"index_cache":    "pages of block indexes",
+	"index_headers":  "index headers of blocks",
+	"frames_idle":    "frames of gRPC responses, kept for reuse",
+	"history_head":   "series being written, and their metadata",
+	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",
+	"pages":          "page templates, and pages cached for a second",
+	"events":         "schema changes, switches, restarts and reported events",
+	"decoders_idle":  "decoders kept for the next request",
+	memory.BaseOwner: "without an owner, measured at start",
+}
+
+// memoryLimit is the runtime's soft limit, 0 for none.
+func memoryLimit() int64 {
+	if n := debug.SetMemoryLimit(-1); n < 1<<60 {
+		return n
+	}
+	return 0
 }

@@ -13,6 +13,9 @@ func (s *Server) partPages() []page {
 	if o.Series != nil {
 		all = append(all, s.seriesPage())
 	}
+	if s.rangeQueries() != nil {
+		all = append(all, s.promqlPage())
+	}
 	if o.Copies != nil {
 		all = append(all, s.copiesPage())
 	}

@@ -1,0 +1,285 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/storegateway"
+)
+
+const (
+	rangePattern = "GET /api/v1/query_range"
+
+	// graphBytes bounds the response that the page draws, graphRows the series that it lists.
+	graphBytes = 8 << 20
+	graphRows  = 100
+
+	// drawnSeries is how many series have a colour of their own.
+	drawnSeries = 6
+
+	// tenantHeader names the tenant of a request.
+	tenantHeader = "X-Scope-OrgID"
+)
+
+// promqlPage evaluates PromQL over the time range and says what it read.
+func (s *Server) promqlPage() page {
+	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", answer: s.promql}
+}
+
+// rangeQueries returns the endpoint of Prometheus' range queries; nil if there is none.
+func (s *Server) rangeQueries() http.Handler {
+	for _, r := range s.opts.Routes {
+		if r.pattern == rangePattern {
+			return r.handler
+		}
+	}
+	return nil
+}
+
+// promqlData is what the page shows.
+type promqlData struct {
+	Query, Tenant string
+	Tenants       bool // the server may have several
+	Action        string
+	Keep          []pair // what the form keeps
+	Examples      []promqlExample
+	Step          time.Duration
+	Series        int
+	Chart         template.HTML
+	Rows          []promqlRow
+	Notes         []string
+	Read          *storegateway.Explanation // nil: nothing was read from blocks
+	Blocks        []promqlBlock
+	MoreBlocks    int
+	API           string // the same as JSON
+}
+
+type promqlExample struct{ Name, Link string }
+
+// A promqlRow is one series of the response.
+type promqlRow struct{ Name, Last, Most string }
+
+// A promqlBlock is what was read of one block.
+type promqlBlock struct {
+	ID               string
+	From, To         time.Time
+	Series           int64 // named by the postings
+	Fetched, FromRAM int64 // bytes
+	Reads            int64
+}
+
+// A promqlResponse is what the page uses of the response of a range query.
+type promqlResponse struct {
+	Status    string   `json:"status"`
+	Error     string   `json:"error"`
+	ErrorType string   `json:"errorType"`
+	Warnings  []string `json:"warnings"`
+	Infos     []string `json:"infos"`
+	Data      struct {
+		Result model.Matrix `json:"result"`
+	} `json:"data"`
+	Explain *storegateway.Explanation `json:"explain"`
+}
+
+func (s *Server) promql(ctx context.Context, v *view) (any, error) {
+	d := &promqlData{
+		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: s.storeFirst(), Action: v.r.URL.Path,
+	}
+	for _, name := range sortedNames(v.query) {
+		if name == "from" || name == "to" {
+			d.Keep = append(d.Keep, pair{name, v.query.Get(name)})
+		}
+	}
+	for _, e := range s.promqlExamples() {
+		d.Examples = append(d.Examples, promqlExample{e, v.with("query", e)})
+	}
+	if d.Query == "" {
+		return d, nil
+	}
+	d.Step = max((v.span.Length() / chartPoints).Round(time.Second), time.Second)
+	q := url.Values{
+		"query": {d.Query}, "step": {strconv.FormatFloat(d.Step.Seconds(), 'f', -1, 64)},
+		"start": {unixSeconds(v.span.From)}, "end": {unixSeconds(v.span.To)},
+	}
+	d.API = "/api/v1/query_range?" + q.Encode()
+	q.Set("explain", "1")
+	resp, err := s.rangeQuery(ctx, v, q, d.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	d.Notes = append(resp.Warnings, resp.Infos...)
+	d.Read = resp.Explain
+	d.addBlocks()
+	d.addSeries(v, resp.Data.Result)
+	return d, nil
+}
+
+// promqlExamples are queries to begin with.
+func (s *Server) promqlExamples() []string {
+	if s.opts.Statements != nil {
+		return []string{
+			"sum(rate(tare_queries_total[5m]))",
+			"topk(5, sum by (digest) (rate(tare_queries_total[5m])))",
+			"histogram_quantile(0.99, sum(rate(tare_query_duration_seconds[5m])))",
+		}
+	}
+	return []string{"count({__name__=~\".+\"})", "sum by (job) (up)", "topk(10, count by (__name__) ({__name__=~\".+\"}))"}
+}
+
+func unixSeconds(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64)
+}
+
+// rangeQuery calls the endpoint as the view's account, under the same admission and budgets as a request from outside.
+func (s *Server) rangeQuery(ctx context.Context, v *view, q url.Values, tenant string) (*promqlResponse, error) {
+	r := v.r.Clone(ctx)
+	r.URL = &url.URL{Path: "/api/v1/query_range", RawQuery: q.Encode()}
+	r.Header = http.Header{}
+	if tenant != "" {
+		r.Header.Set(tenantHeader, tenant)
+	}
+	w := &pageRecorder{header: http.Header{}, code: http.StatusOK}
+	err := panics.Guard(func() error {
+		s.rangeQueries().ServeHTTP(w, r)
+		return nil
+	})
+	if p := panics.Of(err); p != nil && !w.full && !errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	if w.full {
+		return nil, badRequest(fmt.Errorf("the response has more than %s", bytesText(graphBytes)), "Aggregate, for instance with sum by (…) or topk(10, …).", "Choose a shorter range.")
+	}
+	if err != nil {
+		return nil, &problem{Status: http.StatusServiceUnavailable, What: "The response broke off.", Try: []string{"Try again shortly."}}
+	}
+	var resp promqlResponse
+	if err := json.Unmarshal(w.body.Bytes(), &resp); err != nil {
+		return nil, fmt.Errorf("response of the query: %w", err)
+	}
+	if resp.Status != "success" {
+		return nil, &problem{Status: w.code, What: sentence(resp.Error), Try: promqlTries(resp.ErrorType)}
+	}
+	return &resp, nil
+}
+
+// promqlTries says what to try after an error of Prometheus' API.
+func promqlTries(kind string) []string {
+	switch kind {
+	case "bad_data":
+		return []string{"Correct the query.", "Of a store with several tenants: name one."}
+	case "timeout":
+		return []string{"Choose a shorter range.", "Select fewer series."}
+	}
+	return []string{"Select fewer series, or a shorter range.", "Try again shortly."}
+}
+
+// A pageRecorder keeps a response of at most graphBytes.
+type pageRecorder struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+	full   bool
+}
+
+// Header implements http.ResponseWriter.
+func (w *pageRecorder) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *pageRecorder) WriteHeader(code int) { w.code = code }
+
+var errGraphBytes = errors.New("the response is larger than what a page draws")
+
+// Write implements http.ResponseWriter.
+func (w *pageRecorder) Write(b []byte) (int, error) {
+	if w.full = w.full || w.body.Len()+len(b) > graphBytes; w.full {
+		return 0, errGraphBytes
+	}
+	return w.body.Write(b)
+}
+
+// addSeries draws the series with the largest values and lists more of them.
+func (d *promqlData) addSeries(v *view, all model.Matrix) {
+	d.Series = len(all)
+	most := func(s *model.SampleStream) float64 {
+		high := math.Inf(-1)
+		for _, p := range s.Values {
+			if isNumber(float64(p.Value)) {
+				high = max(high, float64(p.Value))
+			}
+		}
+		return high
+	}
+	slices.SortStableFunc(all, func(a, b *model.SampleStream) int {
+		return cmp.Or(cmp.Compare(most(b), most(a)), strings.Compare(a.Metric.String(), b.Metric.String()))
+	})
+	c := lineChart{ID: "result", Title: "Result", From: v.span.From, To: v.span.To, Unit: unitCount}
+	for t := v.span.From; !t.After(v.span.To); t = t.Add(d.Step) {
+		c.Times = append(c.Times, t)
+	}
+	for i, s := range all[:min(len(all), graphRows)] {
+		row := promqlRow{Name: cutText(s.Metric.String(), 4*shownValue), Most: unitCount.write(most(s)), Last: nothing}
+		if n := len(s.Values); n > 0 {
+			row.Last = unitCount.write(float64(s.Values[n-1].Value))
+		}
+		if len(s.Histograms) > 0 {
+			row.Last, row.Most = "histogram", "histogram"
+		}
+		d.Rows = append(d.Rows, row)
+		if i < drawnSeries && len(s.Values) > 0 {
+			c.Series = append(c.Series, series{Name: cutText(s.Metric.String(), maxLegend), Values: valuesAt(s.Values, v.span.From, d.Step, len(c.Times))})
+		}
+	}
+	if len(c.Series) > 0 {
+		d.Chart = c.HTML()
+	}
+}
+
+// valuesAt places samples at the steps that they belong to.
+func valuesAt(samples []model.SamplePair, from time.Time, step time.Duration, n int) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	for _, p := range samples {
+		i := int(math.Round(float64(p.Timestamp.Time().Sub(from)) / float64(step)))
+		if i >= 0 && i < n {
+			values[i] = float64(p.Value)
+		}
+	}
+	return values
+}
+
+// addBlocks lists the blocks that were read, those with the most bytes first.
+func (d *promqlData) addBlocks() {
+	if d.Read == nil {
+		return
+	}
+	for i := range d.Read.Blocks {
+		b := &d.Read.Blocks[i]
+		row := promqlBlock{ID: b.ID, From: time.UnixMilli(b.MinTime), To: time.UnixMilli(b.MaxTime), Series: b.Postings}
+		for _, u := range b.Read {
+			row.Fetched += u.Fetched
+			row.FromRAM += u.Cached
+			row.Reads += u.Reads
+		}
+		d.Blocks = append(d.Blocks, row)
+	}
+	slices.SortStableFunc(d.Blocks, func(a, b promqlBlock) int { return cmp.Compare(b.Fetched+b.FromRAM, a.Fetched+a.FromRAM) })
+	d.MoreBlocks = max(len(d.Blocks)-graphRows, 0)
+	d.Blocks = d.Blocks[:len(d.Blocks)-d.MoreBlocks]
+}
