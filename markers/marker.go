@@ -43,7 +43,7 @@ type Marker struct {
 	Digest string `json:"digest,omitempty"` // the statement of a plan change
 	User   string `json:"user,omitempty"`   // MySQL user, or HTTP account that reported it
 	Client string `json:"client,omitempty"` // address of the MySQL client
-	Link   string `json:"link,omitempty"`   // http or https
+	Link   string `json:"link,omitempty"`   // http or https, or a path of the pages
 	Count  int    `json:"count,omitempty"`  // more than 1: so many alike within a minute; Time is the first, End the last
 }
 

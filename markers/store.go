@@ -23,6 +23,9 @@ type Options struct {
 	Path  string
 	State *localstate.Store
 
+	// Added is called with each marker that is added; nil: nothing is.
+	Added func(Marker)
+
 	NoTexts bool // schema changes are recorded without their text and tables
 
 	Now func() time.Time // nil: the system's
@@ -104,6 +107,9 @@ func (s *Store) Add(m Marker) Marker {
 	}
 	s.mu.Unlock()
 	s.write(&m)
+	if s.opts.Added != nil {
+		s.opts.Added(m)
+	}
 	return m
 }
 

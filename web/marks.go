@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // MarkerSource is where pages find what happened around the statements. A markers.Store is one.
@@ -148,17 +149,25 @@ func marksText(n int) string {
 // are step apart.
 func riseSlack(step time.Duration) time.Duration { return step + 30*time.Second }
 
-// causeText names the marker that may be the cause of a rise since a time; "" when there is none.
-func causeText(all []markers.Marker, tables []string, since time.Time, step, looked time.Duration) string {
-	m, ok := markers.LikelyCause(all, tables, since, riseSlack(step))
-	if !ok {
-		return ""
+// causeText names the marker that may be the cause of a rise of a statement since a time, and the change of its plan; "" when there
+// is neither.
+func causeText(all []markers.Marker, tables []string, digest sqldigest.Digest, since time.Time, step, looked time.Duration) string {
+	slack := riseSlack(step)
+	text := ""
+	if m, ok := markers.LikelyCause(all, tables, since, slack); ok {
+		text = "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
+		if by := m.By(); by != "" {
+			text += ", by " + by
+		}
+		text += "."
 	}
-	text := "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
-	if by := m.By(); by != "" {
-		text += ", by " + by
+	id := digest.String()
+	for _, m := range slices.Backward(all) {
+		if m.Kind == markers.KindPlan && m.Digest == id && m.Time.After(since.Add(-markers.Reach)) && m.Time.Before(since.Add(markers.Reach+slack)) {
+			return withCause(text, "Its execution plan changed at "+exactClock(m.Time, looked)+".")
+		}
 	}
-	return text + "."
+	return text
 }
 
 // exactClock writes a time to the second, with the day where the time that is looked at has several.
@@ -183,7 +192,7 @@ func (s *Server) findCauses(v *view, top *history.Top, rows []queryRow, all []ma
 			continue
 		}
 		of := &top.Rows[i]
-		rows[i].Cause = causeText(all, s.opts.Markers.TablesOf(of.Text, of.Schema), since, top.Series.Step, v.span.Length())
+		rows[i].Cause = causeText(all, s.opts.Markers.TablesOf(of.Text, of.Schema), of.Digest, since, top.Series.Step, v.span.Length())
 	}
 }
 
@@ -194,7 +203,7 @@ func (s *Server) causeOf(v *view, st *history.Statement, since time.Time, all []
 	if s.opts.Markers == nil {
 		return ""
 	}
-	return causeText(all, s.tablesOf(st), since, st.Series.Step, v.span.Length())
+	return causeText(all, s.tablesOf(st), st.Digest, since, st.Series.Step, v.span.Length())
 }
 
 // tablesOf returns the tables of a statement in the schemas of its callers.

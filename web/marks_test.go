@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/markers"
 )
 
@@ -68,5 +69,39 @@ func TestMarks(t *testing.T) {
 		if strings.Contains(body, "ALTER TABLE") || !strings.Contains(body, "Schema change") || !strings.Contains(body, "Possible cause: shop 4.2") {
 			t.Errorf("%s without texts: the list has a statement, or lacks a title or a cause", path)
 		}
+	}
+}
+
+// fakePlans has one statement, which changed its plan.
+type fakePlans struct{ state explain.State }
+
+func (f fakePlans) State([16]byte) (explain.State, bool) { return f.state, true }
+
+// TestPlansOfAStatement: the page of a statement has the plans before and after a change, with the steps that differ marked, for accounts
+// that see texts.
+func TestPlansOfAStatement(t *testing.T) {
+	plan := func(id, access, key string) explain.Plan {
+		return explain.Plan{ID: id, Steps: []explain.Step{{Table: "same", Access: "const"}, {Table: "orders" + hostile, Access: access, Key: key, Rows: 9}}}
+	}
+	o, _ := pageOptions()
+	o.Gate = testGate(t, o.Log)
+	before, after := plan("1", "ref", "k"), plan("2", "ALL", "")
+	f := fakePlans{explain.State{
+		Plans: []explain.Plan{after, before}, At: time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC), Changes: []explain.Change{{Before: before, After: after}},
+	}}
+	o.PlanSource = f
+	_, body := browse(t, New(o).Handler(), "/query/"+someDigest, "dba")
+	escaped := `orders&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;`
+	for _, want := range []string{"<code>  same const, 0 rows</code>", `<code class="warn">≠ ` + escaped + ` ref by k, 9 rows</code>`, `<code class="warn">≠ ` + escaped + ` full scan, 9 rows</code>`, "last at 2026-01-31 03:00:00 UTC"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if _, body = browse(t, New(o).Handler(), "/query/"+someDigest, "guest"); strings.Contains(body, "full scan") {
+		t.Error("an account without texts sees a plan")
+	}
+	o.PlanSource = fakePlans{explain.State{Why: "EXPLAIN took longer"}}
+	if _, body = browse(t, New(o).Handler(), "/query/"+someDigest, "dba"); !strings.Contains(body, "Not explained: EXPLAIN took longer.") {
+		t.Error("the page does not say why there is no plan")
 	}
 }

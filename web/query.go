@@ -38,6 +38,8 @@ type queryView struct {
 	Cause   string // a sentence that names what may have caused the rise; "" when nothing is known
 	Marks   []markRow
 
+	Explained *explained // nil: plans are not read, or not shown to the account
+
 	Charts []template.HTML
 	Heat   template.HTML
 	Parts  []barChart
@@ -104,6 +106,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		d.Texts = d.Texts || slow.Text != ""
 	}
 	d.Parts = partsOf(v, st)
+	d.Explained = s.explainedOf(v, st.Digest)
 	marks := s.marks(ctx, v)
 	d.Marks = markRows(v, marks)
 	if st.Source != history.SourceCounters {

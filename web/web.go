@@ -51,6 +51,9 @@ type Options struct {
 	// Markers are drawn on charts and named as possible causes; nil: there are none.
 	Markers MarkerSource
 
+	// PlanSource has the execution plans of statements; nil: there are none.
+	PlanSource PlanSource
+
 	// Events are what has happened to the server, for the first page; nil: it knows of nothing. Those
 	// that are not of the time that is looked at are left out.
 	Events func() []Event

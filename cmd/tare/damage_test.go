@@ -71,15 +71,19 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// startLocal runs a gateway over a data directory and a bucket in dir.
-func startLocal(t *testing.T, dir, backend string) (*localGateway, error) {
+// startLocal runs a gateway over a data directory and a bucket in dir, with more options: names and values.
+func startLocal(t *testing.T, dir, backend string, more ...string) (*localGateway, error) {
 	t.Helper()
 	o := config.NewServe()
-	_, err := o.Load(config.Input{Flags: map[string]string{
+	flags := map[string]string{
 		"backend": backend, "listen": "127.0.0.1:0", "http": "127.0.0.1:0", "history-labels": "instance=gw-1",
 		"bucket": "file://" + filepath.Join(dir, "bucket"), "data-dir": filepath.Join(dir, "data"), "log-file": filepath.Join(dir, "query.log"),
 		"history-bytes": "2MiB", "history-max-digests": "100", "cpus": strconv.Itoa(runtime.GOMAXPROCS(0)),
-	}})
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		flags[more[i]] = more[i+1]
+	}
+	_, err := o.Load(config.Input{Flags: flags})
 	must(t, err)
 	r, w := io.Pipe()
 	g := &localGateway{log: new(lockedBuffer)}

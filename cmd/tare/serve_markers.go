@@ -22,9 +22,10 @@ type markerService struct {
 	store *markers.Store
 }
 
-// openMarkers opens the events, with the file of earlier processes where there is a data directory.
-func openMarkers(s *server.Server) (*markerService, error) {
-	o := markers.Options{Path: s.Data.File(markersName), NoTexts: s.Options.Server.Log.Redact == querylog.RedactAll, Log: s.Log}
+// openMarkers opens the events, with the file of earlier processes where there is a data directory. Each new one is
+// passed to added.
+func openMarkers(s *server.Server, added func(markers.Marker)) (*markerService, error) {
+	o := markers.Options{Path: s.Data.File(markersName), NoTexts: s.Options.Server.Log.Redact == querylog.RedactAll, Added: added, Log: s.Log}
 	if s.Data != nil {
 		o.State = s.Data.State
 	}

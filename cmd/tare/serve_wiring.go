@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
@@ -44,6 +45,7 @@ type service struct {
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil when no digests are counted
 	markers  *markerService                  // nil without HTTP
+	explain  *explain.Prober                 // nil without --control, HTTP or digests
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
@@ -173,11 +175,14 @@ func (s *service) Open(context.Context) error {
 		return err
 	}
 	if s.cfg.HTTP != "" {
-		if s.markers, err = openMarkers(s.Server); err != nil {
+		if s.markers, err = openMarkers(s.Server, s.schemaChanged); err != nil {
 			return err
 		}
 		s.options.Observers = append(s.options.Observers, s.markers.store)
 		routes = append(routes, s.markers.routes()...)
+		if err := s.openExplain(); err != nil {
+			return err
+		}
 		table, labels := s.history.observed()
 		if s.active, err = newActiveService(table, labels, s.Queries, s.Log); err == nil {
 			err = s.active.begin(s.Listener.Addr())
@@ -208,6 +213,7 @@ func (s *service) Open(context.Context) error {
 		SeriesMatchers: s.history.seriesMatchers(),
 		Latest:         s.latest,
 		Markers:        s.markers.source(),
+		PlanSource:     s.planSource(),
 		Events:         s.events,
 	}, s.heapOwners()...)
 }
@@ -371,6 +377,7 @@ func (s *service) heapOwners() []memory.Owner {
 		{Name: "sessions", Bytes: s.gateway.SessionBytes},
 		{Name: "active_series", Bytes: s.active.heapBytes},
 		{Name: "events", Bytes: s.markers.heapBytes},
+		{Name: "explain", Bytes: s.explainBytes},
 		{Name: "relay_buffers", Bytes: func() int64 {
 			kept, lent := s.gateway.BufferBytes()
 			return kept + lent

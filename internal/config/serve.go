@@ -20,6 +20,7 @@ type Serve struct {
 	Backend         Address
 	Control         ControlURL // Addr is "" when not set
 	Copies          ControlURL // the same
+	Explain         ExplainMode
 	Standby         Address    // "" when there is none
 	StandbyAccounts string     // file
 
@@ -52,6 +53,15 @@ type Serve struct {
 	set *Set
 }
 
+// ExplainMode says whether statements are explained.
+type ExplainMode string
+
+// The modes, by the names of --explain.
+const (
+	ExplainOn  ExplainMode = "on"
+	ExplainOff ExplainMode = "off"
+)
+
 // NewServe returns the options of tare serve with their defaults.
 func NewServe() *Serve {
 	c := &Serve{}
@@ -60,6 +70,7 @@ func NewServe() *Serve {
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients; /-/ready logs in with it")
+	Enum(s, &c.Explain, "explain", "read the execution plans of the statements with most load through the --control account, by EXPLAIN; requires SELECT on their tables. See docs/tasks/find-the-cause.md", ExplainOn, ExplainOff)
 	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")

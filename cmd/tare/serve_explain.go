@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/web"
+)
+
+// explainRange is the time whose heaviest statements are explained, where a history is kept.
+const explainRange = 15 * time.Minute
+
+// openExplain creates the Prober that explains the heaviest statements through the control account; it is nil without the
+// account, without HTTP, or where digests are not counted.
+func (s *service) openExplain() error {
+	statements := s.history.statements()
+	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.ExplainOn || s.markers == nil || statements == nil {
+		return nil
+	}
+	var err error
+	s.explain, err = explain.New(explain.Options{
+		Account: explain.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), Addr: s.controlAddr},
+		Kill:    s.options.Kill,
+		Candidates: func(ctx context.Context) ([]explain.Candidate, error) {
+			return heaviest(ctx, statements, s.history.now())
+		},
+		Changed: s.markPlanChange,
+		Log:     s.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("--explain: %w", err)
+	}
+	s.options.Observers = append(s.options.Observers, s.explain)
+	s.Metrics.MustRegister(s.explain)
+	s.Go(s.explain.Run)
+	return nil
+}
+
+// controlAddr is where the control account logs in: at its own address for the backend, otherwise at the server that
+// sessions go to.
+func (s *service) controlAddr() string {
+	if s.cfg.Standby != "" {
+		if _, addr := s.gateway.Active(); addr != string(s.cfg.Backend) {
+			return addr
+		}
+	}
+	return string(s.cfg.Control.Addr)
+}
+
+// heaviest returns the statements with most load.
+func heaviest(ctx context.Context, statements web.Statements, now func() time.Time) ([]explain.Candidate, error) {
+	if now == nil {
+		now = time.Now
+	}
+	to := now()
+	top, err := statements.Top(ctx, history.TopQuery{From: to.Add(-explainRange), To: to, By: history.BySeconds, Limit: 2 * explain.MaxCandidates})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]explain.Candidate, 0, len(top.Rows))
+	for i := range top.Rows {
+		r := &top.Rows[i]
+		all = append(all, explain.Candidate{Digest: r.Digest, Schema: r.Schema, Text: r.Text, TextCut: r.TextCut})
+	}
+	return all, nil
+}
+
+// markPlanChange records that the server has chosen another plan.
+func (s *service) markPlanChange(digest sqldigest.Digest, c explain.Change) {
+	s.markers.store.Add(markers.Marker{
+		Kind: markers.KindPlan, Time: c.At, Title: "Plan changed", Digest: digest.String(), Link: "/query/" + digest.String(),
+	})
+}
+
+// schemaChanged has statements explained again whose tables have changed.
+func (s *service) schemaChanged(m markers.Marker) {
+	if s.explain != nil && m.Statement() {
+		s.explain.SchemaChanged(m.Tables)
+	}
+}
+
+// plans is where pages find plans.
+func (s *service) planSource() web.PlanSource {
+	if s.explain == nil {
+		return nil
+	}
+	return s.explain
+}
+
+// explainBytes is what the statements that are explained hold of the heap.
+func (s *service) explainBytes() int64 {
+	if s.explain == nil {
+		return 0
+	}
+	return s.explain.HeapBytes()
+}

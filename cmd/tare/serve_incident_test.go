@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// An incident is a gateway before a server, with clients that call statements until the test ends.
+type incident struct {
+	*localGateway
+	server *testmysql.Server
+	db     *sql.DB
+}
+
+// onIncidents runs a test on MariaDB and MySQL.
+func onIncidents(t *testing.T, test func(t *testing.T, i *incident)) {
+	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+		t.Run(name, func(t *testing.T) {
+			testmysql.SkipIfOff(t)
+			s, err := testmysql.New(append(opts, testmysql.WithPerformanceSchema())...)
+			if errors.Is(err, testmysql.ErrNoMySQL) {
+				t.Skip(err)
+			}
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			must(t, s.Exec(
+				"CREATE TABLE orders (id INT PRIMARY KEY, customer INT, note VARCHAR(100), KEY k (customer))",
+				"INSERT INTO orders SELECT n, n % 5000, REPEAT('x', 100) FROM (WITH RECURSIVE x AS (SELECT 1 n UNION ALL SELECT n + 1 FROM x WHERE n < 1000) SELECT n FROM x) y",
+				"INSERT INTO orders SELECT id + 1000, customer + 1000, note FROM orders", "INSERT INTO orders SELECT id + 2000, customer + 2000, note FROM orders",
+				"INSERT INTO orders SELECT id + 4000, customer + 4000, note FROM orders", "INSERT INTO orders SELECT id + 8000, customer + 8000, note FROM orders",
+				"ANALYZE TABLE orders",
+			))
+			dir := t.TempDir()
+			must(t, os.Mkdir(filepath.Join(dir, "bucket"), 0o700))
+			account := s.Config(testmysql.RootUser)
+			g, err := startLocal(t, dir, s.Addr, "control", "mysql://"+testmysql.RootUser+":"+testmysql.Password+"@"+s.Addr, "history-interval", "1s")
+			must(t, err)
+			account.Addr, account.DBName = g.mysql, testmysql.DefaultSchema
+			db, err := sql.Open("mysql", account.FormatDSN())
+			must(t, err)
+			t.Cleanup(func() {
+				_ = db.Close()
+				must(t, g.stop())
+			})
+			test(t, &incident{g, s, db})
+		})
+	}
+}
+
+// load calls a statement until the returned function is called.
+func (i *incident) load(t *testing.T, text string, args ...any) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		for ctx.Err() == nil {
+			if err := i.call(ctx, text, args...); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		testwait.Group(t, "the clients' end", &calling)
+	}
+}
+
+// call runs a query and reads its rows.
+func (i *incident) call(ctx context.Context, text string, args ...any) error {
+	rows, err := i.db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// digestOf is the digest of a statement as the gateway computes it.
+func (i *incident) digestOf(t *testing.T, text string) string {
+	t.Helper()
+	var version string
+	must(t, i.db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version))
+	var d sqldigest.Digester
+	return d.Digest([]byte(text), sqldigest.Mode(0).WithServer(sqldigest.ParseServer(version))).String()
+}
+
+// TestDroppedIndex drops an index under load: the page of the statement has the schema change and both plans.
+func TestDroppedIndex(t *testing.T) {
+	onIncidents(t, func(t *testing.T, i *incident) {
+		text := "SELECT * FROM orders WHERE customer = ?"
+		stop := i.load(t, text, 7)
+		path := "/query/" + i.digestOf(t, text) + "?from=now-15m"
+		page := func(wants ...string) func() (string, bool) {
+			return func() (string, bool) {
+				body := i.page(t, path)
+				for _, want := range wants {
+					if !strings.Contains(body, want) {
+						return body, false
+					}
+				}
+				return "", true
+			}
+		}
+		testwait.UntilState(t, "the plan", page("orders ref by k"))
+		_, err := i.db.ExecContext(t.Context(), "ALTER TABLE orders DROP INDEX k")
+		must(t, err)
+		testwait.UntilState(t, "the other plan", page("<h3>Before</h3>", "orders ref by k", "<h3>After</h3>", "orders full scan", "ALTER TABLE", "Plan changed"))
+		stop()
+		if metrics := i.page(t, "/metrics"); !strings.Contains(metrics, "tare_plan_changes_total 1") {
+			t.Error("the change is not counted")
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package explain
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+const (
+	// statementTime is the server's limit for one EXPLAIN, lockWait for its waits in whole seconds, which is shorter, and
+	// callTime ours for all that belongs to it.
+	statementTime = 1500 * time.Millisecond
+	lockWait      = 1
+	callTime      = 5 * time.Second
+
+	idleTime = time.Minute // after which the connection is closed
+)
+
+// Why nothing is explained, as an operator reads it.
+var (
+	errServer   = errors.New("EXPLAIN is supported on MySQL from 5.7.8 and MariaDB only")
+	errRights   = errors.New("the --control account lacks a right: GRANT SELECT on the tables, for DML also the right to execute it")
+	errTooLong  = errors.New("EXPLAIN took longer than 1.5 s")
+	errLocked   = errors.New("EXPLAIN would have waited for a lock")
+	errReadOnly = errors.New("the server refused to evaluate it in a read-only transaction")
+	errView     = errors.New("it reads a view or another table that is not a base table")
+	errGone     = errors.New("a table of it does not exist, or is a temporary table of its session")
+)
+
+// An Account logs in at the servers.
+type Account struct {
+	User, Password string
+	Addr           func() string // of the server that clients use now
+}
+
+// A server is the connection to the server behind the gateway.
+type server struct {
+	account Account
+	kill    func(addr string, id uint32) error
+
+	addr string // that db is for
+	db   *sql.DB
+	kind sqldigest.Server
+}
+
+func (s *server) close() {
+	if s.db != nil {
+		_ = s.db.Close() // nothing is pending
+		s.db = nil
+	}
+}
+
+// connect returns a connection with the session's limits set.
+func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
+	if addr := s.account.Addr(); s.db == nil || addr != s.addr {
+		s.close()
+		cfg := mysql.NewConfig()
+		cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLSConfig = s.account.User, s.account.Password, "tcp", addr, "preferred"
+		cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = callTime, callTime, callTime
+		cfg.Logger = &mysql.NopLogger{}
+		connector, err := mysql.NewConnector(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+		s.db, s.addr = sql.OpenDB(connector), addr
+		s.db.SetMaxOpenConns(1)
+		s.db.SetConnMaxIdleTime(idleTime)
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := s.prepare(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// prepare checks the server and sets the limits of a session. A server without them is not used.
+func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
+	var version, comment string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
+		return fmt.Errorf("read version: %w", err)
+	}
+	s.kind = sqldigest.ParseServer(version)
+	settings := []string{fmt.Sprintf("SET SESSION lock_wait_timeout = %d, innodb_lock_wait_timeout = %d", lockWait, lockWait)}
+	switch s.kind.Kind {
+	case sqldigest.ServerMySQL:
+		settings = append(settings, fmt.Sprintf("SET SESSION max_execution_time = %d", statementTime.Milliseconds()))
+	case sqldigest.ServerMariaDB:
+		settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %g, expensive_subquery_limit = 0", statementTime.Seconds()))
+	default:
+		return errServer
+	}
+	for _, text := range settings {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			if numberOf(err) == 1193 { // unknown system variable
+				return errServer
+			}
+			return fmt.Errorf("limit the session: %w", err)
+		}
+	}
+	if s.kind.Kind == sqldigest.ServerMySQL { // older ones have no other format
+		if _, err := conn.ExecContext(ctx, "SET SESSION explain_json_format_version = 1"); err != nil && numberOf(err) != 1193 {
+			return fmt.Errorf("choose the format of plans: %w", err)
+		}
+	}
+	return nil
+}
+
+// mode is how the server reads statements in its default sql_mode.
+func (s *server) mode() sqldigest.Mode { return sqldigest.Mode(0).WithServer(s.kind) }
+
+// explain returns the plan of a statement.
+func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	schema, text, args, err := c.statement(s.mode())
+	if err != nil {
+		return nil, refused{err}
+	}
+	if err := baseTables(ctx, conn, schema, c.tables); err != nil {
+		return nil, err
+	}
+	if schema != "" {
+		if _, err := conn.ExecContext(ctx, "USE "+quoteName(schema)); err != nil {
+			return nil, fmt.Errorf("choose schema: %w", err)
+		}
+	}
+	var id uint32
+	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+		return nil, fmt.Errorf("read connection number: %w", err)
+	}
+	begin := "START TRANSACTION READ ONLY"
+	if c.writes { // servers refuse to explain a change in a read-only transaction
+		begin = "START TRANSACTION"
+	}
+	if _, err := conn.ExecContext(ctx, begin); err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	var out []byte
+	err = conn.QueryRowContext(ctx, "EXPLAIN FORMAT=JSON "+text, args...).Scan(&out)
+	if _, rollback := conn.ExecContext(ctx, "ROLLBACK"); rollback != nil {
+		s.abandon(id)
+		err = errors.Join(err, fmt.Errorf("roll back: %w", rollback))
+	}
+	if err != nil {
+		return nil, err
+	}
+	plan, err := parsePlan(out, s.kind.Kind)
+	if err != nil {
+		return nil, refused{err}
+	}
+	return plan, nil
+}
+
+// abandon ends a connection that may be busy: a server notices a closed one only when it writes to it.
+func (s *server) abandon(id uint32) {
+	addr := s.addr
+	s.close()
+	if s.kill != nil {
+		_ = s.kill(addr, id) // it has a time limit of its own, and the connection mostly has ended
+	}
+}
+
+// baseTables fails unless all tables exist and are no views: a view may call stored functions.
+func baseTables(ctx context.Context, conn *sql.Conn, schema string, tables []string) error {
+	for _, t := range tables {
+		in, name, ok := strings.Cut(t, ".")
+		if !ok {
+			in, name = schema, t
+		}
+		var kind string
+		err := conn.QueryRowContext(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", in, name).Scan(&kind)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return refused{errGone}
+		case err != nil:
+			return fmt.Errorf("read kind of table: %w", err)
+		case kind != "BASE TABLE" && kind != "SYSTEM VERSIONED":
+			return refused{errView}
+		}
+	}
+	return nil
+}
+
+// refused is an error about one statement; others are about the server.
+type refused struct{ error }
+
+// Unwrap implements errors.Unwrap.
+func (r refused) Unwrap() error { return r.error }
+
+// numberOf returns the number of a server's error, 0 for other errors.
+func numberOf(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// reason returns an error without the server's text, which may hold parts of the statement. ofServer is true when no
+// statement can be explained.
+func reason(err error) (why error, ofServer bool) {
+	var r refused
+	if errors.As(err, &r) {
+		return r.error, false
+	}
+	if errors.Is(err, errServer) {
+		return errServer, true
+	}
+	switch n := numberOf(err); n {
+	case 0:
+		return errors.New("the server cannot be reached with the --control account"), true
+	case 1045, 1698, 1044, 1049:
+		return fmt.Errorf("the server refuses the --control account (error %d)", n), n != 1044 && n != 1049
+	case 1142, 1143, 1227, 1370, 1345:
+		return errRights, false
+	case 1317, 1028, 3024, 1969:
+		return errTooLong, false
+	case 1205, 1213:
+		return errLocked, false
+	case 1792:
+		return errReadOnly, false
+	case 1146:
+		return errGone, false
+	default:
+		return fmt.Errorf("the server cannot explain it (error %d)", n), false
+	}
+}
+
+// quoteName quotes a name for a statement.
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
