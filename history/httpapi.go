@@ -1,7 +1,6 @@
 package history
 
 import (
-	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,8 +38,6 @@ func (a *Archive) NewHTTPAPI(o HTTPOptions) (*promapi.API, error) {
 		Panics:     o.Panics,
 	})
 }
-
-var errNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
 
 // noTenant is the one tenant of a bucket in Thanos' layout.
 const noTenant = ""

@@ -35,7 +35,7 @@ func TestLightRequests(t *testing.T) {
 	t.Cleanup(s.Close)
 	var heavy []*storegateway.Query
 	for range 2 {
-		q, err := r.gateway.Query(t.Context(), noTenant)
+		q, err := r.gateway.Admit(t.Context(), storegateway.Admission{})
 		if err != nil {
 			t.Fatal(err)
 		}

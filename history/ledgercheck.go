@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // A ledgerStage is where the samples of a file of the ledger are read from. Each file is compared once in each.
@@ -185,7 +186,7 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 	// The series' samples before the first line may be as old as PromQL still finds.
 	mint, maxt := lines[0].since-lookback.Milliseconds(), lines[len(lines)-1].last
 	if mint < localdb.WholeStart(in.db.Current()) && in.options.Gateway.Status().LastGood.IsZero() {
-		return nil, errNotSynced
+		return nil, blocksync.ErrNotSynced
 	}
 	for _, digests := range digestParts(stage) {
 		for _, name := range metricNames {

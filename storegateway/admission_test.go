@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"net/http"
@@ -8,17 +8,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
 // admissionStore is a store for one whole query, with bytes for light ones beside it.
-func admissionStore(t *testing.T, light int64) *Gateway {
+func admissionStore(t *testing.T, light int64) *storegateway.Gateway {
 	t.Helper()
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
-	return newStore(t, dir, func(o *Options) {
+	shared.RandomBlocks(t, dir, nil)
+	return teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 32<<20 + light, PerQuery: 32 << 20, Light: light})
 	})
 }
@@ -28,8 +31,8 @@ func admissionStore(t *testing.T, light int64) *Gateway {
 func TestLightQueries(t *testing.T) {
 	g := admissionStore(t, 32<<20)
 	base := newHTTPServer(t, g, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
-	heavy, err := g.Query(t.Context(), "")
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
+	heavy, err := g.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +48,9 @@ func TestLightQueries(t *testing.T) {
 	if r, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60}); err != nil || len(r.GetNames()) == 0 {
 		t.Errorf("LabelNames beside a heavy query: %v, %v", r, err)
 	}
-	r := everything()
+	r := teststore.Everything()
 	r.SkipChunks = true
-	if series, _, err := receive(client.Series(t.Context(), r)); err != nil || len(series) == 0 {
+	if series, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(series) == 0 {
 		t.Errorf("Series without chunks beside a heavy query: %d, %v", len(series), err)
 	}
 	code := make(chan int, 1)
@@ -61,20 +64,20 @@ func TestLightQueries(t *testing.T) {
 		code <- r.StatusCode
 		r.Body.Close()
 	}()
-	testwait.Until(t, "a query with samples to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query with samples to wait", func() bool { return g.Gate().Stats().Waiting == 1 })
 	heavy.Close()
 	if c := testwait.Receive(t, "the query with samples", code); c != http.StatusOK {
 		t.Errorf("the query with samples: %d", c)
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 }
 
 // TestAdmittedAgain has requests that lack bytes to grow: they release what they hold, wait for all bytes of a
 // query, and succeed when another query ends.
 func TestAdmittedAgain(t *testing.T) {
-	g := admissionStore(t, lightQueries) // a byte for each
+	g := admissionStore(t, 8) // a byte for each
 	base := newHTTPServer(t, g, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 	requests := map[string]func() error{
 		"HTTP": func() error {
 			r, err := http.Get(base + "/api/v1/series?match[]=" + url.QueryEscape(`{job=~".+"}`))
@@ -92,21 +95,21 @@ func TestAdmittedAgain(t *testing.T) {
 			return err
 		},
 		"Series": func() error {
-			r := everything()
+			r := teststore.Everything()
 			r.SkipChunks = true
-			_, _, err := receive(client.Series(t.Context(), r))
+			_, _, err := teststore.Receive(client.Series(t.Context(), r))
 			return err
 		},
 	}
 	for name, request := range requests {
-		heavy, err := g.Query(t.Context(), "")
+		heavy, err := g.Admit(t.Context(), storegateway.Admission{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		short := g.options.Gate.Stats().Short
+		short := g.Gate().Stats().Short
 		done := make(chan error, 1)
 		go func() { done <- request() }()
-		n := testwait.Value(t, name+" to wait for all bytes", g.options.Gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+		n := testwait.Value(t, name+" to wait for all bytes", g.Gate().Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
 		if n.Short == short || n.Running != 1 || n.Held != 0 {
 			t.Errorf("%s waits and holds bytes: %+v", name, n)
 		}
@@ -114,6 +117,6 @@ func TestAdmittedAgain(t *testing.T) {
 		if err := testwait.Receive(t, name, done); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		waitForIdle(t, g)
+		teststore.WaitForIdle(t, g)
 	}
 }

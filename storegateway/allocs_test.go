@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/storegateway"
 )
 
 // TestAllocs is the table of what a query allocates. A query of 60 series costs what one of few
@@ -24,8 +24,8 @@ func TestAllocs(t *testing.T) {
 	g := newSelectGateway(t, dir, selectOptions{local: true})
 	r := forever()
 	r.Matchers = everySeries()
-	query := func(r Request, series int) error {
-		q, err := g.Query(context.Background(), "")
+	query := func(r storegateway.Request, series int) error {
+		q, err := g.Admit(context.Background(), storegateway.Admission{})
 		if err != nil {
 			return err
 		}
@@ -43,9 +43,6 @@ func TestAllocs(t *testing.T) {
 	}
 	few := r
 	few.Limit = 3
-	one := []tsblock.Label{{Name: "a", Value: "1"}, {Name: "c", Value: "2"}}
-	relabel := &relabeling{external: []tsblock.Label{{Name: "b", Value: "x"}}, last: "b"}
-	buffer := make([]tsblock.Label, 0, 8)
 
 	q := newQuery(t, g)
 	querier, err := g.Queryable(noTenant).Querier(r.MinTime, r.MaxTime)
@@ -53,7 +50,7 @@ func TestAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = querier.Close() }()
-	set := querier.Select(WithQuery(context.Background(), q), true, nil, everySeries()...)
+	set := querier.Select(storegateway.WithQuery(context.Background(), q), true, nil, everySeries()...)
 	if !set.Next() {
 		t.Fatal(set.Err())
 	}
@@ -61,12 +58,6 @@ func TestAllocs(t *testing.T) {
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "a query of 3 series", PerThousand: 90_000, Op: func() error { return query(few, 3) }},
 		{Name: "a query of 60 series", PerThousand: 110_000, Op: func() error { return query(r, 60) }},
-		{Name: "labels of a series with external ones", Op: func() error {
-			if buffer = relabel.appendTo(buffer[:0], one); len(buffer) != 3 {
-				return fmt.Errorf("%v", buffer)
-			}
-			return nil
-		}},
 		{Name: "samples of a series for PromQL", Op: func() error {
 			it = set.At().Iterator(it)
 			for n := range 31 {

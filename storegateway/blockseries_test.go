@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -29,7 +30,7 @@ func blockSeries(b *testing.B, o selectOptions) {
 	o.processBytes = 64 << 30
 	g := newSelectGateway(b, dir, o)
 	testblock.BenchmarkBlockSeries(b, func(s testblock.SeriesQuery, t *testblock.Tally) error {
-		q, err := g.Query(context.Background(), "")
+		q, err := g.Admit(context.Background(), storegateway.Admission{})
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -17,12 +17,13 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 )
 
 // writeHeavy writes a block of 400 series, 4.8 MB of chunks.
 func writeHeavy(t *testing.T) string {
 	t.Helper()
-	return sharedBlocks(t, "heavy", func(dir string) error {
+	return shared.Dir(t, "heavy", func(dir string) error {
 		shape := testblock.Shape{Count: 400, Samples: 12 * 120, Interval: 15 * time.Second, Seed: 1}
 		_, err := shape.Write(dir, testblock.Options{External: map[string]string{}})
 		return err
@@ -34,7 +35,7 @@ func everySeries() []*labels.Matcher {
 }
 
 // drain walks a set and returns the series and chunk bytes that came.
-func drain(set *SeriesSet) (series int, bytes int64, err error) {
+func drain(set *storegateway.SeriesSet) (series int, bytes int64, err error) {
 	for set.Next() {
 		series++
 		for _, c := range set.At().Chunks {
@@ -55,7 +56,7 @@ func TestHeavyQueries(t *testing.T) {
 	)
 	for n := range 64 {
 		queries.Go(func() {
-			q, err := g.Query(t.Context(), "")
+			q, err := g.Admit(t.Context(), storegateway.Admission{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -81,7 +82,7 @@ func TestHeavyQueries(t *testing.T) {
 			switch {
 			case err == nil && series == 400:
 				finished++
-			case IsLimit(err):
+			case storegateway.IsLimit(err):
 				refused++
 			default:
 				t.Errorf("query %d: %d series, error %v", n, series, err)
@@ -92,7 +93,7 @@ func TestHeavyQueries(t *testing.T) {
 	if finished < 48 || refused == 0 {
 		t.Errorf("%d finished and %d were refused: want those without ballast to finish, and those with it to be refused", finished, refused)
 	}
-	if s := g.options.Gate.Stats(); s.Peak > s.Bytes {
+	if s := g.Gate().Stats(); s.Peak > s.Bytes {
 		t.Errorf("the process held %d bytes of %d", s.Peak, s.Bytes)
 	}
 }
@@ -100,7 +101,7 @@ func TestHeavyQueries(t *testing.T) {
 // TestLimits names the limit, what was asked for, and what is allowed.
 func TestLimits(t *testing.T) {
 	dir := writeHeavy(t)
-	for want, limits := range map[string]Limits{
+	for want, limits := range map[string]storegateway.Limits{
 		"query series: the query comes to 101, the limit is 100":       {Series: 100},
 		"query duration: the query takes longer than the limit of 1ns": {Duration: 1},
 		"query chunks: the query comes to 4800, the limit is 4799":     {Chunks: 4799},
@@ -113,16 +114,16 @@ func TestLimits(t *testing.T) {
 		if err == nil {
 			_, _, err = drain(set)
 		}
-		if !IsLimit(err) {
+		if !storegateway.IsLimit(err) {
 			t.Errorf("got error %v, want a limit", err)
 			continue
 		}
-		var limit *LimitError
+		var limit *storegateway.LimitError
 		if !errors.As(err, &limit) || limit.Error() != want {
 			t.Errorf("got error %q, want %q", err, want)
 		}
 	}
-	g := newSelectGateway(t, dir, selectOptions{limits: Limits{Series: 400, Chunks: 4800, Duration: time.Hour}})
+	g := newSelectGateway(t, dir, selectOptions{limits: storegateway.Limits{Series: 400, Chunks: 4800, Duration: time.Hour}})
 	r := forever()
 	r.Matchers = everySeries()
 	set, err := newQuery(t, g).Select(t.Context(), r)
@@ -140,7 +141,7 @@ func TestCancelled(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 4 << 20})
 	for after := range 40 {
 		ctx, cancel := context.WithCancel(t.Context())
-		q, err := g.Query(ctx, "")
+		q, err := g.Admit(ctx, storegateway.Admission{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +184,7 @@ func TestHoldOutlivesSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	type kept struct {
-		hold   *Hold
+		hold   *storegateway.Hold
 		data   []byte
 		name   string
 		copied string
@@ -252,7 +253,7 @@ func TestOneQuotaForBothSides(t *testing.T) {
 func TestWithQuery(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 8 << 20, processBytes: 8 << 20})
 	q := newQuery(t, g) // the only one that there is room for
-	ctx := WithQuery(t.Context(), q)
+	ctx := storegateway.WithQuery(t.Context(), q)
 	for range 2 {
 		querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
 		if err != nil {
@@ -307,10 +308,10 @@ func TestIteratorsAreIndependent(t *testing.T) {
 			continue
 		}
 		it := set.At().Iterator(nil)
-		walks = append(walks, walk{it, func() string { return sampleText(it, it.Next(), false) }})
+		walks = append(walks, walk{it, func() string { return testblock.SampleText(it, it.Next(), false) }})
 		again := set.At().Iterator(nil)
 		for range 30 {
-			want = append(want, sampleText(again, again.Next(), false))
+			want = append(want, testblock.SampleText(again, again.Next(), false))
 		}
 	}
 	if err := set.Err(); err != nil || len(walks) != 10 {
@@ -359,7 +360,7 @@ func TestWindowsOfOtherSelects(t *testing.T) {
 				if kind == chunkenc.ValNone {
 					t.Fatalf("select %d, series %d ends: %v", n, i, it.Err())
 				}
-				got := sampleText(it, kind, false)
+				got := testblock.SampleText(it, kind, false)
 				if n == 0 {
 					want = got
 				}

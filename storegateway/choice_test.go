@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway"
 )
 
 // samplesOf returns the samples of a set, by series; series without any are left out.
@@ -45,15 +47,15 @@ func TestSharedRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	dir := t.TempDir()
 	for i := range blocks {
-		if _, err := testblock.Write(dir, sameSeries(i, series, samples), testblock.Options{External: map[string]string{}}); err != nil {
+		if _, err := testblock.Write(dir, testblock.SameSeries(i, series, samples), testblock.Options{External: map[string]string{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g := newStore(t, dir, nil)
+	g := teststore.Open(t, dir, nil)
 	const end = blocks * samples * 60_000
 	for range 30 {
 		query := newQuery(t, g)
-		ctx := WithQuery(t.Context(), query)
+		ctx := storegateway.WithQuery(t.Context(), query)
 		open := func() storage.Querier {
 			q, err := g.Queryable(func(context.Context) (string, error) { return "", nil }).Querier(0, end)
 			if err != nil {

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
@@ -32,8 +30,11 @@ import (
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -141,7 +142,7 @@ func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 	b.upload(r, 0)
 	w.proxy = testbucket.StartProxy(t, seed, w.server, w.server.Get)
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout, o.Gate = blocksync.LayoutThanos, churnGate() }), reporter, time.Minute)
+	w.healthy = newAPI(t, teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout, o.Gate = blocksync.LayoutThanos, churnGate() }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.startPatient(t)
 	return w, b
@@ -159,10 +160,10 @@ func churnGate() *slab.Gate {
 // startPatient starts the tested gateway with calls to the bucket that do not time out.
 func (w *s3Twin) startPatient(t *testing.T) {
 	t.Helper()
-	o := testOptions(t, w.bucket)
+	o := teststore.Options(t, w.bucket)
 	o.PlainBucket, o.DataDir, o.Layout, o.CallTimeout = true, w.data, blocksync.LayoutThanos, time.Minute
 	o.Gate = churnGate()
-	w.gateway = &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
+	w.gateway = &faultGateway{teststore.New(t, o), o}
 	if err := w.gateway.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ type churnProbe struct {
 // churnProbe returns a random request of any kind.
 func (w *s3Twin) churnProbe(r *rand.Rand, g *testpromql.Generator, client *http.Client) churnProbe {
 	start, end := w.o.Start, w.o.Start+int64(w.o.Samples)*w.o.Step
-	matchers := []*storepb.LabelMatcher{re("__name__", fmt.Sprintf("metric_[0-%d]", r.IntN(7)))}
+	matchers := []*storepb.LabelMatcher{teststore.Regexp("__name__", fmt.Sprintf("metric_[0-%d]", r.IntN(7)))}
 	switch r.IntN(8) {
 	case 0:
 		p := &storepb.SeriesRequest{MinTime: start, MaxTime: end, Matchers: matchers, SkipChunks: r.IntN(2) == 0}
@@ -267,7 +268,7 @@ func (w *s3Twin) churnProbe(r *rand.Rand, g *testpromql.Generator, client *http.
 
 // seriesSamples returns the samples of a response of the StoreAPI, whatever its chunks.
 func seriesSamples(ctx context.Context, a api, p *storepb.SeriesRequest) testpromql.Response {
-	responses, _, err := receive(a.series.Series(ctx, p))
+	responses, _, err := teststore.Receive(a.series.Series(ctx, p))
 	var warnings string
 	samples := make(map[string]map[int64]uint64)
 	for _, r := range responses {

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"
@@ -13,14 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testpromql"
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -133,7 +134,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 		return func(ctx context.Context, a api) testpromql.Response { return get(ctx, client, a.base+path) }
 	}
 	times := fmt.Sprintf("&start=%d&end=%d", o.Start/1000, end/1000)
-	all := []*storepb.LabelMatcher{re("__name__", "metric_.*")}
+	all := []*storepb.LabelMatcher{teststore.Regexp("__name__", "metric_.*")}
 	for name, do := range map[string]func(context.Context, api) testpromql.Response{
 		"query_range": over("/api/v1/query_range?step=60&query=sum(metric_1)" + times),
 		"query":       over(fmt.Sprintf("/api/v1/query?query=metric_2[2h]&time=%d", end/1000)),
@@ -159,9 +160,9 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 			b := &deletingBucket{Bucket: objstore.NewInMemBucket(), old: make(map[string][]string), listed: make(chan struct{})}
 			before := readBlocks(t, old)
 			uploadBlocks(t, b, before)
-			options := testOptions(t, b)
+			options := teststore.Options(t, b)
 			options.Layout = blocksync.LayoutThanos
-			g := newGateway(t, options)
+			g := teststore.New(t, options)
 			if err := g.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +173,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 				}
 			}
 			reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-			want := do(t.Context(), newAPI(t, newStore(t, compacted, func(o *Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute))
+			want := do(t.Context(), newAPI(t, teststore.Open(t, compacted, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute))
 			got := do(t.Context(), newAPI(t, g, reporter, time.Minute))
 			if got != want || want.Code != http.StatusOK {
 				t.Errorf("got %v, want %v", got, want)

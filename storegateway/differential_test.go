@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -19,12 +18,13 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
 // A twin is a gateway and Prometheus' own reader over the same blocks.
 type twin struct {
-	gateway    *Gateway
+	gateway    *storegateway.Gateway
 	blocks     []*tsdb.Block
 	start, end int64
 	names      []string
@@ -258,7 +258,7 @@ func TestSeriesAgreeWithPrometheus(t *testing.T) {
 			answered := 0
 			for _, without := range [][]string{nil, {"replica"}, {"zone", "le"}} {
 				for range 10 {
-					request := Request{Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "instance", "host.*")}, WithoutLabels: without}
+					request := storegateway.Request{Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "instance", "host.*")}, WithoutLabels: without}
 					request.MinTime, request.MaxTime = w.times(r)
 					if external == nil && r.IntN(2) == 0 {
 						request.Matchers = w.matchers(r)
@@ -283,7 +283,7 @@ func TestSeriesAgreeWithPrometheus(t *testing.T) {
 }
 
 // rawSeries reads, from the blocks by Prometheus, what a request should be answered with.
-func (w *twin) rawSeries(t *testing.T, request Request, external func(int) map[string]string) []string {
+func (w *twin) rawSeries(t *testing.T, request storegateway.Request, external func(int) map[string]string) []string {
 	t.Helper()
 	type one struct {
 		labels labels.Labels
@@ -348,9 +348,9 @@ func chunkText(mint, maxt int64, encoding byte, data []byte) string {
 }
 
 // rawSet reads what the gateway answers.
-func rawSet(t *testing.T, g *Gateway, request Request) []string {
+func rawSet(t *testing.T, g *storegateway.Gateway, request storegateway.Request) []string {
 	t.Helper()
-	q, err := g.Query(t.Context(), "")
+	q, err := g.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func difference(want, got []string) string {
 	return cmp.Diff(want, got)
 }
 
-func labelsOf(s *Series) labels.Labels {
+func labelsOf(s *storegateway.Series) labels.Labels {
 	b := labels.NewScratchBuilder(len(s.Labels))
 	for _, l := range s.Labels {
 		b.Add(l.Name, l.Value)
@@ -406,7 +406,7 @@ func dump(t *testing.T, set storage.SeriesSet) []string {
 		it = s.Iterator(it)
 		out = append(out, s.Labels().String())
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
-			out = append(out, sampleText(it, kind, true))
+			out = append(out, testblock.SampleText(it, kind, true))
 		}
 		if err := it.Err(); err != nil {
 			t.Fatalf("%s: %v", s.Labels(), err)
@@ -434,7 +434,7 @@ func dumpChunks(t *testing.T, set storage.ChunkSeriesSet) []string {
 			c := it.At()
 			samples = c.Chunk.Iterator(samples)
 			for kind := samples.Next(); kind != chunkenc.ValNone; kind = samples.Next() {
-				out = append(out, sampleText(samples, kind, false))
+				out = append(out, testblock.SampleText(samples, kind, false))
 				if at := samples.AtT(); at < c.MinTime || at > c.MaxTime {
 					t.Errorf("%s: a sample at %d in a chunk from %d to %d", s.Labels(), at, c.MinTime, c.MaxTime)
 				}
@@ -451,29 +451,4 @@ func dumpChunks(t *testing.T, set storage.ChunkSeriesSet) []string {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// sampleText writes a sample to the bit; hint is whether also what is known of a counter reset.
-func sampleText(it chunkenc.Iterator, kind chunkenc.ValueType, hint bool) string {
-	if kind == chunkenc.ValFloat {
-		at, v := it.At()
-		return fmt.Sprintf("%d %x", at, math.Float64bits(v))
-	}
-	var (
-		at   int64
-		text string
-		h    *histogram.FloatHistogram
-	)
-	if kind == chunkenc.ValHistogram {
-		var integers *histogram.Histogram
-		at, integers = it.AtHistogram(nil)
-		text, h = integers.String(), integers.ToFloat(nil)
-	} else {
-		at, h = it.AtFloatHistogram(nil)
-		text = h.String()
-	}
-	if !hint {
-		return fmt.Sprintf("%d %s %s %x", at, kind, text, math.Float64bits(h.Sum))
-	}
-	return fmt.Sprintf("%d %s %s %x %d", at, kind, text, math.Float64bits(h.Sum), h.CounterResetHint)
 }

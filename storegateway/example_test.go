@@ -62,7 +62,7 @@ func ExampleQuery_Select() {
 	}
 	defer cleanup() //nolint:errcheck // nothing is left to do
 
-	q, err := g.Query(ctx, "") // waits until there are bytes for it
+	q, err := g.Admit(ctx, storegateway.Admission{}) // waits until there are bytes for it
 	if err != nil {
 		fmt.Println(err)
 		return

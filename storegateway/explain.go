@@ -102,8 +102,8 @@ type QueryStats struct {
 	Read tsblock.Stats // by kind, over all blocks
 }
 
-// total returns the sum over all kinds of data.
-func (s *QueryStats) total() tsblock.Usage {
+// Total returns the sum over all kinds of data.
+func (s *QueryStats) Total() tsblock.Usage {
 	var sum tsblock.Usage
 	for _, u := range [...]*tsblock.Usage{
 		&s.Read.Table, &s.Read.Postings, &s.Read.Series, &s.Read.Symbols, &s.Read.Hashes, &s.Read.Chunks,
@@ -125,12 +125,4 @@ type BlockStats struct {
 	Batches          int
 	PlannedBytes     int64
 	Read             tsblock.Stats
-}
-
-// mix is the finalizer of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

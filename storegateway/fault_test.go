@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"
@@ -15,15 +15,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/internal/testbucket"
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -88,19 +88,17 @@ func (b *brokenBlock) bucket(t testing.TB, damaged map[string][]byte) *testbucke
 	return bucket
 }
 
-// A faultGateway is a gateway that has synced, with its pools.
+// A faultGateway is a gateway with its options.
 type faultGateway struct {
-	*Gateway
-	pool    *slab.Pool
-	entries *tsblock.Entries
-	gate    *slab.Gate
+	*storegateway.Gateway
+	options storegateway.Options
 }
 
 func newFaultGateway(t testing.TB, bucket objstore.Bucket) *faultGateway {
 	t.Helper()
-	o := testOptions(t, bucket)
+	o := teststore.Options(t, bucket)
 	o.Layout, o.CallTimeout = blocksync.LayoutThanos, 10*time.Second
-	f := &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
+	f := &faultGateway{teststore.New(t, o), o}
 	if err := f.Sync(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +107,10 @@ func newFaultGateway(t testing.TB, bucket objstore.Bucket) *faultGateway {
 
 // check says what a query has left behind.
 func (f *faultGateway) check() error {
-	if s := f.gate.Stats(); s.Held != 0 || s.Running != 0 || s.Misused != 0 {
+	if s := f.options.Gate.Stats(); s.Held != 0 || s.Running != 0 || s.Misused != 0 {
 		return fmt.Errorf("the gate is left with %+v", s)
 	}
-	if out := f.pool.Stats().OutBytes + f.entries.Stats().OutBytes; out != 0 {
+	if out := f.options.Pool.Stats().OutBytes + f.options.Entries.Stats().OutBytes; out != 0 {
 		return fmt.Errorf("%d bytes of slabs are left out", out)
 	}
 	for _, b := range f.Blocks() {
@@ -136,12 +134,12 @@ func (f *faultGateway) read(ctx context.Context) (string, error) {
 
 // readSeries calls after after the first series.
 func (f *faultGateway) readSeries(ctx context.Context, after func()) (string, error) {
-	q, err := f.Query(ctx, "")
+	q, err := f.Admit(ctx, storegateway.Admission{})
 	if err != nil {
 		return "", err
 	}
 	defer q.Close()
-	set, err := q.Select(ctx, Request{
+	set, err := q.Select(ctx, storegateway.Request{
 		MinTime: 0, MaxTime: 1 << 60,
 		Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", "metric_[0-5].*")},
 	})

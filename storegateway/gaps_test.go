@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"fmt"
@@ -11,13 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -64,15 +66,15 @@ func TestMissingBlocks(t *testing.T) {
 			dir := t.TempDir()
 			ids := gapBlocks(t, dir, nil)
 			c.damage(t, filepath.Join(dir, ids[1]))
-			for _, partial := range []Partial{PartialWarn, PartialDeny} {
-				g := newStore(t, dir, func(o *Options) { o.Layout, o.Partial = blocksync.LayoutPrometheus, partial })
-				checkMissing(t, g, ids[1], c.reason, c.timeless, partial == PartialDeny && !c.undeniable)
+			for _, partial := range []storegateway.Partial{storegateway.PartialWarn, storegateway.PartialDeny} {
+				g := teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout, o.Partial = blocksync.LayoutPrometheus, partial })
+				checkMissing(t, g, ids[1], c.reason, c.timeless, partial == storegateway.PartialDeny && !c.undeniable)
 			}
 		})
 	}
 }
 
-func checkMissing(t *testing.T, g *Gateway, id string, reason blocksync.SkipReason, timeless, denied bool) {
+func checkMissing(t *testing.T, g *storegateway.Gateway, id string, reason blocksync.SkipReason, timeless, denied bool) {
 	t.Helper()
 	base := newHTTPServer(t, g, nil)
 	const before, within = 1_700_001_000, 1_700_003_000
@@ -98,8 +100,8 @@ func checkMissing(t *testing.T, g *Gateway, id string, reason blocksync.SkipReas
 			t.Errorf("%s: %v", path, text)
 		}
 	}
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
-	request := &storepb.SeriesRequest{MinTime: within * 1000, MaxTime: within*1000 + 1, Matchers: []*storepb.LabelMatcher{re("job", ".+")}}
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
+	request := &storepb.SeriesRequest{MinTime: within * 1000, MaxTime: within*1000 + 1, Matchers: []*storepb.LabelMatcher{teststore.Regexp("job", ".+")}}
 	stream, err := client.Series(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +129,9 @@ func TestMissingShards(t *testing.T) {
 	dir := t.TempDir()
 	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
 	for i := range 3 {
-		g := newStore(t, dir, func(o *Options) { o.Layout, o.Shard = blocksync.LayoutThanos, blocksync.Shard{Index: i + 1, Count: 3} })
+		g := teststore.Open(t, dir, func(o *storegateway.Options) {
+			o.Layout, o.Shard = blocksync.LayoutThanos, blocksync.Shard{Index: i + 1, Count: 3}
+		})
 		if i == 0 { // what is known of the others is kept
 			if err := g.Sync(t.Context()); err != nil {
 				t.Fatal(err)
@@ -146,7 +150,7 @@ func TestMissingShards(t *testing.T) {
 		if _, answer = getJSON(t, base+"/api/v1/query?time=1700003000&query="+url.QueryEscape(`count({cluster="us"})`), ""); answer["warnings"] != nil {
 			t.Errorf("blocks with other external labels: %v", answer)
 		}
-		client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+		client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 		names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: 1700000000000, End: 1700006000000})
 		if err != nil || len(names.Warnings) > 0 {
 			t.Errorf("StoreAPI: %v, %v", names, err)
@@ -164,7 +168,7 @@ func TestMissingDownsampled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	g := newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutThanos })
+	g := teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos })
 	if len(g.Skipped()) != 1 {
 		t.Fatalf("%v", g.Skipped())
 	}
@@ -183,7 +187,7 @@ func TestMissingDownsampled(t *testing.T) {
 			}
 		}
 	}
-	g = newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutThanos })
+	g = teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos })
 	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); !strings.Contains(fmt.Sprint(answer["warnings"]), id) {
 		t.Errorf("alone: %v", answer)
 	}

@@ -2,14 +2,12 @@ package storegateway
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
@@ -56,7 +54,7 @@ type Gateway struct {
 	budgets *budgetMetrics
 
 	requestsOnce sync.Once
-	requests     *requestMetrics // of the APIs; nil before the first
+	requests     *Requests // of the APIs; nil before the first
 }
 
 // New returns a gateway. It serves nothing before Run has synced for the first time.
@@ -78,17 +76,8 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// afterDeletion returns how a request is repeated that met a block which is not in the bucket any more, once the blocks
-// that are in the bucket now are known.
-func (g *Gateway) afterDeletion(ctx context.Context, err error) promapi.Repeat {
-	switch resynced, served := g.ResyncAfter(ctx, err); {
-	case !resynced:
-		return promapi.NoRepeat
-	case served:
-		return promapi.RepeatLarger
-	}
-	return promapi.RepeatSame
-}
+// Gate returns the gate that admits queries.
+func (g *Gateway) Gate() *slab.Gate { return g.options.Gate }
 
 // Partial selects the result of a request whose time range has blocks that are not served.
 type Partial string

@@ -1,16 +1,16 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"testing"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -18,13 +18,12 @@ import (
 type selectOptions struct {
 	queryBytes   int64 // default 256 MiB
 	processBytes int64 // default 1 GiB
-	limits       Limits
+	limits       storegateway.Limits
 	local        bool // the directory is read as tare store reads one: by pread, past objstore
 }
 
-// newSelectGateway returns a gateway over the blocks in dir, and checks
-// at the end that all memory has come back.
-func newSelectGateway(tb testing.TB, dir string, o selectOptions) *Gateway {
+// newSelectGateway returns a gateway over the blocks in dir.
+func newSelectGateway(tb testing.TB, dir string, o selectOptions) *storegateway.Gateway {
 	tb.Helper()
 	if o.queryBytes == 0 {
 		o.queryBytes = 256 << 20
@@ -36,43 +35,23 @@ func newSelectGateway(tb testing.TB, dir string, o selectOptions) *Gateway {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pool, entries := slab.NewPool(slab.PoolOptions{}), tsblock.NewEntries(slab.EntriesOptions{})
-	gate := slab.NewGate(slab.GateOptions{Bytes: o.processBytes, PerQuery: o.queryBytes})
-	local := ""
+	options := teststore.Options(tb, bucket)
+	options.Layout, options.Cache, options.Limits = blocksync.LayoutThanos, tsblock.NewCache(64<<20), o.limits
+	options.Gate = slab.NewGate(slab.GateOptions{Bytes: o.processBytes, PerQuery: o.queryBytes})
 	if o.local {
-		local = dir
+		options.LocalBucket = dir
 	}
-	g, err := New(Options{
-		Options: blocksync.Options{
-			Bucket: bucket, LocalBucket: local, DataDir: tb.TempDir(), Layout: blocksync.LayoutThanos,
-			Cache: tsblock.NewCache(64 << 20), Pool: pool, Entries: entries, Log: slog.New(slog.DiscardHandler),
-		},
-		Gate: gate, Limits: o.limits,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	g := teststore.New(tb, options)
 	if err := g.Sync(context.Background()); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			tb.Error(err)
-		}
-		if s := gate.Stats(); s.Held != 0 || s.Running != 0 || s.Misused != 0 {
-			tb.Errorf("the gate is left with %+v", s)
-		}
-		if out := pool.Stats().OutBytes + entries.Stats().OutBytes; out != 0 {
-			tb.Errorf("%d bytes of slabs are left out", out)
-		}
-	})
 	return g
 }
 
 // newQuery admits a query that is closed at the end.
-func newQuery(tb testing.TB, g *Gateway) *Query {
+func newQuery(tb testing.TB, g *storegateway.Gateway) *storegateway.Query {
 	tb.Helper()
-	q, err := g.Query(context.Background(), "")
+	q, err := g.Admit(context.Background(), storegateway.Admission{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,4 +60,6 @@ func newQuery(tb testing.TB, g *Gateway) *Query {
 }
 
 // forever is a request for all times.
-func forever() Request { return Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64} }
+func forever() storegateway.Request {
+	return storegateway.Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64}
+}

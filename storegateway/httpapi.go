@@ -63,7 +63,7 @@ type httpHooks struct {
 	options     HTTPOptions
 	answerBytes int64 // the most of an answer that is held
 	entries     sync.Pool
-	requests    *requestMetrics
+	requests    *Requests
 }
 
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
@@ -80,7 +80,6 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {
 		return nil, fmt.Errorf("max samples: the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
 	}
-	h.requests = g.requestMetrics()
 	h.entries.New = func() any { return new(LogEntry) }
 	tenant := func(ctx context.Context) (string, error) {
 		if c := httpCallOf(ctx); c != nil {
@@ -108,7 +107,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		WriteTimeout:  o.WriteTimeout,
 		ReadSamples:   max(1, int(h.answerBytes/sampleBytes)),
 		Build:         o.Build,
-		Ready:         h.ready,
+		Ready:         g.CheckReady,
 		Log:           o.Log,
 		Panics:        o.Panics,
 		Admit:         h.admit,
@@ -117,28 +116,27 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Classify:      classify,
 		Features:      o.Features,
 		Waiting:       waiting,
-		Again:         h.again,
+		Again:         g.Repeat,
 		Hold:          h.hold,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.requests.serveHTTP(api, o.Responses)
+	h.requests = g.Serve(Protocol{
+		Name: protocolHTTP, Endpoints: []string{"query", "query_range", "series", "labels", "label_values", "read"},
+		Responses:   o.Responses,
+		SlowClients: func() uint64 { return api.Responses().Cut },
+		Unbuffered:  func() uint64 { return api.Responses().Unbuffered },
+	})
 	return api, nil
 }
+
+// protocolHTTP is the name of the protocol in metrics.
+const protocolHTTP = "http"
 
 // maxWaiting is how many requests over HTTP may run and wait; those that come then are refused
 // after a thousand more.
 const maxWaiting = 1000
-
-var errNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
-
-func (h *httpHooks) ready() error {
-	if !h.gateway.Ready() {
-		return errNotSynced
-	}
-	return nil
-}
 
 // An httpCall is what a request's context carries.
 type httpCall struct {
@@ -157,20 +155,21 @@ func httpCallOf(ctx context.Context) *httpCall {
 // admit waits for the request's quota and reserves what the API itself will hold.
 func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context, func(), error) {
 	tenant := r.Header.Get(tenantHeader)
-	if err := h.gateway.checkTenant(tenant); err != nil {
+	if err := h.gateway.CheckTenant(tenant); err != nil {
 		e := &promapi.Error{Type: promapi.BadData, Status: http.StatusUnauthorized, Err: err}
-		if errors.Is(err, errBadTenant) {
+		if errors.Is(err, ErrBadTenant) {
 			e.Status = http.StatusBadRequest
 		}
 		return ctx, nil, e
 	}
 	began := time.Now()
 	d, purpose, bytes := h.demandOf(ctx, r)
-	ask := h.gateway.ask(d, tenant, clientOf(r))
+	a := Admission{Tenant: tenant, Client: clientOf(r), Demand: d}
+	ask := h.gateway.ask(a)
 	if n := promapi.Attempt(ctx); n > 0 {
 		ask = h.gateway.askAgain(ask, n, promapi.Failed(ctx))
 	}
-	q, err := h.gateway.admit(ctx, tenant, ask)
+	q, err := h.gateway.admit(ctx, a, ask)
 	switch {
 	case errors.Is(err, slab.ErrQueueFull):
 		return ctx, nil, &promapi.Error{Type: promapi.Unavailable, Status: http.StatusTooManyRequests, Err: err}
@@ -192,14 +191,14 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 
 // demandOf returns what a request is to be admitted with, and what is reserved before it runs: the samples that
 // the engine may hold in this attempt.
-func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (demand, slab.Purpose, int64) {
+func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (Demand, slab.Purpose, int64) {
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/read"):
-		return partQuery, slab.Answers, 0
+		return PartQuery, slab.Answers, 0
 	case (strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range")) && !promapi.WithoutSeries(ctx):
-		return partQuery, slab.Samples, int64(promapi.MaxSamples(h.options.MaxSamples, promapi.Attempt(ctx))) * sampleBytes
+		return PartQuery, slab.Samples, int64(promapi.MaxSamples(h.options.MaxSamples, promapi.Attempt(ctx))) * sampleBytes
 	}
-	return lightQuery, slab.Answers, 0
+	return LightQuery, slab.Answers, 0
 }
 
 // hold reserves n more bytes for a response that is held.
@@ -224,24 +223,18 @@ func clientOf(r *http.Request) string {
 	return addr.Addr().Unmap().String()
 }
 
-// tenantHeader names the tenant of a request, as Mimir takes it.
-const tenantHeader = "X-Scope-OrgID"
-
-// classify says which errors are the query's own and which the bucket's.
+// classify returns the type of an error in Prometheus' API; "" for errors that are the expression's.
 func classify(err error) promapi.ErrorType {
-	if _, incomplete := errors.AsType[*IncompleteError](err); incomplete {
-		return promapi.Unavailable
-	}
-	switch {
-	case IsLimit(err):
+	switch ClassOf(err) {
+	case OverLimit:
 		return promapi.Execution
-	case isUnavailable(err):
+	case Unavailable:
 		return promapi.Unavailable
-	case isCorrupt(err), isLocal(err):
+	case CorruptBlock, LocalFailure:
 		return promapi.Internal
-	case errors.Is(err, context.DeadlineExceeded):
+	case TimedOut:
 		return promapi.Timeout
-	case errors.Is(err, context.Canceled):
+	case Canceled:
 		return promapi.Canceled
 	}
 	return ""
@@ -249,47 +242,41 @@ func classify(err error) promapi.ErrorType {
 
 // observe counts the request and writes it into the query log.
 func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Observation) {
-	code, failed := okCode, error(nil)
+	e := h.entries.Get().(*LogEntry)
+	defer h.entries.Put(e)
+	e.Reset()
+	e.Endpoint, e.Code = o.Endpoint, CodeOK
+	e.Total, e.Wait = o.Duration, o.Queued
+	e.Series, e.BytesOut = uint64(max(o.Series, 0)), uint64(max(o.Bytes, 0))
+	failed := error(nil)
 	switch {
 	case o.Err != nil:
-		code, failed = string(o.Err.Type), o.Err.Err
+		failed = o.Err.Err
+		e.SetError(string(o.Err.Type), failed)
 	case o.Lost != nil:
-		code = string(promapi.Canceled)
+		e.SetError(string(promapi.Canceled), o.Lost)
 	}
-	h.requests.count(protocolHTTP, o.Endpoint, code, o.Duration, o.Queued, o.Bytes, failed)
+	h.requests.Count(protocolHTTP, e, failed)
 	log := h.options.Queries
 	if log == nil || !log.Enabled() {
 		return
 	}
-	e := h.entries.Get().(*LogEntry)
-	defer h.entries.Put(e)
-	e.Reset()
 	e.Start = time.Now().Add(-o.Duration)
-	e.Total, e.Wait = o.Duration, o.Queued
-	e.Endpoint = o.Endpoint
 	e.Tenant = r.Header.Get(tenantHeader)
 	if addr, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		e.Client = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
 	}
 	if !o.Start.IsZero() || !o.End.IsZero() {
-		e.setRange(o.Start.UnixMilli(), o.End.UnixMilli())
+		e.SetRange(o.Start.UnixMilli(), o.End.UnixMilli())
 	}
 	if o.Query != "" {
 		e.SetText(o.Query)
 	} else {
 		e.SetText(strings.Join(o.Matchers, " "))
 	}
-	e.Series, e.BytesOut = uint64(max(o.Series, 0)), uint64(max(o.Bytes, 0))
 	if c := httpCallOf(ctx); c != nil {
 		e.Stats = c.query.Stats()
 		e.Chunks = e.Stats.Chunks
-	}
-	e.Code = okCode
-	switch {
-	case o.Err != nil:
-		e.SetError(string(o.Err.Type), o.Err.Err)
-	case o.Lost != nil:
-		e.SetError(string(promapi.Canceled), o.Lost)
 	}
 	log.LogEntry(e)
 }
@@ -300,15 +287,6 @@ func waiting(ctx context.Context) string {
 		return c.query.WaitsFor()
 	}
 	return ""
-}
-
-// again returns how a request that failed is served again: the process had no free bytes for it to grow, or it met a
-// block that was deleted meanwhile.
-func (h *httpHooks) again(ctx context.Context, err error) promapi.Repeat {
-	if errors.Is(err, slab.ErrShort) {
-		return promapi.RepeatLarger
-	}
-	return h.gateway.afterDeletion(ctx, err)
 }
 
 // explain answers explain=1.

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"
@@ -13,11 +13,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // A lineWriter keeps what a query log writes.
@@ -60,20 +61,20 @@ func logOf(t *testing.T, r querylog.Redaction) (*querylog.Logger, func() []map[s
 }
 
 // newHTTPServer returns the URL of a server of the HTTP API and the status page.
-func newHTTPServer(t *testing.T, g *Gateway, queries *querylog.Logger) string {
+func newHTTPServer(t *testing.T, g *storegateway.Gateway, queries *querylog.Logger) string {
 	t.Helper()
 	return startHTTPServer(t, g, queries).URL
 }
 
-func startHTTPServer(t *testing.T, g *Gateway, queries *querylog.Logger) *httptest.Server {
+func startHTTPServer(t *testing.T, g *storegateway.Gateway, queries *querylog.Logger) *httptest.Server {
 	t.Helper()
-	api, err := NewHTTPAPI(g, HTTPOptions{Queries: queries, Log: slog.New(slog.DiscardHandler)})
+	api, err := storegateway.NewHTTPAPI(g, storegateway.HTTPOptions{Queries: queries, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/", api)
-	mux.Handle("/api/v1/status/blocks", StatusHandler(g))
+	mux.Handle("/api/v1/status/blocks", storegateway.StatusHandler(g))
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -108,8 +109,8 @@ func getJSON(t *testing.T, url, tenant string) (code int, answer map[string]any)
 // explanation and the query log what that took.
 func TestHTTPAPI(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
-	g := newStore(t, dir, nil)
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	g := teststore.Open(t, dir, nil)
 	log, lines := logOf(t, querylog.RedactLiterals)
 	server := startHTTPServer(t, g, log)
 	base := server.URL
@@ -134,7 +135,7 @@ func TestHTTPAPI(t *testing.T) {
 	if code, answer := getJSON(t, base+"/api/v1/query?query=nonsense(", ""); code != http.StatusBadRequest {
 		t.Errorf("a bad query: %d %v", code, answer)
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	code, answer = getJSON(t, base+"/api/v1/status/blocks", "")
 	page, _ := answer["data"].(map[string]any)
 	if code != http.StatusOK || len(page["blocks"].([]any)) != 3 || page["budgets"].(map[string]any)["heldBytes"] != 0.0 {
@@ -157,8 +158,10 @@ func TestHTTPAPI(t *testing.T) {
 // TestHTTPAPIRefuses answers 422 to a query that is too large, and 401 to one without a tenant.
 func TestHTTPAPIRefuses(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
-	small := newStore(t, dir, func(o *Options) { o.Gate = slab.NewGate(slab.GateOptions{Bytes: 300 << 10, PerQuery: 300 << 10}) })
+	shared.RandomBlocks(t, dir, nil)
+	small := teststore.Open(t, dir, func(o *storegateway.Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 300 << 10, PerQuery: 300 << 10})
+	})
 	code, answer := getJSON(t, newHTTPServer(t, small, nil)+"/api/v1/query?time=1700001700&query="+url.QueryEscape(`count({__name__=~".+"})`), "")
 	if text, _ := answer["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "the limit is 300 KiB") {
 		t.Errorf("over the quota: %d %v", code, answer)
@@ -167,7 +170,7 @@ func TestHTTPAPIRefuses(t *testing.T) {
 	if _, err := (testblock.Shape{Count: 2, Samples: 5}).Write(tenants+"/ann", testblock.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	g := newStore(t, tenants, func(o *Options) { o.Layout = blocksync.LayoutMimir })
+	g := teststore.Open(t, tenants, func(o *storegateway.Options) { o.Layout = blocksync.LayoutMimir })
 	base := newHTTPServer(t, g, nil) + "/api/v1/label/foo/values"
 	if code, answer := getJSON(t, base, ""); code != http.StatusUnauthorized {
 		t.Errorf("without a tenant: %d %v", code, answer)
@@ -175,7 +178,7 @@ func TestHTTPAPIRefuses(t *testing.T) {
 	if code, answer := getJSON(t, base, "ann"); code != http.StatusOK || len(answer["data"].([]any)) != 1 {
 		t.Errorf("ann's values: %d %v", code, answer)
 	}
-	for _, g := range []*Gateway{small, g} {
-		waitForIdle(t, g)
+	for _, g := range []*storegateway.Gateway{small, g} {
+		teststore.WaitForIdle(t, g)
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/taredb/tare/internal/parallel"
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 

@@ -1,6 +1,7 @@
 package storegateway
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 	"time"
@@ -54,11 +55,11 @@ func (e *LogEntry) Reset() {
 	*e = LogEntry{matchers: e.matchers[:0], shape: e.shape[:0], err: e.err[:0]}
 }
 
-// okCode is the Code of a request that was answered.
-const okCode = "OK"
+// CodeOK is the Code of a request that was served.
+const CodeOK = "OK"
 
-// setRange says which time range was asked for, in milliseconds, both inclusive.
-func (e *LogEntry) setRange(mint, maxt int64) { e.MinTime, e.MaxTime, e.Ranged = mint, maxt, true }
+// SetRange records the time range of the request, in milliseconds, both inclusive.
+func (e *LogEntry) SetRange(mint, maxt int64) { e.MinTime, e.MaxTime, e.Ranged = mint, maxt, true }
 
 // SetMatchers says what was asked for, as a selector. It does not allocate once e's buffers have
 // room, but for matchers whose value has to be quoted in a way of its own.
@@ -101,11 +102,12 @@ func (e *LogEntry) SetError(code string, err error) {
 
 // setDigest identifies requests that differ in values alone.
 func (e *LogEntry) setDigest() {
-	h := xxhash.Sum64(e.shape)
-	g := mix(h ^ xxhash.Sum64String(e.Endpoint))
-	for i := range 8 {
-		e.digest[i], e.digest[8+i] = byte(h>>(8*i)), byte(g>>(8*i))
-	}
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(e.shape)
+	binary.LittleEndian.PutUint64(e.digest[:8], d.Sum64())
+	_, _ = d.WriteString(e.Endpoint)
+	binary.LittleEndian.PutUint64(e.digest[8:], d.Sum64())
 }
 
 // appendName writes a label's name, in quotes when PromQL wants it.

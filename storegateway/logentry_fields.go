@@ -33,9 +33,9 @@ func (e *LogEntry) AppendFields(l *querylog.Line) {
 	l.Uint("series", uint64(e.Series))
 	l.Uint("chunks", uint64(e.Chunks))
 	l.Int("bytes_planned", int64(e.Stats.PlannedBytes))
-	l.Int("bytes_fetched", int64(e.Stats.total().Fetched))
-	l.Int("bytes_cached", int64(e.Stats.total().Cached))
-	l.Int("bytes_wasted", int64(e.Stats.total().Wasted))
+	l.Int("bytes_fetched", int64(e.Stats.Total().Fetched))
+	l.Int("bytes_cached", int64(e.Stats.Total().Cached))
+	l.Int("bytes_wasted", int64(e.Stats.Total().Wasted))
 	l.Int("bytes_peak", int64(e.Stats.PeakBytes))
 	l.Uint("bytes_out", uint64(e.BytesOut))
 	l.String("code", e.Code)
@@ -79,11 +79,11 @@ func (e *LogEntry) FieldValue(name string) querylog.Value {
 	case "bytes_planned":
 		return querylog.Value{Number: float64(e.Stats.PlannedBytes)}
 	case "bytes_fetched":
-		return querylog.Value{Number: float64(e.Stats.total().Fetched)}
+		return querylog.Value{Number: float64(e.Stats.Total().Fetched)}
 	case "bytes_cached":
-		return querylog.Value{Number: float64(e.Stats.total().Cached)}
+		return querylog.Value{Number: float64(e.Stats.Total().Cached)}
 	case "bytes_wasted":
-		return querylog.Value{Number: float64(e.Stats.total().Wasted)}
+		return querylog.Value{Number: float64(e.Stats.Total().Wasted)}
 	case "bytes_peak":
 		return querylog.Value{Number: float64(e.Stats.PeakBytes)}
 	case "bytes_out":

@@ -1,18 +1,22 @@
-package storegateway
+package storegateway_test
 
 import (
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway/storeapi"
 )
 
+// shared are blocks that several tests read.
+var shared teststore.Shared
+
 func TestMain(m *testing.M) {
-	RegisterSnappy()
+	storeapi.RegisterSnappy()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if shared.root != "" {
-			_ = os.RemoveAll(shared.root)
-		}
+		shared.Remove()
 		os.Exit(code)
 	}))
 }

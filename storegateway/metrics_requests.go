@@ -3,7 +3,6 @@ package storegateway
 import (
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,11 +10,16 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// Protocols of requests, as metrics name them.
-const (
-	protocolHTTP = "http"
-	protocolGRPC = "grpc"
-)
+// A Protocol is an API over a gateway, whose requests are counted.
+type Protocol struct {
+	Name      string   // "http" or "grpc"
+	Endpoints []string // those whose requests read blocks: their metrics exist from the start
+
+	Responses   *promapi.ResponseBudget // encoded responses that wait for their clients
+	SlowClients func() uint64           // disconnected because they took no data
+	Unbuffered  func() uint64           // responses that were written while their query was running
+	IdleFrames  func() int64            // bytes of idle frames; nil: there are none
+}
 
 // Reasons for which a request is refused, as metrics name them.
 const (
@@ -32,14 +36,8 @@ var refusals = [...]string{
 	refusedQueryBytes, refusedProcessBytes, refusedQueueTimeout, refusedQueueFull, refusedTenantQueue, refusedSeries, refusedChunks,
 }
 
-// endpoints are those whose requests read blocks. Their series exist from the start.
-var endpoints = map[string][]string{
-	protocolHTTP: {"query", "query_range", "series", "labels", "label_values", "read"},
-	protocolGRPC: {"Series", "LabelNames", "LabelValues"},
-}
-
-// requestMetrics count the requests of the APIs over a gateway.
-type requestMetrics struct {
+// Requests counts the requests of the APIs over a gateway. It is safe for concurrent use.
+type Requests struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	waits    *prometheus.HistogramVec
@@ -48,18 +46,15 @@ type requestMetrics struct {
 
 	slow, held, unbuffered, frames *prometheus.Desc
 
-	mu      sync.Mutex
-	slowBy  map[string]func() uint64
-	waiting map[*promapi.ResponseBudget]struct{} // of the APIs
-	direct  []func() uint64                      // responses of the APIs that were written while their query was running
-	idle    func() int64                         // bytes of idle frames; nil: no StoreAPI
+	mu        sync.Mutex
+	protocols map[string]Protocol
 }
 
-var _ prometheus.Collector = (*requestMetrics)(nil)
+var _ prometheus.Collector = (*Requests)(nil)
 
-func newRequestMetrics() *requestMetrics {
+func newRequests() *Requests {
 	byEndpoint := []string{"protocol", "endpoint"}
-	m := &requestMetrics{
+	m := &Requests{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tare_store_requests_total", Help: "Requests, by protocol, endpoint and code: OK, Prometheus' error type or the gRPC code.",
 		}, append(byEndpoint[:2:2], "code")),
@@ -84,9 +79,8 @@ func newRequestMetrics() *requestMetrics {
 			"Encoded responses that wait for their clients: over HTTP, and those of LabelNames and LabelValues over gRPC.", nil, nil),
 		unbuffered: prometheus.NewDesc("tare_store_unbuffered_responses_total",
 			"Responses written while their query was running: HTTP streams, and those without room in --response-bytes.", nil, nil),
-		frames:  prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
-		slowBy:  make(map[string]func() uint64),
-		waiting: make(map[*promapi.ResponseBudget]struct{}),
+		frames:    prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
+		protocols: make(map[string]Protocol),
 	}
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
@@ -94,54 +88,33 @@ func newRequestMetrics() *requestMetrics {
 	return m
 }
 
-// requestMetrics returns the metrics of requests, registered with the first API over the gateway.
-func (g *Gateway) requestMetrics() *requestMetrics {
+// Serve declares an API over the gateway, and returns the counts of its requests.
+func (g *Gateway) Serve(p Protocol) *Requests {
 	g.requestsOnce.Do(func() {
-		g.requests = newRequestMetrics()
+		g.requests = newRequests()
 		if g.options.Registerer != nil {
 			g.options.Registerer.MustRegister(g.requests)
 		}
 	})
-	return g.requests
-}
-
-// serveHTTP declares the HTTP API, whose requests are counted.
-func (m *requestMetrics) serveHTTP(api *promapi.API, budget *promapi.ResponseBudget) {
-	m.serve(protocolHTTP, func() uint64 { return api.Responses().Cut })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waiting[budget] = struct{}{}
-	m.direct = append(m.direct, func() uint64 { return api.Responses().Unbuffered })
-}
-
-// serveGRPC declares the StoreAPI, whose requests are counted.
-func (m *requestMetrics) serveGRPC(api *StoreAPI) {
-	m.serve(protocolGRPC, api.cut.Load)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waiting[api.options.Responses] = struct{}{}
-	m.direct = append(m.direct, api.unbuffered.Load)
-	m.idle = api.FrameBytes
-}
-
-func (m *requestMetrics) serve(protocol string, slow func() uint64) {
-	for _, endpoint := range endpoints[protocol] {
-		m.requests.WithLabelValues(protocol, endpoint, okCode)
-		m.seconds.WithLabelValues(protocol, endpoint)
+	m := g.requests
+	for _, endpoint := range p.Endpoints {
+		m.requests.WithLabelValues(p.Name, endpoint, CodeOK)
+		m.seconds.WithLabelValues(p.Name, endpoint)
 	}
-	m.waits.WithLabelValues(protocol)
-	m.bytes.WithLabelValues(protocol)
+	m.waits.WithLabelValues(p.Name)
+	m.bytes.WithLabelValues(p.Name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.slowBy[protocol] = slow
+	m.protocols[p.Name] = p
+	return m
 }
 
-// count counts a request. err is the error it failed with, nil for none.
-func (m *requestMetrics) count(protocol, endpoint, code string, total, wait time.Duration, bytes int64, err error) {
-	m.requests.WithLabelValues(protocol, endpoint, code).Inc()
-	m.seconds.WithLabelValues(protocol, endpoint).Observe(total.Seconds())
-	m.waits.WithLabelValues(protocol).Observe(wait.Seconds())
-	m.bytes.WithLabelValues(protocol).Add(float64(max(bytes, 0)))
+// Count counts a finished request of a protocol. err is the error that it failed with, nil for none.
+func (m *Requests) Count(protocol string, e *LogEntry, err error) {
+	m.requests.WithLabelValues(protocol, e.Endpoint, e.Code).Inc()
+	m.seconds.WithLabelValues(protocol, e.Endpoint).Observe(e.Total.Seconds())
+	m.waits.WithLabelValues(protocol).Observe(e.Wait.Seconds())
+	m.bytes.WithLabelValues(protocol).Add(float64(e.BytesOut))
 	if reason := refusalOf(err); reason != "" {
 		m.refused.WithLabelValues(reason).Inc()
 	}
@@ -177,12 +150,12 @@ func refusalOf(err error) string {
 	return ""
 }
 
-func (m *requestMetrics) parts() [5]prometheus.Collector {
+func (m *Requests) parts() [5]prometheus.Collector {
 	return [...]prometheus.Collector{m.requests, m.seconds, m.waits, m.bytes, m.refused}
 }
 
 // Describe implements prometheus.Collector.
-func (m *requestMetrics) Describe(ch chan<- *prometheus.Desc) {
+func (m *Requests) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.parts() {
 		c.Describe(ch)
 	}
@@ -192,27 +165,26 @@ func (m *requestMetrics) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (m *requestMetrics) Collect(ch chan<- prometheus.Metric) {
+func (m *Requests) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.parts() {
 		c.Collect(ch)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for protocol, slow := range m.slowBy {
-		ch <- prometheus.MustNewConstMetric(m.slow, prometheus.CounterValue, float64(slow()), protocol)
-	}
-	held, unbuffered := int64(0), uint64(0)
-	for b := range m.waiting {
-		held += b.Held()
-	}
-	for _, n := range m.direct {
-		unbuffered += n()
+	held, unbuffered, idle := int64(0), uint64(0), int64(0)
+	budgets := make(map[*promapi.ResponseBudget]bool) // APIs may share one
+	for name, p := range m.protocols {
+		ch <- prometheus.MustNewConstMetric(m.slow, prometheus.CounterValue, float64(p.SlowClients()), name)
+		if !budgets[p.Responses] {
+			budgets[p.Responses] = true
+			held += p.Responses.Held()
+		}
+		unbuffered += p.Unbuffered()
+		if p.IdleFrames != nil {
+			idle += p.IdleFrames()
+		}
 	}
 	ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(held))
 	ch <- prometheus.MustNewConstMetric(m.unbuffered, prometheus.CounterValue, float64(unbuffered))
-	idle := int64(0)
-	if m.idle != nil {
-		idle = m.idle()
-	}
 	ch <- prometheus.MustNewConstMetric(m.frames, prometheus.GaugeValue, float64(idle))
 }

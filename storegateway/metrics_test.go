@@ -1,7 +1,6 @@
-package storegateway
+package storegateway_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,9 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -50,15 +51,15 @@ func valueOf(m *dto.Metric) float64 {
 // another waits, and reads each from the metrics.
 func TestBudgetMetrics(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
+	shared.RandomBlocks(t, dir, nil)
 	registry := prometheus.NewRegistry()
-	g := newStore(t, dir, func(o *Options) {
+	g := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 40 << 20, PerQuery: 32 << 20, Light: 8 << 20})
 		o.Registerer = registry
 		o.Limits.Series = 3
 	})
 	base := newHTTPServer(t, g, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 	selector := url.QueryEscape(`{job=~".+"}`)
 
 	getJSON(t, base+"/api/v1/labels", "")
@@ -67,12 +68,12 @@ func TestBudgetMetrics(t *testing.T) {
 	if _, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := receive(client.Series(t.Context(), everything())); err == nil {
+	if _, _, err := teststore.Receive(client.Series(t.Context(), teststore.Everything())); err == nil {
 		t.Error("more series than --max-series were streamed")
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 
-	first, err := g.Query(t.Context(), "")
+	first, err := g.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +91,14 @@ func TestBudgetMetrics(t *testing.T) {
 		r.Body.Close()
 		done <- r.StatusCode
 	}()
-	testwait.Until(t, "a query to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query to wait", func() bool { return g.Gate().Stats().Waiting == 1 })
 	during := gathered(t, registry)
 	first.Quota().Return(slab.Answers, 5<<20)
 	first.Close()
 	if code := testwait.Receive(t, "the query that waited", done); code != http.StatusOK {
 		t.Errorf("the query that waited: %d", code)
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	after := gathered(t, registry)
 
 	for _, c := range []struct {
@@ -140,23 +141,5 @@ func TestBudgetMetrics(t *testing.T) {
 	}
 	if n := after["tare_store_bucket_read_failures_total{}"]; n != 0 {
 		t.Errorf("%v reads failed", n)
-	}
-}
-
-// TestRefusals counts requests at each limit by its reason.
-func TestRefusals(t *testing.T) {
-	for reason, err := range map[string]error{
-		refusedQueryBytes:   &slab.LimitError{},
-		refusedProcessBytes: &slab.LimitError{Short: true},
-		refusedQueueTimeout: &QueueError{},
-		refusedTenantQueue:  fmt.Errorf("%w: 3 wait", slab.ErrQueueFull),
-		refusedQueueFull:    fmt.Errorf("%w: 3 wait", promapi.ErrTooMany),
-		refusedSeries:       &LimitError{What: limitSeries},
-		refusedChunks:       &LimitError{What: limitChunks},
-		"":                  errNoTenant,
-	} {
-		if got := refusalOf(err); got != reason {
-			t.Errorf("%v is counted as %q, want %q", err, got, reason)
-		}
 	}
 }

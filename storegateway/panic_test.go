@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"
@@ -19,7 +19,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
@@ -52,7 +54,7 @@ func (b *panickingBucket) panicIn(name string) {
 // that the requests held is given back.
 func TestPanics(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
+	shared.RandomBlocks(t, dir, nil)
 	files := objstore.NewInMemBucket()
 	blocks, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -67,11 +69,11 @@ func TestPanics(t *testing.T) {
 	var log bytes.Buffer
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
 	var a api
-	var g *Gateway
+	var g *storegateway.Gateway
 	reopen := func(t *testing.T) { // with nothing of the blocks in memory
-		o := testOptions(t, bucket)
+		o := teststore.Options(t, bucket)
 		o.Layout, o.CallTries = blocksync.LayoutPrometheus, 1
-		g = newGateway(t, o)
+		g = teststore.New(t, o)
 		if err := g.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func TestPanics(t *testing.T) {
 			return failsInternally(t, a.base+"/api/v1/labels?match[]="+url.QueryEscape(`{job=~".+"}`))
 		},
 		"StoreAPI": func(t *testing.T) bool {
-			_, _, err := receive(a.series.Series(t.Context(), everything()))
+			_, _, err := teststore.Receive(a.series.Series(t.Context(), teststore.Everything()))
 			if err != nil && (status.Code(err) != codes.Internal || strings.Contains(err.Error(), "BUG")) {
 				t.Errorf("StoreAPI: %v", err)
 			}
@@ -109,7 +111,7 @@ func TestPanics(t *testing.T) {
 				if request(t) {
 					t.Error("the request after it fails too")
 				}
-				waitForIdle(t, g)
+				teststore.WaitForIdle(t, g)
 			})
 		}
 	}
@@ -130,8 +132,10 @@ func failsInternally(t *testing.T, target string) bool {
 // TestReadHints has clients hint at a function that needs no samples: they get what they get without hints.
 func TestReadHints(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
-	g := newStore(t, dir, func(o *Options) { o.Gate = slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}) })
+	shared.RandomBlocks(t, dir, nil)
+	g := teststore.Open(t, dir, func(o *storegateway.Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20})
+	})
 	base := newHTTPServer(t, g, nil)
 	query := func(h *prompb.ReadHints) *prompb.Query {
 		return &prompb.Query{

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/taredb/tare/internal/parallel"
-
 	"github.com/taredb/tare/slab"
 )
 

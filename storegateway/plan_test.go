@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -48,7 +48,7 @@ func (b *chunkBucket) GetRange(ctx context.Context, name string, off, n int64) (
 }
 
 // plannedStore is a store of blocks of that shape, whose reads of chunks are counted.
-func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*Gateway, *chunkBucket) {
+func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*storegateway.Gateway, *chunkBucket) {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := shape.Write(dir, testblock.Options{External: map[string]string{}}); err != nil {
@@ -59,9 +59,9 @@ func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*Gat
 		t.Fatal(err)
 	}
 	b := &chunkBucket{Bucket: files}
-	options := testOptions(t, b)
+	options := teststore.Options(t, b)
 	options.Gate = slab.NewGate(o)
-	g := newGateway(t, options)
+	g := teststore.New(t, options)
 	if err := g.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ var longSeries = testblock.Shape{Count: 2, Samples: 50_000, Interval: time.Secon
 func TestPlanRefuses(t *testing.T) {
 	g, b := plannedStore(t, longSeries, slab.GateOptions{Bytes: 4 << 20, PerQuery: 400 << 10, Light: 1 << 20})
 	base := newHTTPServer(t, g, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 	all := `{foo="bar"}`
 	for _, query := range []string{
 		"/api/v1/query?time=60000&query=" + url.QueryEscape(`count_over_time(`+all+`[1d])`),
@@ -87,7 +87,7 @@ func TestPlanRefuses(t *testing.T) {
 			t.Errorf("%s: %d %v", query, code, answer)
 		}
 	}
-	_, _, err := receive(client.Series(t.Context(), &storepb.SeriesRequest{MaxTime: 1 << 40, Matchers: []*storepb.LabelMatcher{eq("foo", "bar")}}))
+	_, _, err := teststore.Receive(client.Series(t.Context(), &storepb.SeriesRequest{MaxTime: 1 << 40, Matchers: []*storepb.LabelMatcher{teststore.Equal("foo", "bar")}}))
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "chunks ask for") {
 		t.Errorf("Series: %v", err)
 	}
@@ -101,7 +101,7 @@ func TestPlanRefuses(t *testing.T) {
 	if b.reads.Load() == 0 {
 		t.Error("a query that fits read no chunks: the reads are not counted")
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 }
 
 // TestPlansRunTogether has twelve queries run at once where there are bytes for one that needs all a query may hold.
@@ -126,12 +126,12 @@ func TestPlansRunTogether(t *testing.T) {
 		})
 	}
 	testwait.Until(t, "all queries to wait for chunks", func() bool { return b.waiting.Load() >= queries })
-	if s := g.options.Gate.Stats(); s.Running != queries || s.Waiting != 0 || s.Held > s.Bytes {
+	if s := g.Gate().Stats(); s.Running != queries || s.Waiting != 0 || s.Held > s.Bytes {
 		t.Errorf("of %d queries: %+v", queries, s)
 	}
 	close(b.gate)
 	testwait.Group(t, "the queries", &all)
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 }
 
 // TestPlanWaits has a query whose plan does not fit beside another: it fails to grow before it reads a chunk, holds
@@ -141,15 +141,15 @@ func TestPlanWaits(t *testing.T) {
 	shape.Count = 8
 	g, b := plannedStore(t, shape, slab.GateOptions{Bytes: 16 << 20, PerQuery: 8 << 20})
 	base := newHTTPServer(t, g, nil)
-	var others []*Query
+	var others []*slab.Quota
 	for range 2 {
-		q, err := g.admit(t.Context(), "", slab.Ask{First: 7 << 20})
+		q, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 7 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		others = append(others, q)
 	}
-	filler, err := g.admit(t.Context(), "", slab.Ask{First: 512 << 10}) // 1.5 MiB are free
+	filler, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 512 << 10}) // 1.5 MiB are free
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestPlanWaits(t *testing.T) {
 		defer r.Body.Close()
 		code <- r.StatusCode
 	}()
-	s := testwait.Value(t, "the query to wait", g.options.Gate.Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
+	s := testwait.Value(t, "the query to wait", g.Gate().Stats, func(s slab.GateStats) bool { return s.Waiting == 1 })
 	if s.Running != 3 || s.Held != 0 || s.Short == 0 {
 		t.Errorf("the query waits: %+v", s)
 	}
@@ -177,60 +177,5 @@ func TestPlanWaits(t *testing.T) {
 		t.Errorf("the query: %d", c)
 	}
 	others[1].Close()
-	waitForIdle(t, g)
-}
-
-// TestPlanIsKept compares what queries of several selects hold in chunks with their plans.
-func TestPlanIsKept(t *testing.T) {
-	g, _ := plannedStore(t, testblock.Shape{Count: 60, Samples: 1440, Interval: 15 * time.Second, Seed: 1},
-		slab.GateOptions{Bytes: 64 << 20, PerQuery: 64 << 20})
-	for _, granted := range []int64{1 << 20, 64 << 20} {
-		q, err := g.admit(t.Context(), "", slab.Ask{First: granted})
-		if err != nil {
-			t.Fatal(err)
-		}
-		querier, err := g.Queryable(noTenant).Querier(0, 1<<60)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := WithQuery(t.Context(), q)
-		var walks []func() error
-		var sets []storage.SeriesSet
-		for _, value := range []string{"a.*", ".*"} {
-			set := querier.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar"), labels.MustNewMatcher(labels.MatchRegexp, "none", value+"|"))
-			sets = append(sets, set)
-			walks = append(walks, func() error {
-				for set.Next() {
-					it := set.At().Iterator(nil)
-					for it.Next() != chunkenc.ValNone {
-					}
-					if it.Err() != nil {
-						return it.Err()
-					}
-				}
-				return set.Err()
-			})
-		}
-		sets[0].(*sampleSet).read() // reads all selects
-		plan := q.plan
-		if plan.all == 0 || plan.once == 0 || plan.once > plan.all || q.quota.Granted() < q.quota.Used()+plan.all {
-			t.Errorf("the plan is %+v of %d bytes granted, %d used", plan, q.quota.Granted(), q.quota.Used())
-		}
-		if n := q.quota.UsedFor(slab.Chunks); n != 0 {
-			t.Errorf("%d bytes of chunks before the first is read", n)
-		}
-		used := q.quota.Used()
-		for _, walk := range walks {
-			if err := walk(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if peak := q.quota.Peak() - used; peak > plan.all || peak < plan.once/2 {
-			t.Errorf("the queries held %d bytes of chunks at most, the plan is %+v", peak, plan)
-		}
-		if err := querier.Close(); err != nil {
-			t.Error(err)
-		}
-		q.Close()
-	}
+	teststore.WaitForIdle(t, g)
 }

@@ -2,7 +2,7 @@
 
 // Under the race detector it takes minutes, and what it tests has other tests with goroutines.
 
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
@@ -21,7 +19,10 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/teststorage"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // TestPromqltestThroughBlocks runs Prometheus' own files of PromQL tests with the samples in blocks that the
@@ -52,7 +53,7 @@ type blockEngine struct {
 	mu                  sync.Mutex
 	storage             storage.Queryable
 	state               string // of the head that the block has
-	gateway             *Gateway
+	gateway             *storegateway.Gateway
 	evaluations, blocks int
 }
 
@@ -92,7 +93,7 @@ func (e *blockEngine) queryable(q storage.Queryable) storage.Queryable {
 			e.t.Fatal(err)
 		}
 	}
-	e.gateway = newStore(e.t, dir, func(o *Options) {
+	e.gateway = teststore.Open(e.t, dir, func(o *storegateway.Options) {
 		o.Layout = blocksync.LayoutPrometheus
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20})
 	})

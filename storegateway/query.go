@@ -2,24 +2,20 @@ package storegateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/taredb/tare/storegateway/blocksync"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // A Query is one request's right to read, with a quota of bytes that all its selects share. Once
 // it is admitted it never waits for another query: what does not fit into its quota is an error, and so is
-// growth when the process has no free bytes (slab.ErrShort). Gateway.Query's never grow: they have all
-// bytes of a query.
+// growth when the process has no free bytes (slab.ErrShort). One that was admitted as a WholeQuery never grows.
 // It is safe for concurrent use; what its methods return is not.
 type Query struct {
 	gateway  *Gateway
@@ -58,99 +54,6 @@ func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labe
 
 // A part of a query holds some of its quota.
 type part interface{ Close() }
-
-// Query waits until the process has bytes for another query and admits one for the tenant. Close
-// ends it.
-func (g *Gateway) Query(ctx context.Context, tenant string) (*Query, error) {
-	return g.admit(ctx, tenant, slab.Ask{Key: tenantKey + tenant})
-}
-
-// Demands of requests.
-type demand uint8
-
-const (
-	wholeQuery  demand = iota // all bytes of a query
-	partQuery                 // references first: a part, from which it grows to what they tell that it needs
-	streamQuery               // batches and frames: a part, from which it grows
-	lightQuery                // labels, metadata, expressions without series: the lane of light queries
-)
-
-// ask returns what a request is to be admitted with. Requests of different tenants, or without tenants of
-// different clients, are admitted in turn.
-func (g *Gateway) ask(d demand, tenant, client string) slab.Ask {
-	a := slab.Ask{Key: tenantKey + tenant}
-	if tenant == "" {
-		a.Key = clientKey + client
-	}
-	s := g.options.Gate.Stats()
-	switch {
-	case d == lightQuery && s.Light > 0:
-		a.Light, a.First = true, min(max(s.Light/lightQueries, 1), s.PerQuery)
-	case d == streamQuery:
-		a.First = max(s.PerQuery/4, 1)
-	case d == partQuery:
-		a.First = firstBytes(s.PerQuery, 0)
-	}
-	return a
-}
-
-// firstBytes is what a query is admitted with at an attempt, as a part of a query's bytes.
-func firstBytes(perQuery int64, attempt int) int64 {
-	switch attempt {
-	case 0:
-		return max(perQuery/16, min(perQuery, 1<<20))
-	case 1:
-		return max(perQuery/4, min(perQuery, 1<<20))
-	}
-	return perQuery
-}
-
-// askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
-// held then, and more than before. A light query is first tried with more of its lane, then as others are.
-func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
-	s := g.options.Gate.Stats()
-	needed := int64(0)
-	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
-		needed = e.Held + e.Asked
-	}
-	if a.Light && attempt == 1 && needed <= s.Light {
-		a.First = min(max(s.Light/2, needed), s.PerQuery)
-		return a
-	}
-	a.Light, a.First = false, firstBytes(s.PerQuery, attempt)
-	a.First = min(max(a.First, needed), s.PerQuery)
-	return a
-}
-
-// lightQueries is how many light queries the bytes of their lane admit at once.
-const lightQueries = 8
-
-// admit waits until the gate grants what a query asks for.
-func (g *Gateway) admit(ctx context.Context, tenant string, a slab.Ask) (*Query, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
-	defer cancel()
-	quota, err := g.options.Gate.AdmitFor(wait, a)
-	if err != nil {
-		if m := g.options.Limiter; m != nil && errors.Is(err, slab.ErrQueueFull) {
-			m.refuse(a.Key)
-		}
-		return nil, err
-	}
-	q := &Query{gateway: g, tenant: tenant, quota: quota, open: make(map[part]struct{})}
-	quota.OnShort(q.reclaim)
-	if d := g.options.Limits.Duration; d > 0 {
-		q.deadline = time.Now().Add(d)
-	}
-	return q, nil
-}
-
-// A QueueError says that a query was not admitted in time.
-type QueueError struct{ After time.Duration }
-
-// Error says what to do.
-func (e *QueueError) Error() string {
-	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
-}
 
 // WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed; "" for none.
 func (q *Query) WaitsFor() string { return q.waiting.Object() }

@@ -76,7 +76,7 @@ func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.gateway.Query(ctx, tenant)
+	q, err := s.gateway.Admit(ctx, Admission{Tenant: tenant})
 	if err != nil {
 		return nil, err
 	}

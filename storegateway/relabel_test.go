@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -103,4 +104,19 @@ func TestOrderChunks(t *testing.T) {
 	if text.String() != want {
 		t.Errorf("got %s, want %s", text.String(), want)
 	}
+}
+
+// TestRelabelAllocs adds external labels to those of a series.
+func TestRelabelAllocs(t *testing.T) {
+	one := []tsblock.Label{{Name: "a", Value: "1"}, {Name: "c", Value: "2"}}
+	relabel := &relabeling{external: []tsblock.Label{{Name: "b", Value: "x"}}, last: "b"}
+	buffer := make([]tsblock.Label, 0, 8)
+	alloctest.Run(t, []alloctest.Case{
+		{Name: "labels of a series with external ones", Op: func() error {
+			if buffer = relabel.appendTo(buffer[:0], one); len(buffer) != 3 {
+				return fmt.Errorf("%v", buffer)
+			}
+			return nil
+		}},
+	})
 }

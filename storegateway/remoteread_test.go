@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
@@ -17,9 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/storegateway/bucketurl"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
@@ -31,7 +28,12 @@ import (
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -62,15 +64,15 @@ type api struct {
 	series storepb.StoreClient
 }
 
-func newAPI(t *testing.T, g *Gateway, reporter *panics.Reporter, timeout time.Duration) api {
+func newAPI(t *testing.T, g *storegateway.Gateway, reporter *panics.Reporter, timeout time.Duration) api {
 	t.Helper()
-	h, err := NewHTTPAPI(g, HTTPOptions{Log: slog.New(slog.DiscardHandler), Panics: reporter, Timeout: timeout})
+	h, err := storegateway.NewHTTPAPI(g, storegateway.HTTPOptions{Log: slog.New(slog.DiscardHandler), Panics: reporter, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	return api{server.URL, storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{Panics: reporter, Timeout: timeout})))}
+	return api{server.URL, storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{Panics: reporter, Timeout: timeout}).NewServer()))}
 }
 
 // s3Bucket opens the bucket behind a proxy, whose client repeats no request: the gateway does.
@@ -117,7 +119,7 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 	w.faulty.Bucket = "metrics"
 
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	w.healthy = newAPI(t, newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute)
+	w.healthy = newAPI(t, teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.start(t)
 	t.Cleanup(func() {
@@ -135,10 +137,10 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 // start starts the tested gateway, again with the local files of the one before.
 func (w *s3Twin) start(t *testing.T) {
 	t.Helper()
-	o := testOptions(t, w.bucket)
+	o := teststore.Options(t, w.bucket)
 	o.PlainBucket, o.DataDir = true, w.data
 	o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Cache = blocksync.LayoutThanos, 150*time.Millisecond, 2, 40*time.Millisecond, tsblock.NewCache(64<<10)
-	w.gateway = &faultGateway{newGateway(t, o), o.Pool, o.Entries, o.Gate}
+	w.gateway = &faultGateway{teststore.New(t, o), o}
 	testwait.Until(t, "a sync that goes through", func() bool { return w.gateway.Sync(t.Context()) == nil })
 	w.tested = newAPI(t, w.gateway.Gateway, w.reporter, requestLimit/2)
 }
@@ -150,7 +152,7 @@ func (p seriesProbe) String() string { return "StoreAPI " + p.request.String() }
 
 // do returns the response as HTTP would have it.
 func (p seriesProbe) do(ctx context.Context, a api) testpromql.Response {
-	responses, _, err := receive(a.series.Series(ctx, p.request))
+	responses, _, err := teststore.Receive(a.series.Series(ctx, p.request))
 	var b strings.Builder
 	var warnings string
 	for _, r := range responses {
@@ -194,7 +196,7 @@ func (w *s3Twin) probe(r *rand.Rand, g *testpromql.Generator) (name string, do f
 		from := g.Time()
 		p := seriesProbe{&storepb.SeriesRequest{
 			MinTime: from, MaxTime: from + r.Int64N(int64(w.o.Samples)*w.o.Step), SkipChunks: r.IntN(4) == 0,
-			Matchers: []*storepb.LabelMatcher{re("__name__", fmt.Sprintf("metric_[0-%d]", r.IntN(7)))},
+			Matchers: []*storepb.LabelMatcher{teststore.Regexp("__name__", fmt.Sprintf("metric_[0-%d]", r.IntN(7)))},
 		}}
 		return p.String(), p.do
 	case 1:

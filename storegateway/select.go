@@ -4,13 +4,12 @@ import (
 	"context"
 	"unsafe"
 
-	"github.com/taredb/tare/internal/parallel"
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -384,12 +383,12 @@ func (h *Hold) Release() {
 	h.batches = nil
 }
 
-// blockOf names the block that a chunk of the series in front is in.
-func (set *SeriesSet) blockOf(c *ChunkView) string {
+// BlockOf returns the id of the block that has a chunk of the series in front.
+func (set *SeriesSet) BlockOf(c *ChunkView) ulid.ULID {
 	for _, e := range set.front {
 		for j := range e.held.batch.Chunks(e.i) {
 			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
-				return e.held.stream.handle.ID().String()
+				return e.held.stream.handle.ID()
 			}
 		}
 	}

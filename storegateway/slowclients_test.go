@@ -1,10 +1,7 @@
-package storegateway
+package storegateway_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,26 +15,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
-
-// untilFast repeats a call for as long as it is cut: on a busy machine the test itself can be too slow for the time of a
-// write, which is short in tests.
-func untilFast[T any](t *testing.T, what string, call func() (T, error)) (value T) {
-	t.Helper()
-	testwait.UntilState(t, what, func() (string, bool) {
-		v, err := call()
-		if code := status.Code(err); err != nil && code != codes.Aborted && code != codes.Canceled && !errors.Is(err, io.EOF) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		value = v
-		return fmt.Sprint(err), err == nil
-	})
-	return value
-}
 
 // smallBuffers has the kernel keep little of what a client has not read.
 type smallBuffers struct{ net.Listener }
@@ -51,7 +36,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 }
 
 // slowStore is a store that runs two queries at once, with responses of some megabytes.
-func slowStore(t *testing.T) *Gateway {
+func slowStore(t *testing.T) *storegateway.Gateway {
 	t.Helper()
 	dir := t.TempDir()
 	shape := testblock.BlockSeries()
@@ -59,7 +44,7 @@ func slowStore(t *testing.T) *Gateway {
 	if _, err := shape.Write(dir, testblock.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return newStore(t, dir, func(o *Options) {
+	return teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 2 * slowQuota, PerQuery: slowQuota})
 	})
 }
@@ -70,10 +55,10 @@ const (
 )
 
 // slowServer serves Prometheus' API of a gateway.
-func slowServer(t *testing.T, g *Gateway, o HTTPOptions) (*promapi.API, string) {
+func slowServer(t *testing.T, g *storegateway.Gateway, o storegateway.HTTPOptions) (*promapi.API, string) {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
-	api, err := NewHTTPAPI(g, o)
+	api, err := storegateway.NewHTTPAPI(g, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +99,7 @@ func stall(t *testing.T, target string) {
 // budget of responses, so that a further query runs, although no client is cut in the time of the test.
 func TestStalledHTTP(t *testing.T) {
 	g := slowStore(t)
-	api, target := slowServer(t, g, HTTPOptions{WriteTimeout: time.Hour, ResponseBytes: 512 << 20})
+	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: time.Hour, ResponseBytes: 512 << 20})
 	const stalled = 5
 	for range stalled {
 		stall(t, target)
@@ -122,7 +107,7 @@ func TestStalledHTTP(t *testing.T) {
 	if code, answer := getJSON(t, target, ""); code != http.StatusOK {
 		t.Errorf("beside stalled clients: %d %v", code, answer["error"])
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	if n := api.Responses(); n.Held < stalled*partialResponse || n.Cut != 0 || n.Unbuffered != 0 {
 		t.Errorf("%d stalled clients: %+v", stalled, n)
 	}
@@ -132,7 +117,7 @@ func TestStalledHTTP(t *testing.T) {
 // takes no data for the time of a write is cut, so that the next query is admitted.
 func TestStalledUnbuffered(t *testing.T) {
 	g := slowStore(t)
-	api, target := slowServer(t, g, HTTPOptions{WriteTimeout: 50 * time.Millisecond, ResponseBytes: 1})
+	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: 50 * time.Millisecond, ResponseBytes: 1})
 	const stalled = 5
 	for range stalled {
 		stall(t, target)
@@ -141,36 +126,36 @@ func TestStalledUnbuffered(t *testing.T) {
 	if n.Held != 0 || n.Unbuffered == 0 {
 		t.Errorf("after %d stalled clients: %+v", stalled, n)
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 }
 
 // TestStalledStreams has as many gRPC clients stop reading as queries run at once. They are cut, and a further
 // query gets the whole response.
 func TestStalledStreams(t *testing.T) {
 	g := slowStore(t)
-	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 200 * time.Millisecond})
-	client := storepb.NewStoreClient(dial(t, a, grpc.WithStaticStreamWindowSize(64<<10)))
+	a := storeapi.New(g, storeapi.Options{WriteTimeout: 200 * time.Millisecond})
+	client := storepb.NewStoreClient(teststore.Dial(t, a.NewServer(), grpc.WithStaticStreamWindowSize(64<<10)))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var streams []storepb.Store_SeriesClient
 	for range 2 {
-		streams = append(streams, untilFast(t, "the first message of a stream", func() (storepb.Store_SeriesClient, error) {
-			stream, err := client.Series(ctx, everythingIn())
+		streams = append(streams, teststore.UntilFast(t, "the first message of a stream", func() (storepb.Store_SeriesClient, error) {
+			stream, err := client.Series(ctx, teststore.EverythingIn())
 			if err == nil {
 				_, err = stream.Recv()
 			}
 			return stream, err
 		}))
 	}
-	responses := untilFast(t, "a response beside stalled clients", func() ([]*storepb.SeriesResponse, error) {
-		responses, _, err := receive(client.Series(t.Context(), everythingIn()))
+	responses := teststore.UntilFast(t, "a response beside stalled clients", func() ([]*storepb.SeriesResponse, error) {
+		responses, _, err := teststore.Receive(client.Series(t.Context(), teststore.EverythingIn()))
 		return responses, err
 	})
 	if len(responses) == 0 {
 		t.Error("beside stalled clients: no messages")
 	}
-	waitForIdle(t, g) // nothing else ends the stalled streams
-	if n := a.cut.Load(); n < 2 {
+	teststore.WaitForIdle(t, g) // nothing else ends the stalled streams
+	if n := a.SlowClients(); n < 2 {
 		t.Errorf("%d streams were cut", n)
 	}
 	for _, stream := range streams {

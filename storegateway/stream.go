@@ -4,11 +4,10 @@ import (
 	"errors"
 	"unsafe"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"errors"
@@ -11,8 +11,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -20,16 +23,16 @@ import (
 // ResourceExhausted, metrics name the client, and raised limits admit the one that waits.
 func TestTenantLimits(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
+	shared.RandomBlocks(t, dir, nil)
 	registry := prometheus.NewRegistry()
-	limiter := NewLimiter(TenantLimits{Clients: map[string]slab.KeyLimits{"127.0.0.1": {Requests: 1, Queue: 1}}})
-	g := newStore(t, dir, func(o *Options) {
+	limiter := storegateway.NewLimiter(storegateway.TenantLimits{Clients: map[string]slab.KeyLimits{"127.0.0.1": {Requests: 1, Queue: 1}}})
+	g := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20, Light: 8 << 20, Limits: limiter.Limits})
 		o.Limiter, o.Registerer = limiter, registry
 	})
 	base := newHTTPServer(t, g, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
-	running, err := g.admit(t.Context(), "", g.ask(partQuery, "", "127.0.0.1"))
+	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
+	running, err := g.Admit(t.Context(), storegateway.Admission{Client: "127.0.0.1", Demand: storegateway.PartQuery})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func TestTenantLimits(t *testing.T) {
 		r.Body.Close()
 		code <- r.StatusCode
 	}()
-	testwait.Until(t, "a query to wait", func() bool { return g.options.Gate.Stats().Waiting == 1 })
+	testwait.Until(t, "a query to wait", func() bool { return g.Gate().Stats().Waiting == 1 })
 
 	r, err := http.Get(path)
 	if err != nil {
@@ -59,7 +62,7 @@ func TestTenantLimits(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "queue is full") {
 		t.Errorf("past the queue: %v", err)
 	}
-	other, err := g.admit(t.Context(), "", g.ask(partQuery, "", "127.0.0.2"))
+	other, err := g.Admit(t.Context(), storegateway.Admission{Client: "127.0.0.2", Demand: storegateway.PartQuery})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +81,14 @@ func TestTenantLimits(t *testing.T) {
 			t.Errorf("%s is %v (there: %t), want %v", name, got, ok, want)
 		}
 	}
-	limiter.Set(TenantLimits{Default: slab.KeyLimits{Requests: 2}})
-	g.options.Gate.Recheck()
+	limiter.Set(storegateway.TenantLimits{Default: slab.KeyLimits{Requests: 2}})
+	g.Gate().Recheck()
 	if c := testwait.Receive(t, "the query that waited", code); c != http.StatusOK {
 		t.Errorf("the query that waited: %d", c)
 	}
 	running.Close()
 	other.Close()
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	if m := gathered(t, registry); len(m) == 0 || m["tare_store_tenant_queries_running{kind=client,name=127.0.0.1}"] != 0 {
 		t.Error("a name that has no limits any more is still counted")
 	}
@@ -93,16 +96,16 @@ func TestTenantLimits(t *testing.T) {
 
 // TestTenantBytes has a tenant whose queries may hold less than others'.
 func TestTenantBytes(t *testing.T) {
-	limiter := NewLimiter(TenantLimits{
+	limiter := storegateway.NewLimiter(storegateway.TenantLimits{
 		Default: slab.KeyLimits{Bytes: 64 << 20},
 		Tenants: map[string]slab.KeyLimits{"small": {Bytes: 2 << 20}},
 	})
-	g := newStore(t, t.TempDir(), func(o *Options) {
+	g := teststore.Open(t, t.TempDir(), func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20, Limits: limiter.Limits})
 		o.Limiter = limiter
 	})
 	for tenant, most := range map[string]int64{"small": 2 << 20, "large": 16 << 20} {
-		q, err := g.Query(t.Context(), tenant)
+		q, err := g.Admit(t.Context(), storegateway.Admission{Tenant: tenant})
 		if err != nil {
 			t.Fatal(err)
 		}

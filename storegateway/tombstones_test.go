@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"bytes"
@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // A deletedTwin is a gateway and Prometheus' reader over blocks from which series are deleted by Prometheus.
@@ -58,7 +59,7 @@ func newDeletedTwin(t *testing.T, seed uint64) *deletedTwin {
 		})
 		w.blocks, w.ids = append(w.blocks, b), append(w.ids, id.String())
 	}
-	w.gateway = newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutPrometheus })
+	w.gateway = teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutPrometheus })
 	return w
 }
 
@@ -183,12 +184,12 @@ func (w *deletedTwin) allSamples(t *testing.T, ms []*labels.Matcher) []string {
 // storeSamples returns the same of the chunks that the StoreAPI sends.
 func (w *deletedTwin) storeSamples(t *testing.T, ms []*labels.Matcher) []string {
 	t.Helper()
-	q, err := w.gateway.Query(t.Context(), "")
+	q, err := w.gateway.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	set, err := q.Select(t.Context(), Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: ms})
+	set, err := q.Select(t.Context(), storegateway.Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: ms})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestDamagedTombstones(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		g := newStore(t, w.dir, func(o *Options) { o.Layout = blocksync.LayoutPrometheus })
+		g := teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutPrometheus })
 		base := newHTTPServer(t, g, nil)
 		_, answer := getJSON(t, fmt.Sprintf("%s/api/v1/query?time=%d&query=%s", base, w.start/1000+2000, url.QueryEscape(`count({__name__=~".+"})`)), "")
 		if text := fmt.Sprint(answer["warnings"]); !strings.Contains(text, w.ids[1]) || !strings.Contains(text, "2023-11-1") || !strings.Contains(text, "tombstones") {

@@ -1,4 +1,4 @@
-package storegateway
+package storegateway_test
 
 import (
 	"errors"
@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/taredb/tare/internal/testbucket"
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -39,11 +40,11 @@ func TestBucketUnavailable(t *testing.T) {
 	b := newBrokenBlock(t)
 	for _, kind := range []testbucket.Failure{testbucket.FailError, testbucket.FailBroken, testbucket.FailHang, testbucket.FailDenied} {
 		bucket := b.bucket(t, nil)
-		o := testOptions(t, bucket)
+		o := teststore.Options(t, bucket)
 		o.Layout, o.CallTimeout, o.CallTries = blocksync.LayoutThanos, 50*time.Millisecond, 2
-		g := newGateway(t, o)
+		g := teststore.New(t, o)
 		testwait.Until(t, "a sync whose calls are in time", func() bool { return g.Sync(t.Context()) == nil })
-		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
+		f := &faultGateway{g, o}
 		base := newHTTPServer(t, g, nil)
 		bucket.Fail(testbucket.FailRule{Times: -1, How: kind})
 		code, answer := getJSON(t, base+b.all(f), "")
@@ -51,7 +52,7 @@ func TestBucketUnavailable(t *testing.T) {
 		if code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, b.id.String()) || !strings.Contains(text, "bucket "+bucket.Name()) {
 			t.Errorf("%s: %d %v", kind, code, answer)
 		}
-		_, _, err := receive(storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Series(t.Context(), everything()))
+		_, _, err := teststore.Receive(storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer())).Series(t.Context(), teststore.Everything()))
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), b.id.String()) {
 			t.Errorf("%s: StoreAPI: %v", kind, err)
 		}
@@ -69,7 +70,7 @@ func TestTimeoutNames(t *testing.T) {
 	for _, file := range []string{indexName, "chunks"} {
 		bucket := b.bucket(t, nil)
 		f := newFaultGateway(t, bucket)
-		api, err := NewHTTPAPI(f.Gateway, HTTPOptions{Log: slog.New(slog.DiscardHandler), Timeout: 300 * time.Millisecond})
+		api, err := storegateway.NewHTTPAPI(f.Gateway, storegateway.HTTPOptions{Log: slog.New(slog.DiscardHandler), Timeout: 300 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,14 +93,14 @@ func TestHedge(t *testing.T) {
 	b := newBrokenBlock(t)
 	for call := range 4 {
 		bucket := b.bucket(t, nil)
-		o := testOptions(t, bucket)
+		o := teststore.Options(t, bucket)
 		registry := prometheus.NewRegistry()
 		o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Registerer = blocksync.LayoutThanos, time.Minute, 1, 20*time.Millisecond, registry
-		g := newGateway(t, o)
+		g := teststore.New(t, o)
 		if err := g.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f := &faultGateway{g, o.Pool, o.Entries, o.Gate}
+		f := &faultGateway{g, o}
 		hedges := func() float64 { return gathered(t, registry)["tare_store_read_hedges_total{}"] }
 		bucket.FailCall(call, testbucket.FailRule{Op: "range", Times: 1, How: testbucket.FailHang})
 		got, err := f.read(t.Context())
@@ -112,13 +113,13 @@ func TestHedge(t *testing.T) {
 // TestQueueTimeout has a query hold all bytes: those that wait fail in time, over both protocols.
 func TestQueueTimeout(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, nil)
-	g := newStore(t, dir, func(o *Options) {
+	shared.RandomBlocks(t, dir, nil)
+	g := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 16 << 20, PerQuery: 16 << 20})
 		o.QueueTimeout = 20 * time.Millisecond
 	})
 	base := newHTTPServer(t, g, nil)
-	q, err := g.Query(t.Context(), "")
+	q, err := g.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestQueueTimeout(t *testing.T) {
 	if text := fmt.Sprint(answer["error"]); code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, "--queue-timeout") {
 		t.Errorf("%d %v", code, answer)
 	}
-	if _, _, err := receive(storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Series(t.Context(), everything())); status.Code(err) != codes.Unavailable {
+	if _, _, err := teststore.Receive(storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer())).Series(t.Context(), teststore.Everything())); status.Code(err) != codes.Unavailable {
 		t.Errorf("StoreAPI: %v", err)
 	}
 	q.Close()
@@ -177,11 +178,11 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 
 // TestTenantNames has requests name tenants that cannot be.
 func TestTenantNames(t *testing.T) {
-	o := testOptions(t, objstore.NewInMemBucket())
+	o := teststore.Options(t, objstore.NewInMemBucket())
 	o.Layout = blocksync.LayoutMimir
-	g := newGateway(t, o)
-	for tenant, want := range map[string]error{"": errNoTenant, "ann": nil, "a/b": errBadTenant, "..": errBadTenant, "a b": errBadTenant, "a|b": errBadTenant} {
-		if err := g.checkTenant(tenant); !errors.Is(err, want) {
+	g := teststore.New(t, o)
+	for tenant, want := range map[string]error{"": storegateway.ErrNoTenant, "ann": nil, "a/b": storegateway.ErrBadTenant, "..": storegateway.ErrBadTenant, "a b": storegateway.ErrBadTenant, "a|b": storegateway.ErrBadTenant} {
+		if err := g.CheckTenant(tenant); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", tenant, err, want)
 		}
 	}

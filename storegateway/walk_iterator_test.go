@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/slab"
 )
 
 // TestWalkIterator has random steps and seeks of the iterator over blocks one after the other yield what Prometheus'
@@ -23,7 +24,7 @@ func TestWalkIterator(t *testing.T) {
 			t.Log(err) // no samples
 		}
 	}
-	g := newSelectGateway(t, dir, selectOptions{queryBytes: 8 << 20})
+	g := openDir(t, dir, slab.GateOptions{Bytes: 64 << 20, PerQuery: 8 << 20})
 	querier, err := g.Queryable(noTenant).Querier(0, 1<<60)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestWalkIterator(t *testing.T) {
 				if got == chunkenc.ValNone {
 					break
 				}
-				if x, y := sampleText(walk, got, true), sampleText(many, want, true); x != y {
+				if x, y := testblock.SampleText(walk, got, true), testblock.SampleText(many, want, true); x != y {
 					t.Fatalf("series %s: got %s, want %s", s.labels, x, y)
 				}
 				at = walk.AtT()

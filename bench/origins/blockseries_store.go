@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -67,7 +68,7 @@ func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	if err := g.Sync(context.Background()); err != nil {
 		return err
 	}
-	server := storegateway.NewStoreAPI(g, storegateway.StoreAPIOptions{}).NewServer()
+	server := storeapi.New(g, storeapi.Options{}).NewServer()
 	if c.Side == "old" {
 		block, err := tsblock.Open(context.Background(), tsblock.Dir(c.Dir), g.Blocks()[0].ID, tsblock.Options{
 			Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),

@@ -25,6 +25,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/web"
 )
@@ -41,11 +42,10 @@ type storeService struct {
 	cache   *tsblock.Cache
 	pool    *slab.Pool
 	entries *tsblock.Entries
-	gate    *slab.Gate
 	limiter *storegateway.Limiter
 	gateway *storegateway.Gateway
 	waiting *promapi.ResponseBudget
-	api     *storegateway.StoreAPI // nil when gRPC is off, as grpc
+	api     *storeapi.API // nil when gRPC is off, as grpc
 	grpc    *grpc.Server
 }
 
@@ -54,7 +54,7 @@ func newStoreService(cfg config.Store, log *slog.Logger) *storeService {
 	s.Server = server.New(server.Options{
 		Name: "store", Server: cfg.Server, Build: thisBuild(), Log: log,
 		Listen: cfg.GRPC, Purpose: "queriers (--grpc)", DrainHTTP: true, Unit: "queries",
-		Reload: s.reloadLimits, Alive: func() { s.gate.Stats() },
+		Reload: s.reloadLimits, Alive: func() { s.gateway.Gate().Stats() },
 	})
 	return s
 }
@@ -86,10 +86,6 @@ func (s *storeService) Open(context.Context) (err error) {
 		return err
 	}
 	s.limiter = storegateway.NewLimiter(limits)
-	s.gate = slab.NewGate(slab.GateOptions{
-		Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
-		Limits: s.limiter.Limits,
-	})
 	o := storegateway.Options{
 		Options: blocksync.Options{
 			Bucket:        s.bucket,
@@ -109,7 +105,10 @@ func (s *storeService) Open(context.Context) (err error) {
 			Log:           s.Log,
 			Registerer:    s.Metrics,
 		},
-		Gate:    s.gate,
+		Gate: slab.NewGate(slab.GateOptions{
+			Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
+			Limits: s.limiter.Limits,
+		}),
 		Limiter: s.limiter,
 		Limits:  storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
 		Partial: s.cfg.Partial,
@@ -149,7 +148,7 @@ func (s *storeService) limitMemory() {
 }
 
 func (s *storeService) openGRPC() error {
-	storegateway.RegisterSnappy()
+	storeapi.RegisterSnappy()
 	options := []grpc.ServerOption{
 		// Queriers keep connections for long and ping them.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -161,7 +160,7 @@ func (s *storeService) openGRPC() error {
 	if c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
-	s.api = storegateway.NewStoreAPI(s.gateway, storegateway.StoreAPIOptions{
+	s.api = storeapi.New(s.gateway, storeapi.Options{
 		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Log: s.Queries, Panics: s.Panics,
 	})
 	s.grpc = s.api.NewServer(options...)
@@ -197,12 +196,7 @@ func (s *storeService) openHTTP() error {
 	}
 	blocks := storegateway.StatusHandler(s.gateway)
 	return s.OpenWeb(web.Options{
-		Ready: func(context.Context) error {
-			if !s.gateway.Ready() {
-				return errors.New("the first sync with the bucket is under way")
-			}
-			return nil
-		},
+		Ready:      func(context.Context) error { return s.gateway.CheckReady() },
 		LogColumns: storegateway.LogColumns(),
 		Store:      s.gateway.StatusPage,
 		Weight:     &web.WeightSource{},
@@ -262,7 +256,7 @@ func (s *storeService) trimIdle(ctx context.Context) error {
 
 // Drain implements server.Service.
 func (s *storeService) Drain(ctx context.Context) (left int) {
-	s.Log.Info("shutting down", "queries", s.gate.Stats().Running, "drain_timeout", s.cfg.DrainTimeout)
+	s.Log.Info("shutting down", "queries", s.gateway.Gate().Stats().Running, "drain_timeout", s.cfg.DrainTimeout)
 	if s.grpc != nil {
 		left = s.stopGRPC(ctx)
 	}
@@ -286,7 +280,7 @@ func (s *storeService) Close() error {
 func (s *storeService) stopGRPC(limit context.Context) int {
 	var left atomic.Int64
 	stop := context.AfterFunc(limit, func() {
-		left.Store(int64(s.gate.Stats().Running))
+		left.Store(int64(s.gateway.Gate().Stats().Running))
 		s.grpc.Stop() // which ends GracefulStop
 	})
 	defer stop()
@@ -299,7 +293,7 @@ func (s *storeService) waitForQueries(limit context.Context) int {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
-		st := s.gate.Stats()
+		st := s.gateway.Gate().Stats()
 		if st.Running+st.Waiting == 0 {
 			return 0
 		}
@@ -322,6 +316,6 @@ func (s *storeService) reloadLimits() {
 		return
 	}
 	s.limiter.Set(fresh)
-	s.gate.Recheck()
+	s.gateway.Gate().Recheck()
 	s.Log.Info("tenant limits reloaded", "tenants", len(fresh.Tenants), "clients", len(fresh.Clients))
 }

@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/internal/testbucket"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/internal/testbucket"
 )
 
 // uploadBlock uploads the objects of a Thanos block whose contents nobody reads.

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/internal/testbucket"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/internal/testbucket"
 )
 
 // maxBlockBytes is what a block may take in memory before it is first read.

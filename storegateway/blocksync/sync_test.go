@@ -16,13 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/internal/testbucket"
-
 	"github.com/cockroachdb/datadriven"
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 )

@@ -181,6 +181,17 @@ func (s *Syncer) Entries() *tsblock.Entries { return s.options.Entries }
 // Ready reports whether the blocks of the bucket are known: from the first sync that succeeded on.
 func (s *Syncer) Ready() bool { return s.ready.Load() }
 
+// ErrNotSynced is the error of a request that comes before the first sync is over.
+var ErrNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
+
+// CheckReady returns ErrNotSynced before the first sync is over.
+func (s *Syncer) CheckReady() error {
+	if !s.Ready() {
+		return ErrNotSynced
+	}
+	return nil
+}
+
 // nudge requests a sync soon, because the bucket differs from the known blocks.
 func (s *Syncer) nudge() {
 	select {

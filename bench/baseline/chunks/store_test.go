@@ -118,7 +118,7 @@ func newGateway(t *testing.T, dir string) *storegateway.Gateway {
 
 func sameBytes(t *testing.T, name string, old *Store, product *storegateway.Gateway, s testblock.SeriesQuery) {
 	t.Helper()
-	q, err := product.Query(t.Context(), "")
+	q, err := product.Admit(t.Context(), storegateway.Admission{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/storegateway/storepb"
 )
@@ -108,8 +109,8 @@ func (c *rawClient) statuses(streams int) map[string]int {
 // another client is served.
 func TestIncompleteRequests(t *testing.T) {
 	g := labelStore(t)
-	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 200 * time.Millisecond}) // and no time-out of queries
-	conn := dial(t, a)
+	a := New(g, Options{WriteTimeout: 200 * time.Millisecond}) // and no time-out of queries
+	conn := teststore.Dial(t, a.NewServer())
 	empty := make([]byte, 5) // a message of any type
 	part := append(binary.BigEndian.AppendUint32([]byte{0}, 1000), make([]byte, 999)...)
 	methods := []string{
@@ -132,17 +133,17 @@ func TestIncompleteRequests(t *testing.T) {
 		t.Errorf("%d incomplete requests end with %v", streams, got)
 	}
 	testwait.Equal(t, "the clients to be counted as slow", uint64(streams), a.cut.Load)
-	if n := g.options.Gate.Stats(); n.Admitted+n.Cancelled != 0 {
+	if n := g.Gate().Stats(); n.Admitted+n.Cancelled != 0 {
 		t.Errorf("%d queries were admitted and %d waited", n.Admitted, n.Cancelled)
 	}
-	values := untilFast(t, "label values beside incomplete requests", func() (*storepb.LabelValuesResponse, error) {
+	values := teststore.UntilFast(t, "label values beside incomplete requests", func() (*storepb.LabelValuesResponse, error) {
 		return storepb.NewStoreClient(conn).LabelValues(t.Context(), valuesOfI())
 	})
 	if len(values.GetValues()) != 8000 {
 		t.Errorf("beside incomplete requests: %d values", len(values.GetValues()))
 	}
 	for _, method := range []string{healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName} {
-		got := untilFast(t, method, func() (healthpb.HealthCheckResponse_ServingStatus, error) {
+		got := teststore.UntilFast(t, method, func() (healthpb.HealthCheckResponse_ServingStatus, error) {
 			var r healthpb.HealthCheckResponse
 			stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 			if err == nil {

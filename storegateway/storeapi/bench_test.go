@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 )
 
 // A benchCodec marshals answers as the API does, and messages in pieces; the client only counts.
@@ -78,7 +79,7 @@ func BenchmarkSending(b *testing.B) {
 		total := 0
 		for i := range made {
 			for k := range 48 {
-				made[i].chunks = append(made[i].chunks, ChunkView{MinTime: int64(1_700_000_000_000 + k), MaxTime: int64(1_700_000_000_100 + k), Encoding: 1, Data: make([]byte, size)})
+				made[i].chunks = append(made[i].chunks, storegateway.ChunkView{MinTime: int64(1_700_000_000_000 + k), MaxTime: int64(1_700_000_000_100 + k), Encoding: 1, Data: make([]byte, size)})
 				total += size
 			}
 		}

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // both.
 
 // storeService describes the StoreAPI.
-func (a *StoreAPI) storeService() *grpc.ServiceDesc {
+func (a *API) storeService() *grpc.ServiceDesc {
 	d := storepb.Store_ServiceDesc
 	d.Methods = nil
 	d.Streams = []grpc.StreamDesc{
@@ -30,7 +30,7 @@ func (a *StoreAPI) storeService() *grpc.ServiceDesc {
 }
 
 // infoService describes the InfoAPI.
-func (a *StoreAPI) infoService() *grpc.ServiceDesc {
+func (a *API) infoService() *grpc.ServiceDesc {
 	d := storepb.Info_ServiceDesc
 	d.Methods = nil
 	d.Streams = []grpc.StreamDesc{a.method("Info", a.sendInfo)}
@@ -38,7 +38,7 @@ func (a *StoreAPI) infoService() *grpc.ServiceDesc {
 }
 
 // healthService describes gRPC's health service.
-func (a *StoreAPI) healthService(s *health.Server) *grpc.ServiceDesc {
+func (a *API) healthService(s *health.Server) *grpc.ServiceDesc {
 	d := healthpb.Health_ServiceDesc
 	watch := d.Streams[0]
 	d.Methods = nil
@@ -51,7 +51,7 @@ func (a *StoreAPI) healthService(s *health.Server) *grpc.ServiceDesc {
 }
 
 // method describes a method whose streams are guarded.
-func (a *StoreAPI) method(name string, handle func(*guardedStream) error) grpc.StreamDesc {
+func (a *API) method(name string, handle func(*guardedStream) error) grpc.StreamDesc {
 	return grpc.StreamDesc{StreamName: name, Handler: func(_ any, stream grpc.ServerStream) error { return handle(a.guard(stream)) }}
 }
 
@@ -67,7 +67,7 @@ func sendHealth(s *health.Server, stream *guardedStream) error {
 	return stream.SendMsg(response)
 }
 
-func (a *StoreAPI) sendSeries(stream *guardedStream) error {
+func (a *API) sendSeries(stream *guardedStream) error {
 	var r storepb.SeriesRequest
 	if err := stream.RecvMsg(&r); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (a *StoreAPI) sendSeries(stream *guardedStream) error {
 	return a.series(&r, stream)
 }
 
-func (a *StoreAPI) sendLabelNames(stream *guardedStream) (err error) {
+func (a *API) sendLabelNames(stream *guardedStream) (err error) {
 	var r storepb.LabelNamesRequest
 	if err := stream.RecvMsg(&r); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (a *StoreAPI) sendLabelNames(stream *guardedStream) (err error) {
 	return c.send(stream)
 }
 
-func (a *StoreAPI) sendLabelValues(stream *guardedStream) (err error) {
+func (a *API) sendLabelValues(stream *guardedStream) (err error) {
 	var r storepb.LabelValuesRequest
 	if err := stream.RecvMsg(&r); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *StoreAPI) sendLabelValues(stream *guardedStream) (err error) {
 	return c.send(stream)
 }
 
-func (a *StoreAPI) sendInfo(stream *guardedStream) error {
+func (a *API) sendInfo(stream *guardedStream) error {
 	if err := stream.RecvMsg(&storepb.InfoRequest{}); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *StoreAPI) sendInfo(stream *guardedStream) error {
 }
 
 // encodedInfo returns the response of Info, encoded. All clients share its bytes until the blocks change.
-func (a *StoreAPI) encodedInfo() ([]byte, error) {
+func (a *API) encodedInfo() ([]byte, error) {
 	generation := a.gateway.Generation()
 	a.info.Lock()
 	defer a.info.Unlock()
@@ -201,7 +201,7 @@ func sendBytes(stream *guardedStream, b []byte) error {
 type freed chan<- struct{}
 
 // Get implements mem.BufferPool. It is not called.
-func (freed) Get(int) *[]byte { panic("BUG: storegateway: a response has one buffer") }
+func (freed) Get(int) *[]byte { panic("BUG: storeapi: a response has one buffer") }
 
 // Put implements mem.BufferPool.
 func (f freed) Put(*[]byte) { f <- struct{}{} }

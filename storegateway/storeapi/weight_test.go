@@ -1,8 +1,9 @@
-package storegateway
+package storeapi
 
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -10,17 +11,17 @@ import (
 // unloaded.
 func TestWeight(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
-	g := newStore(t, dir, nil)
-	a := NewStoreAPI(g, StoreAPIOptions{})
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	g := teststore.Open(t, dir, nil)
+	a := New(g, Options{})
 	if h, f := g.HeaderBytes(), a.FrameBytes(); h != 0 || f != 0 {
 		t.Errorf("before any query headers take %d bytes and frames %d", h, f)
 	}
-	client := storepb.NewStoreClient(dial(t, a))
-	if _, _, err := receive(client.Series(t.Context(), everything())); err != nil {
+	client := storepb.NewStoreClient(teststore.Dial(t, a.NewServer()))
+	if _, _, err := teststore.Receive(client.Series(t.Context(), teststore.Everything())); err != nil {
 		t.Fatal(err)
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	if h, f := g.HeaderBytes(), a.FrameBytes(); h < 3000 || h > 1<<20 || f%frameBytes != 0 || f > maxIdleFrames*frameBytes {
 		t.Errorf("after a query headers take %d bytes and frames %d", h, f)
 	}

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
 
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -82,9 +84,9 @@ func TestCompressedCopiesAreCharged(t *testing.T) {
 	} {
 		for _, compressor := range []string{"", snappyName, gzip.Name} {
 			t.Run(sizes.name+"/"+compressor, func(t *testing.T) {
-				chunks := make([]ChunkView, sizes.each)
+				chunks := make([]storegateway.ChunkView, sizes.each)
 				for i := range chunks {
-					chunks[i] = ChunkView{Encoding: 1, Data: make([]byte, sizes.chunk)}
+					chunks[i] = storegateway.ChunkView{Encoding: 1, Data: make([]byte, sizes.chunk)}
 					for j := range chunks[i].Data {
 						chunks[i].Data[j] = byte(r.Uint32())
 					}
@@ -92,7 +94,7 @@ func TestCompressedCopiesAreCharged(t *testing.T) {
 				pool := &countedPool{BufferPool: mem.DefaultBufferPool()}
 				quota := testQuota(t, 16<<20)
 				conn := serveWriter(t, func(stream grpc.ServerStream) error {
-					if err := stream.RecvMsg(everything()); err != nil {
+					if err := stream.RecvMsg(teststore.Everything()); err != nil {
 						return err
 					}
 					w, err := newSeriesWriter(stream, newFramePool(), quota, sizes.batch, compresses(stream.Context()))
@@ -116,7 +118,7 @@ func TestCompressedCopiesAreCharged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := stream.SendMsg(everything()); err != nil {
+				if err := stream.SendMsg(teststore.Everything()); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := stream.Header(); err != nil {
@@ -145,6 +147,6 @@ func waitForBlockedWriter(t *testing.T) {
 	stacks := make([]byte, 4<<20)
 	testwait.Until(t, "the writer to wait for the transport", func() bool {
 		all := stacks[:runtime.Stack(stacks, true)]
-		return bytes.Contains(all, []byte("transport.(*writeQuota).get(")) || bytes.Contains(all, []byte("storegateway.wait("))
+		return bytes.Contains(all, []byte("transport.(*writeQuota).get(")) || bytes.Contains(all, []byte("storeapi.wait("))
 	})
 }

@@ -1,6 +1,6 @@
 //go:build invariants
 
-package storegateway
+package storeapi
 
 // invariants has frames that are back in their pool overwritten.
 const invariants = true

@@ -1,157 +1,38 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
-	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/storegateway/bucketurl"
-
 	"github.com/prometheus/prometheus/model/labels"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
-
-// newStore returns a gateway that has synced with a file bucket.
-func newStore(tb testing.TB, dir string, change func(*Options)) *Gateway {
-	tb.Helper()
-	url, err := bucketurl.Parse("file://" + dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	bucket, err := url.Open()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o := testOptions(tb, bucket)
-	o.LocalBucket = dir
-	if change != nil {
-		change(&o)
-	}
-	g := newGateway(tb, o)
-	if err := g.Sync(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
-	return g
-}
-
-// dial serves the API on a port of its own and connects to it.
-func dial(tb testing.TB, a *StoreAPI, options ...grpc.DialOption) *grpc.ClientConn {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s := a.NewServer()
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	options = append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
-	}, options...)
-	c, err := grpc.NewClient(l.Addr().String(), options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			tb.Error(err)
-		}
-		s.Stop()
-		if err := testwait.Receive(tb, "Serve to return", done); err != nil {
-			tb.Error(err)
-		}
-	})
-	return c
-}
-
-func eq(name, value string) *storepb.LabelMatcher {
-	return &storepb.LabelMatcher{Type: storepb.LabelMatcher_EQ, Name: name, Value: value}
-}
-
-func re(name, value string) *storepb.LabelMatcher {
-	return &storepb.LabelMatcher{Type: storepb.LabelMatcher_RE, Name: name, Value: value}
-}
-
-// everything asks for all series.
-func everything() *storepb.SeriesRequest {
-	return &storepb.SeriesRequest{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: []*storepb.LabelMatcher{re("__name__", ".*")}}
-}
-
-// receive reads an answer to its end: series and what came last of hints.
-func receive(stream grpc.ServerStreamingClient[storepb.SeriesResponse], err error) ([]*storepb.SeriesResponse, *storepb.SeriesResponseHints, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	var series []*storepb.SeriesResponse
-	var hints *storepb.SeriesResponseHints
-	for {
-		r, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return series, hints, nil
-		}
-		if err != nil {
-			return series, hints, err
-		}
-		if h := r.GetHints(); h != nil {
-			hints = &storepb.SeriesResponseHints{}
-			if err := hints.UnmarshalVT(h.GetValue()); err != nil {
-				return series, hints, err
-			}
-			continue
-		}
-		series = append(series, r)
-	}
-}
-
-// randomBlocks puts overlapping blocks of the same fleet into dir.
-func randomBlocks(tb testing.TB, dir string, external map[string]string) {
-	tb.Helper()
-	blocks := sharedBlocks(tb, fmt.Sprintf("random blocks of %q", external), func(dir string) error {
-		o := testblock.RandomOptions{Series: 120, Samples: 300, Start: 1_700_000_000_000, Step: 15_000}
-		series := testblock.Random(rand.New(rand.NewPCG(7, 7)), o)
-		end := o.Start + int64(o.Samples)*2*o.Step
-		for _, part := range [][2]int64{{o.Start, o.Start + 2_000_000}, {o.Start + 1_500_000, o.Start + 3_000_000}, {o.Start + 3_000_000, end}} {
-			if _, err := testblock.Write(dir, testblock.Between(series, part[0], part[1]), testblock.Options{External: external, ChunkRange: o.ChunkRange()}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err := os.CopyFS(dir, os.DirFS(blocks)); err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // TestSeries answers what Select does, through a connection, in every form that a request may
 // ask for.
 func TestSeries(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
-	g := newStore(t, dir, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	g := teststore.Open(t, dir, nil)
+	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer()))
 
 	// selected is what the request comes to without gRPC.
-	selected := func(r Request) []*storepb.Series {
-		q, err := g.Query(t.Context(), "")
+	selected := func(r storegateway.Request) []*storepb.Series {
+		q, err := g.Admit(t.Context(), storegateway.Admission{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,51 +55,51 @@ func TestSeries(t *testing.T) {
 		}
 		return out
 	}
-	all := Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".*")}}
+	all := storegateway.Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".*")}}
 	shard := labels.MustNewMatcher(labels.MatchEqual, tsblock.ShardLabel, "2_of_3")
 	for _, c := range []struct {
 		name   string
-		change func(*storepb.SeriesRequest, *Request)
+		change func(*storepb.SeriesRequest, *storegateway.Request)
 	}{
-		{"all", func(*storepb.SeriesRequest, *Request) {}},
-		{"labels alone", func(r *storepb.SeriesRequest, s *Request) { r.SkipChunks, s.SkipChunks = true, true }},
-		{"a time range", func(r *storepb.SeriesRequest, s *Request) {
+		{"all", func(*storepb.SeriesRequest, *storegateway.Request) {}},
+		{"labels alone", func(r *storepb.SeriesRequest, s *storegateway.Request) { r.SkipChunks, s.SkipChunks = true, true }},
+		{"a time range", func(r *storepb.SeriesRequest, s *storegateway.Request) {
 			r.MinTime, s.MinTime = 1_700_000_500_000, 1_700_000_500_000
 			r.MaxTime, s.MaxTime = 1_700_001_700_000, 1_700_001_700_000
 		}},
-		{"no time", func(r *storepb.SeriesRequest, s *Request) { r.MaxTime, s.MaxTime = 5, 5 }},
-		{"a limit", func(r *storepb.SeriesRequest, s *Request) { r.Limit, s.Limit = 7, 7 }},
-		{"an external label", func(r *storepb.SeriesRequest, s *Request) {
-			r.Matchers = append(r.Matchers, eq("cluster", "us"))
+		{"no time", func(r *storepb.SeriesRequest, s *storegateway.Request) { r.MaxTime, s.MaxTime = 5, 5 }},
+		{"a limit", func(r *storepb.SeriesRequest, s *storegateway.Request) { r.Limit, s.Limit = 7, 7 }},
+		{"an external label", func(r *storepb.SeriesRequest, s *storegateway.Request) {
+			r.Matchers = append(r.Matchers, teststore.Equal("cluster", "us"))
 			s.Matchers = append(slices.Clone(s.Matchers), labels.MustNewMatcher(labels.MatchEqual, "cluster", "us"))
 		}},
-		{"all with hints", func(r *storepb.SeriesRequest, _ *Request) {
+		{"all with hints", func(r *storepb.SeriesRequest, _ *storegateway.Request) {
 			r.Hints = anyOf(&storepb.SeriesRequestHints{}, seriesRequestHints)
 		}},
-		{"without replica labels", func(r *storepb.SeriesRequest, s *Request) {
+		{"without replica labels", func(r *storepb.SeriesRequest, s *storegateway.Request) {
 			r.WithoutReplicaLabels = []string{"replica", "instance"}
 			s.WithoutLabels = []string{"replica", "instance"}
 		}},
-		{"a shard by hash", func(r *storepb.SeriesRequest, s *Request) {
-			r.Matchers = append(r.Matchers, eq(tsblock.ShardLabel, "2_of_3"))
+		{"a shard by hash", func(r *storepb.SeriesRequest, s *storegateway.Request) {
+			r.Matchers = append(r.Matchers, teststore.Equal(tsblock.ShardLabel, "2_of_3"))
 			s.Matchers = append(slices.Clone(s.Matchers), shard)
 		}},
-		{"one block", func(r *storepb.SeriesRequest, s *Request) {
+		{"one block", func(r *storepb.SeriesRequest, s *storegateway.Request) {
 			id := g.Blocks()[1].ID
-			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("__block_id", id), eq("cluster", "eu")}}, seriesRequestHints)
+			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{teststore.Equal("__block_id", id), teststore.Equal("cluster", "eu")}}, seriesRequestHints)
 			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, blocksync.BlockIDLabel, id)}
 		}},
-		{"blocks of another cluster", func(r *storepb.SeriesRequest, s *Request) {
-			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{eq("cluster", "us")}}, seriesRequestHints)
+		{"blocks of another cluster", func(r *storepb.SeriesRequest, s *storegateway.Request) {
+			r.Hints = anyOf(&storepb.SeriesRequestHints{BlockMatchers: []*storepb.LabelMatcher{teststore.Equal("cluster", "us")}}, seriesRequestHints)
 			s.Blocks = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, blocksync.BlockIDLabel, "none")}
 		}},
 	} {
 		for _, batch := range []int{0, 1, 64} {
 			t.Run(fmt.Sprintf("%s/batch %d", c.name, batch), func(t *testing.T) {
-				r, s := everything(), all
+				r, s := teststore.Everything(), all
 				r.ResponseBatchSize = int64(batch)
 				c.change(r, &s)
-				responses, hints, err := receive(client.Series(t.Context(), r))
+				responses, hints, err := teststore.Receive(client.Series(t.Context(), r))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -240,7 +121,7 @@ func TestSeries(t *testing.T) {
 			})
 		}
 	}
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 }
 
 // equalVT compares by bytes: both are made by the same code.
@@ -250,7 +131,7 @@ func equalVT(a, b *storepb.Series) bool {
 	return errX == nil && errY == nil && slices.Equal(x, y)
 }
 
-func cloneSeries(s *Series) madeSeries {
+func cloneSeries(s *storegateway.Series) madeSeries {
 	var m madeSeries
 	for _, l := range s.Labels {
 		m.labels = append(m.labels, tsblock.Label{Name: string([]byte(l.Name)), Value: string([]byte(l.Value))})
@@ -267,15 +148,15 @@ func cloneSeries(s *Series) madeSeries {
 // read once.
 func TestSeriesGroupShards(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
-	g := newStore(t, dir, nil)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	g := teststore.Open(t, dir, nil)
+	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer()))
 	withStats := func() *storepb.SeriesRequest {
-		r := everything()
+		r := teststore.Everything()
 		r.Hints = anyOf(&storepb.SeriesRequestHints{EnableQueryStats: true}, seriesRequestHints)
 		return r
 	}
-	responses, hints, err := receive(client.Series(t.Context(), withStats()))
+	responses, hints, err := teststore.Receive(client.Series(t.Context(), withStats()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +169,7 @@ func TestSeriesGroupShards(t *testing.T) {
 		for i := range shards {
 			r := withStats()
 			r.ShardInfo = &storepb.ShardInfo{ShardIndex: int64(i), TotalShards: shards, By: by, Labels: []string{"job", "__name__"}}
-			responses, hints, err := receive(client.Series(t.Context(), r))
+			responses, hints, err := teststore.Receive(client.Series(t.Context(), r))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +199,7 @@ func TestSeriesGroupShards(t *testing.T) {
 		r := withStats()
 		r.ShardInfo = &storepb.ShardInfo{ShardIndex: 1, TotalShards: shards, By: by, Labels: []string{"instance"}}
 		r.Limit = 3
-		if responses, _, err := receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
+		if responses, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
 			t.Errorf("by %v: the first 3 series of a shard are %d, %v", by, len(responses), err)
 		}
 	}
@@ -327,22 +208,26 @@ func TestSeriesGroupShards(t *testing.T) {
 // TestSeriesRefuses says what is wrong with a request, and whose fault it is.
 func TestSeriesRefuses(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu"})
-	small := newStore(t, dir, func(o *Options) { o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 20, PerQuery: 1 << 20}) })
-	few := newStore(t, dir, func(o *Options) { o.Limits.Series = 3 })
-	g := newStore(t, dir, nil)
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	small := teststore.Open(t, dir, func(o *storegateway.Options) {
+		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 1 << 20, PerQuery: 1 << 20})
+	})
+	few := teststore.Open(t, dir, func(o *storegateway.Options) { o.Limits.Series = 3 })
+	g := teststore.Open(t, dir, nil)
 	for _, c := range []struct {
 		name   string
-		g      *Gateway
+		g      *storegateway.Gateway
 		change func(*storepb.SeriesRequest)
 		code   codes.Code
 	}{
-		{"a bad expression", g, func(r *storepb.SeriesRequest) { r.Matchers = append(r.Matchers, re("a", "(")) }, codes.InvalidArgument},
+		{"a bad expression", g, func(r *storepb.SeriesRequest) { r.Matchers = append(r.Matchers, teststore.Regexp("a", "(")) }, codes.InvalidArgument},
 		{"an unknown matcher", g, func(r *storepb.SeriesRequest) { r.Matchers[0].Type = 9 }, codes.InvalidArgument},
 		{"no matcher", g, func(r *storepb.SeriesRequest) { r.Matchers = nil }, codes.InvalidArgument},
 		{"too many matchers", g, func(r *storepb.SeriesRequest) { r.Matchers = slices.Repeat(r.Matchers, maxMatchers+1) }, codes.InvalidArgument},
 		{"a bad shard", g, func(r *storepb.SeriesRequest) { r.ShardInfo = &storepb.ShardInfo{ShardIndex: 2, TotalShards: 2} }, codes.InvalidArgument},
-		{"a bad query shard", g, func(r *storepb.SeriesRequest) { r.Matchers = append(r.Matchers, eq(tsblock.ShardLabel, "5_of_2")) }, codes.InvalidArgument},
+		{"a bad query shard", g, func(r *storepb.SeriesRequest) {
+			r.Matchers = append(r.Matchers, teststore.Equal(tsblock.ShardLabel, "5_of_2"))
+		}, codes.InvalidArgument},
 		{"a negative limit", g, func(r *storepb.SeriesRequest) { r.Limit = -1 }, codes.InvalidArgument},
 		{"hints of another kind", g, func(r *storepb.SeriesRequest) {
 			r.Hints = anyOf(&storepb.LabelNamesRequestHints{}, namesRequestHints)
@@ -355,17 +240,17 @@ func TestSeriesRefuses(t *testing.T) {
 		{"more series than a query may read", few, func(*storepb.SeriesRequest) {}, codes.ResourceExhausted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := storepb.NewStoreClient(dial(t, NewStoreAPI(c.g, StoreAPIOptions{})))
-			r := everything()
+			client := storepb.NewStoreClient(teststore.Dial(t, New(c.g, Options{}).NewServer()))
+			r := teststore.Everything()
 			c.change(r)
-			_, _, err := receive(client.Series(t.Context(), r))
+			_, _, err := teststore.Receive(client.Series(t.Context(), r))
 			if status.Code(err) != c.code {
 				t.Errorf("got %v, want %v", err, c.code)
 			}
 		})
 	}
-	for _, g := range []*Gateway{g, small, few} {
-		waitForIdle(t, g)
+	for _, g := range []*storegateway.Gateway{g, small, few} {
+		teststore.WaitForIdle(t, g)
 	}
 }
 
@@ -376,16 +261,16 @@ func TestSeriesEncoding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(newStore(t, dir, nil), StoreAPIOptions{})))
-	_, _, err = receive(client.Series(t.Context(), everything()))
+	client := storepb.NewStoreClient(teststore.Dial(t, New(teststore.Open(t, dir, nil), Options{}).NewServer()))
+	_, _, err = teststore.Receive(client.Series(t.Context(), teststore.Everything()))
 	want := fmt.Sprintf("block %s: series {foo=\"bar\", i=\"0000000%s\"}: a chunk at 0 has encoding 4", id, testblock.LongSuffix)
 	if status.Code(err) != codes.Unimplemented || err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	// Labels alone are no problem.
-	r := everything()
+	r := teststore.Everything()
 	r.SkipChunks = true
-	if responses, _, err := receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
+	if responses, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
 		t.Errorf("got %d series, %v", len(responses), err)
 	}
 }
@@ -398,19 +283,19 @@ func TestTenants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := newStore(t, dir, func(o *Options) { o.Layout = blocksync.LayoutMimir })
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{})))
+	g := teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutMimir })
+	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer()))
 	for _, c := range []struct {
 		key, tenant string
 		series      int
 	}{{"X-Scope-OrgID", "ann", 1}, {"X-Scope-OrgID", "bob", 2}, {"thanos-tenant", "bob", 2}, {"X-Scope-OrgID", "eve", 0}} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), c.key, c.tenant)
-		responses, _, err := receive(client.Series(ctx, everything()))
+		responses, _, err := teststore.Receive(client.Series(ctx, teststore.Everything()))
 		if err != nil || len(responses) != c.series {
 			t.Errorf("%s: %s: got %d series, %v; want %d", c.key, c.tenant, len(responses), err, c.series)
 		}
 	}
-	if _, _, err := receive(client.Series(t.Context(), everything())); status.Code(err) != codes.Unauthenticated {
+	if _, _, err := teststore.Receive(client.Series(t.Context(), teststore.Everything())); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without a tenant: %v", err)
 	}
 }
@@ -418,8 +303,8 @@ func TestTenants(t *testing.T) {
 // TestLabels answers names and values, of external labels as well.
 func TestLabels(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(newStore(t, dir, nil), StoreAPIOptions{})))
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	client := storepb.NewStoreClient(teststore.Dial(t, New(teststore.Open(t, dir, nil), Options{}).NewServer()))
 	names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: math.MinInt64, End: math.MaxInt64, WithoutReplicaLabels: []string{"replica"}, Hints: anyOf(&storepb.LabelNamesRequestHints{}, namesRequestHints)})
 	if err != nil || !slices.Contains(names.GetNames(), "cluster") || slices.Contains(names.GetNames(), "replica") || !slices.IsSorted(names.GetNames()) {
 		t.Errorf("names: %v, %v", names, err)
@@ -433,7 +318,7 @@ func TestLabels(t *testing.T) {
 		want    []string
 	}{
 		{&storepb.LabelValuesRequest{Label: "cluster"}, []string{"eu"}},
-		{&storepb.LabelValuesRequest{Label: "cluster", Matchers: []*storepb.LabelMatcher{eq("job", "no such job")}}, nil},
+		{&storepb.LabelValuesRequest{Label: "cluster", Matchers: []*storepb.LabelMatcher{teststore.Equal("job", "no such job")}}, nil},
 		{&storepb.LabelValuesRequest{Label: "nothing"}, nil},
 	} {
 		c.request.Start, c.request.End = math.MinInt64, math.MaxInt64
@@ -458,10 +343,10 @@ func TestLabels(t *testing.T) {
 // TestInfo tells the external labels and times of all blocks.
 func TestInfo(t *testing.T) {
 	dir := t.TempDir()
-	randomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
-	randomBlocks(t, dir, map[string]string{"cluster": "us", "replica": "a"})
-	g := newStore(t, dir, nil)
-	info, err := storepb.NewInfoClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}))).Info(t.Context(), &storepb.InfoRequest{})
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "us", "replica": "a"})
+	g := teststore.Open(t, dir, nil)
+	info, err := storepb.NewInfoClient(teststore.Dial(t, New(g, Options{}).NewServer())).Info(t.Context(), &storepb.InfoRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,8 +363,8 @@ func TestInfo(t *testing.T) {
 	if info.Store.MinTime != mint || info.Store.MaxTime != maxt {
 		t.Errorf("times are %d to %d, the blocks' %d to %d", info.Store.MinTime, info.Store.MaxTime, mint, maxt)
 	}
-	empty := newStore(t, t.TempDir(), func(o *Options) { o.Layout = blocksync.LayoutThanos })
-	info, err = NewStoreAPI(empty, StoreAPIOptions{}).Info(context.Background(), nil)
+	empty := teststore.Open(t, t.TempDir(), func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos })
+	info, err = New(empty, Options{}).Info(context.Background(), nil)
 	if err != nil || info.Store.MinTime != math.MaxInt64 || info.Store.MaxTime != math.MinInt64 {
 		t.Errorf("of an empty bucket: %v, %v", info, err)
 	}

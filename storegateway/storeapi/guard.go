@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -30,12 +30,12 @@ func withCancel(stream context.Context) context.Context {
 // It is for one goroutine.
 type guardedStream struct {
 	grpc.ServerStream
-	api   *StoreAPI
+	api   *API
 	timer *time.Timer // stopped while nothing is sent or received
 }
 
 // guard returns the stream with a limit for each message.
-func (a *StoreAPI) guard(stream grpc.ServerStream) *guardedStream {
+func (a *API) guard(stream grpc.ServerStream) *guardedStream {
 	g := &guardedStream{ServerStream: stream, api: a}
 	cancel, ok := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc)
 	if ok {

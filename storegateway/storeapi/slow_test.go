@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -10,8 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -26,17 +27,17 @@ func TestSlowReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	const slow, quota = 3, 16 << 20
-	g := newStore(t, dir, func(o *Options) {
+	g := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: (slow + 1) * quota, PerQuery: quota})
 	})
 	// A window that does not grow: what a client that does not read is sent is bounded by it, not by
 	// how fast messages came before.
 	window := grpc.WithStaticStreamWindowSize(64 << 10)
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}), window))
+	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer(), window))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	for range slow {
-		stream, err := client.Series(ctx, everythingIn())
+		stream, err := client.Series(ctx, teststore.EverythingIn())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	answer := 0
 	for range 3 {
-		responses, _, err := receive(client.Series(t.Context(), everythingIn()))
+		responses, _, err := teststore.Receive(client.Series(t.Context(), teststore.EverythingIn()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,44 +56,27 @@ func TestSlowReaders(t *testing.T) {
 			answer += r.SizeVT()
 		}
 	}
-	n := g.options.Gate.Stats()
+	n := g.Gate().Stats()
 	// A batch of 1 MiB in use, one ahead, each with what it read beside chunks; one frame.
 	const most = 5 << 20
 	if n.Running != slow || n.Held > slow*most || n.Held == 0 || answer < most {
 		t.Errorf("%d slow readers of %d bytes each hold %d bytes", n.Running, answer, n.Held)
 	}
 	leave()
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 
 	// One that does not leave is ended when its time is over.
-	hasty := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{Timeout: 100 * time.Millisecond}), window))
-	stream, err := hasty.Series(t.Context(), everythingIn())
+	hasty := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{Timeout: 100 * time.Millisecond}).NewServer(), window))
+	stream, err := hasty.Series(t.Context(), teststore.EverythingIn())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv() // on a slow machine the time may be over by now
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	for err == nil {
 		_, err = stream.Recv()
 	}
 	if status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v, want a deadline", err)
-	}
-}
-
-// everythingIn asks for all series of a shape.
-func everythingIn() *storepb.SeriesRequest {
-	r := everything()
-	r.Matchers = []*storepb.LabelMatcher{eq("foo", "bar")}
-	r.ResponseBatchSize = 64
-	return r
-}
-
-// waitForIdle waits until no query runs; handlers end after their clients.
-func waitForIdle(t *testing.T, g *Gateway) {
-	t.Helper()
-	n := testwait.Value(t, "all queries to end", g.options.Gate.Stats, func(n slab.GateStats) bool { return n.Running == 0 })
-	if n.Held != 0 || n.Misused != 0 {
-		t.Errorf("after all queries: %+v", n)
 	}
 }

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const componentType = "store"
 
 // Info implements the InfoAPI: the external labels and time ranges of the blocks, by which a
 // querier decides whether to ask.
-func (a *StoreAPI) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse, error) {
+func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse, error) {
 	store := &storepb.StoreInfo{
 		MinTime: math.MaxInt64, MaxTime: math.MinInt64, // nothing, until there are blocks
 		SupportsSharding: true, SupportsWithoutReplicaLabels: true,

@@ -1,19 +1,19 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
 	"math"
 
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
 // LabelNames implements the StoreAPI: the names of the labels, external ones too, of the series
 // that meet all matchers.
-func (a *StoreAPI) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
+func (a *API) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
 	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
 	return c.labelNames(ctx, r, unencoded)
@@ -37,7 +37,7 @@ func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, enc
 
 // LabelValues implements the StoreAPI: the values of one label, which may be external, of the
 // series that meet all matchers.
-func (a *StoreAPI) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
+func (a *API) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
 	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
 	return c.labelValues(ctx, r, unencoded)
@@ -81,10 +81,10 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 	if r.GetLimit() < 0 {
 		return badRequest("limit %d is negative", r.GetLimit())
 	}
-	if err := c.admit(ctx, lightQuery); err != nil {
+	if err := c.admit(ctx, storegateway.LightQuery); err != nil {
 		return err
 	}
-	request := LabelsRequest{
+	request := storegateway.LabelsRequest{
 		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
 		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
 	}

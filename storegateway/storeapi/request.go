@@ -1,19 +1,16 @@
-package storegateway
+package storeapi
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/taredb/tare/tsblock"
-
-	"github.com/taredb/tare/storegateway/blocksync"
-
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/tsblock"
 )
 
 // maxMatchers bounds what one request may make us compile and compare.
@@ -69,7 +66,7 @@ func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessa
 	if err != nil || len(wanted) == 0 {
 		return series, nil, err
 	}
-	return series, c.api.gateway.blockMatchers(c.entry.Tenant, wanted), nil
+	return series, c.api.blockMatchers(c.entry.Tenant, wanted), nil
 }
 
 // thanosBlockID is the label by which Thanos' hints name a block; the others are its external
@@ -77,9 +74,9 @@ func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessa
 const thanosBlockID = "__block_id"
 
 // blockMatchers turns matchers of blocks' labels into one of their ids.
-func (g *Gateway) blockMatchers(tenant string, ms []*labels.Matcher) []*labels.Matcher {
+func (a *API) blockMatchers(tenant string, ms []*labels.Matcher) []*labels.Matcher {
 	var ids []string
-	for _, b := range g.Blocks() {
+	for _, b := range a.gateway.Blocks() {
 		if b.Tenant != "" && b.Tenant != tenant {
 			continue
 		}
@@ -102,7 +99,7 @@ func matchesBlock(m *labels.Matcher, b *blocksync.BlockInfo) bool {
 func anyOf(m vtMessage, name string) *anypb.Any {
 	b := make([]byte, m.SizeVT())
 	if _, err := m.MarshalToSizedBufferVT(b); err != nil {
-		panic("BUG: storegateway: marshal " + name + ": " + err.Error()) // our own, with room
+		panic("BUG: storeapi: marshal " + name + ": " + err.Error()) // our own, with room
 	}
 	return &anypb.Any{TypeUrl: "type.googleapis.com/" + name, Value: b}
 }

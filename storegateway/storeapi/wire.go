@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/taredb/tare/internal/vtcodec"
-
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -115,13 +115,13 @@ func (w *wire) labels(ls []tsblock.Label) {
 func dataLen(typ uint64, n int) int { return numberLen(typ) + textLen(n) }
 
 // chunkLen returns the bytes of an AggrChunk with raw samples.
-func chunkLen(c *ChunkView) int {
+func chunkLen(c *storegateway.ChunkView) int {
 	return numberLen(uint64(c.MinTime)) + numberLen(uint64(c.MaxTime)) +
 		fieldLen(dataLen(chunkType(c.Encoding), len(c.Data)))
 }
 
 // chunks writes the chunks of a Series.
-func (w *wire) chunks(cs []ChunkView) {
+func (w *wire) chunks(cs []storegateway.ChunkView) {
 	for i := range cs {
 		c := &cs[i]
 		typ := chunkType(c.Encoding)
@@ -145,7 +145,7 @@ const (
 func chunkType(encoding byte) uint64 { return uint64(encoding) - firstEncoding }
 
 // unknownEncoding returns the first chunk that the StoreAPI has no name for, -1 when it has all.
-func unknownEncoding(cs []ChunkView) int {
+func unknownEncoding(cs []storegateway.ChunkView) int {
 	for i := range cs {
 		if e := cs[i].Encoding; e < firstEncoding || e > lastEncoding {
 			return i

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -101,7 +102,7 @@ func (t *tape) responses(tb testing.TB) []*storepb.SeriesResponse {
 // A madeSeries is one for tests.
 type madeSeries struct {
 	labels []tsblock.Label
-	chunks []ChunkView
+	chunks []storegateway.ChunkView
 }
 
 func makeSeries(r *rand.Rand, n, mostChunks, mostBytes int) []madeSeries {
@@ -111,7 +112,7 @@ func makeSeries(r *rand.Rand, n, mostChunks, mostBytes int) []madeSeries {
 		s.labels = []tsblock.Label{{Name: "__name__", Value: "m"}, {Name: "i", Value: fmt.Sprintf("%07d", i)}, {Name: "pod", Value: strings.Repeat("x", r.IntN(60)+1)}}
 		at := int64(r.IntN(2000)) - 1000
 		for range r.IntN(mostChunks + 1) {
-			c := ChunkView{MinTime: at, MaxTime: at + 120, Encoding: byte(1 + r.IntN(3)), Data: make([]byte, r.IntN(mostBytes+1))}
+			c := storegateway.ChunkView{MinTime: at, MaxTime: at + 120, Encoding: byte(1 + r.IntN(3)), Data: make([]byte, r.IntN(mostBytes+1))}
 			for k := range c.Data {
 				c.Data[k] = byte(k) ^ byte(at)
 			}
@@ -259,7 +260,7 @@ func TestSeriesWriterStops(t *testing.T) {
 	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1, false); err != nil {
 		t.Fatal(err)
 	}
-	big := []ChunkView{{Encoding: 1, Data: make([]byte, 2_000_000)}}
+	big := []storegateway.ChunkView{{Encoding: 1, Data: make([]byte, 2_000_000)}}
 	if err := w.write([]tsblock.Label{{Name: "a", Value: "b"}}, big); !errors.Is(err, slab.ErrOverQuota) {
 		t.Errorf("got %v, want the limit's error", err)
 	}

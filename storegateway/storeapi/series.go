@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -22,11 +23,11 @@ import (
 //
 // Blocks that were downsampled are not served, so that chunks are raw whatever aggregates and
 // max_resolution_window allow. step, range and query_hints are hints that change nothing.
-func (a *StoreAPI) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
+func (a *API) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
 	return a.series(r, a.guard(stream))
 }
 
-func (a *StoreAPI) series(r *storepb.SeriesRequest, stream *guardedStream) (err error) {
+func (a *API) series(r *storepb.SeriesRequest, stream *guardedStream) (err error) {
 	c := a.begin(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
 	defer func() { err = c.end(recover(), err) }()
 	return c.series(stream.Context(), r, stream)
@@ -39,16 +40,16 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	if err != nil {
 		return err
 	}
-	kind := streamQuery
+	kind := storegateway.StreamQuery
 	if r.GetSkipChunks() {
-		kind = lightQuery
+		kind = storegateway.LightQuery
 	}
 	if err := c.admit(ctx, kind); err != nil {
 		return err
 	}
 	began := time.Now()
 	batch := int(min(r.GetResponseBatchSize(), math.MaxInt32))
-	var set *SeriesSet
+	var set *storegateway.SeriesSet
 	var w *seriesWriter
 	var more bool
 	err = c.untilSettled(ctx, func() (err error) {
@@ -103,25 +104,25 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 }
 
 // seriesRequest reads the request and its hints.
-func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (Request, error) {
+func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (storegateway.Request, error) {
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
-		return Request{}, err
+		return storegateway.Request{}, err
 	}
 	if len(matchers) == 0 {
-		return Request{}, badRequest("no matchers specified (excluding external labels)")
+		return storegateway.Request{}, badRequest("no matchers specified (excluding external labels)")
 	}
 	if _, _, err := tsblock.TakeShard(matchers); err != nil {
-		return Request{}, badRequest("%v", err)
+		return storegateway.Request{}, badRequest("%v", err)
 	}
 	shard, err := groupShardOf(r.GetShardInfo())
 	if err != nil {
-		return Request{}, err
+		return storegateway.Request{}, err
 	}
 	if r.GetLimit() < 0 || r.GetResponseBatchSize() < 0 {
-		return Request{}, badRequest("limit %d and response_batch_size %d: neither can be negative", r.GetLimit(), r.GetResponseBatchSize())
+		return storegateway.Request{}, badRequest("limit %d and response_batch_size %d: neither can be negative", r.GetLimit(), r.GetResponseBatchSize())
 	}
-	request := Request{
+	request := storegateway.Request{
 		MinTime: r.GetMinTime(), MaxTime: r.GetMaxTime(), Matchers: matchers, Blocks: blocks,
 		WithoutLabels: r.GetWithoutReplicaLabels(), SkipChunks: r.GetSkipChunks(),
 	}
@@ -135,14 +136,14 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 }
 
 // encodingError names what the StoreAPI cannot say: it knows three encodings.
-func encodingError(set *SeriesSet, s *Series, c *ChunkView) error {
+func encodingError(set *storegateway.SeriesSet, s *storegateway.Series, c *storegateway.ChunkView) error {
 	b := labels.NewScratchBuilder(len(s.Labels))
 	for _, l := range s.Labels {
 		b.Add(l.Name, l.Value)
 	}
 	return status.Error(codes.Unimplemented, fmt.Sprintf(
 		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI supports only 1 (XOR), 2 (histogram) and 3 (float histogram); use /api/v1/read or PromQL over HTTP",
-		set.blockOf(c), b.Labels(), c.MinTime, c.Encoding))
+		set.BlockOf(c), b.Labels(), c.MinTime, c.Encoding))
 }
 
 // seriesHints says which blocks were read and, when asked, what that took.
@@ -172,8 +173,8 @@ func (c *call) queriedBlocks() []*storepb.Block {
 }
 
 // queryStats says in Thanos' terms what a query took.
-func queryStats(s QueryStats, w *seriesWriter, selected, merged time.Duration) *storepb.QueryStats {
-	total := s.total()
+func queryStats(s storegateway.QueryStats, w *seriesWriter, selected, merged time.Duration) *storepb.QueryStats {
+	total := s.Total()
 	return &storepb.QueryStats{
 		BlocksQueried:     int64(s.Blocks),
 		MergedSeriesCount: int64(w.series),

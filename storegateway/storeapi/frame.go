@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"sync"
@@ -38,7 +38,7 @@ func (f *frame) message(i, j int) *answer {
 func (f *frame) release() { f.root.Free() }
 
 // Get makes a frame the mem.BufferPool of its buffer. It is not called: a frame is lent whole.
-func (f *frame) Get(int) *[]byte { panic("BUG: storegateway: a frame lends one buffer") }
+func (f *frame) Get(int) *[]byte { panic("BUG: storeapi: a frame lends one buffer") }
 
 // Put is called by gRPC when the last reference has ended.
 func (f *frame) Put(*[]byte) {
@@ -104,7 +104,7 @@ func overwrite(b []byte) {
 
 // FrameBytes returns the bytes of idle frames. Those in use are in the quotas of
 // their queries.
-func (a *StoreAPI) FrameBytes() int64 {
+func (a *API) FrameBytes() int64 {
 	a.frames.mu.Lock()
 	defer a.frames.mu.Unlock()
 	return int64(len(a.frames.idle)) * frameBytes

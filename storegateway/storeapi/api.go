@@ -1,20 +1,16 @@
-package storegateway
+package storeapi
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/taredb/tare/storegateway/blocksync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -28,13 +24,12 @@ import (
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/storepb"
-	"github.com/taredb/tare/tsblock"
 )
 
-// StoreAPIOptions say how the StoreAPI answers.
-type StoreAPIOptions struct {
+// Options of an API.
+type Options struct {
 	Timeout time.Duration // of a request, waiting included; 0: none but the client's
 
 	// WriteTimeout is how long a client may take no data, or leave its request incomplete, before its call is
@@ -49,17 +44,17 @@ type StoreAPIOptions struct {
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
 }
 
-// A StoreAPI answers Thanos' StoreAPI and InfoAPI over gRPC with a Gateway's blocks: a Thanos
-// querier takes it for a store. It is safe for concurrent use.
-type StoreAPI struct {
+// An API serves Thanos' StoreAPI and InfoAPI over gRPC from a Gateway's blocks: to a Thanos
+// querier it is a store. It is safe for concurrent use.
+type API struct {
 	storepb.UnimplementedStoreServer
 	storepb.UnimplementedInfoServer
 
-	gateway  *Gateway
-	options  StoreAPIOptions
+	gateway  *storegateway.Gateway
+	options  Options
 	frames   *framePool
-	requests *requestMetrics
-	entries  sync.Pool     // of *LogEntry
+	requests *storegateway.Requests
+	entries  sync.Pool     // of *storegateway.LogEntry
 	cut      atomic.Uint64 // calls cancelled because their client took no data
 
 	unbuffered atomic.Uint64 // responses without room in Responses
@@ -72,26 +67,34 @@ type StoreAPI struct {
 }
 
 var (
-	_ storepb.StoreServer = (*StoreAPI)(nil)
-	_ storepb.InfoServer  = (*StoreAPI)(nil)
+	_ storepb.StoreServer = (*API)(nil)
+	_ storepb.InfoServer  = (*API)(nil)
 )
 
-// NewStoreAPI returns the API of a gateway.
-func NewStoreAPI(g *Gateway, o StoreAPIOptions) *StoreAPI {
+// New returns the API of a gateway.
+func New(g *storegateway.Gateway, o Options) *API {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	if o.Responses == nil {
 		o.Responses = promapi.NewResponseBudget(promapi.DefaultResponseBytes)
 	}
-	a := &StoreAPI{gateway: g, options: o, frames: newFramePool()}
-	a.entries.New = func() any { return new(LogEntry) }
-	a.requests = g.requestMetrics()
-	a.requests.serveGRPC(a)
+	a := &API{gateway: g, options: o, frames: newFramePool()}
+	a.entries.New = func() any { return new(storegateway.LogEntry) }
+	a.requests = g.Serve(storegateway.Protocol{
+		Name: protocol, Endpoints: []string{"Series", "LabelNames", "LabelValues"},
+		Responses: o.Responses, SlowClients: a.SlowClients, Unbuffered: a.unbuffered.Load, IdleFrames: a.FrameBytes,
+	})
 	return a
 }
 
+// SlowClients returns how many calls were cancelled because their client took no data, or sent no complete request.
+func (a *API) SlowClients() uint64 { return a.cut.Load() }
+
+// protocol is the API's name in metrics.
+const protocol = "grpc"
+
 // NewServer returns a gRPC server that answers the API and gRPC's health service, with these
 // options besides its own.
-func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
+func (a *API) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	own := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit),
 		grpc.WaitForHandlers(true), // so that after Stop each request is in the query log
@@ -107,7 +110,7 @@ func (a *StoreAPI) NewServer(options ...grpc.ServerOption) *grpc.Server {
 
 // limit gives a call's stream the time that a query has. A deadline of the handler's own context
 // would not do: sending to a client that does not read waits for the stream's.
-func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Context, error) {
+func (a *API) limit(stream context.Context, info *tap.Info) (context.Context, error) {
 	// Watching health has no end.
 	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
 		return withCancel(stream), nil
@@ -116,23 +119,6 @@ func (a *StoreAPI) limit(stream context.Context, info *tap.Info) (context.Contex
 	context.AfterFunc(stream, cancel)
 	return withCancel(ctx), nil
 }
-
-// checkTenant says whether a request that names a tenant, or none, can be answered.
-func (g *Gateway) checkTenant(tenant string) error {
-	switch {
-	case g.Status().Layout != blocksync.LayoutMimir:
-		return nil
-	case tenant == "":
-		return errNoTenant
-	case !blocksync.ValidTenant(tenant):
-		return errBadTenant
-	}
-	return nil
-}
-
-var errBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, blocksync.MaxTenant)
-
-var errNoTenant = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 
 // The names of a tenant in gRPC metadata: Mimir's, and what Thanos queriers send by default.
 const (
@@ -152,22 +138,22 @@ func tenantOf(ctx context.Context) string {
 
 // A call is one request of the API.
 type call struct {
-	api   *StoreAPI
-	entry *LogEntry
-	query *Query // once it is admitted
+	api   *API
+	entry *storegateway.LogEntry
+	query *storegateway.Query // once it is admitted
 
 	response singleResponse // of a method with one response
 }
 
 // begin notes the request.
-func (a *StoreAPI) begin(ctx context.Context, endpoint string, mint, maxt int64) *call {
+func (a *API) begin(ctx context.Context, endpoint string, mint, maxt int64) *call {
 	c := &call{api: a}
-	c.entry = a.entries.Get().(*LogEntry)
+	c.entry = a.entries.Get().(*storegateway.LogEntry)
 	c.entry.Reset()
 	c.entry.Start = time.Now()
 	c.entry.Endpoint = endpoint
 	c.entry.Tenant = tenantOf(ctx)
-	c.entry.setRange(mint, maxt)
+	c.entry.SetRange(mint, maxt)
 	if p, ok := peer.FromContext(ctx); ok {
 		if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 			addr := tcp.AddrPort()
@@ -181,23 +167,25 @@ func (a *StoreAPI) begin(ctx context.Context, endpoint string, mint, maxt int64)
 var errQueryTimeout = errors.New("the query took longer than --query-timeout allows")
 
 // admit waits for the query's quota.
-func (c *call) admit(ctx context.Context, d demand) error {
-	if !c.api.gateway.Ready() {
-		return status.Error(codes.Unavailable, errNotSynced.Error())
+func (c *call) admit(ctx context.Context, d storegateway.Demand) error {
+	g := c.api.gateway
+	if err := g.CheckReady(); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
 	}
-	if err := c.api.gateway.checkTenant(c.entry.Tenant); err != nil {
-		if errors.Is(err, errBadTenant) {
-			return badRequest("%v", err)
-		}
+	switch err := g.CheckTenant(c.entry.Tenant); {
+	case errors.Is(err, storegateway.ErrBadTenant):
+		return badRequest("%v", err)
+	case err != nil:
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	began := time.Now()
-	q, err := c.api.gateway.admit(ctx, c.entry.Tenant, c.api.gateway.ask(d, c.entry.Tenant, c.entry.Client.Addr().String()))
+	q, err := g.Admit(ctx, storegateway.Admission{
+		Tenant: c.entry.Tenant, Client: c.entry.Client.Addr().String(), Demand: d, AllShards: true, // as queriers do
+	})
 	c.entry.Wait += time.Since(began)
 	if err != nil {
 		return err
 	}
-	q.shards = true // queriers ask all shards themselves
 	c.query = q
 	return nil
 }
@@ -208,17 +196,14 @@ func (c *call) admit(ctx context.Context, d demand) error {
 func (c *call) untilSettled(ctx context.Context, run func() error) error {
 	for repeated := false; ; {
 		err := run()
-		how := promapi.RepeatLarger
-		if !errors.Is(err, slab.ErrShort) {
-			how = c.api.gateway.afterDeletion(ctx, err)
-		}
+		how := c.api.gateway.Repeat(ctx, err)
 		if how == promapi.NoRepeat || how == promapi.RepeatLarger && repeated {
 			return err
 		}
 		repeated = repeated || how == promapi.RepeatLarger
 		c.query.Close()
 		c.query = nil
-		if err := c.admit(ctx, wholeQuery); err != nil {
+		if err := c.admit(ctx, storegateway.WholeQuery); err != nil {
 			return err
 		}
 	}
@@ -239,14 +224,14 @@ func (c *call) end(recovered any, err error) error {
 		e.Stats = c.query.Stats()
 		c.query.Close()
 	}
-	e.Code, e.Total = okCode, time.Since(e.Start)
+	e.Code, e.Total = storegateway.CodeOK, time.Since(e.Start)
 	failed := err
 	if err != nil {
 		st := grpcStatus(err)
 		e.SetError(st.Code().String(), err)
 		err = st.Err()
 	}
-	c.api.requests.count(protocolGRPC, e.Endpoint, e.Code, e.Total, e.Wait, int64(e.BytesOut), failed)
+	c.api.requests.Count(protocol, e, failed)
 	if log := c.api.options.Log; log != nil {
 		log.LogEntry(e)
 	}
@@ -264,40 +249,19 @@ func grpcStatus(err error) *status.Status {
 		return status.New(codes.Internal, panics.Internal)
 	}
 	code := codes.Internal
-	_, incomplete := errors.AsType[*IncompleteError](err)
-	switch {
-	case incomplete, isUnavailable(err):
+	switch class := storegateway.ClassOf(err); {
+	case class == storegateway.Unavailable:
 		code = codes.Unavailable
-	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):
+	case class == storegateway.OverLimit:
 		code = codes.ResourceExhausted
-	case errors.Is(err, errQueryTimeout), errors.Is(err, context.DeadlineExceeded):
+	case class == storegateway.TimedOut, errors.Is(err, errQueryTimeout):
 		code = codes.DeadlineExceeded
-	case errors.Is(err, context.Canceled):
+	case class == storegateway.Canceled:
 		code = codes.Canceled
-	case isCorrupt(err):
+	case class == storegateway.CorruptBlock:
 		code = codes.DataLoss
 	}
 	return status.New(code, err.Error())
-}
-
-// isUnavailable reports whether an error passes: the bucket or the queue has it, not the request.
-func isUnavailable(err error) bool {
-	_, bucket := errors.AsType[*blocksync.BucketError](err)
-	_, queue := errors.AsType[*QueueError](err)
-	return bucket || queue || blocksync.IsGone(err) || errors.Is(err, slab.ErrShort)
-}
-
-// isCorrupt reports whether an error is that of a damaged block: no client can do anything about it.
-func isCorrupt(err error) bool {
-	_, corrupt := errors.AsType[*tsblock.CorruptError](err)
-	return corrupt
-}
-
-// isLocal reports whether an error is that of a local file: the disk is full, or has failed.
-func isLocal(err error) bool {
-	_, path := errors.AsType[*fs.PathError](err)
-	_, link := errors.AsType[*os.LinkError](err)
-	return path || link
 }
 
 // badRequest is the error of a request that makes no sense.

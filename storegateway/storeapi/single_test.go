@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -10,21 +10,23 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
 // labelStore is a store with some hundred kilobytes of label values, for one whole query beside light ones.
-func labelStore(t *testing.T) *Gateway {
+func labelStore(t *testing.T) *storegateway.Gateway {
 	t.Helper()
-	dir := sharedBlocks(t, "labels", func(dir string) error {
+	dir := shared.Dir(t, "labels", func(dir string) error {
 		shape := testblock.Shape{Count: 8000, Samples: 1, Seed: 1}
 		_, err := shape.Write(dir, testblock.Options{})
 		return err
 	})
-	return newStore(t, dir, func(o *Options) {
+	return teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 48 << 20, PerQuery: 32 << 20, Light: 16 << 20})
 	})
 }
@@ -57,8 +59,8 @@ func valuesOfI() *storepb.LabelValuesRequest {
 func TestStalledLabels(t *testing.T) {
 	g := labelStore(t)
 	budget := promapi.NewResponseBudget(64 << 20)
-	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: time.Hour, Responses: budget})
-	conn := dial(t, a, grpc.WithStaticStreamWindowSize(64<<10))
+	a := New(g, Options{WriteTimeout: time.Hour, Responses: budget})
+	conn := teststore.Dial(t, a.NewServer(), grpc.WithStaticStreamWindowSize(64<<10))
 	client := storepb.NewStoreClient(conn)
 	want, err := client.LabelValues(t.Context(), valuesOfI())
 	if err != nil {
@@ -75,7 +77,7 @@ func TestStalledLabels(t *testing.T) {
 		}
 	}
 	testwait.Until(t, "all responses to be charged", func() bool { return budget.Held() == stalled*size })
-	waitForIdle(t, g)
+	teststore.WaitForIdle(t, g)
 	got, err := client.LabelValues(t.Context(), valuesOfI())
 	if err != nil || len(got.GetValues()) != len(want.GetValues()) {
 		t.Errorf("beside stalled clients: %d values, %v", len(got.GetValues()), err)
@@ -91,24 +93,24 @@ func TestStalledLabels(t *testing.T) {
 // others are served.
 func TestStalledLabelsUnbuffered(t *testing.T) {
 	g := labelStore(t)
-	a := NewStoreAPI(g, StoreAPIOptions{WriteTimeout: 50 * time.Millisecond, Responses: promapi.NewResponseBudget(1)})
-	conn := dial(t, a, grpc.WithStaticStreamWindowSize(64<<10))
+	a := New(g, Options{WriteTimeout: 50 * time.Millisecond, Responses: promapi.NewResponseBudget(1)})
+	conn := teststore.Dial(t, a.NewServer(), grpc.WithStaticStreamWindowSize(64<<10))
 	client := storepb.NewStoreClient(conn)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	const stalled = 12
 	for range stalled {
-		untilFast(t, "the header of a response", func() (struct{}, error) {
+		teststore.UntilFast(t, "the header of a response", func() (struct{}, error) {
 			return struct{}{}, stallCall(ctx, conn, "/thanos.Store/LabelValues", valuesOfI())
 		})
 	}
-	got := untilFast(t, "a response beside stalled clients", func() (*storepb.LabelValuesResponse, error) {
+	got := teststore.UntilFast(t, "a response beside stalled clients", func() (*storepb.LabelValuesResponse, error) {
 		return client.LabelValues(t.Context(), valuesOfI())
 	})
 	if len(got.GetValues()) != 8000 {
 		t.Errorf("beside stalled clients: %d values", len(got.GetValues()))
 	}
-	waitForIdle(t, g) // nothing else ends the stalled calls
+	teststore.WaitForIdle(t, g) // nothing else ends the stalled calls
 	if n := a.cut.Load(); n < stalled {
 		t.Errorf("%d clients were cut, want %d", n, stalled)
 	}
@@ -135,7 +137,7 @@ func (e *encodingOf) HandleRPC(_ context.Context, s stats.RPCStats) {
 func TestLargeLabelsUncompressed(t *testing.T) {
 	g := labelStore(t)
 	var encoding encodingOf
-	client := storepb.NewStoreClient(dial(t, NewStoreAPI(g, StoreAPIOptions{}), grpc.WithStatsHandler(&encoding)))
+	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer(), grpc.WithStatsHandler(&encoding)))
 	for limit, compressed := range map[int64]bool{10: true, 0: false} {
 		r := valuesOfI()
 		r.Limit = limit
@@ -152,7 +154,7 @@ func TestLargeLabelsUncompressed(t *testing.T) {
 // TestInfoIsShared has several responses of Info be the same bytes, until the blocks change.
 func TestInfoIsShared(t *testing.T) {
 	g := labelStore(t)
-	a := NewStoreAPI(g, StoreAPIOptions{})
+	a := New(g, Options{})
 	first, err := a.encodedInfo()
 	if err != nil || len(first) == 0 {
 		t.Fatalf("%d bytes, %v", len(first), err)

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -83,15 +84,15 @@ func TestStoreAPIAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = filtered.Close(t.Context()) })
-	entry := &LogEntry{}
+	entry := &storegateway.LogEntry{}
 	operations := uint64(0)
 	logged := func(l *querylog.Logger) func() error {
 		return func() error {
 			entry.Reset()
 			entry.Start, entry.Total = time.Unix(1_700_000_000, 5), time.Second
-			entry.Endpoint, entry.Tenant, entry.Code = "Series", "ann", okCode
+			entry.Endpoint, entry.Tenant, entry.Code = "Series", "ann", storegateway.CodeOK
 			entry.Client = netip.MustParseAddrPort("127.0.0.1:9999")
-			entry.setRange(1, 2)
+			entry.SetRange(1, 2)
 			entry.SetMatchers(matchers)
 			entry.Series, entry.Chunks, entry.BytesOut = 7, 8, 9
 			l.LogEntry(entry)

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/encoding"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -95,7 +96,7 @@ func (w *seriesWriter) close() {
 
 // write adds a series, all chunks of which the StoreAPI knows, and sends messages as they are
 // full. A series that does not fit into a frame is continued in the next.
-func (w *seriesWriter) write(labels []tsblock.Label, chunks []ChunkView) error {
+func (w *seriesWriter) write(labels []tsblock.Label, chunks []storegateway.ChunkView) error {
 	w.series++
 	w.chunks += uint64(len(chunks))
 	head := labelsLen(labels)
@@ -122,7 +123,7 @@ func (w *seriesWriter) write(labels []tsblock.Label, chunks []ChunkView) error {
 
 // fit finds room for a series with its labels of head bytes: as many of its chunks as a frame
 // holds, and at least one. It returns how many those are and the size of the series.
-func (w *seriesWriter) fit(head int, chunks []ChunkView) (part, size int, err error) {
+func (w *seriesWriter) fit(head int, chunks []storegateway.ChunkView) (part, size int, err error) {
 	size = head
 	most := frameBytes - batchPrefix - 1 - uvarintLen(frameBytes) // of a series, in an empty frame
 	for part < len(chunks) {

@@ -1,4 +1,4 @@
-package storegateway
+package storeapi
 
 import (
 	"io"

@@ -1,0 +1,2 @@
+// Package teststore starts store gateways over blocks in directories, and calls their gRPC API, for tests.
+package teststore

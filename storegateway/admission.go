@@ -1,0 +1,151 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
+)
+
+// An Admission describes a request that is to read blocks. The zero value is one for all bytes of a query.
+type Admission struct {
+	Tenant    string // whose blocks are read; "" in buckets without tenants
+	Client    string // address; without tenants, requests of different clients are admitted in turn
+	Demand    Demand
+	AllShards bool // the client queries all shards: blocks of other shards are not missing
+}
+
+// A Demand is what a request is expected to hold, by its kind. A request that needs more grows or fails.
+type Demand uint8
+
+// Demands of requests.
+const (
+	WholeQuery  Demand = iota // all bytes of a query
+	PartQuery                 // references first: a part, from which it grows to what they show that it needs
+	StreamQuery               // batches and frames: a part, from which it grows
+	LightQuery                // labels, metadata, expressions without series: the lane of light queries
+)
+
+// Admit blocks until the process has bytes for the request, and returns its query, which the caller closes. It fails
+// with a *QueueError after Options.QueueTimeout, and with slab.ErrQueueFull if the queue of its tenant or client is full.
+func (g *Gateway) Admit(ctx context.Context, a Admission) (*Query, error) {
+	return g.admit(ctx, a, g.ask(a))
+}
+
+// ask returns what a request is to be admitted with.
+func (g *Gateway) ask(a Admission) slab.Ask {
+	ask := slab.Ask{Key: tenantKey + a.Tenant}
+	if a.Tenant == "" && a.Client != "" {
+		ask.Key = clientKey + a.Client
+	}
+	s := g.options.Gate.Stats()
+	switch {
+	case a.Demand == LightQuery && s.Light > 0:
+		ask.Light, ask.First = true, min(max(s.Light/lightQueries, 1), s.PerQuery)
+	case a.Demand == StreamQuery:
+		ask.First = max(s.PerQuery/4, 1)
+	case a.Demand == PartQuery:
+		ask.First = firstBytes(s.PerQuery, 0)
+	}
+	return ask
+}
+
+// firstBytes is what a query is admitted with at an attempt, as a part of a query's bytes.
+func firstBytes(perQuery int64, attempt int) int64 {
+	switch attempt {
+	case 0:
+		return max(perQuery/16, min(perQuery, 1<<20))
+	case 1:
+		return max(perQuery/4, min(perQuery, 1<<20))
+	}
+	return perQuery
+}
+
+// askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
+// held then, and more than before. A light query is first tried with more of its lane, then as others are.
+func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
+	s := g.options.Gate.Stats()
+	needed := int64(0)
+	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
+		needed = e.Held + e.Asked
+	}
+	if a.Light && attempt == 1 && needed <= s.Light {
+		a.First = min(max(s.Light/2, needed), s.PerQuery)
+		return a
+	}
+	a.Light, a.First = false, firstBytes(s.PerQuery, attempt)
+	a.First = min(max(a.First, needed), s.PerQuery)
+	return a
+}
+
+// lightQueries is how many light queries the bytes of their lane admit at once.
+const lightQueries = 8
+
+// admit blocks until the gate grants what a query asks for.
+func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.Ask) (*Query, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
+	defer cancel()
+	quota, err := g.options.Gate.AdmitFor(wait, ask)
+	if err != nil {
+		if m := g.options.Limiter; m != nil && errors.Is(err, slab.ErrQueueFull) {
+			m.refuse(ask.Key)
+		}
+		return nil, err
+	}
+	q := &Query{gateway: g, tenant: a.Tenant, quota: quota, open: make(map[part]struct{}), shards: a.AllShards}
+	quota.OnShort(q.reclaim)
+	if d := g.options.Limits.Duration; d > 0 {
+		q.deadline = time.Now().Add(d)
+	}
+	return q, nil
+}
+
+// A QueueError reports that a query was not admitted in time.
+type QueueError struct{ After time.Duration }
+
+// Error says what to do.
+func (e *QueueError) Error() string {
+	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
+}
+
+// CheckTenant returns ErrNoTenant or ErrBadTenant if a request with that tenant, "" for none, cannot be served.
+func (g *Gateway) CheckTenant(tenant string) error {
+	switch {
+	case g.Status().Layout != blocksync.LayoutMimir:
+		return nil
+	case tenant == "":
+		return ErrNoTenant
+	case !blocksync.ValidTenant(tenant):
+		return ErrBadTenant
+	}
+	return nil
+}
+
+// tenantHeader names the tenant of a request, as in Mimir.
+const tenantHeader = "X-Scope-OrgID"
+
+// Errors of CheckTenant.
+var (
+	ErrBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, blocksync.MaxTenant)
+	ErrNoTenant  = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
+)
+
+// Repeat returns how a request that failed before it sent anything is to be served again: the process had no free bytes
+// for it to grow, or it met a block that is not in the bucket any more. In the second case Repeat blocks until the
+// blocks that are in the bucket now are known.
+func (g *Gateway) Repeat(ctx context.Context, err error) promapi.Repeat {
+	if errors.Is(err, slab.ErrShort) {
+		return promapi.RepeatLarger
+	}
+	switch resynced, served := g.ResyncAfter(ctx, err); {
+	case !resynced:
+		return promapi.NoRepeat
+	case served:
+		return promapi.RepeatLarger
+	}
+	return promapi.RepeatSame
+}
