@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
@@ -50,7 +51,7 @@ func (a *Active) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Lab
 // their hashes is looked at.
 func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
 	return func(yield func(labels.Labels) bool) {
-		l := newLabeller(a.labels)
+		l := stmtseries.NewLabeller(a.labels)
 		var ls labels.Labels
 		var key stmtstats.Key // of the series before, which mostly is the next one's
 		var id uint64
@@ -67,7 +68,7 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 			if !a.add(l, &key, number, series, id, told) {
 				continue
 			}
-			if l.overwrite(&ls); !keep(ls) {
+			if l.Overwrite(&ls); !keep(ls) {
 				continue
 			}
 			if series == seriesInfo {
@@ -82,25 +83,19 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 
 // add gives l the labels of a series. It reports false for a digest's text that is a series already, or is not known any
 // more.
-func (a *Active) add(l *labeller, key *stmtstats.Key, number, series int, id uint64, told map[[16]byte]struct{}) bool {
+func (a *Active) add(l *stmtseries.Labeller, key *stmtstats.Key, number, series int, id uint64, told map[[16]byte]struct{}) bool {
 	if series != seriesInfo {
-		l.addSeries(a.known.kind(number), key, series)
+		l.SetSeries(a.known.kind(number), key, series)
 		return true
 	}
 	if _, is := told[key.Digest]; is {
 		return false
 	}
 	text, _ := a.table.TextAt(number, id)
-	l.addInfo(key.Digest, text)
+	l.SetInfo(key.Digest, text)
 	return text != ""
 }
 
 // HeapBytes is what an Active keeps between questions: 12 to 24 bytes a series, and at most 112 for each Key that
 // the table has room for; nothing before the first question.
 func (a *Active) HeapBytes() int64 { return a.known.bytes() }
-
-// overwrite makes ls the labels that were added. It does not allocate where ls has room.
-func (l *labeller) overwrite(ls *labels.Labels) {
-	l.builder.Sort()
-	l.builder.Overwrite(ls)
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
@@ -64,7 +65,7 @@ func TestActive(t *testing.T) {
 		`{__name__="tare_query_duration_seconds", backend="127.0.0.1:3306", digest="01000002000000000000000000000000", instance="gw1", user="�", zone="eu"}`,
 		`{__name__="tare_query_errors_total", backend="127.0.0.1:3306", class="constraint", digest="01000002000000000000000000000000", instance="gw1", user="�", zone="eu"}`,
 	}
-	for _, name := range []string{nameQueries, nameRowsSent, nameRowsAffected, nameBytesSent, nameDuration} {
+	for _, name := range []string{stmtseries.Queries.String(), stmtseries.RowsSent.String(), stmtseries.RowsAffected.String(), stmtseries.BytesSent.String(), stmtseries.Duration.String()} {
 		want = append(want, `{__name__="`+name+`", `+one, `{__name__="`+name+`", `+batch)
 	}
 	slices.Sort(want)
@@ -130,31 +131,31 @@ func slowActive(table *stmtstats.Table, given map[string]string, idle time.Durat
 
 // visitSlowly reads all of the table, and hashes the labels of each series.
 func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
-	l := newLabeller(given)
+	l := stmtseries.NewLabeller(given)
 	told := make(map[[16]byte]bool)
 	oldest := table.Now().Add(-idle)
 	var ls labels.Labels
 	add := func() bool {
-		l.overwrite(&ls)
+		l.Overwrite(&ls)
 		return (shard.All() || labels.StableHash(ls)%shard.Count == shard.Index) && visit(ls)
 	}
 	err := table.Each(func(s *stmtstats.Sample) error {
 		if s.Calls == 0 || s.Last.Before(oldest) {
 			return nil
 		}
-		counted := [seriesPerKey]uint64{
-			seriesQueries: 1, seriesDuration: 1,
-			seriesRowsSent: s.RowsSent, seriesRowsAffected: s.RowsAffected, seriesBytesSent: s.BytesSent,
+		counted := [stmtseries.PerKey]uint64{
+			stmtseries.Queries: 1, stmtseries.Duration: 1,
+			stmtseries.RowsSent: s.RowsSent, stmtseries.RowsAffected: s.RowsAffected, stmtseries.BytesSent: s.BytesSent,
 		}
-		copy(counted[seriesErrors:], s.Errors[:])
-		for series := range seriesPerKey {
+		copy(counted[stmtseries.Errors:], s.Errors[:])
+		for series := range stmtseries.PerKey {
 			if counted[series] > 0 {
-				l.addSeries(s.Kind, &s.Key, series)
+				l.SetSeries(s.Kind, &s.Key, series)
 				add()
 			}
 		}
 		if s.Kind == stmtstats.Tracked && s.Text != "" && !told[s.Digest] {
-			l.addInfo(s.Digest, s.Text)
+			l.SetInfo(s.Digest, s.Text)
 			told[s.Digest] = add()
 		}
 		return nil
@@ -241,7 +242,7 @@ func TestActiveLikeSlow(t *testing.T) {
 				}
 				keep := anySeries
 				if rng.IntN(4) == 0 {
-					keep = func(ls labels.Labels) bool { return ls.Get(labelUser) != "app" }
+					keep = func(ls labels.Labels) bool { return ls.Get(stmtseries.LabelUser) != "app" }
 				}
 				var together []string
 				count := []uint64{0, 1, 3, 16}[rng.IntN(4)]
@@ -267,7 +268,7 @@ func TestActiveLikeSlow(t *testing.T) {
 
 // activeBound is what an Active may keep by what HeapBytes says of it, with some for what is small.
 func activeBound(entries int, a *Active) int64 {
-	return int64(entries)*112 + int64(entries*seriesPerKey*24) + updateEntries*int64(unsafe.Sizeof(readKey{})) + 8<<10
+	return int64(entries)*112 + int64(entries*stmtseries.PerKey*24) + updateEntries*int64(unsafe.Sizeof(readKey{})) + 8<<10
 }
 
 // TestActiveWhileCounted asks while statements are counted and digests make room, and after.

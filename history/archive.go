@@ -24,6 +24,7 @@ import (
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -151,7 +152,7 @@ func ValidateLabels(labels map[string]string) error {
 		switch {
 		case !promlabel.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("label name %q: want letters, digits and _", name))
-		case ownLabel(name):
+		case stmtseries.IsReserved(name):
 			errs = append(errs, fmt.Errorf("label %s is the history's own", name))
 		case value == "" || !promlabel.LabelValue(value).IsValid():
 			errs = append(errs, fmt.Errorf("label %s: want a text", name))
@@ -160,7 +161,7 @@ func ValidateLabels(labels map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// An Archive writes what a Source counts as series, keeps them and answers for them. It is safe for
+// An Archive writes what a Source counts as series, keeps them and reads them back. It is safe for
 // concurrent use.
 type Archive struct {
 	options   ArchiveOptions
@@ -170,8 +171,6 @@ type Archive struct {
 	queryable *queryable
 	opened    time.Time     // by the clock of ArchiveOptions
 	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
-
-	few int64 // minutes of Keys whose samples are added up for a chart of all statements
 
 	flushing sync.Mutex      // a round runs
 	closed   bool            // under flushing
@@ -193,7 +192,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if o.State == nil {
 		o.State = localstate.Open(o.Dir, o.Now, o.Log)
 	}
-	a := &Archive{options: o, log: o.Log, few: fewMinutes, opened: o.Now()}
+	a := &Archive{options: o, log: o.Log, opened: o.Now()}
 	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return nil, err
 	}
@@ -235,6 +234,12 @@ func (a *Archive) all() []*instance {
 	defer a.mu.RUnlock()
 	return slices.Clone(a.instances)
 }
+
+// Options returns the options, with their defaults.
+func (a *Archive) Options() ArchiveOptions { return a.options }
+
+// Opened returns when the archive was opened.
+func (a *Archive) Opened() time.Time { return a.opened }
 
 // Labels returns the labels of the series that are written now.
 func (a *Archive) Labels() map[string]string { return maps.Clone(a.current().labels) }
@@ -305,6 +310,9 @@ func (in *instance) served(id ulid.ULID) bool {
 	at, ok := in.shipper.since(id)
 	return ok && in.options.Gateway.Status().LastGood.After(at) && (in.options.Gateway.Serves(noTenant, id) || in.shipper.isReplaced(id))
 }
+
+// noTenant is the one tenant of a bucket in Thanos' layout.
+const noTenant = ""
 
 // shipEvery is how often new blocks are looked for, and a bucket that failed is tried again.
 const shipEvery = time.Minute

@@ -20,6 +20,7 @@ import (
 
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -345,7 +346,7 @@ func TestShippedBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, nameDuration))
+			set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, stmtseries.Duration.String()))
 			series, samples := 0, 0
 			for set.Next() {
 				series++

@@ -10,12 +10,13 @@ import (
 
 	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
 
 // seriesInfo is the number of the series that has a digest's text, behind those of an entry.
-const seriesInfo = seriesPerKey
+const seriesInfo = stmtseries.PerKey
 
 // A place says which series of which entry: its number shifted by placeBits, and the series' below. The
 // number behind the last entry's is that of the evicted ones' totals.
@@ -46,7 +47,7 @@ type catalog struct {
 	idle  time.Duration
 
 	mu       sync.Mutex // never taken with the table's held
-	labeller *labeller
+	labeller *stmtseries.Labeller
 	keys     []knownKey // by number; nil before the first question
 	hashes   []uint64   // of the series at places
 	places   []place
@@ -72,7 +73,7 @@ type notedSeries struct {
 }
 
 func newCatalog(t *stmtstats.Table, labels map[string]string, idle time.Duration) catalog {
-	return catalog{table: t, idle: idle, labeller: newLabeller(labels)}
+	return catalog{table: t, idle: idle, labeller: stmtseries.NewLabeller(labels)}
 }
 
 // kind is what an entry's number says of it.
@@ -212,7 +213,7 @@ func (c *catalog) note(e *stmtstats.Change) {
 	if e.HasText() {
 		series |= 1 << seriesInfo
 	}
-	r := readKey{number: e.Number, series: series &^ c.keys[e.Number].series, last: timeAt(e.Last)}
+	r := readKey{number: e.Number, series: series &^ c.keys[e.Number].series, last: time.Unix(0, e.Last)}
 	if r.series != 0 {
 		r.key = e.Key()
 	}
@@ -228,14 +229,14 @@ func (c *catalog) learn(r *readKey) {
 	for fresh := r.series; fresh != 0; fresh &= fresh - 1 {
 		series := bits.TrailingZeros32(fresh)
 		if series == seriesInfo {
-			c.labeller.addInfo(r.key.Digest, r.text)
+			c.labeller.SetInfo(r.key.Digest, r.text)
 		} else {
-			c.labeller.addSeries(kind, &r.key, series)
+			c.labeller.SetSeries(kind, &r.key, series)
 		}
-		c.labeller.overwrite(&c.scratch)
+		c.labeller.Overwrite(&c.scratch)
 		hash := labels.StableHash(c.scratch)
 		if k.track == 0 {
-			k.track = activeseries.Key(max(hash, 1)) // seriesQueries is the first and always there
+			k.track = activeseries.Key(max(hash, 1)) // stmtseries.Queries is the first and always there
 		}
 		c.hashes = append(c.hashes, hash)
 		c.places = append(c.places, place(r.number<<placeBits|series))
@@ -278,17 +279,17 @@ func (c *catalog) bytes() int64 {
 
 // seriesOf returns the series of an entry that was called: those of counters that were always 0 are not written.
 func seriesOf(counters *stmtstats.Counters) uint32 {
-	series := uint32(1<<seriesQueries | 1<<seriesDuration)
-	set := func(s int, n uint64) {
+	series := uint32(1<<stmtseries.Queries | 1<<stmtseries.Duration)
+	set := func(s stmtseries.Metric, n uint64) {
 		if n > 0 {
 			series |= 1 << s
 		}
 	}
-	set(seriesRowsSent, counters.RowsSent)
-	set(seriesRowsAffected, counters.RowsAffected)
-	set(seriesBytesSent, counters.BytesSent)
+	set(stmtseries.RowsSent, counters.RowsSent)
+	set(stmtseries.RowsAffected, counters.RowsAffected)
+	set(stmtseries.BytesSent, counters.BytesSent)
 	for class, n := range counters.Errors {
-		set(seriesErrors+class, n)
+		set(stmtseries.Errors+stmtseries.Metric(class), n)
 	}
 	return series
 }

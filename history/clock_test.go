@@ -1,16 +1,18 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/tsblock"
 )
@@ -18,14 +20,15 @@ import (
 // A clockRig is an archive under a clock that is set back and forth.
 type clockRig struct {
 	*hourglass
-	calls diary // by the times of the samples
 	round int
+	past  uint64 // calls before the last turn
 }
 
 // turn calls some Keys and writes a round, 10 seconds after the last one.
 func (c *clockRig) turn() {
 	c.t.Helper()
 	c.round++
+	c.past = c.model.calls
 	var keys []int
 	for k := range 4 {
 		if (c.round+k)%(k+1) == 0 {
@@ -39,15 +42,7 @@ func (c *clockRig) turn() {
 		c.model.call(k, c.now.Add(9*time.Second), time.Duration(k+1)*time.Millisecond, k == 3)
 	}
 	before := len(c.archive.all())
-	old := c.archive.current().writer
 	c.hourglass.round(10 * time.Second)
-	w := c.archive.current().writer
-	if len(c.archive.all()) > before {
-		w = old // it has the calls up to the start of the other
-	}
-	for _, k := range keys {
-		c.calls = append(c.calls, called{time.UnixMilli(w.last), k, time.Duration(k+1) * time.Millisecond, k == 3})
-	}
 	if c.round%5 > 0 && len(c.archive.all()) == before {
 		return
 	}
@@ -68,38 +63,24 @@ func (c *clockRig) tend() {
 	c.must(c.rig.gateway.Sync(c.t.Context()))
 }
 
-// checkRange compares a Top and each of its rows with the calls.
-func (c *clockRig) checkRange(from, to time.Time) {
+// checkRollups adds up the hours of all instances in the bucket: each call before the last turn is in one of them, once.
+func (c *clockRig) checkRollups() {
 	c.t.Helper()
-	top, err := c.archive.Top(c.t.Context(), TopQuery{From: from, To: to, Points: 10, Limit: 200})
+	dirs, err := rollup.ListBucket(c.t.Context(), c.rig.bucket, "")
 	c.must(err)
-	if len(top.Notes) > 0 {
-		c.t.Errorf("from %v to %v: notes %q", from, to, top.Notes)
-	}
-	n, failed, seconds := c.calls.of(-1, top.From, top.To)
-	if top.Total.Calls != n || top.Total.Errors != failed || !near(top.Total.Seconds, seconds) {
-		c.t.Errorf("from %v to %v, by %s: %d calls, %d errors, %v s; want %d, %d, %v", top.From, top.To, top.Source, top.Total.Calls, top.Total.Errors, top.Total.Seconds, n, failed, seconds)
-	}
-	sum, lengths := 0.0, pointLengths(&top.Series)
-	for i, rate := range top.Series.Calls {
-		sum += rate * lengths[i]
-	}
-	if math.Abs(sum-float64(n)) > 5 { // calls between two samples are shared between points; the first sample after a pause has none
-		c.t.Errorf("from %v to %v, by %s: %v calls in the points, want %d", top.From, top.To, top.Source, sum, n)
-	}
-	rows := make(map[stmtstats.Key]bool)
-	for _, row := range top.Rows {
-		key := int(row.Digest[0])<<8 | int(row.Digest[1])
-		if n, _, _ := c.calls.of(key, top.From, top.To); row.Calls != n || rows[row.Key] || row.Text == "" {
-			c.t.Errorf("from %v to %v, by %s: %d calls of %d with text %q, want %d in one row", top.From, top.To, top.Source, row.Calls, key, row.Text, n)
+	var all rollup.Counts
+	var spread stmtstats.Histogram
+	for _, d := range dirs {
+		for _, n := range d.Files {
+			if n.Span == rollup.Hour {
+				f, err := rollup.OpenRemote(c.t.Context(), c.rig.bucket, path.Join(rollup.Prefix, d.Instance, d.Epoch, n.String()), n)
+				c.must(err)
+				c.must(errors.Join(f.AddTotals(&all, &spread), f.Close()))
+			}
 		}
-		rows[row.Key] = true
 	}
-	digest := keyOf(0).Digest
-	st, err := c.archive.Statement(c.t.Context(), StatementQuery{Digest: fmt.Sprintf("%x", digest), From: from, To: to, Points: 10})
-	c.must(err)
-	if n, _, _ := c.calls.of(0, st.From, st.To); st.Calls != n {
-		c.t.Errorf("from %v to %v, by %s: %d calls of a statement, want %d", st.From, st.To, st.Source, st.Calls, n)
+	if all.Calls != c.past {
+		c.t.Errorf("the rollups have %d calls, want %d", all.Calls, c.past)
 	}
 }
 
@@ -144,8 +125,6 @@ func TestClockSteps(t *testing.T) {
 				for n := range step.rounds {
 					c.turn()
 					if n%50 == 7 {
-						now := h.archive.Now()
-						c.checkRange(now.Add(-20*time.Minute), now)
 						c.tend()
 					}
 				}
@@ -163,7 +142,7 @@ func TestClockSteps(t *testing.T) {
 				}
 				n += in.writer.counts.failures.Load()
 			}
-			c.checkRange(c.calls[0].at.Add(-30*365*day), h.archive.Now())
+			c.checkRollups()
 			if len(h.archive.all()) != s.instances || n > 0 {
 				t.Errorf("%d instances, %d failures; want %d, none", len(h.archive.all()), n, s.instances)
 			}
@@ -174,7 +153,6 @@ func TestClockSteps(t *testing.T) {
 					t.Errorf("%v still has %d blocks locally", in.labels, len(left))
 				}
 			}
-			c.checkRange(c.calls[0].at.Add(-30*365*day), h.archive.Now())
 			h.checkSelf()
 		})
 	}
@@ -256,7 +234,7 @@ func TestClockStepKilled(t *testing.T) {
 			c.tend()
 			c.tend()
 			h.checkSelf()
-			c.checkRange(c.calls[0].at.Add(-60*24*time.Hour), h.archive.Now())
+			c.checkRollups()
 			if n := len(h.archive.all()); n != 2 {
 				t.Errorf("%d instances, want 2", n)
 			}

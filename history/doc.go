@@ -42,13 +42,11 @@
 //
 //	samples of an hour ──► hourDeriver ──► hour ──┐ each day ──► day
 //	                                               └──► bucket: rollups/HASH OF LABELS/EPOCH/…, once, compared
-//	Top, Statement ◄── up to 6 hours: samples at both ends, or the table's counters for now
-//	               ◄── longer: days, hours at the ends, and counters less their values at the last boundary
 //
-// Package rollup has the files. One that cannot be read is left out with a note, a day for its hours.
+// Package rollup has the files, package stmtseries the names of series and their samples, package statements reads all of it for
+// pages.
 //
 // # What it does not do
 //
-// The archive compacts no blocks, and deletes from the bucket only as BucketRetention specifies. Rollups are for Top and Statement;
-// PromQL does not read them.
+// The archive compacts no blocks, and deletes from the bucket only as BucketRetention specifies. PromQL does not read rollups.
 package history

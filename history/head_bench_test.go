@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/stmtseries"
 )
 
 // BenchmarkHead writes 20,000 digests for an hour, of which a tenth is called in each round, and reports
@@ -32,7 +33,7 @@ func benchmarkHead(b *testing.B, digests int) {
 	defer func() { _ = db.Close() }()
 	now := time.UnixMilli(1_700_000_000_000)
 	m := newModel()
-	w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), interval, func() time.Time { return now }, func() time.Duration { return 0 })
+	w, err := newWriter(db, m, stmtseries.NewLabeller(map[string]string{"instance": "gw-1"}), interval, func() time.Time { return now }, func() time.Duration { return 0 })
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/stmtseries"
 )
 
 // What the head keeps of a series, as the allocator charges it. The types are tsdb's own and cannot be looked into: these are
@@ -103,9 +104,9 @@ func (w *headWeigher) series() error {
 		text += int64(len(l.Name) + len(l.Value) + 2) // their lengths stand before them
 		w.bytes += postingBytes
 		switch {
-		case l.Name == promlabel.MetricNameLabel && l.Value == nameInfo:
+		case l.Name == promlabel.MetricNameLabel && l.Value == stmtseries.Info.String():
 			info = true
-		case l.Name == labelText:
+		case l.Name == stmtseries.LabelText:
 			w.bytes += valueBytes + 8
 		}
 	})
@@ -210,7 +211,7 @@ func (w *writer) heapBytes() int64 {
 	const names = 3 * 16 // of a Key
 	tracks := len(w.tracks) + len(w.ended)
 	return int64(heapsize.Map(w.tracks)+heapsize.Map(w.byKey)+heapsize.Map(w.infos)) +
-		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes() + w.minutes.heapBytes()
+		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes() + w.sums.heapBytes()
 }
 
 // weigh notes what the head and its writer hold. It is called while no round runs.
@@ -227,7 +228,7 @@ func (in *instance) weigh(ctx context.Context) error {
 // outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
 func (in *instance) outweighed() bool {
 	series, was := in.db.Current().Head().NumSeries(), in.weighed.series
-	return in.writer.last-in.weighed.at >= refreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
+	return in.writer.last-in.weighed.at >= RefreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }
 
 // HeapBytes is what the head's series and what is known of their Keys take of the heap, as of the last minute. An empty head, which

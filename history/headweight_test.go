@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/stmtseries"
 )
 
 // TestHeadWeight compares what a head is said to weigh with what it adds to the heap: of few series and of many, after the
@@ -24,7 +25,7 @@ func TestHeadWeight(t *testing.T) {
 		}
 		now := time.UnixMilli(1_700_000_000_000)
 		m := newModel()
-		w, err := newWriter(db, m, newLabeller(map[string]string{"instance": "gw-1"}), time.Minute, func() time.Time { return now }, func() time.Duration { return 0 })
+		w, err := newWriter(db, m, stmtseries.NewLabeller(map[string]string{"instance": "gw-1"}), time.Minute, func() time.Time { return now }, func() time.Duration { return 0 })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -28,7 +29,7 @@ type hourDeriver struct {
 	lostSpread stmtstats.Histogram
 	gained     stmtstats.Histogram // Evicted's
 	last       int64               // of the newest sample
-	spread     spreadGrowth
+	spread     stmtseries.SpreadGrowth
 }
 
 // hourSamples are the samples of an instance.
@@ -60,14 +61,14 @@ func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, b
 		start: max(start.UnixMilli(), s.base), end: start.Add(rollup.Hour).UnixMilli(),
 		rows: make(map[stmtstats.Key]*rollup.Row), owed: before,
 	}
-	samples := sampleRange{db: s.db, from: min(since, d.start), to: d.end}
-	if err := samples.read(ctx, allMetrics, d.add); err != nil {
+	samples := stmtseries.Range{DB: s.db, From: min(since, d.start), To: d.end}
+	if err := samples.Read(ctx, stmtseries.OfKey, d.add); err != nil {
 		return nil, err
 	}
 	if d.last == 0 {
 		return nil, nil
 	}
-	texts, err := samples.texts(ctx)
+	texts, err := samples.Texts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,56 +131,56 @@ func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 }
 
 // add adds up one series.
-func (d *hourDeriver) add(s *sampleSeries) error {
-	k, kind, class, err := s.id()
+func (d *hourDeriver) add(s *stmtseries.Samples) error {
+	k, kind, class, err := s.ID()
 	if err != nil {
 		return err
 	}
-	if s.count == nil {
+	if s.Metric == stmtseries.Duration {
 		return d.addDurations(s, k, kind)
 	}
-	g := growth{start: d.start}
-	for s.next() {
-		g.sample(s)
+	g := stmtseries.Growth{Start: d.start}
+	for s.Next() {
+		g.Add(s)
 	}
-	d.last = max(d.last, g.newest)
-	if g.grown == 0 && g.lost == 0 {
+	d.last = max(d.last, g.Newest)
+	if g.Grown == 0 && g.Lost == 0 {
 		return nil
 	}
 	row := d.row(k, kind)
-	*s.count(&row.Counts, class) += g.grown
+	*s.Metric.Count(&row.Counts, class) += g.Grown
 	if kind == stmtstats.Tracked {
-		*s.count(&d.lost, class) += g.lost
+		*s.Metric.Count(&d.lost, class) += g.Lost
 	}
-	if s.name == nameQueries {
-		row.First, row.Last = g.first, g.last
+	if s.Metric == stmtseries.Queries {
+		row.First, row.Last = g.First, g.Last
 	}
 	return nil
 }
 
-func (d *hourDeriver) addDurations(s *sampleSeries, k stmtstats.Key, kind stmtstats.Kind) error {
+func (d *hourDeriver) addDurations(s *stmtseries.Samples, k stmtstats.Key, kind stmtstats.Kind) error {
 	g := &d.spread
-	g.begin()
-	for s.next() {
-		if err := g.sample(s, d.start); err != nil {
+	g.Begin()
+	for s.Next() {
+		if err := g.Add(s, d.start); err != nil {
 			return err
 		}
 	}
-	if err := g.settle(); err != nil {
+	if err := g.Settle(); err != nil {
 		return err
 	}
 	if kind == stmtstats.Tracked {
-		d.lostSpread.Merge(&g.lost)
+		d.lostSpread.Merge(&g.Lost)
 	}
 	if kind == stmtstats.Evicted {
-		d.gained.Merge(&g.grown)
+		d.gained.Merge(&g.Grown)
 		return nil
 	}
-	if g.grown.Count() == 0 {
+	if g.Grown.Count() == 0 {
 		return nil
 	}
 	row := d.row(k, kind)
-	row.Counts.Nanos = g.grown.Nanos
-	row.Spread = g.grown.AppendSpread(nil)
+	row.Counts.Nanos = g.Grown.Nanos
+	row.Spread = g.Grown.AppendSpread(nil)
 	return nil
 }

@@ -27,7 +27,7 @@ func TestLightRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = archive.Close() })
-	api, err := archive.NewHTTPAPI(HTTPOptions{Log: slog.New(slog.DiscardHandler)})
+	api, err := storegateway.NewHTTPAPI(r.gateway, storegateway.HTTPOptions{Queryable: archive.Queryable(), Now: archive.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

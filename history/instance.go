@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 )
 
 // An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a directory.
@@ -42,11 +43,6 @@ type instance struct {
 	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
 	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: all calls before it are in samples; 0 before the first round
-
-	lastClose struct {
-		sync.Mutex
-		snapshot *snapshot // of the end of the newest hour that a rollup was made of
-	}
 
 	maintaining sync.Mutex            // chunks or blocks are written, or the database is replaced; after flushing
 	damage      atomic.Pointer[error] // why the database has to be reopened
@@ -90,7 +86,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		return nil, errors.Join(err, in.ledger.close())
 	}
 	in.db = localdb.NewDatabase(db)
-	if in.writer, err = newWriter(db, o.Source, newLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
+	if in.writer, err = newWriter(db, o.Source, stmtseries.NewLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	in.writer.lastID = r.LastID

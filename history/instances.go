@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
@@ -88,9 +90,40 @@ func readInstance(dir string, number int) (r instanceRecord, err error) {
 	return r, err
 }
 
-// before reports whether a Key has calls from before the first samples of the instance. When its first call was
-// is unknown then: the clock was another one.
-func (in *instance) before(s *stmtstats.Sample) bool { return s.ID <= in.writer.lastID }
+// An Instance is what an Archive has locally of one instance label. There is one more for each time that the clock was set
+// back too far.
+type Instance struct {
+	Labels  map[string]string // of all series
+	Hash    string            // of the labels, as rollup.LabelsHash
+	Base    int64             // Unix milliseconds: the first samples, which include earlier counts; 0: there were none before
+	LastID  uint64            // of the Keys in these: by the clock that was set back their first calls may be later
+	Past    bool              // nothing is written to it any more
+	Samples *localdb.Database
+	Rollups *rollup.Store
+}
+
+// Instances returns all of them, the oldest first. The last one is written to.
+func (a *Archive) Instances() []Instance {
+	all := a.all()
+	out := make([]Instance, len(all))
+	for i, in := range all {
+		out[i] = Instance{
+			Labels: in.labels, Hash: in.hash, Base: in.base, LastID: in.writer.lastID, Past: in.past.Load(), Samples: in.db, Rollups: in.rollups,
+		}
+	}
+	return out
+}
+
+// Whole returns a time before which all calls are in samples; zero before the first round.
+func (a *Archive) Whole() time.Time {
+	if whole := a.current().whole.Load(); whole > 0 {
+		return time.UnixMilli(whole)
+	}
+	return time.Time{}
+}
+
+// Keys returns how many Keys the newest round has visited.
+func (a *Archive) Keys() int64 { return a.current().writer.counts.keys.Load() }
 
 // A ClockStep is where the clock was set back so far that another instance label started.
 type ClockStep struct {

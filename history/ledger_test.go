@@ -19,13 +19,14 @@ import (
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/stmtseries"
 )
 
 // TestLedgerFindsLoss removes samples behind the archive's back: the self-check counts them, and the same
 // check finds nothing before.
 func TestLedgerFindsLoss(t *testing.T) {
-	queries := labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, nameQueries)
-	one := labels.MustNewMatcher(labels.MatchRegexp, labelDigest, "0001.*")
+	queries := labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, stmtseries.Queries.String())
+	one := labels.MustNewMatcher(labels.MatchRegexp, stmtseries.LabelDigest, "0001.*")
 	for _, c := range []struct {
 		name           string
 		lose           func(h *hourglass, at []int64) // at: times of the rounds
@@ -134,7 +135,7 @@ func TestUploadUnderWay(t *testing.T) {
 		q, err := h.archive.Queryable().Querier(blocks[0].MinTime, blocks[2].MaxTime)
 		h.must(err)
 		defer func() { h.must(q.Close()) }()
-		set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, nameQueries))
+		set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, stmtseries.Queries.String()))
 		for set.Next() {
 		}
 		h.must(set.Err())

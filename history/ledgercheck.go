@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
@@ -132,7 +133,7 @@ func (in *instance) stageOf(from, to, end int64) (stage ledgerStage, finished bo
 	}
 	finished = in.past.Load() || in.Now().UnixMilli() > end
 	for _, m := range db.BlockMetas() {
-		if m.MinTime <= to && m.MaxTime > from-lookback.Milliseconds() && !in.served(m.ULID) {
+		if m.MinTime <= to && m.MaxTime > from-stmtseries.Lookback.Milliseconds() && !in.served(m.ULID) {
 			return stageBlock, finished
 		}
 	}
@@ -184,13 +185,13 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 		source = in.queryable.bucket
 	}
 	// The series' samples before the first line may be as old as PromQL still finds.
-	mint, maxt := lines[0].since-lookback.Milliseconds(), lines[len(lines)-1].last
+	mint, maxt := lines[0].since-stmtseries.Lookback.Milliseconds(), lines[len(lines)-1].last
 	if mint < localdb.WholeStart(in.db.Current()) && in.options.Gateway.Status().LastGood.IsZero() {
 		return nil, blocksync.ErrNotSynced
 	}
 	for _, digests := range digestParts(stage) {
-		for _, name := range metricNames {
-			if err := in.readLedgerPart(ctx, source, mint, maxt, name, digests, found); err != nil {
+		for m := range stmtseries.NumMetrics {
+			if err := in.readLedgerPart(ctx, source, mint, maxt, stmtseries.Metric(m), digests, found); err != nil {
 				return nil, err
 			}
 		}
@@ -202,17 +203,17 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 // query is bounded by its budget.
 func digestParts(stage ledgerStage) []*labels.Matcher {
 	if stage != stageBucket {
-		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, labelDigest, ".*")}
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, stmtseries.LabelDigest, ".*")}
 	}
-	parts := []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotRegexp, labelDigest, "[0-9a-f]{32}")}
+	parts := []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotRegexp, stmtseries.LabelDigest, "[0-9a-f]{32}")}
 	for _, c := range "0123456789abcdef" {
-		parts = append(parts, labels.MustNewMatcher(labels.MatchRegexp, labelDigest, string(c)+"[0-9a-f]{31}"))
+		parts = append(parts, labels.MustNewMatcher(labels.MatchRegexp, stmtseries.LabelDigest, string(c)+"[0-9a-f]{31}"))
 	}
 	return parts
 }
 
-func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, name string, digests *labels.Matcher, found []ledgerLine) error {
-	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, name), digests}
+func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, m stmtseries.Metric, digests *labels.Matcher, found []ledgerLine) error {
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, m.String()), digests}
 	for _, own := range slices.Sorted(maps.Keys(in.labels)) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, own, in.labels[own]))
 	}
@@ -227,7 +228,7 @@ func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := c.series(set.At(), name == nameQueries); err != nil {
+		if err := c.series(set.At(), m == stmtseries.Queries); err != nil {
 			return fmt.Errorf("read series %s: %w", set.At().Labels(), err)
 		}
 	}

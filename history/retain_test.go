@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/taredb/tare/rollup"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/rollup"
 
 	"github.com/taredb/tare/history/localdb"
 )

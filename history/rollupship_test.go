@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thanos-io/objstore"
+
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testrollup"
 	"github.com/taredb/tare/rollup"
-	"github.com/thanos-io/objstore"
 )
 
 // testStore is a store of rollups without samples.

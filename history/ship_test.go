@@ -21,6 +21,7 @@ import (
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -33,16 +34,17 @@ func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 	}
 	defer func() { _ = db.Close() }()
 	var h stmtstats.Histogram
+	l := stmtseries.NewLabeller(map[string]string{"instance": "gw-1"})
 	step := BlockRange / 8
 	for i := range 8*n + 12 {
 		at := int64(i+1) * step.Milliseconds()
 		h.Record(time.Duration(i) * time.Millisecond)
 		app := db.AppenderV2(t.Context())
 		for s := range 20 {
-			ls := newLabeller(map[string]string{"instance": "gw-1"}).series(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, seriesQueries)
-			must(t, app, ls, at, float64(i), nil)
-			ls = newLabeller(map[string]string{"instance": "gw-1"}).series(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, seriesDuration)
-			must(t, app, ls, at, 0, h.Native())
+			l.SetSeries(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, int(stmtseries.Queries))
+			must(t, app, l.Labels(), at, float64(i), nil)
+			l.SetSeries(stmtstats.Tracked, &stmtstats.Key{Digest: [16]byte{byte(s)}}, int(stmtseries.Duration))
+			must(t, app, l.Labels(), at, 0, h.Native())
 		}
 		if err := app.Commit(); err != nil {
 			t.Fatal(err)

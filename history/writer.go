@@ -12,13 +12,14 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
-// refreshAge is how old the last sample of a Key becomes before its unchanged counters are written
+// RefreshAge is how old the last sample of a Key becomes before its unchanged counters are written
 // again, by rounds that look at all Keys and are as far apart: PromQL looks back 5 minutes, and has
 // to find a sample.
-const refreshAge = time.Minute
+const RefreshAge = time.Minute
 
 // batchKeys is how many Keys are written by one commit, maxBatchKeys in a round that is late. Commits of a round are spread over the
 // interval, so that no one of them is felt by the statements that pass meanwhile.
@@ -50,7 +51,7 @@ type writer struct {
 	now      func() time.Time
 	elapsed  func() time.Duration // by a monotonic clock
 	interval time.Duration
-	labels   *labeller
+	labels   *stmtseries.Labeller
 
 	last        int64         // time of the newest samples, in milliseconds; never falls
 	lastElapsed time.Duration // elapsed when last was set
@@ -77,7 +78,7 @@ type writer struct {
 	app      storage.AppenderV2
 	next     *writer // takes the first samples of another instance from a round; else nil
 	records  recordSize
-	minutes  minutes
+	sums     sums
 	batch    []*track // what the commit under way has
 	counts   writerCounts
 }
@@ -115,7 +116,7 @@ type track struct {
 	floor   int64  // time of the last samples of a Key that is back
 	back    bool   // the Key has a newer track, which goes on with the series
 
-	refs [seriesPerKey]storage.SeriesRef // 0: the series has no sample of this process
+	refs [stmtseries.PerKey]storage.SeriesRef // 0: the series has no sample of this process
 	info *info
 }
 
@@ -136,7 +137,7 @@ type staleSeries struct {
 }
 
 // newWriter returns a writer that goes on after the head's newest sample.
-func newWriter(db *tsdb.DB, source Source, labels *labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
+func newWriter(db *tsdb.DB, source Source, labels *stmtseries.Labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
 	w := &writer{
 		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
 		last: localdb.LastTime(db), good: localdb.LastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
@@ -170,7 +171,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	w.began, w.done = w.last, written{}
 	w.counts.ahead.Store(w.last - w.now().UnixMilli())
 	p := pass{writer: w, ctx: ctx}
-	all := w.last-w.full >= refreshAge.Milliseconds() && w.next == nil // with next, Collect visits all Keys
+	all := w.last-w.full >= RefreshAge.Milliseconds() && w.next == nil // with next, Collect visits all Keys
 	p.size = batchKeys
 	if spread {
 		// As many pauses as there are batches, once for Collect and once for Each. New Keys are not known
@@ -188,16 +189,16 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	p.failed(w.commit())
 	if all && w.broken == nil {
 		w.app = w.db.AppenderV2(ctx)
-		w.minutes.begin()
+		w.sums.begin()
 		err := w.source.Each(func(s *stmtstats.Sample) error {
-			w.minutes.add(s)
+			w.sums.add(s)
 			return p.visit(s)
 		})
 		p.failed(err)
 		w.evicted = nil
 		p.failed(w.commit())
 		if err == nil {
-			w.minutes.end(w.last)
+			w.sums.end(w.last)
 		}
 		w.full = w.last
 	}

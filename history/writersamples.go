@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -54,7 +56,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		e.clean = true
 		return false, nil
 	}
-	if s.Calls == e.calls && w.last-e.written < refreshAge.Milliseconds() {
+	if s.Calls == e.calls && w.last-e.written < RefreshAge.Milliseconds() {
 		return false, nil
 	}
 	if e.written == w.last { // calls since Collect, in the same millisecond: the next round visits them
@@ -118,7 +120,7 @@ func (w *writer) endGone() {
 	for _, e := range w.ended {
 		for i, ref := range e.refs {
 			if ref != 0 {
-				w.stale = append(w.stale, staleSeries{ref: ref, histogram: i == seriesDuration})
+				w.stale = append(w.stale, staleSeries{ref: ref, histogram: i == int(stmtseries.Duration)})
 			}
 		}
 	}
@@ -134,7 +136,7 @@ func (w *writer) endGone() {
 	}
 	w.unused = w.unused[:0]
 	for _, ls := range w.orphans {
-		w.stale = append(w.stale, staleSeries{labels: ls, histogram: ls.Get(promlabel.MetricNameLabel) == nameDuration})
+		w.stale = append(w.stale, staleSeries{labels: ls, histogram: ls.Get(promlabel.MetricNameLabel) == stmtseries.Duration.String()})
 	}
 	w.orphans = nil
 }
@@ -167,24 +169,27 @@ func (w *writer) startOf(e *track, first time.Time) int64 {
 // append appends a sample of each of a Key's series that are not 0.
 func (w *writer) append(e *track, s *stmtstats.Sample) error {
 	start := w.startOf(e, s.First)
-	counters := [...]uint64{seriesQueries: s.Calls, seriesRowsSent: s.RowsSent, seriesRowsAffected: s.RowsAffected, seriesBytesSent: s.BytesSent}
-	for i, n := range counters {
-		if err := w.counter(e, i, start, n); err != nil {
+	counts := rollup.CountsOf(s)
+	for number := range stmtseries.PerKey {
+		m := stmtseries.Of(number)
+		if m == stmtseries.Duration {
+			if err := w.sample(e, number, start, 0, s.Histogram.Native()); err != nil {
+				return err
+			}
+			continue
+		}
+		n := *m.Count(&counts, stmtstats.ErrorClass(number-int(m)))
+		if n == 0 && e.refs[number] == 0 {
+			continue
+		}
+		if err := w.sample(e, number, start, float64(n), nil); err != nil {
 			return err
 		}
-		if i == seriesQueries {
+		if m == stmtseries.Queries {
 			w.increased(e, start, n)
 		}
 	}
-	for class, n := range s.Errors {
-		if err := w.counter(e, seriesErrors+class, start, n); err != nil {
-			return err
-		}
-	}
-	if err := w.sample(e, seriesDuration, start, 0, s.Histogram.Native()); err != nil {
-		return err
-	}
-	if in := e.info; in != nil && w.last-in.written >= refreshAge.Milliseconds() {
+	if in := e.info; in != nil && w.last-in.written >= RefreshAge.Milliseconds() {
 		var err error
 		if in.ref, err = w.put(in.ref, func() labels.Labels { return in.labels }, 0, 1, nil); err != nil {
 			return err
@@ -199,7 +204,7 @@ func (w *writer) previousCalls(e *track) (callsAt, bool) {
 	if len(w.previous) == 0 {
 		return callsAt{}, false
 	}
-	p, ok := w.previous[w.labels.series(e.kind, &e.key, seriesQueries).Hash()]
+	p, ok := w.previous[w.labelsOf(e, int(stmtseries.Queries)).Hash()]
 	return p, ok
 }
 
@@ -220,22 +225,20 @@ func (w *writer) increased(e *track, start int64, n uint64) {
 	e.sampled, e.value = true, n
 }
 
-func (w *writer) counter(e *track, series int, start int64, n uint64) error {
-	if n == 0 && e.refs[series] == 0 {
-		return nil
-	}
-	return w.sample(e, series, start, float64(n), nil)
-}
-
-func (w *writer) sample(e *track, series int, start int64, v float64, h *histogram.Histogram) error {
-	if e.refs[series] != 0 && !e.born {
+func (w *writer) sample(e *track, number int, start int64, v float64, h *histogram.Histogram) error {
+	if e.refs[number] != 0 && !e.born {
 		start = 0
 	}
-	ref, err := w.put(e.refs[series], func() labels.Labels { return w.labels.series(e.kind, &e.key, series) }, start, v, h)
+	ref, err := w.put(e.refs[number], func() labels.Labels { return w.labelsOf(e, number) }, start, v, h)
 	if err == nil {
-		e.refs[series] = ref
+		e.refs[number] = ref
 	}
 	return err
+}
+
+func (w *writer) labelsOf(e *track, number int) labels.Labels {
+	w.labels.SetSeries(e.kind, &e.key, number)
+	return w.labels.Labels()
 }
 
 // put appends one sample. The labels are asked for only when the head does not know the ref.
@@ -273,7 +276,8 @@ func (w *writer) tell(e *track, text string) {
 	}
 	in := w.infos[e.key.Digest]
 	if in == nil {
-		in = &info{digest: e.key.Digest, labels: w.labels.info(e.key.Digest, text)}
+		w.labels.SetInfo(e.key.Digest, text)
+		in = &info{digest: e.key.Digest, labels: w.labels.Labels()}
 		w.infos[e.key.Digest] = in
 	}
 	in.users++
@@ -297,23 +301,24 @@ func (w *writer) endStale() error {
 	return first
 }
 
-// lookback is how far PromQL looks for a sample, unless it is told otherwise.
-const lookback = 5 * time.Minute
-
 // findOrphans notes the series that PromQL would still find. Those that the table no longer has
 // are ended by the first round: a process that was killed may have known of their end.
 func (w *writer) findOrphans() error {
 	w.orphans, w.previous = make(map[uint64]labels.Labels), make(map[uint64]callsAt)
-	q, err := w.db.Querier(w.last-lookback.Milliseconds(), w.last)
+	q, err := w.db.Querier(w.last-stmtseries.Lookback.Milliseconds(), w.last)
 	if err != nil {
 		return fmt.Errorf("look for series of an earlier run: %w", err)
 	}
 	defer func() { _ = q.Close() }()
-	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, strings.Join(metricNames, "|")))
+	var names []string
+	for m := range stmtseries.NumMetrics {
+		names = append(names, stmtseries.Metric(m).String())
+	}
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, strings.Join(names, "|")))
 	var it chunkenc.Iterator
 	for set.Next() {
 		it = set.At().Iterator(it)
-		live, isCalls := false, set.At().Labels().Get(promlabel.MetricNameLabel) == nameQueries
+		live, isCalls := false, set.At().Labels().Get(promlabel.MetricNameLabel) == stmtseries.Queries.String()
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 			if live = !isStale(it, kind); live && isCalls {
 				t, v := it.At()

@@ -14,6 +14,14 @@ type Counts struct {
 	Errors                 [stmtstats.ErrorClasses]uint64
 }
 
+// CountsOf returns the counts of a sample.
+func CountsOf(s *stmtstats.Sample) Counts {
+	return Counts{
+		Calls: s.Calls, Nanos: s.Histogram.Nanos, RowsSent: s.RowsSent, RowsAffected: s.RowsAffected,
+		BytesSent: s.BytesSent, Errors: s.Errors,
+	}
+}
+
 // Failed returns the number of errors of all classes.
 func (c *Counts) Failed() (n uint64) {
 	for _, e := range c.Errors {

@@ -12,27 +12,38 @@ func (t *Table) Len() int {
 	return t.live + 2
 }
 
-// Scan reads Evicted, Other and every tracked Key into s and calls visit after each, with the number of the entry, 0
-// for the sums. Unlike Each it delays Collect and evictions by no more than the time in which one entry is read. It
-// sets no texts. whole is false if a Key was evicted meanwhile: the sum over all visits may lack its calls.
-func (t *Table) Scan(s *Sample, visit func(number int)) (whole bool, err error) {
-	t.mu.Lock()
-	if t.closed.Load() {
+// scanAttempts is how often Scan reads the table in the hope that nothing is evicted meanwhile.
+const scanAttempts = 3
+
+// Scan calls begin, then reads Evicted, Other and every tracked Key into s and calls visit after each, with the number of the
+// entry, 0 for the sums. Unlike Each it delays Collect and evictions by no more than the time in which one entry is read. It
+// sets no texts. If a Key was evicted meanwhile, it starts over, three times at most: the sum over the last visits may lack
+// its calls.
+func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
+	for range scanAttempts {
+		t.mu.Lock()
+		if t.closed.Load() {
+			t.mu.Unlock()
+			return errClosed
+		}
+		evictions := t.evictions
+		t.copyEvicted(s)
 		t.mu.Unlock()
-		return false, errClosed
-	}
-	evictions := t.evictions
-	t.copyEvicted(s)
-	t.mu.Unlock()
-	visit(0)
-	for i := range t.mem.entries {
-		if t.ReadEntry(s, i) {
-			visit(i)
+		begin()
+		visit(0)
+		for i := range t.mem.entries {
+			if t.ReadEntry(s, i) {
+				visit(i)
+			}
+		}
+		t.mu.Lock()
+		whole := evictions == t.evictions
+		t.mu.Unlock()
+		if whole {
+			break
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return evictions == t.evictions, nil
+	return nil
 }
 
 // ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is not in use.
@@ -56,19 +67,21 @@ func (t *Table) ReadEntry(s *Sample, number int) bool {
 	return true
 }
 
-// EntriesOf returns the numbers of the entries of a digest.
-func (t *Table) EntriesOf(digest [16]byte) (numbers []int) {
+// ReadDigest reads each entry of a digest into s and calls visit after it, with its number. It sets no texts.
+func (t *Table) ReadDigest(s *Sample, digest [16]byte, visit func(number int)) {
+	var numbers []int
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed.Load() {
-		return nil
-	}
-	for i := 1; i < len(t.mem.entries); i++ {
+	for i := 1; i < len(t.mem.entries) && !t.closed.Load(); i++ {
 		if e := &t.mem.entries[i]; e.digest == digest && e.state() == gateLive {
 			numbers = append(numbers, i)
 		}
 	}
-	return numbers
+	t.mu.Unlock()
+	for _, i := range numbers {
+		if t.ReadEntry(s, i) && s.Digest == digest {
+			visit(i)
+		}
+	}
 }
 
 // TextAt returns the text of the entry with a number, "" if it does not have this ID any more.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -99,13 +99,13 @@ Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks copied;
 // risingStatements are two whose loads rise half an hour before the end, one of them of no weight.
 type risingStatements struct{ *fakeStatements }
 
-func (f risingStatements) Top(ctx context.Context, q history.TopQuery) (*history.Top, error) {
+func (f risingStatements) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
 	f.rows = 2
 	top, err := f.fakeStatements.Top(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	top.Source = history.SourceSamples
+	top.Source = statements.SourceSamples
 	for i := range top.Rows {
 		r := &top.Rows[i]
 		r.New, r.Text = false, fmt.Sprintf("SELECT %c FROM t", 'a'+i)
@@ -122,7 +122,7 @@ func (f risingStatements) Top(ctx context.Context, q history.TopQuery) (*history
 	return top, nil
 }
 
-func (f risingStatements) Statement(ctx context.Context, q history.StatementQuery) (*history.Statement, error) {
+func (f risingStatements) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
 	st, err := f.fakeStatements.Statement(ctx, q)
 	if err != nil {
 		return nil, err

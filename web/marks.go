@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // MarkerSource is where pages find what happened around the statements. A markers.Store is one.
@@ -179,7 +179,7 @@ func exactClock(t time.Time, looked time.Duration) string {
 }
 
 // findCauses sets the possible causes of the rises among rows, which are those of top, and of new statements.
-func (s *Server) findCauses(v *view, top *history.Top, rows []queryRow, all []markers.Marker) {
+func (s *Server) findCauses(v *view, top *statements.Top, rows []queryRow, all []markers.Marker) {
 	if s.opts.Markers == nil {
 		return
 	}
@@ -199,7 +199,7 @@ func (s *Server) findCauses(v *view, top *history.Top, rows []queryRow, all []ma
 func withCause(text, cause string) string { return strings.TrimSpace(text + " " + cause) }
 
 // causeOf names what may have caused a rise of a statement; "" when nothing is known.
-func (s *Server) causeOf(v *view, st *history.Statement, since time.Time, all []markers.Marker) string {
+func (s *Server) causeOf(v *view, st *statements.Statement, since time.Time, all []markers.Marker) string {
 	if s.opts.Markers == nil {
 		return ""
 	}
@@ -207,7 +207,7 @@ func (s *Server) causeOf(v *view, st *history.Statement, since time.Time, all []
 }
 
 // tablesOf returns the tables of a statement in the schemas of its callers.
-func (s *Server) tablesOf(st *history.Statement) []string {
+func (s *Server) tablesOf(st *statements.Statement) []string {
 	var tables []string
 	for _, schema := range schemasOf(st) {
 		for _, t := range s.opts.Markers.TablesOf(st.Text, schema) {
@@ -220,7 +220,7 @@ func (s *Server) tablesOf(st *history.Statement) []string {
 }
 
 // schemasOf returns the schemas of a statement's callers, those with the most time first; at least one, perhaps "".
-func schemasOf(st *history.Statement) []string {
+func schemasOf(st *statements.Statement) []string {
 	const most = 4
 	var schemas []string
 	for i := range st.Parts {

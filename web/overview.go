@@ -8,8 +8,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/statements"
 )
 
 const (
@@ -55,10 +55,10 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 	happened := s.lookForEvents(ctx, v)
 	marks := s.marks(ctx, v)
 	o.Marks = markRows(v, marks)
-	var top *history.Top
+	var top *statements.Top
 	if s.opts.Statements != nil {
 		var err error
-		q := history.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
+		q := statements.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
 		if top, err = s.statements(v).Top(ctx, q); err != nil {
 			happened()
 			return nil, statementProblem(err)
@@ -72,14 +72,14 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 }
 
 // overviewStatements fills in what the statements did.
-func (s *Server) overviewStatements(o *overview, v *view, top *history.Top, marks []markers.Marker) {
+func (s *Server) overviewStatements(o *overview, v *view, top *statements.Top, marks []markers.Marker) {
 	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
-	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != history.SourceCounters}
+	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != statements.SourceCounters}
 	s.findCauses(v, top, all, marks)
 	o.Events = statementEvents(v, all)
-	if top.Source == history.SourceCounters {
+	if top.Source == statements.SourceCounters {
 		return
 	}
 	ask, lines := s.ofAll(top.Series.Step), chartMarks(marks)
@@ -106,11 +106,11 @@ func (s *Server) overviewStatements(o *overview, v *view, top *history.Top, mark
 			})
 		}
 	}
-	chart(loadByStatement(top, ask.Top(history.BySeconds, drawnRows)))
+	chart(loadByStatement(top, ask.Top(statements.BySeconds, drawnRows)))
 }
 
 // loadByStatement stacks the load of the first statements and of all others.
-func loadByStatement(top *history.Top, promql string) lineChart {
+func loadByStatement(top *statements.Top, promql string) lineChart {
 	c := lineChart{ID: "load", Title: "Load by statement", Unit: unitLoad, Stacked: true, PromQL: promql}
 	others := slices.Clone(top.Series.Load)
 	for i := range top.Rows[:min(len(top.Rows), drawnRows)] {
@@ -137,8 +137,8 @@ const maxLegend = 44
 
 // overviewFigures are the large numbers: of the last seconds where they are known, and of the time
 // that the page is about.
-func (s *Server) overviewFigures(v *view, top *history.Top) []figure {
-	var within history.Totals
+func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
+	var within statements.Totals
 	var length float64
 	changed := ""
 	if top != nil {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // plansPage shows the plan cache.
@@ -62,7 +62,7 @@ func (s *Server) textsOf(ctx context.Context, v *view) map[sqldigest.Digest]stri
 	if s.opts.Statements == nil || !v.texts {
 		return nil
 	}
-	top, err := s.opts.Statements.Top(ctx, history.TopQuery{From: v.now.Add(-textRange), To: v.now, Limit: history.MaxTopLimit})
+	top, err := s.opts.Statements.Top(ctx, statements.TopQuery{From: v.now.Add(-textRange), To: v.now, Limit: statements.MaxTopLimit})
 	if err != nil {
 		s.opts.Log.Debug("plans are shown without texts", "error", err)
 		return nil

@@ -18,8 +18,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -30,17 +31,17 @@ const secretText = `SELECT '</title><script>alert("secret")</script>' FROM t -- 
 type fakeStatements struct {
 	rows  int
 	asked atomic.Int64
-	last  atomic.Pointer[history.TopQuery]
+	last  atomic.Pointer[statements.TopQuery]
 }
 
-func (f *fakeStatements) Top(_ context.Context, q history.TopQuery) (*history.Top, error) {
+func (f *fakeStatements) Top(_ context.Context, q statements.TopQuery) (*statements.Top, error) {
 	f.asked.Add(1)
 	f.last.Store(&q)
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	totals := history.Totals{Calls: 1000, Errors: 3, RowsSent: 5, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
-	top := &history.Top{From: q.From, To: q.To, Source: history.SourceRollups, Total: totals, Before: totals, Matching: f.rows}
+	totals := statements.Totals{Calls: 1000, Errors: 3, RowsSent: 5, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
+	top := &statements.Top{From: q.From, To: q.To, Source: statements.SourceRollups, Total: totals, Before: totals, Matching: f.rows}
 	if q.Points > 0 {
 		all := &top.Series
 		all.Step, all.End = q.To.Sub(q.From)/time.Duration(q.Points), q.To
@@ -52,7 +53,7 @@ func (f *fakeStatements) Top(_ context.Context, q history.TopQuery) (*history.To
 		}
 	}
 	for i := q.Offset; i < min(f.rows, q.Offset+q.Limit); i++ {
-		r := history.TopRow{Text: secretText, Totals: totals, Before: totals, First: q.From, Last: q.To, New: i%2 == 0}
+		r := statements.TopRow{Text: secretText, Totals: totals, Before: totals, First: q.From, Last: q.To, New: i%2 == 0}
 		r.Digest[0], r.Digest[15], r.Schema, r.User = byte(i>>8), byte(i), `sh"op<`, "app"
 		for p := range q.Points {
 			r.Points = append(r.Points, float64(p%7))
@@ -62,16 +63,16 @@ func (f *fakeStatements) Top(_ context.Context, q history.TopQuery) (*history.To
 	return top, nil
 }
 
-func (f *fakeStatements) Statement(_ context.Context, q history.StatementQuery) (*history.Statement, error) {
+func (f *fakeStatements) Statement(_ context.Context, q statements.StatementQuery) (*statements.Statement, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(q.Digest, "ff") {
-		return nil, fmt.Errorf("read: %w", history.ErrNoStatement)
+		return nil, fmt.Errorf("read: %w", statements.ErrNoStatement)
 	}
-	st := &history.Statement{Text: secretText, From: q.From, To: q.To, Source: history.SourceSamples, First: q.From, Last: q.To}
-	st.Totals = history.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
-	st.Parts = []history.StatementPart{{Key: stmtstats.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
+	st := &statements.Statement{Text: secretText, From: q.From, To: q.To, Source: statements.SourceSamples, First: q.From, Last: q.To}
+	st.Totals = statements.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
+	st.Parts = []statements.StatementPart{{Key: stmtstats.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
 	st.Slow = []stmtstats.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
 	if q.Points == 0 {
 		return st, nil
@@ -226,7 +227,7 @@ func TestQueriesAsk(t *testing.T) {
 	h := New(o).Handler()
 	code, body := browse(t, h, "/queries?sort=p99&order=asc&page=2&filter=user%3Dapp&from=now-6h", "")
 	q := f.last.Load()
-	if code != 200 || q.By != history.ByP99 || !q.Ascending || q.Offset != queryRows || q.Filter != "user=app" || !q.Compare || q.To.Sub(q.From) != 6*time.Hour {
+	if code != 200 || q.By != statements.ByP99 || !q.Ascending || q.Offset != queryRows || q.Filter != "user=app" || !q.Compare || q.To.Sub(q.From) != 6*time.Hour {
 		t.Errorf("%d, asked %+v", code, q)
 	}
 	if !strings.Contains(body, `aria-sort="ascending"`) || !strings.Contains(body, `rel="prev"`) || !strings.Contains(body, `rel="next"`) {
@@ -248,8 +249,8 @@ func TestPromQLIsRight(t *testing.T) {
 	o, _ := pageOptions()
 	h := New(o).Handler()
 	known := map[string]bool{}
-	for _, s := range history.Series() {
-		known[s.Name] = true
+	for m := range stmtseries.NumMetrics {
+		known[stmtseries.Metric(m).String()] = true
 	}
 	promql := regexp.MustCompile(`(?s)<details class="promql">.*?<code>(.*?)</code>`)
 	unescape := strings.NewReplacer("&#34;", `"`, "&lt;", "<", "&gt;", ">", "&#39;", "'", "&amp;", "&")

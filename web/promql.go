@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/statements"
 )
 
-// The PromQL beside a chart is history.ChartQuery's. Rates leave out what the digests that made room had counted before.
+// The PromQL beside a chart is statements.ChartQuery's. Rates leave out what the digests that made room had counted before.
 
 // selector is the labels in braces.
 func (s *Server) selector(matchers ...string) string {
@@ -19,11 +19,11 @@ func (s *Server) selector(matchers ...string) string {
 }
 
 // ofDigest asks for one digest's series.
-func (s *Server) ofDigest(hex string, step time.Duration) history.ChartQuery {
-	return history.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
+func (s *Server) ofDigest(hex string, step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
 }
 
 // ofAll asks for all statements' series.
-func (s *Server) ofAll(step time.Duration) history.ChartQuery {
-	return history.ChartQuery{Selector: s.selector(`digest!="evicted"`), Step: step}
+func (s *Server) ofAll(step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: s.selector(`digest!="evicted"`), Step: step}
 }

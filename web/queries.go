@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -17,7 +17,7 @@ const (
 	queryRows   = 50 // on a page of the table
 	sparkPoints = 60
 	chartPoints = 120
-	maxPage     = history.MaxTopOffset / queryRows
+	maxPage     = statements.MaxTopOffset / queryRows
 )
 
 // A queryTable is the data of the page of queries.
@@ -28,7 +28,7 @@ type queryTable struct {
 	Rows                 []queryRow
 	Sparks               bool
 	Matching, First      int
-	Total                history.Totals
+	Total                statements.Totals
 	Previous, Next       string
 	Notes                []string
 	Allowed              string // what may be filtered by
@@ -64,17 +64,17 @@ type queryRow struct {
 }
 
 var queryColumns = []struct {
-	by          history.Measure
+	by          statements.Measure
 	name, title string
 }{
-	{history.BySeconds, "Load", "Calls running on average (execution seconds per second), and the share of all"},
-	{history.ByCalls, "Calls", "Calls per second"},
-	{history.ByMean, "Mean", "Average duration of a call"},
-	{history.ByP99, "p99", "99 of 100 calls took at most this long"},
-	{history.ByErrors, "Errors", "Failed calls per second"},
-	{history.ByRowsSent, "Rows sent", "Rows sent to clients"},
-	{history.ByRowsAffected, "Rows changed", "Rows changed by calls"},
-	{history.ByFirstSeen, "First seen", "End of the first call (UTC)"},
+	{statements.BySeconds, "Load", "Calls running on average (execution seconds per second), and the share of all"},
+	{statements.ByCalls, "Calls", "Calls per second"},
+	{statements.ByMean, "Mean", "Average duration of a call"},
+	{statements.ByP99, "p99", "99 of 100 calls took at most this long"},
+	{statements.ByErrors, "Errors", "Failed calls per second"},
+	{statements.ByRowsSent, "Rows sent", "Rows sent to clients"},
+	{statements.ByRowsAffected, "Rows changed", "Rows changed by calls"},
+	{statements.ByFirstSeen, "First seen", "End of the first call (UTC)"},
 }
 
 func (s *Server) queriesPage() page {
@@ -82,12 +82,12 @@ func (s *Server) queriesPage() page {
 }
 
 func (s *Server) queries(ctx context.Context, v *view) (any, error) {
-	q := history.TopQuery{
+	q := statements.TopQuery{
 		From: v.span.From, To: v.span.To, Filter: v.query.Get("filter"), Limit: queryRows, Points: sparkPoints, RowPointsOnly: true, Compare: true,
 	}
 	var err error
 	if text := v.query.Get("sort"); text != "" {
-		if q.By, err = history.ParseMeasure(text); err != nil {
+		if q.By, err = statements.ParseMeasure(text); err != nil {
 			return nil, badRequest(err, "Click a column head.")
 		}
 	}
@@ -109,7 +109,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	t := &queryTable{
 		Filter: q.Filter, FilterAction: v.r.URL.Path, Rows: queryRowsOf(v, top), Matching: top.Matching, First: q.Offset + 1,
 		Total: top.Total, Notes: sourceNotes(v, top.Source, top.From, top.To, top.Notes),
-		Sparks: top.Source != history.SourceCounters, Allowed: "words, schema=…, user=…, -not this",
+		Sparks: top.Source != statements.SourceCounters, Allowed: "words, schema=…, user=…, -not this",
 	}
 	if !v.texts {
 		t.Allowed = "digest=…, schema=…, user=…"
@@ -146,7 +146,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 }
 
 // queryRowsOf makes the rows of an answer.
-func queryRowsOf(v *view, top *history.Top) []queryRow {
+func queryRowsOf(v *view, top *statements.Top) []queryRow {
 	length, comparable := covered(v, top.From, top.To)
 	news := someNew(top)
 	alive := aliveIn(top)
@@ -178,7 +178,7 @@ func queryRowsOf(v *view, top *history.Top) []queryRow {
 // keyParts says which parts of a Key rows differ in. Those that all rows share are not shown.
 type keyParts struct{ schema, user, backend bool }
 
-func varyingParts(rows []history.TopRow) (p keyParts) {
+func varyingParts(rows []statements.TopRow) (p keyParts) {
 	for i := range rows {
 		a, b := &rows[0].Key, &rows[i].Key
 		p.schema = p.schema || a.Schema != b.Schema
@@ -237,7 +237,7 @@ func covered(v *view, from, to time.Time) (length float64, comparable bool) {
 }
 
 // addRise says since when the statement hurts.
-func (row *queryRow) addRise(top *history.Top, r *history.TopRow, alive []float64, looked time.Duration) {
+func (row *queryRow) addRise(top *statements.Top, r *statements.TopRow, alive []float64, looked time.Duration) {
 	found, ok := findRise(top.Series.Times, top.Series.End, r.Points, alive)
 	if !ok {
 		return
@@ -253,7 +253,7 @@ func (row *queryRow) addRise(top *history.Top, r *history.TopRow, alive []float6
 
 // aliveIn says in which points the gateway was there to count: those with calls, where that is known,
 // else all from the first load on.
-func aliveIn(top *history.Top) []float64 {
+func aliveIn(top *statements.Top) []float64 {
 	if len(top.Series.Calls) > 0 {
 		return top.Series.Calls
 	}
@@ -271,10 +271,10 @@ func aliveIn(top *history.Top) []float64 {
 }
 
 // someNew reports whether new means anything: when all statements are, it is the history that began.
-func someNew(top *history.Top) bool {
+func someNew(top *statements.Top) bool {
 	for i := range top.Rows {
 		if !top.Rows[i].New {
-			return top.Source != history.SourceCounters
+			return top.Source != statements.SourceCounters
 		}
 	}
 	return false

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -27,7 +27,7 @@ type queryView struct {
 
 	Successors []successor // of an older digest
 
-	Totals  history.Totals
+	Totals  statements.Totals
 	Mean    time.Duration
 	Load    float64
 	Rate    float64
@@ -60,7 +60,7 @@ func (s *Server) queryPage() page {
 }
 
 func (s *Server) query(ctx context.Context, v *view) (any, error) {
-	q := history.StatementQuery{Digest: strings.ToLower(v.r.PathValue("digest")), From: v.span.From, To: v.span.To, Points: chartPoints}
+	q := statements.StatementQuery{Digest: strings.ToLower(v.r.PathValue("digest")), From: v.span.From, To: v.span.To, Points: chartPoints}
 	if isDigestPrefix(q.Digest) {
 		whole, err := s.wholeDigest(ctx, v, q.Digest)
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		return nil, badRequest(err, "Open a statement from the table of queries.")
 	}
 	st, err := s.statements(v).Statement(ctx, q)
-	if errors.Is(err, history.ErrNoStatement) && older(q.Digest) {
+	if errors.Is(err, statements.ErrNoStatement) && older(q.Digest) {
 		return nil, olderDigest()
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	d.Explained = s.explainedOf(v, st.Digest)
 	marks := s.marks(ctx, v)
 	d.Marks = markRows(v, marks)
-	if st.Source != history.SourceCounters {
+	if st.Source != statements.SourceCounters {
 		s.drawStatement(d, v, st, marks)
 	}
 	return d, nil
@@ -125,7 +125,7 @@ func isDigestPrefix(text string) bool {
 
 // wholeDigest returns the digest that begins with prefix, among the statements of the view's time.
 func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (string, error) {
-	top, err := s.statements(v).Top(ctx, history.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
+	top, err := s.statements(v).Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
 	if err != nil {
 		return "", statementProblem(err)
 	}
@@ -146,7 +146,7 @@ func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (strin
 }
 
 // drawStatement makes the charts of what happened over time.
-func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, marks []markers.Marker) {
+func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
 	points := &st.Series
 	ask, lines := s.ofDigest(d.ID, points.Step), chartMarks(marks)
 	bounds := make([]float64, len(st.Heat.Bounds))
@@ -207,7 +207,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *history.Statement, mar
 
 // riseText reports since when a statement's load is higher, and which part calls and their duration have in it:
 // "6× heavier since 02:30: each call takes 3× longer (20 → 60 ms); 2× as many calls (10 → 20 /s)."
-func riseText(r *rise, points *history.StatementSeries, looked time.Duration) string {
+func riseText(r *rise, points *statements.StatementSeries, looked time.Duration) string {
 	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked) + ", almost none otherwise"
 	if times := timesText(r.Inside, r.Outside); times != "" {
 		text = factor(times) + " heavier " + r.When(looked)
@@ -272,7 +272,7 @@ func called(values, calls []float64) []float64 {
 }
 
 // partsOf says who called the statement, where.
-func partsOf(v *view, st *history.Statement) []barChart {
+func partsOf(v *view, st *statements.Statement) []barChart {
 	if len(st.Parts) == 0 {
 		return nil
 	}

@@ -8,20 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
 
 // Statements answers what statements did in some time. A history's Archive does, and a Table, which
 // knows no time but since its start.
 type Statements interface {
-	Top(context.Context, history.TopQuery) (*history.Top, error)
-	Statement(context.Context, history.StatementQuery) (*history.Statement, error)
+	Top(context.Context, statements.TopQuery) (*statements.Top, error)
+	Statement(context.Context, statements.StatementQuery) (*statements.Statement, error)
 }
 
 var (
-	_ Statements = (*history.Archive)(nil)
-	_ Statements = history.TableStatements{}
+	_ Statements = (*statements.ArchiveReader)(nil)
+	_ Statements = statements.TableReader{}
 	_ Statements = textless{}
 )
 
@@ -46,7 +46,7 @@ func (s *Server) statements(v *view) Statements {
 type textless struct{ all Statements }
 
 // Top implements Statements.
-func (t textless) Top(ctx context.Context, q history.TopQuery) (*history.Top, error) {
+func (t textless) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
 	for word := range strings.FieldsSeq(q.Filter) {
 		name, _, pair := strings.Cut(strings.TrimPrefix(word, "-"), "=")
 		switch name {
@@ -72,7 +72,7 @@ func (t textless) Top(ctx context.Context, q history.TopQuery) (*history.Top, er
 }
 
 // Statement implements Statements.
-func (t textless) Statement(ctx context.Context, q history.StatementQuery) (*history.Statement, error) {
+func (t textless) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
 	st, err := t.all.Statement(ctx, q)
 	if err != nil {
 		return nil, err
@@ -88,13 +88,13 @@ func (t textless) Statement(ctx context.Context, q history.StatementQuery) (*his
 func sourceNotes(v *view, source string, from, to time.Time, notes []string) []string {
 	var all []string
 	switch source {
-	case history.SourceCounters:
+	case statements.SourceCounters:
 		what := "No history is kept: values are since " + moment(from) + " UTC, regardless of the range."
 		if from.IsZero() {
 			what = "No history is kept, and there was no statement since the start."
 		}
 		all = append(all, what+" Start tare serve with --bucket to keep one.")
-	case history.SourceRollups:
+	case statements.SourceRollups:
 		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
 			all = append(all, "Whole hours: "+moment(from)+" – "+moment(to)+" UTC.")
 		}
@@ -164,7 +164,7 @@ func statementProblem(err error) error {
 	if errors.As(err, &p) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if errors.Is(err, history.ErrNoStatement) {
+	if errors.Is(err, statements.ErrNoStatement) {
 		return notFound("No call of this digest in this range.", "Choose a longer range.", "Search the queries.")
 	}
 	return err

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // Digests have a version, so a link from before an upgrade names a statement by an older one. Its series and rollups
@@ -39,11 +39,11 @@ func olderDigest() *problem {
 // successors returns the statements of today with the text of an older digest. It compares the texts for every
 // account; names show them only to those that may see them.
 func (s *Server) successors(ctx context.Context, v *view, digest string) ([]successor, error) {
-	old, err := s.opts.Statements.Statement(ctx, history.StatementQuery{Digest: digest, From: v.span.From, To: v.span.To})
+	old, err := s.opts.Statements.Statement(ctx, statements.StatementQuery{Digest: digest, From: v.span.From, To: v.span.To})
 	if err != nil || old.Text == "" || old.TextCut {
 		return nil, err
 	}
-	top, err := s.opts.Statements.Top(ctx, history.TopQuery{From: v.now.Add(-successorRange), To: v.now, Limit: history.MaxTopLimit})
+	top, err := s.opts.Statements.Top(ctx, statements.TopQuery{From: v.now.Add(-successorRange), To: v.now, Limit: statements.MaxTopLimit})
 	if err != nil {
 		return nil, err
 	}

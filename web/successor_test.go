@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // upgraded has one statement under an older digest, and today's statements under current ones.
@@ -17,7 +17,7 @@ type upgraded struct {
 	today []string // texts
 }
 
-func (u upgraded) Statement(ctx context.Context, q history.StatementQuery) (*history.Statement, error) {
+func (u upgraded) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
 	st, err := u.fakeStatements.Statement(ctx, q)
 	if err == nil {
 		st.Text = u.old
@@ -25,11 +25,11 @@ func (u upgraded) Statement(ctx context.Context, q history.StatementQuery) (*his
 	return st, err
 }
 
-func (u upgraded) Top(context.Context, history.TopQuery) (*history.Top, error) {
-	top := &history.Top{Matching: len(u.today)}
+func (u upgraded) Top(context.Context, statements.TopQuery) (*statements.Top, error) {
+	top := &statements.Top{Matching: len(u.today)}
 	for i, text := range u.today {
 		for range 2 { // two users
-			r := history.TopRow{Text: text}
+			r := statements.TopRow{Text: text}
 			r.Digest[0], r.Digest[15] = sqldigest.Version, byte(i)
 			top.Rows = append(top.Rows, r)
 		}

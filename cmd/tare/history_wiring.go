@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
@@ -39,6 +40,7 @@ type historyService struct {
 	cfg      config.History
 	registry *server.Registry
 	table    *stmtstats.Table
+	reader   web.Statements    // over time, where a history is written
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
 	bucket   objstore.Bucket
@@ -129,6 +131,7 @@ func (h *historyService) open() error {
 		return err
 	}
 	h.archive = archive
+	h.reader = statements.NewArchiveReader(archive, h.table)
 	return h.registry.Register(history.NewArchiveCollector(h.archive))
 }
 
@@ -140,6 +143,7 @@ func (h *historyService) openTable(dir string, state *localstate.Store) (err err
 	if err != nil {
 		return err
 	}
+	h.reader = statements.TableReader{Table: h.table}
 	return h.registry.Register(history.NewTableCollector(h.table))
 }
 
@@ -185,14 +189,6 @@ func (h *historyService) observed() (*stmtstats.Table, func() map[string]string)
 	return h.table, h.archive.Labels
 }
 
-// ranker answers which statements had the most: over time, where a history is written.
-func (h *historyService) ranker() history.Ranker {
-	if h.archive != nil {
-		return h.archive
-	}
-	return history.TableStatements{Table: h.table}
-}
-
 // now returns the clock of the samples; nil where none are written.
 func (h *historyService) now() func() time.Time {
 	if h == nil || h.archive == nil {
@@ -206,21 +202,25 @@ func (h *historyService) routes() ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
-	ranked := history.StatementsOptions{Ranker: h.ranker(), Counters: history.TableStatements{Table: h.table}, Log: h.server.Log}
+	ranked := statements.HandlerOptions{Ranker: h.reader, Counters: statements.TableReader{Table: h.table}, Log: h.server.Log}
 	if h.archive != nil {
 		ranked.Now = h.archive.Now
 	}
-	full := history.NewStatementsHandler(ranked)
+	full := statements.NewHandler(ranked)
 	ranked.NoTexts = true
-	statements := web.NewRoute(access.For(access.Viewer), "GET /api/v1/statements", web.ByTexts(full, history.NewStatementsHandler(ranked))).
+	ranking := web.NewRoute(access.For(access.Viewer), "GET /api/v1/statements", web.ByTexts(full, statements.NewHandler(ranked))).
 		Listed("/api/v1/statements?by=seconds&limit=20", "statements that took the most time")
 	digests := web.NewRoute(access.For(access.Metrics), "GET /metrics/digests",
-		web.ByTexts(history.NewDigestsHandler(h.table, false, h.server.Log), history.NewDigestsHandler(h.table, true, h.server.Log))).
+		web.ByTexts(statements.NewScrapeHandler(h.table, false, h.server.Log), statements.NewScrapeHandler(h.table, true, h.server.Log))).
 		Listed("/metrics/digests", "counters and native histograms of the statements that took the most time, for scrapers")
 	if h.archive == nil {
-		return []web.Route{statements, digests}, nil
+		return []web.Route{ranking, digests}, nil
 	}
-	api, err := h.archive.NewHTTPAPI(history.HTTPOptions{
+	// Each request that reads series is one query of the gateway: the engine's samples, the response and the bytes read from the
+	// bucket are reserved from its quota. Local blocks are read through the page cache, which is not counted.
+	api, err := storegateway.NewHTTPAPI(h.gateway, storegateway.HTTPOptions{
+		Queryable:  h.archive.Queryable(),
+		Now:        h.archive.Now,
 		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
 		Log:        h.server.Log,
@@ -231,7 +231,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
 	blocks := storegateway.StatusHandler(h.gateway)
-	return append(promRoutes(api), statements, digests,
+	return append(promRoutes(api), ranking, digests,
 		web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).
 			Listed("/api/v1/status/blocks", "blocks of the history in the bucket, and the budgets of queries")), nil
 }

@@ -19,11 +19,11 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
+	"github.com/taredb/tare/stmtseries"
 )
 
 const metricsPage = "../../docs/reference/metrics.md"
@@ -106,9 +106,16 @@ func metricSections(t *testing.T) []metricSection {
 			return slices.ContainsFunc(gone, func(g metricLine) bool { return g.name == l.name })
 		})
 	}
-	series := make([]metricLine, 0, 8)
-	for _, s := range history.Series() {
-		series = append(series, metricLine{s.Name, s.Type, backquoted(s.Labels), s.Help})
+	series := make([]metricLine, 0, stmtseries.NumMetrics)
+	for n := range stmtseries.NumMetrics {
+		m, kind := stmtseries.Metric(n), "counter"
+		switch m {
+		case stmtseries.Duration:
+			kind = "native histogram"
+		case stmtseries.Info:
+			kind = "gauge"
+		}
+		series = append(series, metricLine{m.String(), kind, backquoted(m.Labels()), m.Help()})
 	}
 	return []metricSection{
 		{"Every server", "The query log's.", shared},

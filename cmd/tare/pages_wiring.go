@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/web"
 )
 
@@ -17,7 +17,7 @@ func textlessSeries(ctx context.Context) []*labels.Matcher {
 	if access.SeesTexts(ctx) {
 		return nil
 	}
-	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, history.TextLabel, "")}
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, stmtseries.LabelText, "")}
 }
 
 // promRoutes are the endpoints of Prometheus' API. Texts in labels are withheld by textlessSeries.
@@ -32,13 +32,10 @@ func promRoutes(api *promapi.API) []web.Route {
 
 // statements are what the pages ask about statements; nil when digests are not counted.
 func (h *historyService) statements() web.Statements {
-	switch {
-	case h == nil:
+	if h == nil {
 		return nil
-	case h.archive != nil:
-		return h.archive
 	}
-	return history.TableStatements{Table: h.table}
+	return h.reader
 }
 
 // seriesMatchers are of the labels that all series of the history have.

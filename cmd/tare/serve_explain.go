@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/web"
 )
 
@@ -19,8 +19,8 @@ const explainRange = 15 * time.Minute
 // openExplain creates the Prober that explains the heaviest statements through the control account; it is nil without the
 // account, without HTTP, or where digests are not counted.
 func (s *service) openExplain() error {
-	statements := s.history.statements()
-	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.ExplainOn || s.markers == nil || statements == nil {
+	counted := s.history.statements()
+	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.ExplainOn || s.markers == nil || counted == nil {
 		return nil
 	}
 	var err error
@@ -28,7 +28,7 @@ func (s *service) openExplain() error {
 		Account: explain.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), Addr: s.controlAddr},
 		Kill:    s.options.Kill,
 		Candidates: func(ctx context.Context) ([]explain.Candidate, error) {
-			return heaviest(ctx, statements, s.history.now())
+			return heaviest(ctx, counted, s.history.now())
 		},
 		Changed: s.markPlanChange,
 		Log:     s.Log,
@@ -54,12 +54,12 @@ func (s *service) controlAddr() string {
 }
 
 // heaviest returns the statements with most load.
-func heaviest(ctx context.Context, statements web.Statements, now func() time.Time) ([]explain.Candidate, error) {
+func heaviest(ctx context.Context, counted web.Statements, now func() time.Time) ([]explain.Candidate, error) {
 	if now == nil {
 		now = time.Now
 	}
 	to := now()
-	top, err := statements.Top(ctx, history.TopQuery{From: to.Add(-explainRange), To: to, By: history.BySeconds, Limit: 2 * explain.MaxCandidates})
+	top, err := counted.Top(ctx, statements.TopQuery{From: to.Add(-explainRange), To: to, By: statements.BySeconds, Limit: 2 * explain.MaxCandidates})
 	if err != nil {
 		return nil, err
 	}

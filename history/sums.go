@@ -1,0 +1,80 @@
+package history
+
+import (
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// SumsAge is how long sums of all statements are kept.
+const SumsAge = 6 * time.Hour
+
+// A Sum is the counters of all statements together at one point in time.
+type Sum struct {
+	At     int64 // Unix milliseconds
+	Counts rollup.Counts
+	Spread []byte
+}
+
+// sums are those of the last hours, since the process started.
+type sums struct {
+	mu   sync.Mutex
+	kept []Sum // under mu: the oldest first
+
+	counts rollup.Counts       // of the round under way, as all below; the writer's
+	spread stmtstats.Histogram // of it
+}
+
+// begin begins a round that visits all Keys.
+func (t *sums) begin() {
+	t.counts = rollup.Counts{}
+	t.spread.Reset()
+}
+
+// add adds a Key.
+func (t *sums) add(s *stmtstats.Sample) {
+	c := rollup.CountsOf(s)
+	t.counts.Add(&c)
+	t.spread.Merge(&s.Histogram)
+}
+
+// end keeps the sums of the round, which had visited all Keys at that time.
+func (t *sums) end(at int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	oldest := at - (SumsAge + 2*RefreshAge).Milliseconds()
+	drop := 0
+	for drop < len(t.kept) && t.kept[drop].At < oldest {
+		drop++
+	}
+	t.kept = append(t.kept[:0], t.kept[drop:]...)
+	clear(t.kept[len(t.kept):cap(t.kept)])
+	t.kept = append(t.kept, Sum{At: at, Counts: t.counts, Spread: t.spread.AppendSpread(nil)})
+}
+
+// Sums returns those of a time range, from the newest one before its start to the newest in it.
+func (a *Archive) Sums(from, to time.Time) []Sum {
+	t := &a.current().writer.sums
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := append([]Sum(nil), t.kept...)
+	for len(kept) > 1 && kept[1].At <= from.UnixMilli() {
+		kept = kept[1:]
+	}
+	for len(kept) > 0 && kept[len(kept)-1].At > to.UnixMilli() {
+		kept = kept[:len(kept)-1]
+	}
+	return kept
+}
+
+func (t *sums) heapBytes() (bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.kept {
+		bytes += int64(heapsize.Bytes(t.kept[i].Spread))
+	}
+	return bytes + int64(heapsize.Slice(t.kept))
+}

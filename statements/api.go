@@ -1,0 +1,257 @@
+package statements
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Ranker ranks statements: an ArchiveReader or a TableReader.
+type Ranker interface {
+	Top(ctx context.Context, q TopQuery) (*Top, error)
+}
+
+var (
+	_ Ranker = TableReader{}
+	_ Ranker = (*ArchiveReader)(nil)
+)
+
+// HandlerOptions configure GET /api/v1/statements.
+type HandlerOptions struct {
+	Ranker   Ranker           // what is kept longest
+	Counters Ranker           // for ?source=counters
+	NoTexts  bool             // statements have no text, and a filter may not look for words in it
+	Now      func() time.Time // nil: time.Now
+	Log      *slog.Logger     // required
+}
+
+// statementsAtOnce is how many requests are answered at the same time; further ones wait. Each reads the
+// whole table of digests.
+const statementsAtOnce = 2
+
+// NewHandler returns the handler that ranks statements within a time, as JSON. docs/reference/top.md has the form of requests and
+// responses.
+func NewHandler(o HandlerOptions) http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &handler{HandlerOptions: o, turn: make(chan struct{}, statementsAtOnce)}
+}
+
+type handler struct {
+	HandlerOptions
+	turn chan struct{}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, ranker, err := h.parse(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-r.Context().Done():
+		return // the client has left
+	}
+	top, err := ranker.Top(r.Context(), q)
+	switch {
+	case r.Context().Err() != nil:
+		return
+	case err != nil:
+		h.Log.Error("statements query failed", "error", err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(h.answer(top, q.Compare)); err != nil {
+		h.Log.Debug("statements response aborted", "error", err)
+	}
+}
+
+// parse reads a question. What it does not know is an error: a misspelt name would ask something else.
+func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error) {
+	now := h.Now()
+	q = TopQuery{From: now.Add(-time.Hour), To: now}
+	ranker = h.Ranker
+	var errs []error
+	number := func(name, text string, into *int) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			errs = append(errs, fmt.Errorf("%s is %.40q: want a number of 0 or more", name, text))
+		}
+		*into = n
+	}
+	for name, given := range values {
+		text := given[0]
+		var err error
+		switch name {
+		case "from":
+			q.From, err = parseMoment(text, now)
+		case "to":
+			q.To, err = parseMoment(text, now)
+		case "by":
+			q.By, err = ParseMeasure(text)
+		case "order":
+			if q.Ascending = text == "asc"; !q.Ascending && text != "desc" {
+				err = fmt.Errorf("order is %.40q: want asc or desc", text)
+			}
+		case "filter":
+			q.Filter = text
+		case "limit":
+			number(name, text, &q.Limit)
+		case "offset":
+			number(name, text, &q.Offset)
+		case "points":
+			number(name, text, &q.Points)
+		case "compare":
+			q.Compare, err = strconv.ParseBool(text)
+			if err != nil {
+				err = fmt.Errorf("compare is %.40q: want true or false", text)
+			}
+		case "source":
+			if text != SourceCounters {
+				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
+			}
+			ranker = h.Counters
+		default:
+			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare or source", name)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return q, nil, err
+	}
+	if h.NoTexts {
+		// Whether a word matches would tell what the text says.
+		if f, err := parseFilter(q.Filter); err == nil && f.wantText {
+			return q, nil, errors.New("this account does not see the texts of statements: a filter of it may have digest=, schema=, user= and backend= alone")
+		}
+	}
+	return q, ranker, q.Validate()
+}
+
+// parseMoment reads a time: now, now-90m, RFC 3339, or Unix seconds.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if rest, ok := strings.CutPrefix(text, "now"); ok {
+		if rest == "" {
+			return now, nil
+		}
+		if back, ok := strings.CutPrefix(rest, "-"); ok {
+			if d, err := parseAgo(back); err == nil {
+				return now.Add(-d), nil
+			}
+		}
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f < 1<<33 {
+		return time.UnixMilli(int64(f * 1000)).UTC(), nil
+	} else if t, err := time.Parse(time.RFC3339, text); err == nil && t.Year() >= 1970 && t.Year() < 2243 {
+		return t.UTC(), nil
+	}
+	return time.Time{}, fmt.Errorf("malformed time %.60q: want now, now-1h, now-7d, 2026-01-31T15:04:05Z or Unix seconds", text)
+}
+
+// parseAgo reads a duration of 0 or more as Go has it, or in whole days or weeks.
+func parseAgo(text string) (time.Duration, error) {
+	for suffix, unit := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if days, ok := strings.CutSuffix(text, suffix); ok {
+			n, err := strconv.ParseUint(days, 10, 12)
+			return time.Duration(n) * unit, err
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && (d < 0 || strings.HasPrefix(text, "+")) {
+		return 0, errors.New("a duration of less than 0")
+	}
+	return d, err
+}
+
+// A statementsJSON is the answer. Its fields stay; others may come.
+type statementsJSON struct {
+	From     time.Time          `json:"from"`
+	To       time.Time          `json:"to"`
+	Source   string             `json:"source"`
+	Notes    []string           `json:"notes,omitempty"`
+	Matching int                `json:"matching"`
+	Total    totalsJSON         `json:"total"`
+	Before   *totalsJSON        `json:"before,omitempty"`
+	Rows     []statementRowJSON `json:"statements"`
+}
+
+type totalsJSON struct {
+	Calls        uint64  `json:"calls"`
+	Errors       uint64  `json:"errors"`
+	RowsSent     uint64  `json:"rows_sent"`
+	RowsAffected uint64  `json:"rows_affected"`
+	BytesSent    uint64  `json:"bytes_sent"`
+	Seconds      float64 `json:"seconds"`
+	P50          float64 `json:"p50_us"`
+	P99          float64 `json:"p99_us"`
+	P999         float64 `json:"p999_us"`
+}
+
+type statementRowJSON struct {
+	Digest  string `json:"digest"`
+	Schema  string `json:"schema,omitempty"`
+	User    string `json:"user,omitempty"`
+	Backend string `json:"backend,omitempty"`
+	Text    string `json:"text,omitempty"`
+	TextCut bool   `json:"text_cut,omitempty"`
+	totalsJSON
+	Before *totalsJSON `json:"before,omitempty"`
+	First  time.Time   `json:"first_seen"`
+	Last   time.Time   `json:"last_seen"`
+	New    bool        `json:"new,omitempty"`
+	Points []float64   `json:"points,omitempty"`
+}
+
+func (h *handler) answer(top *Top, compare bool) *statementsJSON {
+	a := &statementsJSON{
+		From: top.From.UTC(), To: top.To.UTC(), Source: top.Source, Notes: top.Notes, Matching: top.Matching,
+		Total: totalsOf(&top.Total), Rows: make([]statementRowJSON, 0, len(top.Rows)),
+	}
+	if top.From.Unix() <= 0 {
+		a.From = a.To // no statement was counted yet
+	}
+	before := func(t *Totals) *totalsJSON {
+		if !compare {
+			return nil
+		}
+		j := totalsOf(t)
+		return &j
+	}
+	a.Before = before(&top.Before)
+	for i := range top.Rows {
+		r := &top.Rows[i]
+		j := statementRowJSON{
+			Digest: hex.EncodeToString(r.Digest[:]), Schema: r.Schema, User: r.User, Backend: r.Backend,
+			totalsJSON: totalsOf(&r.Totals), Before: before(&r.Before),
+			First: r.First.UTC(), Last: r.Last.UTC(), New: r.New, Points: r.Points,
+		}
+		if !h.NoTexts {
+			j.Text, j.TextCut = r.Text, r.TextCut
+		}
+		a.Rows = append(a.Rows, j)
+	}
+	return a
+}
+
+func totalsOf(t *Totals) totalsJSON {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return totalsJSON{
+		Calls: t.Calls, Errors: t.Errors, RowsSent: t.RowsSent, RowsAffected: t.RowsAffected, BytesSent: t.BytesSent,
+		Seconds: t.Seconds, P50: us(t.P50), P99: us(t.P99), P999: us(t.P999),
+	}
+}

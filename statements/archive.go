@@ -1,0 +1,34 @@
+package statements
+
+import (
+	"sync"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// An ArchiveReader describes statements over time. It is safe for concurrent use.
+type ArchiveReader struct {
+	archive *history.Archive
+	table   *stmtstats.Table
+	options history.ArchiveOptions
+	few     int64 // minutes of Keys whose samples are added up for a chart of all statements
+
+	lastClose struct {
+		sync.Mutex
+		of       *localdb.Database
+		snapshot *snapshot // of the end of the newest hour that a rollup was made of
+	}
+}
+
+// NewArchiveReader returns a reader of an archive and of the table that is its source.
+func NewArchiveReader(a *history.Archive, t *stmtstats.Table) *ArchiveReader {
+	return &ArchiveReader{archive: a, table: t, options: a.Options(), few: fewMinutes}
+}
+
+// current returns the instance that is written to.
+func (a *ArchiveReader) current() *history.Instance {
+	all := a.archive.Instances()
+	return &all[len(all)-1]
+}

@@ -1,0 +1,125 @@
+package statements
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// Top ranks the statements of this gateway within a time, or of all in the bucket. Up to six hours are answered
+// from the samples and the counters, to the second; what is longer, or older than what is on local disk, from rollups of whole hours
+// and from what the counters say of the current one.
+func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := a.plan(ctx, question{from: q.From, to: q.To, all: q.AllInstances})
+	if err != nil {
+		return nil, fmt.Errorf("rank statements: %w", err)
+	}
+	var top *Top
+	if err := p.try(func() (err error) { top, err = p.top(ctx, &q); return err }); err != nil {
+		return nil, fmt.Errorf("rank statements: %w", err)
+	}
+	if q.Compare {
+		if err := a.compare(ctx, &q, top); err != nil {
+			return nil, fmt.Errorf("rank statements: %w", err)
+		}
+	}
+	if q.Points > 0 {
+		if err := a.points(ctx, &q, top, p); err != nil {
+			return nil, fmt.Errorf("rank statements: %w", err)
+		}
+	}
+	top.Notes = append(top.Notes, p.notes...)
+	return top, nil
+}
+
+// top ranks what the files of a plan have.
+func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
+	f, _ := parseFilter(q.Filter) // Validate has read it
+	r := ranking{query: q, filter: f}
+	defer r.unzipper.Close()
+	var all rollup.Counts
+	var spread stmtstats.Histogram
+	var details []*rollup.Detail
+	if err := p.together(ctx, func(files []*openFile) error {
+		for _, file := range files {
+			if err := file.AddTotals(&all, &spread); err != nil {
+				return file.failed(err)
+			}
+		}
+		if err := r.run(ctx, files); err != nil {
+			return err
+		}
+		for _, row := range r.shown() {
+			details = append(details, &rollup.Detail{Print: row.print})
+		}
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
+		for _, file := range files {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := reader.Add(file.File); err != nil {
+				return file.failed(err)
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	top := &Top{From: p.from, To: p.to, Source: p.source, Total: newTotals(&all, &spread), Matching: r.matching}
+	for _, d := range details {
+		d.Spread.Nanos = d.Counts.Nanos
+		row := TopRow{Key: d.Key, Text: d.Text, Totals: newTotals(&d.Counts, &d.Spread), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
+		if d.First > 0 {
+			row.First = time.UnixMilli(d.First)
+		}
+		top.Rows = append(top.Rows, row)
+	}
+	return top, nil
+}
+
+// compare fills in the time before.
+func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) error {
+	from := top.From.Add(-top.To.Sub(top.From).Truncate(time.Second))
+	if top.Source == SourceRollups {
+		from = from.Truncate(rollup.Hour)
+	}
+	p, err := a.plan(ctx, question{from: from, to: top.From, all: q.AllInstances, past: true})
+	if err != nil {
+		return err
+	}
+	err = p.try(func() error {
+		var all rollup.Counts
+		var spread stmtstats.Histogram
+		details := top.details()
+		reader := rollup.NewDetailReader(details)
+		defer reader.Close()
+		err := p.each(ctx, func(file *rollup.File, _ *planned) error {
+			return errors.Join(file.AddTotals(&all, &spread), reader.Add(file))
+		})
+		top.Before = newTotals(&all, &spread)
+		for i, d := range details {
+			top.Rows[i].Before = newTotals(&d.Counts, &d.Spread)
+		}
+		return err
+	})
+	top.Notes = append(top.Notes, p.notes...)
+	return err
+}
+
+// details are empty ones of the rows.
+func (top *Top) details() []*rollup.Detail {
+	details := make([]*rollup.Detail, len(top.Rows))
+	for i := range top.Rows {
+		k := &top.Rows[i].Key
+		details[i] = &rollup.Detail{Print: rollup.PrintOf(k), Key: *k, Known: true}
+	}
+	return details
+}

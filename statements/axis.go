@@ -1,0 +1,108 @@
+package statements
+
+import (
+	"time"
+
+	"github.com/taredb/tare/rollup"
+)
+
+// An axis divides a time into points. What happened between two times is shared among the points
+// that they span, in proportion.
+type axis struct {
+	from time.Time
+	step time.Duration
+	n    int
+	end  time.Time // of the last point, which may be shorter than the others, or longer by less than a tenth
+}
+
+// newAxis divides a time into at most n points of a whole number of units.
+func newAxis(from, to time.Time, n int, unit time.Duration) axis {
+	units := max(1, int64((to.Sub(from)+unit-1)/unit))
+	each := (units + int64(n) - 1) / int64(n)
+	x := axis{from: from, step: time.Duration(each) * unit, n: int((units + each - 1) / each), end: to}
+	if x.n > 1 && to.Sub(from)-time.Duration(x.n-1)*x.step < x.step/10 {
+		x.n-- // what has just begun says nothing of its own
+	}
+	return x
+}
+
+// evenAxis divides a time into at most n points of one length, none shorter than least. It has none where
+// the time is over before it begins.
+func evenAxis(from, to time.Time, n int, least time.Duration) axis {
+	length := to.Sub(from)
+	if length <= 0 {
+		return axis{from: from, step: least, end: from}
+	}
+	n = int(min(int64(n), max(int64(length/least), 1)))
+	return axis{from: from, step: length / time.Duration(n), n: n, end: to}
+}
+
+// axisOf are the points of an answer. Those of samples are no shorter than the time between two rounds and end with the
+// newest one that is whole: after it nothing is known, which is not to look as if nothing happened. Those of rollups are
+// whole hours, or days where hours are no longer kept, and up to now.
+func (a *ArchiveReader) axisOf(p *plan, n int) axis {
+	if p.source == SourceSamples {
+		to := p.to
+		if whole := a.archive.Whole(); !whole.IsZero() && whole.Before(to) {
+			to = whole
+		}
+		return evenAxis(p.from, to, n, a.options.Interval)
+	}
+	unit := rollup.Hour
+	if a.archive.Now().Sub(p.from) > rollup.HourAge {
+		unit = rollup.Day
+	}
+	return newAxis(p.from, p.to, n, unit)
+}
+
+// point is the one that a time is in. Both ends belong to the axis.
+func (x axis) point(t time.Time) int {
+	return min(max(int(t.Sub(x.from)/x.step), 0), x.n-1)
+}
+
+// length is how long a point is.
+func (x axis) length(point int) time.Duration {
+	if point < x.n-1 {
+		return x.step
+	}
+	return x.end.Sub(x.from) - time.Duration(point)*x.step
+}
+
+// times is when each point begins.
+func (x axis) times() []time.Time {
+	times := make([]time.Time, x.n)
+	for i := range times {
+		times[i] = x.from.Add(time.Duration(i) * x.step)
+	}
+	return times
+}
+
+// share visits the points that (since, to] spans, with the parts of it, from 0 to 1, between which it is in each. What is
+// outside of the axis is nobody's. Where both times are one, all of it is at that one.
+func (x axis) share(since, to time.Time, visit func(point int, from, to float64)) {
+	if x.n == 0 || !to.After(x.from) || !since.Before(x.end) {
+		return
+	}
+	length := to.Sub(since)
+	if length <= 0 {
+		visit(x.point(to.Add(-1)), 0, 1)
+		return
+	}
+	part := func(t time.Time) float64 { return min(max(float64(t.Sub(since))/float64(length), 0), 1) }
+	i := 0
+	if since.After(x.from) {
+		i = x.point(since)
+	}
+	before := part(x.from.Add(time.Duration(i) * x.step))
+	for ; i < x.n && before < 1; i++ {
+		until := x.end
+		if i < x.n-1 {
+			until = x.from.Add(time.Duration(i+1) * x.step)
+		}
+		after := part(until)
+		if after > before {
+			visit(i, before, after)
+		}
+		before = after
+	}
+}

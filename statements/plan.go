@@ -1,0 +1,498 @@
+package statements
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
+)
+
+// shortRange is the longest time that is answered from samples.
+const shortRange = history.SumsAge
+
+// A planned is a file that an answer is made of.
+type planned struct {
+	name       string
+	begin, end time.Time
+	fallback   []*planned // instead of it, where it cannot be read
+	open       func() (*rollup.File, error)
+}
+
+// A plan is which files answer for a time.
+type plan struct {
+	from, to time.Time
+	source   string
+	files    []*planned // the newest first
+	rest     *planned   // that of them which no rollup was made of yet
+	notes    []string
+}
+
+// A planError is what is wrong with a file of a plan.
+type planError struct {
+	file *planned
+	err  error
+}
+
+func (e *planError) Error() string { return e.file.name + ": " + e.err.Error() }
+func (e *planError) Unwrap() error { return e.err }
+
+// each opens the files one after the other.
+func (p *plan) each(ctx context.Context, visit func(*rollup.File, *planned) error) error {
+	for _, file := range p.files {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		f, err := file.open()
+		if err == nil {
+			err = errors.Join(visit(f, file), f.Close())
+		}
+		if err != nil && ctx.Err() == nil {
+			return &planError{file, err}
+		}
+	}
+	return nil
+}
+
+// An openFile is a file of a plan that is being read.
+type openFile struct {
+	*rollup.File
+	of *planned
+}
+
+// failed says which file could not be read.
+func (f *openFile) failed(err error) error { return &planError{f.of, err} }
+
+// together opens all files at once.
+func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err error) {
+	files := make([]*openFile, 0, len(p.files))
+	defer func() {
+		for _, f := range files {
+			if endErr := f.Close(); err == nil && endErr != nil {
+				err = f.failed(endErr)
+			}
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // nothing is wrong with a file that was not read to its end
+		}
+	}()
+	for _, file := range p.files {
+		if ctx.Err() != nil {
+			return nil
+		}
+		f, err := file.open()
+		if err != nil {
+			return &planError{file, err}
+		}
+		files = append(files, &openFile{f, file})
+	}
+	return visit(files)
+}
+
+// without leaves out a file that cannot be read, for what stands in for it or with a note.
+func (p *plan) without(bad *planError) {
+	i := slices.Index(p.files, bad.file)
+	if i < 0 {
+		panic("BUG: statements: a file is not part of its plan")
+	}
+	p.files = slices.Replace(p.files, i, i+1, bad.file.fallback...)
+	if len(bad.file.fallback) == 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%s is left out: %v", bad.file.name, bad.err))
+	}
+}
+
+// try does what reads the plan's files until all of them can be read.
+func (p *plan) try(read func() error) error {
+	for {
+		err := read()
+		var bad *planError
+		if !errors.As(err, &bad) {
+			return err
+		}
+		p.without(bad)
+	}
+}
+
+// memoryFile makes a file of rows.
+func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned, error) {
+	for i := range rows {
+		if row := &rows[i]; row.First < begin.UnixMilli() {
+			row.First = 0 // it was before
+		}
+	}
+	text, err := (&rollup.Rollup{Start: begin.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Rows: rows, Uncompressed: true}).Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &planned{name: name, begin: begin, end: end, open: func() (*rollup.File, error) {
+		return rollup.Open(bytes.NewReader(text), int64(len(text)))
+	}}, nil
+}
+
+// A question is what a plan is made for.
+type question struct {
+	from, to time.Time
+	all      bool  // gateways
+	hours    bool  // it takes hours where it can, else days
+	past     bool  // it is about what was before another answer, and so does not go up to now
+	like     *plan // for the same time, whose rest it takes; nil: none
+}
+
+// plan says what answers a question.
+func (a *ArchiveReader) plan(ctx context.Context, q question) (*plan, error) {
+	now := a.archive.Now()
+	if from, to, ok := a.short(q.from, q.to, now); ok && !q.all {
+		if !q.past {
+			to = a.upToNow(to, now)
+		}
+		return a.planSamples(ctx, from, to, now)
+	}
+	from, to := q.from, q.to
+	if to.After(now) {
+		to = now
+	}
+	p := &plan{source: SourceRollups, from: from.UTC().Truncate(rollup.Hour), to: to}
+	in := a.current()
+	done := in.Rollups.Until()
+	if (done.IsZero() || to.After(done)) && !q.past {
+		if done.IsZero() {
+			done = time.UnixMilli(min(localdb.Start(in.Samples.Current()), now.UnixMilli())).UTC()
+		}
+		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
+			p.rest = q.like.rest
+		} else if err := a.planRest(ctx, in, p, done, now); err != nil {
+			return nil, err
+		}
+		p.to = p.rest.end
+		p.files = append(p.files, p.rest)
+	} else if whole := to.UTC().Truncate(rollup.Hour); whole.Before(to) {
+		p.to = whole.Add(rollup.Hour)
+	}
+	if now.Sub(p.from) > rollup.HourAge { // there are only days of it
+		p.from = p.from.Truncate(rollup.Day)
+	}
+	if now.Sub(p.to) > rollup.HourAge && p.to.Truncate(rollup.Day).Before(p.to) {
+		p.to = p.to.Truncate(rollup.Day).Add(rollup.Day)
+	}
+	for _, in := range a.archive.Instances() {
+		local := in.Rollups.List(func(n rollup.Name) bool { return !n.Begin().Before(p.from) && !n.End().After(p.to) })
+		p.files = append(p.files, choose(local, q.hours, func(n rollup.Name) *planned {
+			return &planned{name: n.String(), begin: n.Begin(), end: n.End(), open: func() (*rollup.File, error) { return in.Rollups.Open(n) }}
+		})...)
+		if err := planUnrolled(ctx, &in, p); err != nil {
+			return nil, err
+		}
+	}
+	a.planRemote(ctx, p, q.all, q.hours)
+	slices.SortStableFunc(p.files, func(a, b *planned) int { return b.begin.Compare(a.begin) })
+	return p, nil
+}
+
+// short says whether samples answer for a time, and which part of it they have: up to now, and from when the
+// history began.
+func (a *ArchiveReader) short(from, to, now time.Time) (time.Time, time.Time, bool) {
+	if to.After(now) {
+		to = now
+	}
+	instances := a.archive.Instances()
+	first := int64(math.MaxInt64)
+	for _, in := range instances {
+		first = min(first, localdb.Start(in.Samples.Current()))
+	}
+	start := time.UnixMilli(first)
+	if start.After(to) { // nothing was sampled so far: what is counted came since
+		start = a.archive.Opened()
+	}
+	if start.After(to) {
+		start = to
+	}
+	if from.Before(start) {
+		for _, in := range instances {
+			if older := in.Rollups.List(func(n rollup.Name) bool { return n.End().Before(start) }); len(older) > 0 {
+				return from, to, false
+			}
+		}
+		from = start
+	}
+	if from.After(to) {
+		from = to
+	}
+	return from, to, to.Sub(from) <= shortRange
+}
+
+// upToNow is now for a time that ends after the newest round that is whole: what had been called by then is not in samples yet, and the
+// counters tell no other time than now. Before the first round that is all since the history was opened.
+func (a *ArchiveReader) upToNow(to, now time.Time) time.Time {
+	if to.After(a.archive.Opened()) && to.After(a.archive.Whole()) {
+		return now
+	}
+	return to
+}
+
+// planSamples answers from what was counted at two times.
+func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time) (*plan, error) {
+	rows, err := a.sampled(ctx, from, to, now, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.giveTexts(ctx, rows, from, to); err != nil {
+		return nil, err
+	}
+	file, err := memoryFile("the samples", from, to, rows)
+	return &plan{from: from, to: to, source: SourceSamples, files: []*planned{file}}, err
+}
+
+// sampled is what was counted between two times, of all or of one digest. It goes up to now where that is asked for.
+func (a *ArchiveReader) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollup.Row, error) {
+	var sum snapshot
+	for _, part := range a.sampledParts(from, to) {
+		before, err := snapshotAt(ctx, part.Samples, part.from.UnixMilli(), digest)
+		if err != nil {
+			return nil, err
+		}
+		var after *snapshot
+		if to.Equal(now) && !part.Past {
+			after, err = a.snapshotNow(&part.Instance, now, digest)
+		} else {
+			after, err = snapshotAt(ctx, part.Samples, to.UnixMilli(), digest)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := after.since(before)
+		if err != nil {
+			return nil, err
+		}
+		sum.rows = append(sum.rows, rows...)
+	}
+	return sum.rows, sum.order()
+}
+
+// A sampledPart is an instance that may have local samples of a range.
+type sampledPart struct {
+	history.Instance
+	from time.Time // its first samples include earlier counts
+}
+
+// sampledParts returns the instances that may have local samples of a time.
+func (a *ArchiveReader) sampledParts(from, to time.Time) (parts []sampledPart) {
+	for _, in := range a.archive.Instances() {
+		db, since := in.Samples.Current(), from
+		if base := time.UnixMilli(in.Base); in.Base > 0 && since.Before(base) {
+			since = base
+		}
+		if since.After(to) || in.Past && (localdb.Start(db) > to.UnixMilli() || localdb.LastTime(db) <= since.UnixMilli()) {
+			continue
+		}
+		parts = append(parts, sampledPart{in, since})
+	}
+	return parts
+}
+
+// giveTexts looks up the texts of rows that have none.
+func (a *ArchiveReader) giveTexts(ctx context.Context, rows []rollup.Row, from, to time.Time) error {
+	missing := slices.ContainsFunc(rows, func(row rollup.Row) bool { return row.Text == "" && !row.Print.IsSum() })
+	if !missing {
+		return nil
+	}
+	if back := to.Add(-stmtseries.Lookback); back.After(from) {
+		from = back
+	}
+	texts, err := a.texts(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if rows[i].Text == "" {
+			rows[i].Text = texts[rows[i].Key.Digest]
+		}
+	}
+	return nil
+}
+
+// texts returns the texts that the samples of a time have of some digests; of all if none is named.
+func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests ...[16]byte) (map[[16]byte]string, error) {
+	all := make(map[[16]byte]string)
+	for _, part := range a.sampledParts(from, to) {
+		samples := stmtseries.Range{DB: part.Samples, From: from.UnixMilli(), To: to.UnixMilli(), Digests: digests}
+		texts, err := samples.Texts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, texts)
+	}
+	return all, nil
+}
+
+// planRest answers for what no rollup was made of yet: the table's counters less what they were at
+// the end of the last hour.
+func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, p *plan, done, now time.Time) error {
+	before, err := a.atClose(ctx, in, done.UnixMilli())
+	if err != nil {
+		return err
+	}
+	after, err := a.snapshotNow(in, now, nil)
+	if err != nil {
+		return err
+	}
+	rows, err := after.since(before)
+	if err != nil {
+		return err
+	}
+	p.rest, err = memoryFile("the current hour", done, now, rows)
+	return err
+}
+
+// atClose is what was counted at the end of the last hour. It is kept until the next one ends.
+func (a *ArchiveReader) atClose(ctx context.Context, in *history.Instance, at int64) (*snapshot, error) {
+	a.lastClose.Lock()
+	defer a.lastClose.Unlock()
+	if s := a.lastClose.snapshot; s != nil && s.at == at && a.lastClose.of == in.Samples {
+		return s, nil
+	}
+	s, err := snapshotAt(ctx, in.Samples, at, nil)
+	if err == nil {
+		a.lastClose.of, a.lastClose.snapshot = in.Samples, s
+	}
+	return s, err
+}
+
+// planUnrolled adds what a past instance has after its newest rollup.
+func planUnrolled(ctx context.Context, in *history.Instance, p *plan) error {
+	db, begin := in.Samples.Current(), in.Rollups.Until()
+	if begin.IsZero() {
+		begin = time.UnixMilli(max(in.Base, localdb.Start(db)))
+	}
+	if begin.Before(p.from) {
+		begin = p.from
+	}
+	end := time.UnixMilli(min(localdb.LastTime(db), p.to.UnixMilli()))
+	if !in.Past || !begin.Before(end) {
+		return nil
+	}
+	before, err := snapshotAt(ctx, in.Samples, begin.UnixMilli(), nil)
+	if err != nil {
+		return err
+	}
+	after, err := snapshotAt(ctx, in.Samples, end.UnixMilli(), nil)
+	if err != nil {
+		return err
+	}
+	rows, err := after.since(before)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	file, err := memoryFile("the last hour of "+in.Labels[history.InstanceLabel], begin, end, rows)
+	p.files = append(p.files, file)
+	return err
+}
+
+// planRemote adds what only the bucket has: other gateways, and what this one has no longer, or had in a
+// directory that is lost.
+func (a *ArchiveReader) planRemote(ctx context.Context, p *plan, all, hours bool) {
+	own := make(map[string]*history.Instance)
+	have := make(map[string]bool)
+	for _, in := range a.archive.Instances() {
+		own[in.Hash], have[in.Hash] = &in, true
+	}
+	var remote []rollup.BucketDir
+	var err error
+	if all {
+		remote, err = rollup.ListBucket(ctx, a.options.Bucket, "")
+	} else {
+		remote, err = a.listOwn(ctx, p, own)
+	}
+	if err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("rollups in the bucket are left out: %v", err))
+		return
+	}
+	for _, r := range remote {
+		dir := path.Join(rollup.Prefix, r.Instance, r.Epoch)
+		local := int64(math.MaxInt64)
+		if in := own[r.Instance]; in != nil && r.Epoch == in.Rollups.Epoch() {
+			local = in.Rollups.First()
+		}
+		names := slices.DeleteFunc(r.Files, func(n rollup.Name) bool {
+			return n.Begin().Before(p.from) || n.End().After(p.to) || n.Start >= local
+		})
+		have[r.Instance] = have[r.Instance] || len(names) > 0
+		p.files = append(p.files, choose(names, hours, func(n rollup.Name) *planned {
+			name := path.Join(dir, n.String())
+			return &planned{name: name, begin: n.Begin(), end: n.End(), open: func() (*rollup.File, error) {
+				return rollup.OpenRemote(ctx, a.options.Bucket, name, n)
+			}}
+		})...)
+	}
+	if all {
+		a.noteSilent(p, have)
+	}
+}
+
+// listOwn lists what the bucket has of those instances that lack some of the time locally.
+func (a *ArchiveReader) listOwn(ctx context.Context, p *plan, own map[string]*history.Instance) (remote []rollup.BucketDir, err error) {
+	for hash, in := range own {
+		if in.Rollups.First() <= p.from.Unix() || in.Base > p.to.UnixMilli() {
+			continue
+		}
+		of, err := rollup.ListBucket(ctx, a.options.Bucket, hash)
+		if err != nil {
+			return nil, err
+		}
+		remote = append(remote, of...)
+	}
+	return remote, nil
+}
+
+// noteSilent names the gateways that have blocks of the time in the bucket and no rollups, as those of a version without them.
+func (a *ArchiveReader) noteSilent(p *plan, have map[string]bool) {
+	for _, b := range a.options.Gateway.Blocks() {
+		hash := rollup.LabelsHash(b.Labels)
+		if b.Labels[history.InstanceLabel] == "" || have[hash] || b.MaxTime <= p.from.UnixMilli() || b.MinTime >= p.to.UnixMilli() {
+			continue
+		}
+		have[hash] = true
+		p.notes = append(p.notes, fmt.Sprintf("%s is left out: it has blocks of this time in the bucket and no rollups", b.Labels[history.InstanceLabel]))
+	}
+}
+
+// choose takes days that are there, and hours of the others; with hours it takes hours, and days of which there are none.
+func choose(names []rollup.Name, hours bool, file func(rollup.Name) *planned) []*planned {
+	ofDay := make(map[int64][]rollup.Name)
+	days := make(map[int64]bool)
+	for _, n := range names {
+		day := n.Begin().Truncate(rollup.Day).Unix()
+		if n.Span == rollup.Day {
+			days[day] = true
+		} else {
+			ofDay[day] = append(ofDay[day], n)
+		}
+	}
+	var out []*planned
+	for _, n := range names {
+		day := n.Begin().Truncate(rollup.Day).Unix()
+		if n.Span == rollup.Hour {
+			if hours || !days[day] {
+				out = append(out, file(n))
+			}
+			continue
+		}
+		if hours && len(ofDay[day]) > 0 {
+			continue
+		}
+		f := file(n)
+		for _, hour := range ofDay[day] {
+			f.fallback = append(f.fallback, file(hour))
+		}
+		out = append(out, f)
+	}
+	return out
+}

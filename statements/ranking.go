@@ -1,0 +1,317 @@
+package statements
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// What a ranking holds of files at once, shared out among their columns; at least a page of each. Beside
+// that it holds the rows that may be shown, and an array of buckets.
+const (
+	rankBytes       = 16 << 20
+	remoteRankBytes = 64 << 20 // where some are in the bucket
+)
+
+// maxWindow is the most that is read at once of a column, unless it is in the bucket.
+const maxWindow = 64 << 10
+
+// A ranking finds the rows that have the most of a measure. It goes through all files at once, in the order of their
+// prints: what it knows of a Key is gone when the next one comes.
+type ranking struct {
+	query    *TopQuery
+	filter   filter
+	unzipper rollup.TextDecoder
+	tail     stmtstats.Tail
+
+	rows     []rankedPrint // those that may be shown, and some more
+	matching int
+}
+
+// A rankedPrint is a row of rollups before it is known whether it is shown.
+type rankedPrint struct {
+	ranked
+	print rollup.Print
+}
+
+// columnsOf are the columns that a measure is made of.
+func (m Measure) columnsOf() []int {
+	switch m {
+	case BySeconds:
+		return []int{rollup.ColNanos}
+	case ByCalls, ByP99:
+		return []int{rollup.ColCalls}
+	case ByRowsSent:
+		return []int{rollup.ColRowsSent}
+	case ByRowsAffected:
+		return []int{rollup.ColRowsAffected}
+	case ByBytesSent:
+		return []int{rollup.ColBytesSent}
+	case ByMean:
+		return []int{rollup.ColCalls, rollup.ColNanos}
+	case ByErrors:
+		columns := make([]int, stmtstats.ErrorClasses)
+		for i := range columns {
+			columns[i] = rollup.ColErrors + i
+		}
+		return columns
+	case ByFirstSeen:
+		return []int{rollup.ColFirsts}
+	}
+	return nil
+}
+
+// A rankedFile is a file on the way through its rows.
+type rankedFile struct {
+	open   *openFile
+	number int // of the file; the newest is 0
+
+	row       int
+	high, low uint64 // the print of the row
+	prints    rollup.ColumnReader
+	columns   []rollup.ColumnReader
+	spreads   rollup.SpreadReader // with ByP99
+	names     *rollup.KeyReader   // with a filter
+	texts     *rollup.TextReader  // with a filter that has words
+}
+
+// before is the order in which rows are visited.
+func (f *rankedFile) before(o *rankedFile) bool {
+	if f.high != o.high {
+		return f.high < o.high
+	}
+	return f.low < o.low || f.low == o.low && f.number < o.number
+}
+
+// begin stands at the first row of a file.
+func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
+	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
+	for _, c := range r.query.By.columnsOf() {
+		if open.IsZero(c) && r.query.By == ByErrors {
+			continue // nothing failed so
+		}
+		reader, err := open.Numbers(c, window)
+		if err != nil {
+			return nil, err
+		}
+		f.columns = append(f.columns, reader)
+	}
+	var err error
+	if r.query.By == ByP99 {
+		if f.spreads, err = open.Spreads(window); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.filter.terms) > 0 {
+		if f.names, err = open.Keys(window); err != nil {
+			return nil, err
+		}
+		if r.filter.wantText {
+			f.texts, err = open.Texts(&r.unzipper, window)
+		}
+	}
+	return f, err
+}
+
+// next goes to the next row, and says whether there is one.
+func (f *rankedFile) next() (bool, error) {
+	if f.row++; f.row >= f.open.NumRows {
+		return false, nil
+	}
+	b, err := f.prints.Bytes(16*int64(f.row), 16)
+	if err != nil {
+		return false, err
+	}
+	high, low := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	if f.row > 0 && (high < f.high || high == f.high && low <= f.low) {
+		return false, rollup.FormatErrorf("rows %d and %d are not in order", f.row-1, f.row)
+	}
+	f.high, f.low = high, low
+	return true, nil
+}
+
+// window is how much is read at once of each column of the files.
+func (r *ranking) window(files []*openFile) int64 {
+	bytes, most := rankBytes, int64(maxWindow)
+	if slices.ContainsFunc(files, func(f *openFile) bool { return f.Remote }) {
+		bytes, most = remoteRankBytes, rollup.RemoteWindow
+	}
+	columns := 1 + len(r.query.By.columnsOf())
+	if r.query.By == ByP99 {
+		columns += 2
+	}
+	if len(r.filter.terms) > 0 {
+		columns += 4
+	}
+	if r.filter.wantText {
+		columns += 4
+	}
+	window := int64(bytes / max(len(files)*columns, 1) / rollup.PageBytes * rollup.PageBytes)
+	return min(max(window, rollup.PageBytes), most)
+}
+
+// run visits all rows.
+func (r *ranking) run(ctx context.Context, open []*openFile) error {
+	window := r.window(open)
+	files := make([]*rankedFile, 0, len(open)) // in the order of before
+	for i, o := range open {
+		f, err := r.begin(o, i, window)
+		more := false
+		if err == nil {
+			more, err = f.next()
+		}
+		if err != nil {
+			return o.failed(err)
+		}
+		if more {
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b *rankedFile) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for n := 1; len(files) > 0; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		same := 1 // files whose rows are of one Key
+		for same < len(files) && files[same].high == files[0].high && files[same].low == files[0].low {
+			same++
+		}
+		if err := r.visit(files[:same]); err != nil {
+			return err
+		}
+		// Mostly all files have all Keys: then they stay as they stand.
+		for i := same - 1; i >= 0; i-- {
+			f := files[i]
+			more, err := f.next()
+			switch {
+			case err != nil:
+				return f.open.failed(err)
+			case !more:
+				files = slices.Delete(files, i, i+1)
+			case i+1 < len(files) && files[i+1].before(f):
+				behind := files[i+1:]
+				n := sort.Search(len(behind), func(n int) bool { return !behind[n].before(f) })
+				copy(files[i:], behind[:n])
+				files[i+n] = f
+			}
+		}
+	}
+	r.keep(0)
+	return nil
+}
+
+// visit values the rows of one Key, those of the newest file first.
+func (r *ranking) visit(rows []*rankedFile) error {
+	var key rollup.Print
+	binary.BigEndian.PutUint64(key[:], rows[0].high)
+	binary.BigEndian.PutUint64(key[8:], rows[0].low)
+	if key.IsSum() {
+		return nil
+	}
+	if len(r.filter.terms) > 0 {
+		if wanted, err := r.wanted(rows); err != nil || !wanted {
+			return err
+		}
+	}
+	value, err := r.value(rows)
+	if err != nil {
+		return err
+	}
+	r.matching++
+	r.rows = append(r.rows, rankedPrint{ranked{value: value, id: rows[0].high}, key})
+	r.keep(1024)
+	return nil
+}
+
+// keep drops the rows that are not shown, when there are so many of them.
+func (r *ranking) keep(spare int) {
+	shown := r.query.Offset + r.query.Limit
+	if len(r.rows) <= 2*shown+spare && spare > 0 {
+		return
+	}
+	order := r.query.order()
+	shown = min(shown, len(r.rows))
+	selectFirst(r.rows, shown, func(a, b rankedPrint) int { return cmp.Or(order(a.ranked, b.ranked), a.print.Compare(b.print)) })
+	r.rows = r.rows[:shown]
+}
+
+// shown are the rows that the query asks for, in order.
+func (r *ranking) shown() []rankedPrint { return r.rows[min(r.query.Offset, len(r.rows)):] }
+
+// wanted says whether the filter has a Key.
+func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
+	k, err := rows[0].names.Key(rows[0].row)
+	if err != nil {
+		return false, rows[0].open.failed(err)
+	}
+	var text []byte
+	for _, f := range rows {
+		if f.texts == nil || len(text) > 0 {
+			break
+		}
+		if text, err = f.texts.Text(f.row); err != nil {
+			return false, f.open.failed(err)
+		}
+	}
+	return r.filter.matches(&k, string(text)), nil
+}
+
+// value is what the rows of a Key together are ranked by.
+func (r *ranking) value(rows []*rankedFile) (float64, error) {
+	var sums [2]uint64
+	for _, f := range rows {
+		for i := range f.columns {
+			n, err := f.columns[i].Number(f.row)
+			if err != nil {
+				return 0, f.open.failed(err)
+			}
+			switch r.query.By {
+			case ByMean:
+				sums[i] += n
+			case ByFirstSeen:
+				if first := uint64(f.open.Start.UnixMilli()) + n; n > 0 && (sums[0] == 0 || first < sums[0]) {
+					sums[0] = first
+				}
+			default:
+				sums[0] += n
+			}
+		}
+	}
+	switch r.query.By {
+	case ByMean:
+		return float64(sums[1]) / float64(max(sums[0], 1)), nil
+	case ByP99:
+		return r.p99(rows, sums[0])
+	}
+	return float64(sums[0]), nil
+}
+
+// p99 is the bucket that the quantile is in, of so many calls.
+func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
+	r.tail.Begin(0.99, calls)
+	for _, days := range [...]bool{true, false} { // those with the most calls leave the least to be read of the others
+		for _, f := range rows {
+			if (f.open.Span == rollup.Day) != days {
+				continue
+			}
+			spread, err := f.spreads.Spread(f.row)
+			if err == nil {
+				err = r.tail.Add(spread)
+			}
+			if err != nil {
+				return 0, f.open.failed(err)
+			}
+		}
+	}
+	return float64(r.tail.Bucket()), nil
+}

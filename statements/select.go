@@ -1,0 +1,38 @@
+package statements
+
+import "slices"
+
+// selectFirst orders the first n of rows as sorting all of them would; the others follow in any order.
+func selectFirst[T any](rows []T, n int, order func(a, b T) int) {
+	if n >= len(rows)/4 {
+		slices.SortFunc(rows, order)
+		return
+	}
+	// The first n are a heap whose top comes last of them.
+	down := func(i int) {
+		for {
+			child := 2*i + 1
+			if child >= n {
+				return
+			}
+			if child+1 < n && order(rows[child+1], rows[child]) > 0 {
+				child++
+			}
+			if order(rows[child], rows[i]) <= 0 {
+				return
+			}
+			rows[i], rows[child] = rows[child], rows[i]
+			i = child
+		}
+	}
+	for i := n/2 - 1; i >= 0; i-- {
+		down(i)
+	}
+	for i := n; n > 0 && i < len(rows); i++ {
+		if order(rows[i], rows[0]) < 0 {
+			rows[i], rows[0] = rows[0], rows[i]
+			down(0)
+		}
+	}
+	slices.SortFunc(rows[:n], order)
+}

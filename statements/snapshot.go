@@ -1,0 +1,276 @@
+package statements
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// A snapshot is what each Key had counted at one time, as PromQL finds it then.
+type snapshot struct {
+	at     int64        // Unix milliseconds
+	newest int64        // of the samples, up to at
+	rows   []rollup.Row // in the order of their prints, one of each
+
+	byPrint map[rollup.Print]*rollup.Row // while samples are read
+	spreads []byte                       // where new spreads go
+	scratch stmtstats.Histogram
+}
+
+// row is the one of a Key, which is made when there is none.
+func (s *snapshot) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
+	p := printOfKind(&k, kind)
+	row := s.byPrint[p]
+	if row == nil {
+		row = &rollup.Row{Print: p, Key: k}
+		s.byPrint[p] = row
+	}
+	return row
+}
+
+func printOfKind(k *stmtstats.Key, kind stmtstats.Kind) rollup.Print {
+	switch kind {
+	case stmtstats.Other:
+		return rollup.OtherPrint()
+	case stmtstats.Evicted:
+		return rollup.EvictedPrint()
+	}
+	return rollup.PrintOf(k)
+}
+
+// spreadOf keeps a histogram's spread, beside those of other rows.
+func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
+	const room = 64 << 10
+	if cap(s.spreads)-len(s.spreads) < stmtstats.MaxSpread {
+		s.spreads = make([]byte, 0, room)
+	}
+	n := len(s.spreads)
+	s.spreads = h.AppendSpread(s.spreads)
+	return s.spreads[n:len(s.spreads):len(s.spreads)]
+}
+
+// order puts rows in order, and those together that are of one print: names that are not UTF-8 may be the same in series.
+func (s *snapshot) order() error {
+	slices.SortFunc(s.rows, func(a, b rollup.Row) int { return a.Print.Compare(b.Print) })
+	out := s.rows[:0]
+	for i := range s.rows {
+		row := &s.rows[i]
+		if len(out) == 0 || out[len(out)-1].Print != row.Print {
+			out = append(out, *row)
+			continue
+		}
+		last := &out[len(out)-1]
+		last.Counts.Add(&row.Counts)
+		last.First, last.Last = min(last.First, row.First), max(last.Last, row.Last)
+		s.scratch.Reset()
+		if err := errors.Join(s.scratch.AddSpread(last.Spread), s.scratch.AddSpread(row.Spread)); err != nil {
+			return err
+		}
+		last.Spread = s.spreadOf(&s.scratch)
+	}
+	clear(s.rows[len(out):])
+	s.rows = out
+	return nil
+}
+
+// refreshed is a time in which each series of a process has a sample.
+const refreshed = 3 * history.RefreshAge
+
+// snapshotAt reads the samples of five minutes: its cost does not depend on the range of the query. After a pause in writing
+// it reads more: the counters continue after it. With a digest it is of that alone.
+func snapshotAt(ctx context.Context, db *localdb.Database, at int64, digest *[16]byte) (*snapshot, error) {
+	start := localdb.Start(db.Current())
+	for back := stmtseries.Lookback.Milliseconds(); ; back *= 8 {
+		samples := stmtseries.Range{DB: db, From: at - back + 1, To: at}
+		if digest != nil {
+			samples.Digests = [][16]byte{*digest}
+		}
+		s, err := snapshotOf(ctx, &samples)
+		if err != nil || s.newest-samples.From >= refreshed.Milliseconds() || samples.From <= start {
+			return s, err
+		}
+	}
+}
+
+// snapshotOf reads counters and durations concurrently: each is about half of the work.
+func snapshotOf(ctx context.Context, samples *stmtseries.Range) (*snapshot, error) {
+	s := &snapshot{at: samples.To, byPrint: make(map[rollup.Print]*rollup.Row)}
+	spreads := &snapshot{byPrint: make(map[rollup.Print]*rollup.Row)}
+	var err, spreadErr error
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		spreadErr = panics.Guard(func() error { return samples.Read(ctx, []stmtseries.Metric{stmtseries.Duration}, spreads.addDurations) })
+	})
+	err = samples.Read(ctx, stmtseries.Counters, s.addCounter)
+	parts.Wait()
+	if err := errors.Join(err, spreadErr); err != nil {
+		return nil, err
+	}
+	s.rows = make([]rollup.Row, 0, len(s.byPrint))
+	for p, row := range s.byPrint {
+		if d := spreads.byPrint[p]; d != nil {
+			row.Counts.Nanos, row.Spread = d.Counts.Nanos, d.Spread
+			delete(spreads.byPrint, p)
+		}
+		s.rows = append(s.rows, *row)
+	}
+	for _, row := range spreads.byPrint {
+		s.rows = append(s.rows, *row)
+	}
+	s.byPrint = nil
+	return s, s.order()
+}
+
+func (s *snapshot) addCounter(of *stmtseries.Samples) error {
+	last := 0.0
+	for of.Next() {
+		if last = of.V; of.Stale {
+			last = 0
+		}
+		if last > 0 {
+			s.newest = max(s.newest, of.T)
+		}
+	}
+	if last == 0 {
+		return nil
+	}
+	k, kind, class, err := of.ID()
+	if err != nil {
+		return err
+	}
+	*of.Metric.Count(&s.row(k, kind).Counts, class) = uint64(last)
+	return nil
+}
+
+func (s *snapshot) addDurations(of *stmtseries.Samples) error {
+	live := false
+	for of.Next() {
+		live = !of.Stale && of.H.Count > 0
+	}
+	if !live {
+		return nil
+	}
+	k, kind, _, err := of.ID()
+	if err != nil {
+		return err
+	}
+	if err := s.scratch.SetNative(of.H); err != nil {
+		return err
+	}
+	row := s.row(k, kind)
+	row.Counts.Nanos, row.Spread = s.scratch.Nanos, s.spreadOf(&s.scratch)
+	return nil
+}
+
+// snapshotNow reads what the table counts, of all or of one digest. First calls of Keys that were counted before the first
+// samples of an instance are unknown.
+func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
+	s := &snapshot{at: now.UnixMilli()}
+	var sample stmtstats.Sample
+	visit := func(number int) {
+		if sample.Calls == 0 {
+			return
+		}
+		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(&sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
+		for _, name := range [...]*string{&row.Key.Schema, &row.Key.User, &row.Key.Backend} {
+			*name = strings.ToValidUTF8(*name, "\uFFFD")
+		}
+		row.Print = printOfKind(&row.Key, sample.Kind)
+		if sample.ID > in.LastID {
+			row.First = sample.First.UnixMilli()
+		}
+		if sample.Kind == stmtstats.Tracked {
+			row.Text, _ = a.table.TextAt(number, sample.ID)
+		}
+		s.rows = append(s.rows, row)
+	}
+	if digest != nil {
+		a.table.ReadDigest(&sample, *digest, visit)
+		return s, s.order()
+	}
+	s.rows = make([]rollup.Row, 0, a.table.Len())
+	err := a.table.Scan(&sample, func() { s.rows = s.rows[:0] }, visit)
+	return s, errors.Join(err, s.order())
+}
+
+// since returns the growth after another snapshot, as an hour's rollup has it, except that all of what a Key has counted that was
+// evicted meanwhile is Evicted's. The rows are in order.
+func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
+	rows := make([]rollup.Row, 0, len(s.rows))
+	var lost rollup.Counts
+	var lostSpread, spread stmtstats.Histogram
+	err := pairRows(before.rows, s.rows, func(was, row *rollup.Row) error {
+		if was != nil && (row == nil || was.Counts.Calls > row.Counts.Calls || row.First > before.at) { // its entry was evicted
+			if !was.Print.IsSum() {
+				lost.Add(&was.Counts)
+				if err := lostSpread.AddSpread(was.Spread); err != nil {
+					return err
+				}
+			}
+			was = nil
+		}
+		if row == nil || was != nil && was.Counts.Calls == row.Counts.Calls {
+			return nil // it was not called
+		}
+		rows = append(rows, *row)
+		if was == nil {
+			return nil
+		}
+		spread.Reset()
+		if err := spread.AddSpread(was.Spread); err != nil {
+			return err
+		}
+		return s.subtract(&rows[len(rows)-1], &was.Counts, &spread)
+	})
+	for i := range rows {
+		if err == nil && rows[i].Print == rollup.EvictedPrint() {
+			err = s.subtract(&rows[i], &lost, &lostSpread)
+		}
+	}
+	return slices.DeleteFunc(rows, func(row rollup.Row) bool { return row.Counts.Calls == 0 }), err
+}
+
+// pairRows visits the rows of each print, nil for that of a side that has none.
+func pairRows(a, b []rollup.Row, visit func(a, b *rollup.Row) error) error {
+	for len(a)+len(b) > 0 {
+		var pair [2]*rollup.Row
+		order := cmp.Compare(len(b), len(a)) // where one has no more
+		if len(a) > 0 && len(b) > 0 {
+			order = a[0].Print.Compare(b[0].Print)
+		}
+		if order <= 0 {
+			pair[0], a = &a[0], a[1:]
+		}
+		if order >= 0 {
+			pair[1], b = &b[0], b[1:]
+		}
+		if err := visit(pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subtract subtracts counts from a row.
+func (s *snapshot) subtract(row *rollup.Row, counts *rollup.Counts, spread *stmtstats.Histogram) error {
+	h := &s.scratch
+	h.Reset()
+	if err := h.AddSpread(row.Spread); err != nil {
+		return err
+	}
+	h.Subtract(spread)
+	row.Counts.Subtract(counts)
+	row.Spread = s.spreadOf(h)
+	return nil
+}

@@ -1,0 +1,117 @@
+package stmtseries
+
+import (
+	"github.com/prometheus/prometheus/model/histogram"
+
+	"github.com/taredb/tare/stmtstats"
+)
+
+// A Growth sums up by how much a counter grows between the samples of a series after Start. A counter that
+// falls belongs to a Key that was evicted and is back: it counts from 0 again.
+type Growth struct {
+	Start int64 // Unix milliseconds
+
+	Grown, Lost uint64 // Lost is the Key's counter at its eviction
+	First, Last int64  // when it began, if it did after Start; when it grew last
+	Newest      int64  // sample of a round
+
+	value float64 // of the last sample; 0 when the series has ended or not begun
+	known bool
+}
+
+// Skip takes the sample for counted: its series continues after a pause.
+func (g *Growth) Skip(s *Samples) { g.value, g.known = s.V, true }
+
+// Add adds the growth up to a sample.
+func (g *Growth) Add(s *Samples) {
+	if s.T > g.Start && s.V > 0 { // zero samples have times between rounds
+		g.Newest = s.T
+	}
+	switch {
+	case s.Stale:
+		if s.T > g.Start {
+			g.Lost += uint64(g.value)
+		}
+		g.value, g.known = 0, false
+		return
+	case s.T <= g.Start:
+		g.value, g.known = s.V, true
+		return
+	}
+	if !g.known && s.V == 0 && g.First == 0 {
+		g.First = s.T + 1 // the zero sample is a millisecond before the first call
+	}
+	grown := s.V - g.value
+	if grown < 0 {
+		g.Lost += uint64(g.value)
+		grown = s.V
+	}
+	if grown > 0 {
+		g.Grown += uint64(grown)
+		g.Last = s.T
+	}
+	g.value, g.known = s.V, true
+}
+
+// A SpreadGrowth is the growth of a histogram. Samples are converted when Settle needs them, not all.
+type SpreadGrowth struct {
+	Grown, Lost stmtstats.Histogram
+
+	now         *histogram.Histogram // the last sample; nil when the series has ended or not begun
+	after       bool                 // now is after the start
+	base        stmtstats.Histogram  // the part of now that does not count
+	whole, part stmtstats.Histogram  // scratch
+}
+
+// Begin begins with another series.
+func (g *SpreadGrowth) Begin() {
+	g.now, g.after = nil, false
+	g.base.Reset()
+	g.Grown.Reset()
+	g.Lost.Reset()
+}
+
+// Add takes a sample. What was counted up to start is no growth.
+func (g *SpreadGrowth) Add(s *Samples, start int64) error {
+	if s.T > start {
+		if !g.after && g.now != nil {
+			if err := g.base.SetNative(g.now); err != nil {
+				return err
+			}
+		}
+		g.after = true
+		if g.now != nil && (s.Stale || s.H.Count < g.now.Count) {
+			if err := g.Settle(); err != nil {
+				return err
+			}
+			g.Lost.Merge(&g.base)
+			g.base.Reset()
+		}
+	}
+	if g.now = s.H; s.Stale {
+		g.now = nil
+	}
+	return nil
+}
+
+// Skip takes the sample for counted: its series continues after a pause.
+func (g *SpreadGrowth) Skip(s *Samples) error {
+	g.now, g.after = s.H, true
+	return g.base.SetNative(g.now)
+}
+
+// Settle adds the growth up to the last sample, which becomes the base.
+func (g *SpreadGrowth) Settle() error {
+	if g.now == nil || !g.after {
+		return nil
+	}
+	if err := g.whole.SetNative(g.now); err != nil {
+		return err
+	}
+	g.part.Reset()
+	g.part.Merge(&g.whole)
+	g.part.Subtract(&g.base)
+	g.Grown.Merge(&g.part)
+	g.base, g.whole = g.whole, g.base
+	return nil
+}
