@@ -91,9 +91,10 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 		heapsize.Array(uintptr(stripes), unsafe.Sizeof(counters{}), false) +
 		heapsize.Array(callLists, unsafe.Sizeof(callList[K, V]{}), true))
 	c.maxDefault = o.MaxEntry == 0
-	if err := c.setCapacity(o.Capacity, o.MaxEntry); err != nil {
+	if err := c.checkCapacity(o.Capacity); err != nil {
 		return nil, err
 	}
+	c.setCapacity(o.Capacity, o.MaxEntry)
 	c.reset()
 	return c, nil
 }
@@ -101,18 +102,22 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 // ErrCapacity is wrapped by the errors of New and Resize for a capacity that is too small.
 var ErrCapacity = errors.New("capacity is too small")
 
-func (c *Cache[K, V]) setCapacity(capacity, maxEntry int64) error {
+// checkCapacity refuses a capacity that could not hold the empty structures and one entry.
+func (c *Cache[K, V]) checkCapacity(capacity int64) error {
 	least := c.fixedBytes + structureBytes[K, V](minGroups) + c.nodeBytes
 	if capacity < least {
 		return fmt.Errorf("bytecache: %w: %d bytes, and the least is %d (%d for its structures, %d of overhead per entry)",
 			ErrCapacity, capacity, least, least-c.nodeBytes, c.nodeBytes)
 	}
+	return nil
+}
+
+func (c *Cache[K, V]) setCapacity(capacity, maxEntry int64) {
 	c.capacity.Store(capacity)
 	if c.maxDefault {
 		maxEntry = max(capacity/8, c.nodeBytes)
 	}
 	c.maxEntry.Store(maxEntry)
-	return nil
 }
 
 // structureBytes is what table and sketch cost for that many groups.
@@ -196,29 +201,43 @@ func (c *Cache[K, V]) set(hash uint64, k K, v V, from *call[K, V]) bool {
 		c.written.refusedPolicy++
 		return false
 	}
+	c.charge(n.bytes)
 	c.table.Load().insert(n)
-	c.bytes.Add(n.bytes)
 	c.written.inserted++
 	return true
 }
 
-// replace puts n where old is, in the table and in the policy, and makes room if n is larger.
+// replace puts n where old is, in the table and in the policy. If n is larger, other entries make
+// room first. Where they cannot, old leaves as well, and replace reports false.
 func (c *Cache[K, V]) replace(old, n *node[K, V]) bool {
-	c.table.Load().replace(old, n)
 	s := old.segment
-	c.unlink(old)
-	c.link(n, s)
-	c.bytes.Add(n.bytes - old.bytes)
-	c.evicted(old, Replaced)
-	c.written.replaced++
-	for c.bytes.Load() > c.capacity.Load() {
+	c.unlink(old) // still in the table and in the account, but no victim
+	for c.excess(n) > old.bytes {
 		v := c.victim()
-		c.drop(v, Capacity)
-		if v == n {
+		if v == nil {
+			c.drop(old, Replaced)
+			c.written.refusedPolicy++
 			return false
 		}
+		c.drop(v, Capacity)
 	}
+	c.link(n, s)
+	grown := n.bytes - old.bytes
+	c.charge(max(grown, 0))
+	c.table.Load().replace(old, n)
+	c.charge(min(grown, 0))
+	c.evicted(old, Replaced)
+	c.written.replaced++
 	return true
+}
+
+// charge changes the account by n bytes. What grows is charged before readers can reach it, what
+// shrinks after they no longer can.
+func (c *Cache[K, V]) charge(n int64) {
+	have := c.bytes.Add(n)
+	if invariants && n > 0 && have > c.capacity.Load() {
+		panic(fmt.Sprintf("BUG: cache is charged %d bytes of at most %d", have, c.capacity.Load()))
+	}
 }
 
 // drop takes n out of the table, out of its segment, and out of the account.
@@ -227,7 +246,7 @@ func (c *Cache[K, V]) drop(n *node[K, V], why Reason) {
 	if n.segment != unlinked {
 		c.unlink(n)
 	}
-	c.bytes.Add(-n.bytes)
+	c.charge(-n.bytes)
 	c.evicted(n, why)
 }
 
@@ -281,13 +300,14 @@ func (c *Cache[K, V]) rebuild(groups int) {
 		t.insert(n)
 		return true
 	})
+	more := structureBytes[K, V](groups) - structureBytes[K, V](len(old.groups))
+	c.charge(max(more, 0))
 	c.table.Store(t)
 	if groups != len(old.groups) {
 		c.sketch = c.sketch.resized(groups)
-		more := structureBytes[K, V](groups) - structureBytes[K, V](len(old.groups))
-		c.overhead += more
-		c.bytes.Add(more)
 	}
+	c.overhead += more
+	c.charge(min(more, 0))
 }
 
 // checkAccount panics when the parts of the account do not add up.

@@ -3,6 +3,7 @@ package bytecache
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -114,4 +115,44 @@ func testReadersAlwaysFind(t *testing.T) {
 	close(done)
 	readers.Wait()
 	c.check(t)
+}
+
+// TestNeverAboveCapacity reads the account while entries are replaced by larger ones, the table
+// grows and the capacity shrinks: what readers see never exceeds the capacity.
+func TestNeverAboveCapacity(t *testing.T) {
+	const most = 1 << 20
+	c, err := New(Options[int, int64]{
+		Capacity: most,
+		MaxEntry: most / 2,
+		Size:     func(_ int, v int64) int64 { return v },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done atomic.Bool
+	var above int64
+	var reads int
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for !done.Load() {
+			// The capacity is read first: it only ever falls in this test.
+			capacity := c.Capacity()
+			above = max(above, c.Bytes()-capacity)
+			reads++
+		}
+	})
+	rng := rand.New(rand.NewPCG(13, 14))
+	for i := range 60_000 {
+		c.Set(rng.IntN(300), rng.Int64N(1+rng.Int64N(most/2)))
+		if i%10_000 == 9_999 {
+			if err := c.Resize(c.Capacity() * 9 / 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done.Store(true)
+	reader.Wait()
+	if above > 0 {
+		t.Errorf("in %d reads the cache was up to %d bytes above its capacity", reads, above)
+	}
 }

@@ -53,15 +53,14 @@ func (c *Cache[K, V]) Clear() {
 	c.reset()
 }
 
-// Resize changes the capacity, and evicts what no longer fits. It refuses a capacity that
-// New would refuse and changes nothing then.
+// Resize changes the capacity, and evicts what no longer fits before it lowers it. It refuses a
+// capacity that New would refuse and changes nothing then.
 func (c *Cache[K, V]) Resize(capacity int64) error {
 	c.mu.Lock()
 	defer c.unlock()
-	if err := c.setCapacity(capacity, c.maxEntry.Load()); err != nil {
+	if err := c.checkCapacity(capacity); err != nil {
 		return err
 	}
-	c.trimProtected()
 	for c.bytes.Load() > capacity {
 		if c.shrink(); c.bytes.Load() <= capacity {
 			break
@@ -72,6 +71,8 @@ func (c *Cache[K, V]) Resize(capacity int64) error {
 		}
 		c.drop(v, Capacity)
 	}
+	c.setCapacity(capacity, c.maxEntry.Load())
+	c.trimProtected()
 	return nil
 }
 

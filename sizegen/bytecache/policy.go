@@ -199,7 +199,6 @@ func (l *list[K, V]) newerThan(places int) *node[K, V] {
 // trimProtected moves what protected cannot hold back into probation, least recently hit
 // first.
 func (c *Cache[K, V]) trimProtected() {
-	// The room is below zero while Resize has not yet given back the table.
 	for room := max(0, c.protectedRoom()); c.lists[protected].bytes > room; {
 		c.demote()
 	}
