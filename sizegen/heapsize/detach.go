@@ -17,14 +17,17 @@ func (r stringRef) addr() uintptr { return uintptr(unsafe.Pointer(unsafe.StringD
 // String tells of the string at s. When Detach is set, Finish replaces *s by a copy that
 // shares nothing with the outside; strings of one value that overlap go on sharing one copy.
 func (w *Walk) String(s *string) {
-	switch {
-	case w.Detach:
+	if w.Detach {
 		w.strings = append(w.strings, stringRef{s, *s})
-	case len(*s) > 0:
-		data := unsafe.Pointer(unsafe.StringData(*s))
-		if len(*s) > 1 || !static(data) {
-			w.visit(span{uintptr(data), uintptr(len(*s)), false})
-		}
+		return
+	}
+	w.countString(*s)
+}
+
+// countString tells of the bytes of s, which stay where they are.
+func (w *Walk) countString(s string) {
+	if data := unsafe.Pointer(unsafe.StringData(s)); len(s) > 1 || len(s) == 1 && !static(data) {
+		w.visit(span{addr: uintptr(data), size: uintptr(len(s))})
 	}
 }
 

@@ -31,7 +31,7 @@
 // The tables of a map depend on what it held before: it never shrinks, and hash bits decide
 // which tables split. No bound follows from its length (a map emptied by delete keeps all
 // its tables), so [Map] reads the map's own header and tables. That layout is not public: it is
-// compiled in only for the releases of Go it was read in (1.26), and checked at first use
+// compiled in only for the releases of Go it was read in (1.25 to 1.27), and checked at first use
 // against maps of known shapes, counts before pointers. Otherwise [MapsExact] is false and a
 // map is charged a bound which holds for maps that were never larger than they are.
 //

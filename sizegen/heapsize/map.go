@@ -48,16 +48,6 @@ func ShapeWith[K comparable, V any](keyPointers, elemPointers bool) MapShape {
 	return s
 }
 
-func groupSize[K, V any]() uintptr {
-	return unsafe.Sizeof(struct {
-		ctrl  uint64
-		slots [groupSlots]struct {
-			key  K
-			elem V
-		}
-	}{})
-}
-
 // Map returns the heap bytes of m: header, directory, tables, groups, and the keys and
 // elements that are too large for their slots; what keys and elements point to is not
 // included. It must not run while m is written. See [MapShape] for the way without reflection.
@@ -83,7 +73,7 @@ func MapsExact() bool { return mapsExact() }
 
 // estimate bounds the memory of a map of n entries that never held more.
 func (s MapShape) estimate(n int) uintptr {
-	const header, table, maxTable = 48, 32, 1024
+	const header, table, maxTable = 16 + 4*wordSize, 16 + 2*wordSize, 1024
 	total := Object(header, true)
 	if n == 0 {
 		return total

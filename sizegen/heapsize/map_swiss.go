@@ -1,4 +1,4 @@
-//go:build go1.26 && !go1.27
+//go:build go1.25 && !go1.28 && (go1.26 || goexperiment.swissmap)
 
 package heapsize
 
@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// mapHeader, mapTable: the layout of internal/runtime/maps.Map and .table in Go 1.26. The build
+// mapHeader, mapTable: the layout of internal/runtime/maps.Map and .table in Go 1.25 to 1.27. The build
 // constraint above names the releases it was read in, and verifyMaps checks it at first use.
 type mapHeader struct {
 	used   uint64

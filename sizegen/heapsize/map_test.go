@@ -3,6 +3,7 @@ package heapsize_test
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/taredb/tare/sizegen/heapsize"
 )
@@ -111,16 +112,17 @@ func off(grew, said int64) bool {
 }
 
 func TestMapSmall(t *testing.T) {
+	const word = unsafe.Sizeof(0)
 	if got := heapsize.Map(map[int]int(nil)); got != 0 {
 		t.Errorf("a nil map costs %d", got)
 	}
 	m := map[int]int{}
 	sink = m
-	if got, want := heapsize.Map(m), heapsize.Object(48, true); got != want {
+	if got, want := heapsize.Map(m), heapsize.Object(16+4*word, true); got != want {
 		t.Errorf("an empty map costs %d, want its header of %d", got, want)
 	}
 	m[1] = 1
-	if got, want := heapsize.Map(m), heapsize.Object(48, true)+heapsize.Object(8+8*16, false); got != want {
+	if got, want := heapsize.Map(m), heapsize.Object(16+4*word, true)+heapsize.Object(8+8*2*word, false); got != want {
 		t.Errorf("a map of one entry costs %d, want header and one group, %d", got, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // hchan is the size of a channel's own structure, before its buffer. It is the one size that
 // the runtime gives no way to learn; the tests compare it with the heap.
-const hchan = 13*wordSize + 8
+const hchan = (13*wordSize + 8 + 7) &^ 7
 
 // String returns the heap bytes behind s, as if s owned all of its backing bytes: a substring
 // holds its whole parent, which no one can see from s. It does not allocate.
@@ -35,17 +35,17 @@ func Boxed[T any](v T) uintptr {
 	if size <= 1 || pointers && size == wordSize {
 		return 0
 	}
-	if !pointers && unsafe.Alignof(v) == size {
-		var small uint64
-		switch size {
-		case 2:
-			small = uint64(*(*uint16)(unsafe.Pointer(&v)))
-		case 4:
-			small = uint64(*(*uint32)(unsafe.Pointer(&v)))
-		case 8:
-			small = *(*uint64)(unsafe.Pointer(&v))
+	if !pointers {
+		number := uint64(1 << 63)
+		switch align := unsafe.Alignof(v); {
+		case size == 2 && align == unsafe.Alignof(uint16(0)):
+			number = uint64(*(*uint16)(unsafe.Pointer(&v)))
+		case size == 4 && align == unsafe.Alignof(uint32(0)):
+			number = uint64(*(*uint32)(unsafe.Pointer(&v)))
+		case size == 8 && align == unsafe.Alignof(uint64(0)):
+			number = *(*uint64)(unsafe.Pointer(&v))
 		}
-		if small < 256 {
+		if number < 256 {
 			return 0
 		}
 	}
@@ -63,7 +63,7 @@ func Boxed[T any](v T) uintptr {
 func Chan(n int, elem uintptr, pointers bool) uintptr {
 	buffer := uintptr(n) * elem
 	if !pointers {
-		return Object(hchan+buffer, true && buffer == 0)
+		return Object(hchan+buffer, buffer == 0)
 	}
 	return Object(hchan, true) + Object(buffer, true)
 }

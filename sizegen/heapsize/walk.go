@@ -35,6 +35,8 @@ type Walk struct {
 	index   []uint32 // open addressing over spans: position + 1, 0 is free
 	strings []stringRef
 	after   []func()
+	pending []pending
+	depth   int // of calls of Follow
 	added   uintptr
 	total   int64
 }
@@ -42,6 +44,7 @@ type Walk struct {
 // A span is one visited stretch of memory.
 type span struct {
 	addr, size uintptr
+	whole      uint32 // bytes of the object that it is a part of, where that is known
 	pointers   bool
 }
 
@@ -51,13 +54,14 @@ func (s span) end() uintptr { return s.addr + s.size }
 func (w *Walk) Reset() {
 	clear(w.strings)
 	clear(w.after)
-	if cap(w.spans) > maxKept || cap(w.strings) > maxKept || cap(w.after) > maxKept {
+	clear(w.pending)
+	if cap(w.spans) > maxKept || cap(w.strings) > maxKept || cap(w.after) > maxKept || cap(w.pending) > maxKept {
 		*w = Walk{Detach: w.Detach}
 		return
 	}
 	clear(w.index)
-	w.spans, w.strings, w.after = w.spans[:0], w.strings[:0], w.after[:0]
-	w.added, w.total = 0, 0
+	w.spans, w.strings, w.after, w.pending = w.spans[:0], w.strings[:0], w.after[:0], w.pending[:0]
+	w.added, w.total, w.depth = 0, 0, 0
 }
 
 // Enter tells of an object of size bytes at p, and reports whether this is its first visit,
@@ -70,7 +74,7 @@ func (w *Walk) Enter(p unsafe.Pointer, size uintptr, pointers bool) bool {
 	if p == nil || size == 0 {
 		return false
 	}
-	return w.visit(span{uintptr(p), size, pointers})
+	return w.visit(span{addr: uintptr(p), size: size, pointers: pointers})
 }
 
 // Add adds n heap bytes that the caller worked out, such as [Object] of a part no address is
@@ -91,7 +95,7 @@ func WalkMap[K comparable, V any](w *Walk, m map[K]V, s MapShape) bool {
 		return false
 	}
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&m))
-	if !w.visit(span{uintptr(p), 1, true}) {
+	if !w.visit(span{addr: uintptr(p), size: 1, pointers: true}) {
 		return false
 	}
 	// The byte marked above stands for the header and is settled as one: taken off here.
@@ -162,7 +166,15 @@ func (w *Walk) settle() uintptr {
 		whole := w.spans[i]
 		for i++; i < len(w.spans) && w.spans[i].addr < whole.end(); i++ {
 			whole.size = max(whole.end(), w.spans[i].end()) - whole.addr
+			whole.whole = max(whole.whole, w.spans[i].whole)
 			whole.pointers = whole.pointers || w.spans[i].pointers
+		}
+		if uintptr(whole.whole) > whole.size {
+			// A part of an object that was not reached as a whole, and perhaps more parts of it.
+			whole.size = uintptr(whole.whole)
+			for i < len(w.spans) && w.spans[i].whole > 0 && w.spans[i].addr < whole.end() {
+				i++
+			}
 		}
 		if !whole.pointers && whole.size < tinyBlock {
 			// Several tiny objects share a block: it is charged once.

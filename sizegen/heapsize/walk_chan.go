@@ -4,12 +4,20 @@ import "unsafe"
 
 // WalkChan tells of c, whose elements have no pointers, and reports whether this is its first
 // visit. Goroutines that wait on c are not included.
-func WalkChan[T any](w *Walk, c chan T) bool {
-	p := *(*unsafe.Pointer)(unsafe.Pointer(&c))
-	if p == nil || !w.visit(span{uintptr(p), 1, true}) {
+func WalkChan[T any](w *Walk, c <-chan T) bool {
+	return w.channel(*(*unsafe.Pointer)(unsafe.Pointer(&c)), cap(c), unsafe.Sizeof(*new(T)))
+}
+
+// WalkSendChan is [WalkChan] for a channel that its holder may only send to.
+func WalkSendChan[T any](w *Walk, c chan<- T) bool {
+	return w.channel(*(*unsafe.Pointer)(unsafe.Pointer(&c)), cap(c), unsafe.Sizeof(*new(T)))
+}
+
+func (w *Walk) channel(p unsafe.Pointer, n int, elem uintptr) bool {
+	if p == nil || !w.visit(span{addr: uintptr(p), size: 1, pointers: true}) {
 		return false
 	}
 	// The byte marked above is settled as one: taken off here.
-	w.added += Chan(cap(c), unsafe.Sizeof(*new(T)), false) - Object(1, true)
+	w.added += Chan(n, elem, false) - Object(1, true)
 	return true
 }

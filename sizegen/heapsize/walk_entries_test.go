@@ -78,6 +78,7 @@ func TestPutBackNaN(t *testing.T) {
 
 // TestUnbox detaches what two variables hold in one box.
 func TestUnbox(t *testing.T) {
+	const word = unsafe.Sizeof(0)
 	text := strings.Repeat("z", 100)
 	type named struct{ name string }
 	var a any = named{text[3:30]}
@@ -86,8 +87,8 @@ func TestUnbox(t *testing.T) {
 		detach bool
 		want   int64
 	}{
-		{false, int64(heapsize.Object(16, true) + heapsize.Object(27, false))},
-		{true, int64(2*heapsize.Object(16, true) + heapsize.Object(27, false))},
+		{false, int64(heapsize.Object(2*word, true) + heapsize.Object(27, false))},
+		{true, int64(2*heapsize.Object(2*word, true) + heapsize.Object(27, false))},
 	} {
 		w := &heapsize.Walk{Detach: c.detach}
 		for _, x := range []*any{&a, &b, &a} {
@@ -156,7 +157,7 @@ func TestStaticTables(t *testing.T) {
 	}
 
 	kept = []any{1000 * len(unseen), make([]string, 0, len(unseen))}
-	want := int64(heapsize.Object(8, false) + heapsize.Object(24, true) + heapsize.Array(3, 16, true))
+	want := int64(heapsize.Object(unsafe.Sizeof(0), false) + heapsize.Object(unsafe.Sizeof([]string{}), true) + heapsize.Array(3, unsafe.Sizeof(""), true))
 	if got := walk(&heapsize.Walk{}); got != want {
 		t.Errorf("a large number and a slice cost %d bytes, want %d", got, want)
 	}

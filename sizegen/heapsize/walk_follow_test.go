@@ -1,0 +1,212 @@
+package heapsize_test
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/taredb/tare/sizegen/heapsize"
+)
+
+// A link is an element of a list; a nest holds itself by slice.
+type (
+	link struct {
+		next  *link
+		value [3]int
+	}
+	nest struct {
+		kids []nest
+		name string
+	}
+)
+
+func walkLink(w *heapsize.Walk, p *link) {
+	if q := p.next; w.Enter(unsafe.Pointer(q), unsafe.Sizeof(*q), true) {
+		heapsize.Follow(w, walkLink, q)
+	}
+}
+
+func walkNest(w *heapsize.Walk, p *nest) {
+	if s := p.kids[:cap(p.kids)]; heapsize.WalkSlice(w, s, true) {
+		for i := range s {
+			heapsize.Follow(w, walkNest, &s[i])
+		}
+	}
+	w.String(&p.name)
+}
+
+// TestFollow walks a list of a million nodes, a ring, and slices nested as deep, with a stack that
+// recursion would exceed.
+func TestFollow(t *testing.T) {
+	const nodes = 1_000_000
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	list := new(link)
+	for range nodes - 1 {
+		list = &link{next: list}
+	}
+	var tree nest
+	for range nodes {
+		tree = nest{kids: []nest{tree}, name: "n"}
+	}
+	object := int64(heapsize.Object(unsafe.Sizeof(link{}), true))
+	for _, detach := range []bool{false, true} {
+		w := heapsize.Walk{Detach: detach}
+		w.Enter(unsafe.Pointer(list), unsafe.Sizeof(*list), true)
+		heapsize.Follow(&w, walkLink, list)
+		if got := w.Finish(); got != nodes*object {
+			t.Errorf("detach=%t: a list of %d nodes costs %d bytes, want %d", detach, nodes, got, nodes*object)
+		}
+		w.Reset()
+		heapsize.Follow(&w, walkNest, &tree)
+		least := nodes * int64(heapsize.Object(unsafe.Sizeof(nest{}), true))
+		if got := w.Finish(); got < least || got > least+16 {
+			t.Errorf("detach=%t: %d nested slices cost %d bytes, want %d", detach, nodes, got, least)
+		}
+	}
+	ring := list
+	for ring.next != nil {
+		ring = ring.next
+	}
+	ring.next = list
+	var w heapsize.Walk
+	heapsize.Follow(&w, walkLink, list)
+	if got := w.Finish(); got != nodes*object {
+		t.Errorf("a ring of %d nodes costs %d bytes, want %d", nodes, got, nodes*object)
+	}
+}
+
+// TestFollowError stops in the middle of a walk with much pending, and walks again.
+func TestFollowError(t *testing.T) {
+	list := new(link)
+	for range 1000 {
+		list = &link{next: list}
+	}
+	var w heapsize.Walk
+	left := 900
+	var stop func(w *heapsize.Walk, p *link)
+	stop = func(w *heapsize.Walk, p *link) {
+		if left--; left == 0 {
+			w.Unknown("link", p)
+		}
+		if p.next != nil {
+			heapsize.Follow(w, stop, p.next)
+		}
+	}
+	err := func() (err error) {
+		defer heapsize.Recover(&err)
+		heapsize.Follow(&w, stop, list)
+		return nil
+	}()
+	if err == nil {
+		t.Fatal("the walk did not stop")
+	}
+	w.Reset()
+	heapsize.Follow(&w, walkLink, list)
+	if got, want := w.Finish(), 1000*int64(heapsize.Object(unsafe.Sizeof(link{}), true)); got != want {
+		t.Errorf("walked again: %d bytes, want %d", got, want)
+	}
+}
+
+// TestLocation compares zones with the heap; those of the process cost nothing.
+func TestLocation(t *testing.T) {
+	parsed, err := time.Parse(time.RFC3339, "2026-01-02T03:04:05+02:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, loc := range []*time.Location{nil, time.UTC, time.Local, time.Now().Location(), time.Time{}.Location(), parsed.Location()} {
+		var w heapsize.Walk
+		w.Location(loc)
+		if got := w.Finish(); got != 0 {
+			t.Errorf("%v costs %d bytes", loc, got)
+		}
+	}
+	var kept *time.Location
+	size := func(loc *time.Location) uintptr {
+		var w heapsize.Walk
+		w.Detach = true
+		w.Location(loc)
+		w.Location(loc)
+		return uintptr(w.Finish())
+	}
+	fixed := func() { kept = time.FixedZone("a zone of more than sixteen bytes"[:0], 3600+1800) }
+	fixed()
+	exactly(t, "FixedZone", size(kept), fixed)
+
+	const copies = 50
+	zones := make([]*time.Location, copies)
+	live := func() int64 {
+		var m runtime.MemStats
+		for range 3 {
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var w heapsize.Walk
+	before := live()
+	for i := range zones {
+		if zones[i], err = time.LoadLocation("Europe/Berlin"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown := live() - before
+	for _, z := range zones {
+		w.Location(z)
+	}
+	if got := w.Finish(); got < copies*1000 || off(got, grown) {
+		t.Errorf("%d zones of Berlin cost %d bytes, the heap grew by %d", copies, got, grown)
+	}
+	runtime.KeepAlive(zones)
+}
+
+// TestInside walks parts of objects whose whole is not reached.
+func TestInside(t *testing.T) {
+	type object struct {
+		head  [10]int
+		array [4]int32
+		next  *object
+	}
+	const whole = unsafe.Sizeof(object{})
+	charged := int64(heapsize.Object(whole, true))
+	a, b := new(object), new(object)
+	for _, c := range []struct {
+		name string
+		walk func(w *heapsize.Walk)
+		want int64
+	}{
+		{"one part", func(w *heapsize.Walk) { heapsize.InsideSlice(w, a.array[:2], 4, whole, true) }, charged},
+		{"two parts of one", func(w *heapsize.Walk) {
+			heapsize.InsideSlice(w, a.array[:2:2], 4, whole, true)
+			heapsize.InsideSlice(w, a.array[2:], 4, whole, true)
+		}, charged},
+		{"the whole as well", func(w *heapsize.Walk) {
+			heapsize.InsideSlice(w, a.array[:], 4, whole, true)
+			w.Enter(unsafe.Pointer(a), whole, true)
+		}, charged},
+		{"parts of two", func(w *heapsize.Walk) {
+			heapsize.InsideSlice(w, a.array[:], 4, whole, true)
+			w.Inside(unsafe.Pointer(&b.next), unsafe.Sizeof(b.next), whole, true)
+		}, 2 * charged},
+		{"an array of its own", func(w *heapsize.Walk) { heapsize.InsideSlice(w, make([]int32, 0, 8), 4, whole, false) }, int64(heapsize.Object(32, false))},
+	} {
+		var w heapsize.Walk
+		c.walk(&w)
+		if got := w.Finish(); got != c.want {
+			t.Errorf("%s costs %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestChanDirections counts one channel once, whichever way it is held.
+func TestChanDirections(t *testing.T) {
+	c := make(chan int32, 7)
+	var w heapsize.Walk
+	heapsize.WalkChan(&w, c)
+	heapsize.WalkChan(&w, (<-chan int32)(c))
+	heapsize.WalkSendChan(&w, c)
+	if got, want := w.Finish(), int64(heapsize.Chan(7, 4, false)); got != want {
+		t.Errorf("a channel costs %d bytes, want %d", got, want)
+	}
+}

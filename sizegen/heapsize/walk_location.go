@@ -1,0 +1,95 @@
+package heapsize
+
+import (
+	"reflect"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Location tells of a time zone, as [time.Time.Location] returns it. The zones of the process cost
+// nothing: UTC, Local, and the unnamed zones of whole hours that parsed times share. Any other was
+// made by a call of LoadLocation or FixedZone and lives as long as a value holds it.
+//
+// Its strings are counted and never detached: other goroutines may read them. On a Go release that has
+// another layout of time.Location the walk stops with an [Error].
+func (w *Walk) Location(loc *time.Location) {
+	if loc == nil || loc == time.UTC || loc == time.Local {
+		return
+	}
+	if !locationKnown() {
+		panic(&Error{Where: "time.Location", Why: "its fields in this Go release are not those that heapsize knows"})
+	}
+	l := (*location)(unsafe.Pointer(loc))
+	if l.name == "" && len(l.zone) == 1 && wholeHours(l.zone[0].offset) && time.FixedZone("", l.zone[0].offset) == loc {
+		return
+	}
+	if !w.Enter(unsafe.Pointer(l), unsafe.Sizeof(*l), true) {
+		return
+	}
+	w.countString(l.name)
+	w.countString(l.extend)
+	if WalkSlice(w, l.zone, true) {
+		for i := range l.zone {
+			w.countString(l.zone[i].name)
+		}
+	}
+	WalkSlice(w, l.tx, false)
+}
+
+// wholeHours reports whether time.FixedZone keeps a zone of that offset for the whole process, as far
+// as it may: for the others FixedZone would allocate.
+func wholeHours(offset int) bool {
+	return offset%3600 == 0 && -12*3600 <= offset && offset <= 14*3600
+}
+
+// location, zone and zoneChange have the layout of time.Location, time.zone and time.zoneTrans.
+type (
+	location struct {
+		name       string
+		zone       []zone
+		tx         []zoneChange
+		extend     string
+		cacheStart int64
+		cacheEnd   int64
+		cacheZone  *zone // within zone
+	}
+	zone struct {
+		name   string
+		offset int
+		isDST  bool
+	}
+	zoneChange struct {
+		when         int64
+		index        uint8
+		isstd, isutc bool
+	}
+)
+
+//nolint:gochecknoglobals // of the running program, checked once
+var locationKnown = sync.OnceValue(func() bool {
+	return sameLayout(reflect.TypeFor[time.Location](), reflect.TypeFor[location]())
+})
+
+// sameLayout reports whether two types have the same fields at the same offsets, down through
+// pointers, slices and structs that do not contain themselves.
+func sameLayout(a, b reflect.Type) bool {
+	if a.Kind() != b.Kind() || a.Size() != b.Size() {
+		return false
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return sameLayout(a.Elem(), b.Elem())
+	case reflect.Struct:
+		if a.NumField() != b.NumField() {
+			return false
+		}
+		for i := range a.NumField() {
+			x, y := a.Field(i), b.Field(i)
+			if x.Name != y.Name || x.Offset != y.Offset || !sameLayout(x.Type, y.Type) {
+				return false
+			}
+		}
+	}
+	return true
+}
