@@ -26,7 +26,7 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks origins generate clean
+.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -111,6 +111,12 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
 	cd bench && go run ./blockseries $(BLOCKS)
+
+bench-sizers: ## weigh ASTs, messages and API types by sizegen, beside other sizers; SIZERS: flags
+	cd bench/sizers && go generate ./... && go run . $(SIZERS)
+
+test-sizegen: ## test sizegen on the Go releases and experiments that it supports; downloads them
+	.ci/sizegen
 
 origins: ## repeat the measurements of the changes that Tare comes from, old against new
 	.ci/packages mariadbd

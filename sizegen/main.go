@@ -21,13 +21,15 @@ const (
 	exitUsage  = 64
 )
 
-const usage = `usage: sizegen [-verify] [-root path.Type]… packages
+const usage = `usage: sizegen [-verify | -measure | -explain path.Type] [-root path.Type]… packages
 
 Sizegen writes cached_size.go into the packages: for each type marked //sizegen:root, a walk
 that adds up the heap bytes a value holds, counts what is shared once, and detaches strings.
 
-  -verify           write nothing; exit 1 and name the files that are stale
-  -root path.Type   a root besides the marked types; may be repeated
+  -verify             write nothing; exit 1 and name the files that are stale
+  -measure            write nothing; test the walks against the heap, on random values
+  -explain path.Type  write nothing; print the walk of a type, of any module, as a tree
+  -root path.Type     a root besides the marked types; may be repeated
 
 Packages are named as for the go command. Name all packages of the module that the roots
 reach, most simply by ./...
@@ -40,6 +42,8 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sizegen", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	verify := flags.Bool("verify", false, "")
+	measured := flags.Bool("measure", false, "")
+	explain := flags.String("explain", "", "")
 	var roots []string
 	flags.Func("root", "", func(s string) error {
 		if i := strings.LastIndexByte(s, '.'); i <= 0 || i == len(s)-1 || strings.HasSuffix(s, "/") {
@@ -55,6 +59,9 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintf(stderr, "sizegen: %v\nTry: sizegen -help\n", err)
 		return exitUsage
+	case *verify && *measured || *verify && *explain != "" || *measured && *explain != "":
+		fmt.Fprint(stderr, "sizegen: -verify, -measure and -explain exclude each other\nTry: sizegen -help\n")
+		return exitUsage
 	case flags.NArg() == 0:
 		fmt.Fprint(stderr, "sizegen: no packages named\nTry: sizegen ./...\n")
 		return exitUsage
@@ -64,24 +71,53 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sizegen: %v\n", err)
 		return exitFailed
 	}
-	files, problems, err := gen.Generate(gen.Config{Dir: dir, Patterns: flags.Args(), Roots: roots})
+	cfg := gen.Config{Dir: dir, Patterns: flags.Args(), Roots: roots}
+	switch {
+	case *measured:
+		return measure(cfg, stdout, stderr)
+	case *explain != "":
+		tree, problems, err := gen.Explain(cfg, *explain)
+		if err != nil {
+			fmt.Fprintf(stderr, "sizegen: %v\n", err)
+			return exitFailed
+		}
+		fmt.Fprint(stdout, tree)
+		report(problems, stderr)
+		return exitOK
+	}
+	files, problems, err := gen.Generate(cfg)
 	if err != nil {
 		fmt.Fprintf(stderr, "sizegen: %v\n", err)
 		return exitFailed
 	}
-	for _, p := range problems {
-		fmt.Fprintln(stderr, p)
-	}
-	if len(problems) > 0 {
-		fmt.Fprintf(stderr, "sizegen: nothing written: %d not sizable\n", len(problems))
+	if report(problems, stderr) > 0 {
 		return exitFailed
 	}
-	stale, err := update(files, !*verify)
+	return write(dir, files, *verify, stdout, stderr)
+}
+
+// report prints the problems, and returns how many keep files from being written.
+func report(problems []gen.Problem, stderr io.Writer) (refused int) {
+	for _, p := range problems {
+		fmt.Fprintln(stderr, p)
+		if !p.Warning {
+			refused++
+		}
+	}
+	if refused > 0 {
+		fmt.Fprintf(stderr, "sizegen: nothing written: %d not sizable\n", refused)
+	}
+	return refused
+}
+
+// write brings the files up to date, or names those that are not, and returns the exit code.
+func write(dir string, files []gen.File, verify bool, stdout, stderr io.Writer) int {
+	stale, err := update(files, !verify)
 	for _, path := range stale {
 		if rel, err := filepath.Rel(dir, path); err == nil {
 			path = filepath.ToSlash(rel)
 		}
-		if *verify {
+		if verify {
 			fmt.Fprintf(stderr, "%s: stale\n", path)
 		} else {
 			fmt.Fprintln(stdout, path)
@@ -91,7 +127,7 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintf(stderr, "sizegen: %v\n", err)
 		return exitFailed
-	case *verify && len(stale) > 0:
+	case verify && len(stale) > 0:
 		fmt.Fprintf(stderr, "sizegen: run it again without -verify, and commit what it writes\n")
 		return exitFailed
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,18 +65,19 @@ func TestUsage(t *testing.T) {
 	p.run("", 64, "", "no packages named\nTry: sizegen ./...\n")
 	p.run("-nope ./...", 64, "", "Try: sizegen -help")
 	p.run("-root Plan ./...", 64, "", "want path.Type")
+	p.run("-verify -measure ./...", 64, "", "exclude each other")
 	p.run("-help", 0, "usage: sizegen", "")
 }
 
 // TestRefusals: a failure exits with 1, and nothing is written.
 func TestRefusals(t *testing.T) {
 	p := newProgram(t, map[string]string{"a.go": "package m\n\n//sizegen:root\ntype Entry struct{ Less func() }\n"})
-	p.run("./...", 1, "", "a.go:4: m.Entry.Less: what a func has captured cannot be seen\n")
+	p.run("./...", 1, "", "a.go:4:20: m.Entry.Less: what a func has captured cannot be seen\n")
 	p.run("./...", 1, "", "nothing written: 1 not sizable")
 	p.run("-root example.com/m.None ./...", 1, "", "root example.com/m.None: no such type")
 	p.run("./nowhere", 1, "", "sizegen: load ./nowhere: ")
 	p.write("b.go", "package m\n\nimport \"example.com/nowhere\"\n\n//sizegen:root\ntype Other struct{ x *nowhere.T }\n")
-	p.run("./...", 1, "", "b.go:6: m.Other.x: ")
+	p.run("./...", 1, "", "b.go:6:20: m.Other.x: ")
 	p.write("b.go", "package m\n\nfunc {\n")
 	p.run("./...", 1, "", "b.go:3:6: ")
 	if p.read("cached_size.go") != "" {
@@ -131,6 +133,59 @@ func TestUpdate(t *testing.T) {
 	p.run("./...", 1, "", "not of sizegen")
 	if p.read(output) != theirs {
 		t.Error("a file of another origin was overwritten")
+	}
+}
+
+// TestExplain prints where bytes are counted, shared and skipped, for types of this module and others.
+func TestExplain(t *testing.T) {
+	p := newProgram(t, map[string]string{"a.go": `package m
+
+import "net/url"
+
+type Entry struct {
+	Name string
+	ID   int
+	//sizegen:shared one per process
+	Table *[]string
+	Next  *Entry
+	Value any
+	URL   *url.URL
+	At    func()
+}
+`})
+	p.run("-explain example.com/m.Entry ./...", 0, `m.Entry
+  Name string: string
+  ID int: no pointers
+  Table *[]string: shared: one per process
+  Next *m.Entry: object
+    m.Entry (above)
+  Value any
+    one of 18 types, box, string, array, map
+    any (above)
+    bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, string, []uint8, []string, []any, map[string]any
+  URL *url.URL: object
+    Scheme string: string
+`, "a.go:13:2: m.Entry.At: what a func")
+	p.run("-explain net/url.Userinfo ./...", 0, "url.Userinfo\n  username string: string\n  password string: string\n  passwordSet bool: no pointers\n", "")
+	p.run("-explain example.com/m.None ./...", 1, "", "no such type")
+}
+
+// TestMeasure compares the walks of this module's own types with the heap, and leaves no files.
+func TestMeasure(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"-measure", "./internal/zoo/..."}, ".", &stdout, &stderr); code != exitOK {
+		t.Fatalf("sizegen -measure exits with %d\n%s", code, &stderr)
+	}
+	var values, accounted, heap int64
+	var off float64
+	if _, err := fmt.Sscanf(stdout.String(), "zoo.Cage: %d values, %d bytes accounted, %d real, %g %%\n", &values, &accounted, &heap, &off); err != nil {
+		t.Fatalf("%q: %v", &stdout, err)
+	}
+	if values < 1000 || accounted < 1e6 || heap < 1e6 || off < -1 || off > 1 {
+		t.Errorf("%s", &stdout)
+	}
+	if left, err := filepath.Glob("internal/zoo/zz_*"); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

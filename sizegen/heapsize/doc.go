@@ -40,7 +40,8 @@
 // It does not find what a value points to: that is the Walk's leader, best generated. It does
 // not see the unexported fields of other packages' types, the variables that a closure
 // captures (an object of their sizes plus one word for the code, when there are any), or which
-// goroutines wait on a channel. It cannot tell memory of the heap from constants, boxes of
+// goroutines wait on a channel. Of an object that only a pointer into its middle reaches, it charges what
+// the caller says by [Walk.Inside]. It cannot tell memory of the heap from constants, boxes of
 // constants and package-level variables; they are charged as if they were on the heap, never too
 // little. It says nothing about the allocator's own overhead: span descriptors, free slots of
 // partly used spans, stacks.

@@ -2,6 +2,7 @@ package heapsize
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"unsafe"
 )
@@ -37,8 +38,12 @@ type Walk struct {
 	after   []func()
 	pending []pending
 	depth   int // of calls of Follow
-	added   uintptr
-	total   int64
+
+	// Of types, not of the value: they outlive Reset.
+	typeNames map[reflect.Type]string
+	layouts   map[layoutPair]bool
+	added     uintptr
+	total     int64
 }
 
 // A span is one visited stretch of memory.
@@ -56,7 +61,7 @@ func (w *Walk) Reset() {
 	clear(w.after)
 	clear(w.pending)
 	if cap(w.spans) > maxKept || cap(w.strings) > maxKept || cap(w.after) > maxKept || cap(w.pending) > maxKept {
-		*w = Walk{Detach: w.Detach}
+		*w = Walk{Detach: w.Detach, typeNames: w.typeNames, layouts: w.layouts}
 		return
 	}
 	clear(w.index)
@@ -156,6 +161,10 @@ func (w *Walk) Finish() int64 {
 // Bytes returns what the last Finish did.
 func (w *Walk) Bytes() int64 { return w.total }
 
+// Objects returns how many objects the walk has visited: allocations, parts of them that it took for
+// allocations, and strings to be detached.
+func (w *Walk) Objects() int { return len(w.spans) + len(w.strings) }
+
 // settle charges the visited spans: each merged stretch as the one object it is.
 func (w *Walk) settle() uintptr {
 	slices.SortFunc(w.spans, func(a, b span) int {
@@ -166,7 +175,10 @@ func (w *Walk) settle() uintptr {
 		whole := w.spans[i]
 		for i++; i < len(w.spans) && w.spans[i].addr < whole.end(); i++ {
 			whole.size = max(whole.end(), w.spans[i].end()) - whole.addr
-			whole.whole = max(whole.whole, w.spans[i].whole)
+			// What is not said to be a part shows where the object begins and ends.
+			if whole.whole > 0 {
+				whole.whole = w.spans[i].whole
+			}
 			whole.pointers = whole.pointers || w.spans[i].pointers
 		}
 		if uintptr(whole.whole) > whole.size {

@@ -1,6 +1,8 @@
 package heapsize_test
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -168,7 +170,11 @@ func TestInside(t *testing.T) {
 		array [4]int32
 		next  *object
 	}
-	const whole = unsafe.Sizeof(object{})
+	const (
+		whole = unsafe.Sizeof(object{})
+		array = unsafe.Offsetof(object{}.array)
+		next  = unsafe.Offsetof(object{}.next)
+	)
 	charged := int64(heapsize.Object(whole, true))
 	a, b := new(object), new(object)
 	for _, c := range []struct {
@@ -176,26 +182,63 @@ func TestInside(t *testing.T) {
 		walk func(w *heapsize.Walk)
 		want int64
 	}{
-		{"one part", func(w *heapsize.Walk) { heapsize.InsideSlice(w, a.array[:2], 4, whole, true) }, charged},
+		{"one part", func(w *heapsize.Walk) { heapsize.InsideSlice(w, a.array[:2], 4, array, whole, true) }, charged},
 		{"two parts of one", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[:2:2], 4, whole, true)
-			heapsize.InsideSlice(w, a.array[2:], 4, whole, true)
+			heapsize.InsideSlice(w, a.array[2:], 4, array, whole, true)
+			w.Inside(unsafe.Pointer(&a.next), unsafe.Sizeof(a.next), next, whole, true)
 		}, charged},
 		{"the whole as well", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[:], 4, whole, true)
+			heapsize.InsideSlice(w, a.array[:], 4, array, whole, true)
 			w.Enter(unsafe.Pointer(a), whole, true)
 		}, charged},
 		{"parts of two", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[:], 4, whole, true)
-			w.Inside(unsafe.Pointer(&b.next), unsafe.Sizeof(b.next), whole, true)
+			heapsize.InsideSlice(w, a.array[:], 4, array, whole, true)
+			w.Inside(unsafe.Pointer(&b.next), unsafe.Sizeof(b.next), next, whole, true)
 		}, 2 * charged},
-		{"an array of its own", func(w *heapsize.Walk) { heapsize.InsideSlice(w, make([]int32, 0, 8), 4, whole, false) }, int64(heapsize.Object(32, false))},
+		{"an array of more", func(w *heapsize.Walk) {
+			heapsize.InsideSlice(w, make([]int32, 0, 8), 4, array, whole, false)
+		}, int64(heapsize.Object(32, false))},
+		{"the end of an array of more", func(w *heapsize.Walk) {
+			s := make([]int32, 8)
+			heapsize.InsideSlice(w, s[6:], 4, array, whole, false)
+			heapsize.InsideSlice(w, s, 4, array, whole, false)
+		}, int64(heapsize.Object(32, false))},
 	} {
 		var w heapsize.Walk
 		c.walk(&w)
 		if got := w.Finish(); got != c.want {
 			t.Errorf("%s costs %d bytes, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// TestInsideStarts allocates objects of many sizes: each is found to start where it does, and hardly
+// any address within it.
+func TestInsideStarts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	var inner, wrong int
+	for range 6000 {
+		size, pointers := 16+rng.IntN(16<<rng.IntN(12)), rng.IntN(2) == 0
+		typ := allocation(size, pointers)
+		p := reflect.New(typ).UnsafePointer()
+		sink = p
+		var w heapsize.Walk
+		w.Inside(p, 8, 0, typ.Size(), pointers)
+		if got, want := w.Finish(), int64(heapsize.Object(typ.Size(), pointers)); got != want {
+			t.Fatalf("an object of %d bytes, pointers %v, that starts at %p costs %d bytes, want %d", typ.Size(), pointers, p, got, want)
+		}
+		if typ.Size() < 64 || typ.Size() > 1024 {
+			continue
+		}
+		w.Reset()
+		w.Inside(unsafe.Add(p, 8*(1+rng.IntN(7))), 8, 0, typ.Size(), pointers)
+		inner++
+		if w.Finish() > 16 {
+			wrong++
+		}
+	}
+	if wrong > inner/20 {
+		t.Errorf("%d of %d addresses inside of objects are taken for their start", wrong, inner)
 	}
 }
 

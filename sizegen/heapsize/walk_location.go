@@ -68,28 +68,5 @@ type (
 
 //nolint:gochecknoglobals // of the running program, checked once
 var locationKnown = sync.OnceValue(func() bool {
-	return sameLayout(reflect.TypeFor[time.Location](), reflect.TypeFor[location]())
+	return sameLayout(layoutPair{reflect.TypeFor[time.Location](), reflect.TypeFor[location]()}, make(map[layoutPair]bool))
 })
-
-// sameLayout reports whether two types have the same fields at the same offsets, down through
-// pointers, slices and structs that do not contain themselves.
-func sameLayout(a, b reflect.Type) bool {
-	if a.Kind() != b.Kind() || a.Size() != b.Size() {
-		return false
-	}
-	switch a.Kind() {
-	case reflect.Pointer, reflect.Slice:
-		return sameLayout(a.Elem(), b.Elem())
-	case reflect.Struct:
-		if a.NumField() != b.NumField() {
-			return false
-		}
-		for i := range a.NumField() {
-			x, y := a.Field(i), b.Field(i)
-			if x.Name != y.Name || x.Offset != y.Offset || !sameLayout(x.Type, y.Type) {
-				return false
-			}
-		}
-	}
-	return true
-}

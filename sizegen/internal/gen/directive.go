@@ -13,26 +13,32 @@ import (
 const (
 	dirRoot   = "root"   // on a type: write WalkHeap and CachedSize for it
 	dirSize   = "size"   // on a field or type: N heap bytes, not looked into
+	dirOpaque = "opaque" // on a field or type: not looked into, costs what a rule says
 	dirShared = "shared" // on a field or type: not the holder's; nothing counted or detached
+	dirInside = "inside" // on a field: it points into an object of another type
 	dirTypes  = "types"  // on a field or interface type: the only dynamic types
-	dirField  = "field"  // anywhere: size or shared for a field of another module's type
+	dirField  = "field"  // anywhere: one of these for a field or type that is named
 )
 
-// A directive is one //sizegen: comment, understood.
+// A directive is one //sizegen: comment, parsed.
 type directive struct {
-	kind string
-	pos  token.Pos
-	size uint64
-	list []string // of types
-	file *ast.File
-	pkg  *source
+	kind   string
+	pos    token.Pos
+	size   uint64   // of size and opaque
+	rule   string   // of opaque: a function, "" for a constant size
+	part   string   // of inside: path.Type.Field
+	list   []string // of types
+	reason string
+	file   *ast.File
+	pkg    *source
 }
 
-// directives holds what the main module's sources say, by the position of the field or type
-// name that it was said of: positions survive the instantiation of generic types.
+// directives holds what the main module's sources say: by the position of the field or type name
+// that it was said of, as positions survive the instantiation of generic types; and by the name
+// of a field or type, path.Type.Field or path.Type.
 type directives struct {
-	at      map[token.Pos][]directive
-	foreign map[string]map[string]directive // package -> path.Type.Field -> directive
+	at    map[token.Pos][]directive
+	named map[string][]directive
 }
 
 func (d *directives) find(pos token.Pos, kinds ...string) (directive, bool) {
@@ -89,13 +95,21 @@ func (r *directiveReader) node(n ast.Node) {
 // place records the directives of comments for the names at the given positions.
 func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.CommentGroup) {
 	for _, c := range comments(groups...) {
-		d, ok := r.g.parseDirective(c, r.p, r.file)
+		text, ok := strings.CutPrefix(c.Text, "//sizegen:")
+		if _, _, named := splitNamed(text); !ok || named {
+			continue
+		}
+		d, ok := r.parse(c, text, "")
 		if !ok {
 			continue
 		}
 		r.placed[c] = true
-		if d.kind == dirRoot && !onType {
-			r.g.refuseDirective(c, "root is said of a type", "put it above the type declaration")
+		switch {
+		case d.kind == dirRoot && !onType:
+			r.refuse(c, "root is said of a type: put it above the type declaration", "")
+			continue
+		case d.kind == dirInside && onType:
+			r.refuse(c, "inside is said of a field: put it above the field", "")
 			continue
 		}
 		for _, at := range names {
@@ -104,18 +118,41 @@ func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.C
 	}
 }
 
-// rest reads the directives for fields of other modules' types, and refuses those that nothing follows.
+// rest reads the directives that name a field or type, and refuses others that no field or type
+// follows.
 func (r *directiveReader) rest() {
 	for _, c := range comments(r.file.Comments...) {
-		if r.placed[c] || !strings.HasPrefix(c.Text, "//sizegen:") {
+		text, ok := strings.CutPrefix(c.Text, "//sizegen:")
+		if !ok || r.placed[c] {
 			continue
 		}
-		if strings.HasPrefix(c.Text, "//sizegen:"+dirField) {
-			r.g.parseForeign(c, r.p)
-		} else if _, ok := r.g.parseDirective(c, r.p, r.file); ok {
-			r.g.refuseDirective(c, "no type or field follows it", "put it directly above the type or field, or behind it on its line")
+		if name, rest, named := splitNamed(text); named {
+			r.parseNamed(c, name, rest)
+		} else if _, ok := r.parse(c, text, ""); ok {
+			r.refuse(c, "no type or field follows it: put it directly above the type or field, or behind it on its line", "")
 		}
 	}
+}
+
+// splitNamed returns the name, or names with commas, in a directive of the form "field name …" or "types name = …", and the
+// directive as it would be written above what it names.
+func splitNamed(text string) (name, rest string, ok bool) {
+	if text, ok := strings.CutPrefix(text, dirField); ok && (text == "" || text[0] == ' ') {
+		name, rest, _ = strings.Cut(strings.TrimSpace(text), " ")
+		for more := ""; strings.HasSuffix(name, ","); name += " " + more {
+			more, rest, _ = strings.Cut(strings.TrimSpace(rest), " ")
+			if more == "" {
+				break
+			}
+		}
+		return name, strings.TrimSpace(rest), true
+	}
+	if text, ok := strings.CutPrefix(text, dirTypes+" "); ok {
+		if name, list, ok := strings.Cut(text, "="); ok {
+			return strings.TrimSpace(name), dirTypes + " " + strings.TrimSpace(list), true
+		}
+	}
+	return "", "", false
 }
 
 // comments returns the comments of groups, of which some may be nil.
@@ -155,93 +192,165 @@ func fieldPositions(f *ast.Field) []token.Pos {
 	}
 }
 
-// parseDirective reads one comment; false means that it is no directive, or a refused one.
-func (g *generator) parseDirective(c *ast.Comment, p *source, file *ast.File) (directive, bool) {
-	text, ok := strings.CutPrefix(c.Text, "//sizegen:")
-	if !ok || strings.HasPrefix(text, dirField) {
-		return directive{}, false
-	}
+// parse reads a directive's text, which is said of name or, if that is empty, of what follows; false
+// means that it was refused.
+func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, bool) {
 	kind, rest, _ := strings.Cut(text, " ")
-	d := directive{kind: kind, pos: c.Pos(), file: file, pkg: p}
-	words := strings.Fields(rest)
+	d := directive{kind: kind, pos: c.Pos(), file: r.file, pkg: r.p}
 	why, try := "", ""
-	switch kind {
+	switch words := strings.Fields(rest); kind {
 	case dirRoot:
 		if len(words) > 0 {
 			why, try = "root takes no arguments", "//sizegen:root"
 		}
-	case dirSize, dirShared:
-		d.size, why, try = sizeOrShared(kind, words)
+	case dirSize, dirOpaque:
+		why, try = d.parseSize(words)
+	case dirShared:
+		if d.reason = strings.Join(words, " "); d.reason == "" {
+			why, try = "shared needs a reason", "//sizegen:shared it belongs to the whole process"
+		}
+	case dirInside:
+		const example = "//sizegen:inside example.com/pkg.Type.Field it is a slice of that array"
+		if len(words) < 2 {
+			why, try = "inside needs the field path.Type.Field that is pointed into, and a reason", example
+		} else {
+			d.part, d.reason = words[0], strings.Join(words[1:], " ")
+		}
 	case dirTypes:
-		if d.list = words; len(words) == 0 {
-			why, try = "types needs the dynamic types that occur", "//sizegen:types *Circle Square string"
+		d.list = strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+		if len(d.list) == 0 {
+			why, try = "types needs the dynamic types that occur", "//sizegen:types *Circle, Square, string"
 		}
 	default:
-		why, try = "there is no directive "+strconv.Quote(kind), "root, size, shared, types or field"
+		why = "there is no directive " + strconv.Quote(kind) + ", but root, size, opaque, shared, inside, types and field"
 	}
-	if why != "" {
-		g.refuseDirective(c, why, try)
-		return d, false
+	if why == "" {
+		return d, true
 	}
-	return d, true
+	if say, ok := strings.CutPrefix(try, "//sizegen:"); ok && name != "" {
+		try = namedStatement(name, say)
+	}
+	r.refuse(c, why, try)
+	return d, false
 }
 
-func sizeOrShared(kind string, words []string) (n uint64, why, try string) {
-	if kind == dirShared {
-		if len(words) == 0 {
-			return 0, "shared needs a reason", "//sizegen:shared owned by the process-wide table"
-		}
-		return 0, "", ""
-	}
-	const example = "//sizegen:size 48 one closure with three captured words"
+// parseSize reads the arguments of size and opaque.
+func (d *directive) parseSize(words []string) (why, try string) {
+	const example = "48 one closure with three captured words"
 	if len(words) < 2 {
-		return 0, "size needs the number of heap bytes and a reason", example
+		return d.kind + " needs the number of heap bytes and a reason", "//sizegen:" + d.kind + " " + example
+	}
+	d.reason = strings.Join(words[1:], " ")
+	if name, ok := strings.CutSuffix(words[0], "()"); ok && d.kind == dirOpaque && token.IsIdentifier(name) {
+		d.rule = name
+		return "", ""
 	}
 	n, err := strconv.ParseUint(words[0], 10, 32)
 	if err != nil {
-		return 0, strconv.Quote(words[0]) + " is not a number of bytes", example
+		return strconv.Quote(words[0]) + " is not a number of bytes", "//sizegen:" + d.kind + " " + example
 	}
-	return n, "", ""
+	d.size = n
+	return "", ""
 }
 
-// parseForeign reads //sizegen:field path.Type.Field shared|size ….
-func (g *generator) parseForeign(c *ast.Comment, p *source) {
-	words := strings.Fields(strings.TrimPrefix(c.Text, "//sizegen:"+dirField))
+// parseNamed reads a directive for the field or type that it names.
+func (r *directiveReader) parseNamed(c *ast.Comment, name, text string) {
 	const example = "//sizegen:field example.com/pkg.Type.Field size 48 the captured state"
-	if len(words) < 2 || words[1] != dirSize && words[1] != dirShared {
-		g.refuseDirective(c, "field needs path.Type.Field and then size or shared", example)
+	kind, _, _ := strings.Cut(text, " ")
+	if name == "" || !slices.Contains([]string{dirSize, dirOpaque, dirShared, dirInside, dirTypes}, kind) {
+		r.refuse(c, "field needs path.Type.Field, or several with commas, and then size, opaque, shared, inside or types", example)
 		return
 	}
-	n, why, try := sizeOrShared(words[1], words[2:])
-	if why != "" {
-		g.refuseDirective(c, why, strings.Replace(try, "//sizegen:", "//sizegen:field "+words[0]+" ", 1))
+	d, ok := r.parse(c, text, name)
+	if !ok {
 		return
 	}
-	of := g.dirs.foreign[p.ImportPath]
-	if of == nil {
-		of = make(map[string]directive)
-		g.dirs.foreign[p.ImportPath] = of
+	for one := range strings.SplitSeq(name, ",") {
+		one = strings.TrimSpace(one)
+		key, ok := r.g.nameKey(one, r.file, r.p)
+		if !ok {
+			r.refuse(c, "there is no type or field "+one+" in the packages that this one depends on", "")
+			return
+		}
+		r.g.dirs.named[key] = append(r.g.dirs.named[key], d)
 	}
-	of[words[0]] = directive{kind: words[1], pos: c.Pos(), size: n, pkg: p}
 }
 
-func (g *generator) refuseDirective(c *ast.Comment, why, try string) {
-	g.problems.add(Problem{g.fset.Position(c.Pos()), c.Text, why, try})
+func (r *directiveReader) refuse(c *ast.Comment, why, try string) {
+	r.g.problems.add(Problem{Pos: r.g.fset.Position(c.Pos()), What: c.Text, Why: why, Try: try})
+}
+
+// nameKey returns path.Type.Field or path.Type for a name, in which the package is a path, or the
+// name of an import of file, or missing for the file's package.
+func (g *generator) nameKey(name string, file *ast.File, p *source) (string, bool) {
+	if obj := types.Universe.Lookup(name); obj != nil {
+		return name, name == "error"
+	}
+	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if path := g.packagePath(name[:i], file); path != "" && g.declares(path, name[i+1:]) {
+			return path + "." + name[i+1:], true
+		}
+	}
+	return p.ImportPath + "." + name, g.declares(p.ImportPath, name)
+}
+
+// packagePath returns the path of a package that is named by path, or by name in file.
+func (g *generator) packagePath(name string, file *ast.File) string {
+	if g.all[name] != nil {
+		return name
+	}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if p := g.all[path]; err == nil && p != nil && (spec.Name != nil && spec.Name.Name == name || spec.Name == nil && p.Types.Name() == name) {
+			return path
+		}
+	}
+	return ""
+}
+
+// declares reports whether a package has a type, or a struct type with a field: "Type", "Type.Field".
+func (g *generator) declares(path, name string) bool {
+	name, field, isField := strings.Cut(name, ".")
+	tn, ok := g.all[path].Types.Scope().Lookup(name).(*types.TypeName)
+	if !ok || !isField {
+		return ok
+	}
+	s, ok := tn.Type().Underlying().(*types.Struct)
+	return ok && slices.ContainsFunc(slices.Collect(s.Fields()), func(f *types.Var) bool { return f.Name() == field })
 }
 
 // fieldDirective returns what is said of field f of the struct type owner, seen from package
 // from, where owner may be nil.
-func (g *generator) fieldDirective(from *types.Package, owner *types.Named, f *types.Var) (directive, bool) {
-	if d, ok := g.dirs.find(f.Origin().Pos(), dirSize, dirShared); ok {
+func (g *generator) fieldDirective(from *types.Package, owner *types.Named, f *types.Var, kinds ...string) (directive, bool) {
+	if d, ok := g.dirs.find(f.Origin().Pos(), kinds...); ok {
 		return d, true
 	}
-	if owner == nil || owner.Obj().Pkg() == nil {
+	if owner == nil {
 		return directive{}, false
 	}
-	key := owner.Obj().Pkg().Path() + "." + owner.Obj().Name() + "." + f.Name()
-	d, ok := g.dirs.foreign[from.Path()][key]
-	if ok {
-		g.usedForeign[d.pos] = true
-	}
-	return d, ok
+	return g.namedDirective(from, typeKey(owner)+"."+f.Name(), kinds...)
 }
+
+// typeDirective returns what is said of a defined type, seen from package from.
+func (g *generator) typeDirective(from *types.Package, n *types.Named, kinds ...string) (directive, bool) {
+	if d, ok := g.dirs.find(n.Obj().Pos(), kinds...); ok {
+		return d, true
+	}
+	return g.namedDirective(from, typeKey(n), kinds...)
+}
+
+// namedDirective returns what is said of a name: in package from itself, otherwise anywhere.
+func (g *generator) namedDirective(from *types.Package, key string, kinds ...string) (found directive, ok bool) {
+	for _, d := range g.dirs.named[key] {
+		if slices.Contains(kinds, d.kind) && (!ok || from != nil && d.pkg.ImportPath == from.Path()) {
+			found, ok = d, true
+		}
+	}
+	if ok {
+		g.usedNamed[found.pos] = true
+	}
+	return found, ok
+}
+
+// typeKey returns path.Type, the name by which directives know a defined type.
+func typeKey(n *types.Named) string { return qualified(n.Origin()) }

@@ -9,14 +9,22 @@ import (
 
 // An emitter writes the body of one function.
 type emitter struct {
-	o     *output
-	b     strings.Builder
-	vars  int
-	owner *types.Named // whose parts are walked, nil outside of a defined type
-	at    token.Pos    // the field or type being walked, for problems
-	what  string       // the same in words
-	dir   directive    // the //sizegen:types said of the field
-	via   site         // the field of this module that led to another module's type
+	o    *output
+	b    strings.Builder
+	vars int
+	fn   string // the function, in the graph of calls
+	node string // the type that it walks, in the graph of walks
+
+	owner  *types.Named // whose fields are walked, nil outside of a defined type
+	at     token.Pos    // the field or type being walked, for problems
+	what   string       // the same in words
+	key    string       // the same as directives name it
+	own    bool         // at is in this module: a directive can stand there
+	inline bool         // it is a field on the line of its type's name: nothing can stand above it alone
+	dir    directive    // the //sizegen:types said of the field
+	via    site         // the field of this module that led to another module's type
+	listed bool         // it is one of the types that an interface may hold
+	heap   bool         // what is walked lies on the heap, not in a variable of the function
 }
 
 func (e *emitter) printf(format string, args ...any) {
@@ -47,17 +55,49 @@ func (e *emitter) site() site {
 	return site{e.at, e.what}
 }
 
-// refuse notes what cannot be seen. What is another module's can only be answered from here.
-func (e *emitter) refuse(why, try string) {
-	what := e.what
-	if e.via.what != "" {
-		what = e.via.what + ": " + e.what
-		if e.owner != nil {
-			field := e.what[strings.LastIndexByte(e.what, '.')+1:]
-			try = fmt.Sprintf("in package %s: //sizegen:field %s size N reason, or shared reason", e.o.pkg.Path(), fieldKey(e.owner, field))
-		}
+// refuse reports what cannot be seen, and the directive that answers it: for a field or type of
+// this module one to stand above it, otherwise one that names it.
+func (e *emitter) refuse(why, say string) {
+	e.o.g.problems.add(e.problem(why, say))
+	e.say("refused: " + why)
+}
+
+// warn reports what may stop a walk.
+func (e *emitter) warn(why, say string) {
+	p := e.problem(why, say)
+	p.Warning = true
+	p.cause += " warning"
+	e.o.g.problems.add(p)
+}
+
+func (e *emitter) problem(why, say string) Problem {
+	s := e.site()
+	p := Problem{Pos: e.o.g.position(s.at), What: e.what, Why: why, node: e.node, key: e.key, cause: e.key}
+	if e.via.what != "" && e.via.what != e.what {
+		p.What = e.via.what + ": " + e.what
 	}
-	e.o.g.problems.add(Problem{e.o.g.position(e.site().at), what, why, try})
+	if e.key == "" {
+		p.cause = e.what + ": " + why
+	}
+	if say != "" {
+		p.Try, p.named = e.statement(say)
+	}
+	return p
+}
+
+// statement writes a directive for the field or type that is walked.
+func (e *emitter) statement(say string) (text string, named bool) {
+	if e.own && !e.inline {
+		return "//sizegen:" + say, false
+	}
+	return namedStatement(e.key, say), true
+}
+
+func namedStatement(key, say string) string {
+	if list, ok := strings.CutPrefix(say, dirTypes+" "); ok {
+		return "//sizegen:" + dirTypes + " " + key + " = " + list
+	}
+	return "//sizegen:" + dirField + " " + key + " " + say
 }
 
 // pointerTo, field and element write expressions on the variable x, which may be "*q".
@@ -81,10 +121,10 @@ func operand(x string) string {
 // included.
 func (e *emitter) walk(x string, t types.Type) {
 	if t == nil || t == types.Typ[types.Invalid] {
-		e.refuse("its type does not type-check", "go vet the package")
+		e.refuse("its type does not type-check: go vet the package", "")
 		return
 	}
-	if e.o.g.silent(t) {
+	if e.o.g.silent(e.o.pkg, t) {
 		return
 	}
 	if n := named(t); n != nil && !(e.dir.kind != "" && types.IsInterface(n)) {
@@ -96,37 +136,69 @@ func (e *emitter) walk(x string, t types.Type) {
 
 // walkNamed walks a value of a defined type through that type's own function.
 func (e *emitter) walkNamed(x string, n *types.Named) {
-	if d, ok := e.o.g.dirs.find(n.Obj().Pos(), dirShared, dirSize); ok {
-		if d.kind == dirSize {
-			e.printf("w.Add(%d)\n", d.size)
-		}
+	original := e.o.g.original(n)
+	if d, ok := e.o.g.typeDirective(e.o.pkg, original, dirShared, dirSize, dirOpaque); ok {
+		e.o.g.skipped[typeKey(original)] = true
+		e.stated(x, n, nil, "", d)
 		return
 	}
-	if original := e.o.mirrored[n]; original != nil && holdsNothing(original) || holdsNothing(n) || e.walkKnown(x, n) {
+	if holdsNothing(original) {
+		e.say("belongs to the process")
+		return
+	}
+	if n == original && e.walkKnown(x, n) {
 		return
 	}
 	pkg := n.Obj().Pkg()
 	if pkg == nil || pkg == e.o.pkg || !e.ownMethod(n) {
 		if !e.o.g.nameable(e.o.pkg, n) {
-			e.refuse(fmt.Sprintf("its type %s cannot be named in package %s", short(n), e.o.pkg.Name()),
-				"export it, or say //sizegen:size N reason of the field")
+			e.refuse(fmt.Sprintf("its type %s cannot be named in package %s", short(n), e.o.pkg.Name()), "shared it belongs to another owner")
 			return
 		}
-		if types.IsInterface(n) && e.o.g.openEnded(n) {
-			e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), "//sizegen:types *A B …, or //sizegen:shared reason")
+		if types.IsInterface(n) && e.o.g.openEnded(e.o.pkg, original) {
+			e.refuseInterface(original)
 			return
 		}
-		e.printf("%s(w, %s)\n", e.o.walkFunc(n, e.site()), pointerTo(x))
+		e.call(e.o.walkFunc(n, e.site()), pointerTo(x), original)
 		return
 	}
 	// Another package of this module: its own output has the method.
 	if e.o.g.targets[pkg.Path()] == nil {
-		e.refuse(fmt.Sprintf("its type %s is in package %s, which is not among the packages given", short(n), pkg.Path()),
-			"name that package too, or ./...")
+		e.refuse(fmt.Sprintf("its type %s is in package %s, which is not among the packages given: name it too, or ./...", short(n), pkg.Path()), "")
 		return
 	}
-	e.o.g.output(pkg).partsMethod(n)
+	o := e.o.g.output(pkg)
+	e.lead(original, o.node(o.partsMethod(n)))
 	e.printf("%s\n", field(x, "WalkHeapParts(w)"))
+}
+
+// call writes a call of a function of this file. Render decides whether it is followed.
+func (e *emitter) call(name, arg string, t types.Type) {
+	callee := e.o.node(name)
+	e.lead(t, callee)
+	if e.heap {
+		e.printf("%s\n", followMark(e.fn, callee, name, arg))
+	} else {
+		e.printf("%s(w, %s)\n", name, arg)
+	}
+}
+
+// lead records that the walk of the current field comes to a value of type t, walked by callee.
+func (e *emitter) lead(t types.Type, callee string) {
+	e.o.g.calls.add(e.fn, callee)
+	e.o.g.leads = append(e.o.g.leads, lead{
+		from: e.node, to: nodeOf(t), key: e.key, own: e.own, at: e.at, what: e.what, site: e.site(), foreign: !e.o.g.ofMain(t),
+		toKey: keyOf(t),
+	})
+	e.leadsTo(t)
+}
+
+// keyOf returns the name by which directives know a type of another package, "" where it has none.
+func keyOf(t types.Type) string {
+	if n := named(t); n != nil && n.Obj().Pkg() != nil {
+		return typeKey(n)
+	}
+	return ""
 }
 
 // ownMethod reports whether n can be given methods in its own package of this module.
@@ -141,8 +213,21 @@ func (e *emitter) walkKnown(x string, n *types.Named) bool {
 	case "sync/atomic.Pointer":
 		elem := n.TypeArgs().At(0)
 		q := e.local("q")
-		inner := e.capture(func() { e.walk("*"+q, elem) })
+		inner := e.captureHeap(func() { e.walk("*"+q, elem) })
+		e.say("object")
 		e.printf("if %s := %s; %s {\n%s}\n", q, field(x, "Load()"), e.enter(q, elem), inner)
+		return true
+	case timeTime:
+		if d, ok := e.o.g.namedDirective(e.o.pkg, timeTime+".loc", dirShared, dirSize); ok {
+			e.stated(x, n, nil, "", d)
+			return true
+		}
+		e.say("zone, where it is not one of the process")
+		e.printf("w.Location(%s)\n", field(x, "Location()"))
+		return true
+	case timeLocation:
+		e.say("zone, where it is not one of the process")
+		e.printf("w.Location(%s)\n", pointerTo(x))
 		return true
 	}
 	return false
@@ -169,53 +254,67 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 	case *types.Map:
 		e.walkMap(x, u)
 	case *types.Interface:
-		if e.dir.kind == "" {
-			e.printf("%s(w, %s)\n", e.o.walkFunc(t, e.site()), pointerTo(x)) // an any may hold an any
+		if e.dir.kind == "" && u.Empty() {
+			e.walkEmpty(x, t)
 			return
 		}
 		e.walkInterface(x, t, u)
 	case *types.Chan:
 		if hasPointers(u.Elem()) {
-			e.refuse("what lies in a channel's buffer cannot be seen", "//sizegen:size N reason, or //sizegen:shared reason")
+			e.refuse("what lies in a channel's buffer cannot be seen", "shared its elements belong to their receivers")
 			return
 		}
-		e.printf("%s(w, %s)\n", e.o.heapsize("WalkChan"), x)
+		e.say("channel")
+		walk := "WalkChan"
+		if u.Dir() == types.SendOnly {
+			walk = "WalkSendChan"
+		}
+		e.printf("%s(w, %s)\n", e.o.heapsize(walk), x)
 	case *types.Signature:
-		e.refuse("what a func has captured cannot be seen",
-			"//sizegen:size N reason, or //sizegen:shared reason when it captures nothing of the entry's")
+		e.refuse("what a func has captured cannot be seen", "size 32 a func with at most three captured words")
 	case *types.TypeParam:
-		e.refuse("a type parameter has no size before it is instantiated", "walk an instance")
+		e.refuse("a type parameter has no size before it is instantiated: walk an instance", "")
 	default:
-		e.refuse(fmt.Sprintf("no rule for %T", u), "//sizegen:size N reason")
+		e.refuse(fmt.Sprintf("no rule for %T", u), "shared it belongs to another owner")
 	}
 }
 
 func (e *emitter) walkBasic(x string, t types.Type, u *types.Basic) {
 	switch {
 	case u.Kind() == types.UnsafePointer:
-		e.refuse("what an unsafe.Pointer points to cannot be seen", "//sizegen:size N reason, or //sizegen:shared reason")
+		e.refuse("what an unsafe.Pointer points to cannot be seen", "shared what it points to belongs to another owner")
+		return
 	case types.Identical(t, types.Typ[types.String]):
 		e.printf("w.String(%s)\n", pointerTo(x))
 	default:
 		e.printf("w.String((*string)(%s))\n", pointerTo(x))
 	}
+	e.say("string")
 }
 
 func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	if n := named(u.Elem()); n != nil {
-		if _, ok := e.o.g.dirs.find(n.Obj().Pos(), dirShared); ok || qualified(n) == timeLocation {
+		if d, ok := e.o.g.typeDirective(e.o.pkg, e.o.g.original(n), dirShared); ok {
+			e.say("shared: " + d.reason)
+			e.o.g.skipped[e.key] = true
+			return
+		}
+		if qualified(n) == timeLocation {
+			e.say("zone, where it is not one of the process")
+			e.printf("w.Location(%s)\n", x)
 			return
 		}
 	}
 	if zeroSize(u.Elem()) {
 		return // no object of its own
 	}
+	e.say("object")
 	if token.IsIdentifier(x) {
 		e.block("if "+e.enter(x, u.Elem())+" {\n", func() { e.walk("*"+x, u.Elem()) })
 		return
 	}
 	q := e.local("q")
-	inner := e.capture(func() { e.walk("*"+q, u.Elem()) })
+	inner := e.captureHeap(func() { e.walk("*"+q, u.Elem()) })
 	if inner == "" {
 		e.printf("w.Enter(%s(%s), %s(%s), %t)\n", e.o.unsafe("Pointer"), x, e.o.unsafe("Sizeof"), dereference(x), hasPointers(u.Elem()))
 		return
@@ -230,9 +329,14 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 	if zeroSize(u.Elem()) {
 		return
 	}
+	e.say("array")
+	e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem())))
+}
+
+// walkElements writes the walk of a slice, whose array the call tells of.
+func (e *emitter) walkElements(x string, u *types.Slice, call string) {
 	s, i := e.local("s"), e.local("i")
-	call := fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem()))
-	inner := e.capture(func() { e.walk(s+"["+i+"]", u.Elem()) })
+	inner := e.captureHeap(func() { e.walk(s+"["+i+"]", u.Elem()) })
 	if inner == "" {
 		e.printf(call+"\n", x)
 		return
@@ -243,7 +347,7 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 
 // block writes a block, or, when nothing would be in it, the condition of its if alone.
 func (e *emitter) block(head string, body func()) {
-	if inner := e.capture(body); inner != "" {
+	if inner := e.captureHeap(body); inner != "" {
 		e.printf("%s%s}\n", head, inner)
 	} else {
 		e.printf("%s\n", strings.TrimSuffix(strings.TrimPrefix(head, "if "), " {\n"))
@@ -268,82 +372,12 @@ func (e *emitter) capture(body func()) string {
 	return inner
 }
 
-func (e *emitter) walkFields(x string, u *types.Struct) {
-	at, what, dir := e.at, e.what, e.dir
-	defer func() { e.at, e.what, e.dir = at, what, dir }()
-	for f := range u.Fields() {
-		if f.Name() == "_" {
-			continue // a blank field cannot be set
-		}
-		e.at, e.what, e.dir = f.Origin().Pos(), what+"."+f.Name(), directive{}
-		if d, ok := e.o.g.fieldDirective(e.o.pkg, e.owner, f); ok {
-			if d.kind == dirSize {
-				e.addSize(field(x, f.Name()), f.Type(), d.size)
-			}
-			continue
-		}
-		e.dir, _ = e.o.g.dirs.find(f.Origin().Pos(), dirTypes)
-		if e.dir.kind != "" && !holdsInterface(f.Type()) {
-			e.o.g.problems.add(Problem{
-				e.o.g.position(e.dir.pos), "//sizegen:types of " + e.what,
-				"there is no interface in " + short(f.Type()), "say it where the interface is declared",
-			})
-		}
-		e.walk(field(x, f.Name()), f.Type())
-	}
-}
+// captureHeap returns what body writes of a variable on the heap.
+func (e *emitter) captureHeap(body func()) string { return e.captureAt(true, body) }
 
-// addSize adds a stated size, where the field holds something.
-func (e *emitter) addSize(x string, t types.Type, size uint64) {
-	if size == 0 {
-		return
-	}
-	switch t.Underlying().(type) {
-	case *types.Pointer, *types.Slice, *types.Map, *types.Chan, *types.Signature, *types.Interface:
-		e.printf("if %s != nil {\nw.Add(%d)\n}\n", x, size)
-	default:
-		e.printf("w.Add(%d)\n", size)
-	}
-}
-
-// walkMap walks keys and elements: in place where only what they point to matters, as copies
-// that are put back when detaching changes them themselves.
-func (e *emitter) walkMap(x string, u *types.Map) {
-	key, elem := u.Key(), u.Elem()
-	if !e.o.g.nameable(e.o.pkg, u) {
-		e.refuse(fmt.Sprintf("%s cannot be named in package %s", short(u), e.o.pkg.Name()), "//sizegen:size N reason")
-		return
-	}
-	m := e.local("m")
-	call := fmt.Sprintf("%s(w, %%s, %s)", e.o.heapsize("WalkMap"), e.o.shape(u))
-	if e.o.g.silent(key) && e.o.g.silent(elem) {
-		e.printf(call+"\n", x)
-		return
-	}
-	if replaced(key) || replaced(elem) {
-		s, i := e.local("s"), e.local("i")
-		inner := e.capture(func() {
-			e.walk(s+"["+i+"].Key", key)
-			e.walk(s+"["+i+"].Elem", elem)
-		})
-		if inner != "" {
-			e.printf("if %s := %s; %s {\n%s := %s(%s)\nfor %s := range %s {\n%s}\n%s(w, %s, %s)\n}\n", m, x,
-				fmt.Sprintf(call, m), s, e.o.heapsize("Entries"), m, i, s, inner, e.o.heapsize("PutBack"), m, s)
-			return
-		}
-	}
-	k, v := e.local("k"), e.local("v")
-	keys := e.capture(func() { e.walk(k, key) })
-	elems := e.capture(func() { e.walk(v, elem) })
-	switch {
-	case keys == "" && elems == "":
-		e.printf(call+"\n", x)
-		return
-	case keys == "":
-		k = "_"
-	}
-	if elems != "" {
-		k += ", " + v
-	}
-	e.printf("if %s := %s; %s {\nfor %s := range %s {\n%s%s}\n}\n", m, x, fmt.Sprintf(call, m), k, m, keys, elems)
+func (e *emitter) captureAt(heap bool, body func()) string {
+	was := e.heap
+	defer func() { e.heap = was }()
+	e.heap = heap
+	return e.capture(body)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,72 +25,127 @@ type File struct {
 
 // A generator works through all types that the roots reach, package by package.
 type generator struct {
-	fset        *token.FileSet
-	all         map[string]*source
-	targets     map[string]*source // those the patterns name: files are written there
-	dirs        directives
-	usedForeign map[token.Pos]bool
-	problems    problems
-	outputs     map[string]*output
-	work        []func() // bodies still to be written
-	instances   map[string][]*types.Named
-	isMirror    map[*types.TypeName]bool // their types can be named, and are in no scope
+	fset               *token.FileSet
+	all                map[string]*source
+	targets            map[string]*source // those the patterns name: files are written there
+	dirs               directives
+	ownFiles           map[*token.File]bool // of the main module
+	usedNamed          map[token.Pos]bool   // directives that name a field or type, and were asked for
+	problems           problems
+	outputs            map[string]*output
+	work               []func() // bodies still to be written
+	instances          map[string][]*types.Named
+	isMirror           map[*types.TypeName]bool              // their types can be named, and are in no scope
+	originals          map[*types.Named]*types.Named         // mirror -> what it mirrors
+	originalInterfaces map[*types.Interface]*types.Interface // of those without a name
+
+	calls     graph          // of the functions of all files
+	component map[string]int // of calls
+	leads     []lead         // between types
+	rootNodes []string
+	rootTypes []*types.Named
+	dynamic   map[string][]types.Type // per interface or field: what it may hold
+	skipped   map[string]bool         // fields and types that are not looked into
+	fields    map[string]int          // per type: fields with pointers
+	trees     map[string]*explained
 }
 
-// Generate returns what the files of sizegen have to be for the packages that cfg names, or
-// the problems that keep it from doing so.
+// Generate returns what the files of sizegen have to be for the packages that cfg names, and the
+// problems: where there is one that is not a warning, no files.
 func Generate(cfg Config) ([]File, []Problem, error) {
-	targets, all, err := load(cfg.Dir, cfg.Patterns)
+	g, err := prepare(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := g.walkRoots(cfg.Roots); err != nil {
+		return nil, nil, err
+	}
+	g.unusedDirectives()
+	g.merge()
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems := g.problems.sorted(dir)
+	if g.problems.refused() {
+		return nil, problems, nil
+	}
+	files, err := g.files()
+	return files, problems, err
+}
+
+// prepare loads the packages and reads their directives.
+func prepare(cfg Config) (*generator, error) {
+	targets, all, err := load(cfg.Dir, cfg.Patterns)
+	if err != nil {
+		return nil, err
+	}
 	g := &generator{
-		fset:        targets[0].Fset,
-		all:         all,
-		targets:     make(map[string]*source),
-		usedForeign: make(map[token.Pos]bool),
-		outputs:     make(map[string]*output),
-		isMirror:    make(map[*types.TypeName]bool),
+		fset:               targets[0].Fset,
+		all:                all,
+		targets:            make(map[string]*source),
+		ownFiles:           make(map[*token.File]bool),
+		usedNamed:          make(map[token.Pos]bool),
+		outputs:            make(map[string]*output),
+		isMirror:           make(map[*types.TypeName]bool),
+		originals:          make(map[*types.Named]*types.Named),
+		originalInterfaces: make(map[*types.Interface]*types.Interface),
+		calls:              make(graph),
+		fields:             make(map[string]int),
+		trees:              make(map[string]*explained),
+		dynamic:            make(map[string][]types.Type),
+		skipped:            make(map[string]bool),
 	}
 	g.dirs.at = make(map[token.Pos][]directive)
-	g.dirs.foreign = make(map[string]map[string]directive)
+	g.dirs.named = make(map[string][]directive)
 	for _, p := range targets {
 		g.targets[p.ImportPath] = p
 	}
 	for _, path := range g.modulePackages() {
+		for _, file := range all[path].Syntax {
+			g.ownFiles[g.fset.File(file.Package)] = true
+		}
+	}
+	for _, path := range g.modulePackages() {
 		g.readDirectives(all[path])
 	}
-	roots, err := g.roots(cfg.Roots)
+	return g, nil
+}
+
+// walkRoots writes the walks of all that the roots reach.
+func (g *generator) walkRoots(extra []string) error {
+	roots, err := g.roots(extra)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	g.rootTypes = roots
 	for _, r := range roots {
 		g.output(r.Obj().Pkg()).root(r)
 	}
+	g.finishWork()
+	return nil
+}
+
+func (g *generator) finishWork() {
 	for len(g.work) > 0 {
 		next := g.work[0]
 		g.work = g.work[1:]
 		next()
 	}
-	for _, of := range g.dirs.foreign {
-		for name, d := range of {
-			if !g.usedForeign[d.pos] && g.outputs[d.pkg.ImportPath] != nil {
+}
+
+// unusedDirectives refuses directives for a field or type to which no walk came.
+func (g *generator) unusedDirectives() {
+	for name, of := range g.dirs.named {
+		for _, d := range of {
+			if !g.usedNamed[d.pos] && g.outputs[d.pkg.ImportPath] != nil {
 				g.problems.add(Problem{
-					g.fset.Position(d.pos), "//sizegen:field " + name,
-					"no walk of this package comes to that field", "check path.Type.Field, or remove the directive",
+					Pos: g.fset.Position(d.pos), What: "//sizegen:" + d.kind + " of " + name,
+					Why: "no walk comes to it: check the name, or remove the directive",
 				})
 			}
 		}
 	}
-	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(g.problems.list) > 0 {
-		return nil, g.problems.sorted(dir), nil
-	}
-	files, err := g.files(targets)
-	return files, nil, err
 }
 
 // modulePackages returns the paths of the loaded packages of the main module, in order.
@@ -126,11 +182,11 @@ func (g *generator) roots(extra []string) ([]*types.Named, error) {
 			at := Problem{Pos: g.fset.Position(n.Obj().Pos()), What: n.Obj().Name()}
 			switch {
 			case n.TypeParams().Len() > 0:
-				at.Why, at.Try = "a generic type has no size before it is instantiated", "make a struct that holds the instance the root"
+				at.Why = "a generic type has no size before it is instantiated: make a struct that holds the instance the root"
 			case types.IsInterface(n):
-				at.Why, at.Try = "methods cannot be added to an interface", "make a struct that holds it the root"
+				at.Why = "methods cannot be added to an interface: make a struct that holds it the root"
 			case isPointer(n):
-				at.Why, at.Try = "methods cannot be added to a pointer type", "make what it points to the root"
+				at.Why = "methods cannot be added to a pointer type: make what it points to the root"
 			default:
 				out = append(out, n)
 				continue
@@ -160,9 +216,10 @@ func (g *generator) output(p *types.Package) *output {
 }
 
 // files renders all outputs, and names the files of ours that have become needless.
-func (g *generator) files(targets []*source) ([]File, error) {
+func (g *generator) files() ([]File, error) {
 	var out []File
-	for _, p := range targets {
+	for _, path := range slices.Sorted(maps.Keys(g.targets)) {
+		p := g.targets[path]
 		if len(p.GoFiles) == 0 {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write what was generated into the tra
 //	----
 //	----
 //
-// The output is the written files, or those that show names; or the problems. Rewrite the
+// The output is the problems, and the written files, or those that show names. Rewrite the
 // transcripts with go test -rewrite.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -61,32 +62,45 @@ func firstDifference(a, b string) int {
 
 const fence = "----\n----\n"
 
-// transcript runs the commands of a text and returns it with their output.
-func transcript(t *testing.T, text string) string {
+// A command of a transcript.
+type command struct {
+	prose  string // what is before it, and the command itself
+	args   []string
+	files  string
+	output string
+}
+
+// commands returns the commands of a text.
+func commands(t *testing.T, text string) (all []command) {
 	t.Helper()
-	var b strings.Builder
-	for text != "" {
+	for strings.TrimSpace(text) != "" {
 		input, rest, _ := strings.Cut(text, fence)
-		if rest == "" && strings.TrimSpace(input) == "" {
-			return b.String() + input
-		}
-		_, rest, ok := strings.Cut(rest, fence)
+		output, rest, ok := strings.Cut(rest, fence)
 		at := strings.Index("\n"+input, "\ngen")
 		if at < 0 || !ok {
 			t.Fatalf("no command, or no output, in\n%s", input)
 		}
-		command, files, _ := strings.Cut(input[at:], "\n")
-		b.WriteString(input + fence + generate(t, strings.Fields(command)[1:], files) + fence)
+		line, files, _ := strings.Cut(input[at:], "\n")
+		all = append(all, command{prose: input, args: strings.Fields(line)[1:], files: files, output: output})
 		text = rest
+	}
+	return all
+}
+
+// transcript runs the commands of a text and returns it with their output.
+func transcript(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, c := range commands(t, text) {
+		b.WriteString(c.prose + fence + generate(t, c.args, c.files) + fence)
 	}
 	return b.String()
 }
 
-// generate runs one command and returns its output.
-func generate(t *testing.T, args []string, files string) string {
+// config writes the files of a command, and returns what it asks for, and the file to show.
+func config(t *testing.T, args []string, files string) (cfg Config, show string) {
 	t.Helper()
-	cfg := Config{Dir: t.TempDir(), Patterns: []string{"./..."}}
-	var show string
+	cfg = Config{Dir: t.TempDir(), Patterns: []string{"./..."}}
 	for _, arg := range args {
 		switch name, value, _ := strings.Cut(arg, "="); name {
 		case "show":
@@ -100,19 +114,25 @@ func generate(t *testing.T, args []string, files string) string {
 		}
 	}
 	writeFiles(t, cfg.Dir, parseArchive(files))
+	return cfg, show
+}
+
+// generate runs one command and returns its output.
+func generate(t *testing.T, args []string, files string) string {
+	t.Helper()
+	cfg, show := config(t, args, files)
 	written, problems, err := Generate(cfg)
-	switch {
-	case err != nil:
+	if err != nil {
 		return strings.ReplaceAll(err.Error(), cfg.Dir, "$DIR") + "\n"
-	case len(problems) > 0:
-		var b strings.Builder
-		for _, p := range problems {
-			fmt.Fprintln(&b, p)
-		}
+	}
+	var b strings.Builder
+	for _, p := range problems {
+		fmt.Fprintln(&b, p)
+	}
+	if slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning }) {
 		return b.String()
 	}
 	checkCompiles(t, cfg.Dir, written)
-	var b strings.Builder
 	for _, f := range written {
 		rel, err := filepath.Rel(cfg.Dir, f.Path)
 		if err != nil {

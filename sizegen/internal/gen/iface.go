@@ -2,12 +2,24 @@ package gen
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"go/parser"
 	"go/types"
 	"slices"
+	"strconv"
 	"strings"
 )
+
+// walkEmpty writes a call of the function that walks any interface without methods: it may hold
+// others. Whoever declares such a field in this module knows what it holds; of another module's field
+// it is worth a warning.
+func (e *emitter) walkEmpty(x string, t types.Type) {
+	if !e.own && !e.listed && e.owner == nil && e.key != "" && e.via.what != "" && e.node != nodeOf(emptyInterface) {
+		e.warn("an any of another module: other types than bool, numbers, string, []byte, []string, []any and map[string]any stop the walk",
+			dirTypes+" "+listBasic)
+	}
+	e.call(e.o.walkFunc(t, e.site()), pointerTo(x), emptyInterface)
+}
 
 // walkInterface writes a type switch over what the interface variable x can hold.
 func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
@@ -19,23 +31,36 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	if !ok {
 		return
 	}
+	e.say("one of " + strconv.Itoa(len(known)) + " types")
+	if key := e.dynamicKey(t); key != "" {
+		e.o.g.dynamic[key] = known
+	}
 	v := e.local("v")
-	e.printf("switch %s := %s.(type) {\ncase nil:\n", v, operand(x))
-	at, what, dir := e.at, e.what, e.dir
-	e.dir = directive{}
+	subject := operand(x)
+	if n := named(t); n != nil && e.o.g.originals[n] != nil || e.o.g.originalInterfaces[u] != nil || !e.o.g.nameable(e.o.pkg, t) {
+		subject = "any(" + x + ")" // a mirror has other methods
+	}
+	e.printf("switch %s := %s.(type) {\ncase nil:\n", v, subject)
+	at, what, own, dir, wasListed := e.at, e.what, e.own, e.dir, e.listed
+	e.dir, e.listed = directive{}, true
 	var pointers, values bool
+	var hidden []types.Type
 	for _, d := range known {
-		e.at, e.what = at, what+".("+short(d)+")"
+		e.what = what + ".(" + short(d) + ")"
+		e.leadsTo(d)
 		switch {
 		case e.o.g.nameable(e.o.pkg, d):
 			e.printf("case %s:\n", e.o.typeName(d))
 			e.walkDynamic(x, v, d)
+		case !e.o.g.ofMain(d) && hiddenName(d) != "":
+			hidden = append(hidden, d)
 		case e.o.dynamicMethod(e, d):
 			_, p := d.(*types.Pointer)
 			pointers, values = pointers || p, values || !p
 		}
 	}
-	e.at, e.what, e.dir = at, what, dir
+	e.at, e.what, e.own, e.dir = at, what, own, dir
+	defer func() { e.listed = wasListed }()
 	// Types that this package must not import bring methods of their own.
 	if pointers {
 		e.printf("case interface{ WalkHeapPointer(*%s, any) }:\n%s.WalkHeapPointer(w, %s)\n", e.o.heapsize("Walk"), v, v)
@@ -44,7 +69,84 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 		e.printf("case interface{ WalkHeapValue(*%s, any, %s) }:\n%s.WalkHeapValue(w, %s, %s(%s))\n",
 			e.o.heapsize("Walk"), e.o.unsafe("Pointer"), v, v, e.o.unsafe("Pointer"), pointerTo(x))
 	}
-	e.printf("default:\nw.Unknown(%q, %s)\n}\n", e.what, v)
+	e.printf("default:\n")
+	if len(hidden) > 0 {
+		e.printf("switch w.TypeName(%s) {\n", v)
+		for _, d := range hidden {
+			e.what = what + ".(" + short(d) + ")"
+			e.printf("case %q:\n", hiddenName(d))
+			e.walkHidden(x, v, d)
+		}
+		e.what = what
+		e.printf("default:\nw.Unknown(%q, %s)\n}\n}\n", e.what, v)
+		return
+	}
+	e.printf("w.Unknown(%q, %s)\n}\n", e.what, v)
+}
+
+// dynamicKey returns the name of the interface t, or of the field of which a directive says what it
+// holds.
+func (e *emitter) dynamicKey(t types.Type) string {
+	n := named(t)
+	switch {
+	case e.dir.kind != "":
+		return e.key
+	case n != nil:
+		return typeKey(e.o.g.original(n))
+	case t == emptyInterface:
+		return "any"
+	}
+	return ""
+}
+
+// hiddenName returns the name by which a type of another module that cannot be written here is known
+// when the program runs, or "" when there is none.
+func hiddenName(d types.Type) string {
+	elem := d
+	if p, ok := d.(*types.Pointer); ok {
+		elem = p.Elem()
+	}
+	if n := named(elem); n == nil || n.TypeArgs().Len() > 0 || n.Obj().Pkg() == nil || d == elem && pointerShaped(d) {
+		return ""
+	}
+	return types.TypeString(d, nil)
+}
+
+// walkHidden walks v, the dynamic value of type d in the interface variable x, through a mirror.
+func (e *emitter) walkHidden(x, v string, d types.Type) {
+	p, pointer := d.(*types.Pointer)
+	elem := d
+	if pointer {
+		elem = p.Elem()
+	}
+	if zeroSize(elem) {
+		return
+	}
+	n := named(elem)
+	if said, ok := e.o.g.typeDirective(e.o.pkg, n, dirShared); ok {
+		e.say("shared: " + said.reason)
+		return
+	}
+	m := e.o.mirror(n, e.site())
+	if pointer {
+		e.say("object")
+		q := e.local("q")
+		enter := fmt.Sprintf("%s := %s[%s](w, %s); %s", q, e.o.heapsize("Hidden"), m.Obj().Name(), v, e.enter(q, m))
+		if inner := e.captureHeap(func() { e.walk("*"+q, m) }); inner != "" {
+			e.printf("if %s {\n%s}\n", enter, inner)
+		} else {
+			e.printf("%s\n", strings.Replace(enter, "; ", "\n", 1))
+		}
+		return
+	}
+	e.say("box")
+	c := e.local("c")
+	call := fmt.Sprintf("%s[%s](w, %s(%s), %s, %t, %t)", e.o.heapsize("HiddenBox"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, hasPointers(m), replaced(m))
+	if inner := e.captureHeap(func() { e.walk("*"+c, m) }); inner != "" {
+		e.printf("if %s := %s; %s != nil {\n%s}\n", c, call, c, inner)
+	} else {
+		e.printf("%s\n", call)
+	}
 }
 
 // walkDynamic walks v, the dynamic value of type d in the interface variable x.
@@ -54,7 +156,7 @@ func (e *emitter) walkDynamic(x, v string, d types.Type) {
 		return
 	}
 	if pointerShaped(d) {
-		e.walk(v, d)
+		e.printf("%s", e.captureAt(false, func() { e.walk(v, d) }))
 		return
 	}
 	if zeroSize(d) {
@@ -62,18 +164,23 @@ func (e *emitter) walkDynamic(x, v string, d types.Type) {
 	}
 	box := fmt.Sprintf("%s(%s)", e.o.unsafe("Pointer"), pointerTo(x))
 	if !replaced(d) {
+		e.say("box")
 		call := fmt.Sprintf("w.Box(%s, %s(%s), %t)", box, e.o.unsafe("Sizeof"), v, hasPointers(d))
-		e.block("if "+call+" {\n", func() { e.walk(v, d) })
+		if inner := e.captureAt(false, func() { e.walk(v, d) }); inner != "" {
+			e.printf("if %s {\n%s}\n", call, inner)
+		} else {
+			e.printf("%s\n", call)
+		}
 		return
 	}
 	text := isString(d)
 	if text {
 		e.printf("if %s != \"\" {\n", v) // an empty string has no box
 	}
+	e.say("box")
 	c := e.local("c")
-	e.printf("if %s := %s(w, %s, %s, %t); %s != nil {\n", c, e.o.heapsize("Unbox"), box, v, hasPointers(d), c)
-	e.walk("*"+c, d)
-	e.printf("}\n")
+	e.printf("if %s := %s(w, %s, %s, %t); %s != nil {\n%s}\n", c, e.o.heapsize("Unbox"), box, v, hasPointers(d), c,
+		e.captureHeap(func() { e.walk("*"+c, d) }))
 	if text {
 		e.printf("}\n")
 	}
@@ -100,102 +207,229 @@ var openTypes = []types.Type{
 //nolint:gochecknoglobals // a constant of go/types
 var emptyInterface = types.Universe.Lookup("any").Type()
 
+// Words in the list of a types directive.
+const (
+	listBasic = "basic" // what an any may hold of which nothing is said
+	listAll   = "all"   // all implementations that sizegen finds, unexported ones included
+)
+
 // dynamicTypes returns what an interface variable can hold, in a fixed order.
 func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, bool) {
-	dir := e.dir
-	if n := named(t); n != nil && dir.kind == "" {
-		dir, _ = e.o.g.dirs.find(n.Obj().Pos(), dirTypes)
-	}
-	if dir.kind != "" {
-		return e.listedTypes(dir, t, u)
-	}
-	if u.Empty() {
-		return openTypes, true
-	}
 	n := named(t)
-	if n == nil || e.o.g.openEnded(n) {
-		e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(t)), "//sizegen:types *A B …, or //sizegen:shared reason")
+	if n != nil {
+		n = e.o.g.original(n)
+		t, u = n, n.Underlying().(*types.Interface)
+	} else if original := e.o.g.originalInterfaces[u]; original != nil {
+		t, u = original, original
+	}
+	dir := e.dir
+	if n != nil && dir.kind == "" {
+		dir, _ = e.o.g.typeDirective(e.o.pkg, n, dirTypes)
+	}
+	switch {
+	case dir.kind != "":
+		return e.listedTypes(dir, t, u)
+	case u.Empty():
+		return openTypes, true
+	case e.o.g.openEnded(e.o.pkg, t):
+		if n != nil {
+			e.refuseInterface(n)
+		} else {
+			e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(t)), "shared it belongs to another owner")
+		}
 		return nil, false
 	}
-	found := e.o.g.implementers(e.o.pkg, n, u)
+	found, hidden := e.o.g.implementers(e.o.pkg, t, u)
 	if len(found) == 0 {
-		e.refuse(fmt.Sprintf("nothing in this module implements %s", short(t)), "//sizegen:types *A B …")
+		e.refuse("no type that can be named here implements it", "shared nothing of this module is behind it")
 		return nil, false
+	}
+	if len(hidden) > 0 {
+		e.warn(fmt.Sprintf("%s cannot be named in package %s: a value of %s stops the walk",
+			listed3(hidden), e.o.pkg.Name(), map[bool]string{true: "it", false: "them"}[len(hidden) == 1]), dirTypes+" "+listAll)
 	}
 	return found, true
 }
 
-// openEnded reports whether n, an interface, is one of the language's or the standard
-// library's of which nothing is said: implementations that cannot be found are the rule there.
-func (g *generator) openEnded(n *types.Named) bool {
-	if _, ok := g.dirs.find(n.Obj().Pos(), dirTypes); ok {
+// listed3 names types, at most three of them.
+func listed3(all []types.Type) string {
+	var b strings.Builder
+	for i, t := range all {
+		if i == 3 {
+			fmt.Fprintf(&b, " and %d more", len(all)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(short(t))
+	}
+	return b.String()
+}
+
+// typeList writes types as a directive in this package may name them: by import path.
+func (o *output) typeList(all []types.Type) string {
+	names := make([]string, 0, len(all))
+	for _, t := range all {
+		names = append(names, types.TypeString(t, types.RelativeTo(o.pkg)))
+	}
+	return strings.Join(names, ", ")
+}
+
+// refuseInterface reports an interface of the language or the standard library, once for all fields
+// that have it.
+func (e *emitter) refuseInterface(n *types.Named) {
+	key, own, what := e.key, e.own, e.what
+	defer func() { e.key, e.own, e.what = key, own, what }()
+	e.key, e.own = typeKey(n), false
+	say := "shared it belongs to another owner"
+	if known, _ := e.o.g.implementers(e.o.pkg, n, n.Underlying().(*types.Interface)); len(known) > 0 && len(known) <= 16 {
+		say = dirTypes + " " + e.o.typeList(known)
+	}
+	e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), say)
+}
+
+// openEnded reports whether t, an interface, is one of the language's or the standard
+// library's of which nothing is said, and which any package may implement: implementations that
+// cannot be found are the rule there.
+func (g *generator) openEnded(from *types.Package, t types.Type) bool {
+	if n := named(t); n != nil {
+		if _, ok := g.typeDirective(from, n, dirTypes); ok {
+			return false
+		}
+	}
+	if u, ok := t.Underlying().(*types.Interface); ok && sealed(u) {
 		return false
 	}
-	return n.Obj().Pkg() == nil || g.modulePath(n.Obj().Pkg().Path()) == ""
+	home := homeOf(t)
+	return home == nil || g.modulePath(home.Path()) == ""
+}
+
+// homeOf returns the package that an interface comes from: of one without a name, the package of a
+// method. It is nil for those of the language.
+func homeOf(t types.Type) *types.Package {
+	if n := named(t); n != nil {
+		return n.Obj().Pkg()
+	}
+	if u, ok := t.Underlying().(*types.Interface); ok {
+		for m := range u.Methods() {
+			return m.Pkg()
+		}
+	}
+	return nil
 }
 
 // listedTypes resolves the types of a //sizegen:types directive where it stands.
 func (e *emitter) listedTypes(dir directive, t types.Type, u *types.Interface) ([]types.Type, bool) {
 	var out []types.Type
-	for _, text := range dir.list {
-		d, err := dir.resolve(text)
-		if err != nil {
-			e.o.g.problems.add(Problem{e.o.g.position(dir.pos), "//sizegen:types " + text, err.Error(), "a type as the file would write it"})
-			return nil, false
-		}
-		if !types.Implements(d, u) {
-			e.o.g.problems.add(Problem{e.o.g.position(dir.pos), "//sizegen:types " + text, "it does not implement " + short(t), ""})
-			return nil, false
-		}
+	add := func(d types.Type) {
 		if !slices.ContainsFunc(out, func(o types.Type) bool { return types.Identical(o, d) }) {
 			out = append(out, d)
 		}
 	}
+	for _, text := range dir.list {
+		switch {
+		case text == listBasic && u.Empty():
+			for _, d := range openTypes {
+				add(d)
+			}
+			continue
+		case text == listAll && !u.Empty():
+			found, hidden := e.o.g.implementers(e.o.pkg, t, u)
+			for _, d := range append(found, hidden...) {
+				add(d)
+			}
+			continue
+		}
+		why := ""
+		d, err := e.o.g.resolve(dir, text)
+		switch {
+		case err != nil:
+			why = err.Error()
+		case !types.Implements(d, u):
+			why = "it does not implement " + short(t)
+		case !e.o.g.nameable(e.o.pkg, d) && !e.o.g.ofMain(d) && hiddenName(d) == "":
+			why = "it cannot be named in package " + e.o.pkg.Name()
+		}
+		if why != "" {
+			e.o.g.problems.add(Problem{Pos: e.o.g.position(dir.pos), What: "//sizegen:types " + text, Why: why})
+			return nil, false
+		}
+		add(d)
+	}
 	return out, true
 }
 
-// resolve evaluates a type expression in the scope of the directive's file.
-func (d directive) resolve(text string) (types.Type, error) {
-	if _, err := parser.ParseExpr(text); err != nil {
-		return nil, fmt.Errorf("it is no type")
+// resolve evaluates a type expression in the scope of the directive's file, in which a type may also
+// be named by the path of its package.
+func (g *generator) resolve(d directive, text string) (types.Type, error) {
+	if tv, err := types.Eval(d.pkg.Fset, d.pkg.Types, d.file.Name.End(), text); err == nil && tv.IsType() {
+		return tv.Type, nil
 	}
-	tv, err := types.Eval(d.pkg.Fset, d.pkg.Types, d.file.Name.End(), text)
-	if err != nil || !tv.IsType() {
-		return nil, fmt.Errorf("there is no such type in this file's scope")
+	if rest, ok := strings.CutPrefix(text, "*"); ok {
+		t, err := g.resolve(d, rest)
+		if err != nil {
+			return nil, err
+		}
+		return types.NewPointer(t), nil
 	}
-	return tv.Type, nil
+	if rest, ok := strings.CutPrefix(text, "[]"); ok {
+		t, err := g.resolve(d, rest)
+		if err != nil {
+			return nil, err
+		}
+		return types.NewSlice(t), nil
+	}
+	if i := strings.LastIndexByte(text, '.'); i > 0 {
+		if path := g.packagePath(text[:i], d.file); path != "" {
+			if tn, ok := g.all[path].Types.Scope().Lookup(text[i+1:]).(*types.TypeName); ok {
+				return tn.Type(), nil
+			}
+		}
+	}
+	return nil, errors.New("there is no such type in this file's scope")
 }
 
 // implementers returns the types that implement u, pointers and values, declared in this
-// module or in the module that declares the interface.
-func (g *generator) implementers(from *types.Package, n *types.Named, u *types.Interface) []types.Type {
-	home := g.modulePath(n.Obj().Pkg().Path())
-	var out []types.Type
+// module or in the module that declares the interface, and those of that module that package from
+// cannot name. Of a sealed interface it looks in its own package; types elsewhere have to embed it or
+// one of those.
+func (g *generator) implementers(from *types.Package, t types.Type, u *types.Interface) (found, hidden []types.Type) {
+	home, homePath := homeOf(t), ""
+	if home != nil {
+		homePath = g.modulePath(home.Path())
+	}
 	for path := range g.all {
 		own := g.inModule(path)
-		if !own && g.modulePath(path) != home {
+		there := homePath != "" && g.modulePath(path) == homePath
+		if sealed(u) {
+			there = g.sealedIn(u, path)
+		}
+		if !own && !there {
 			continue
 		}
 		for _, c := range g.concreteTypes(path) {
 			if types.IsInterface(c) || isPointer(c) {
 				continue
 			}
-			value, pointer := types.Implements(c, u), types.Implements(types.NewPointer(c), u)
+			list := &found
 			if !own && !g.nameable(from, c) {
-				continue // another module's, and hidden: met at run time, if ever
+				list = &hidden
 			}
-			if value {
-				out = append(out, c)
+			if types.Implements(c, u) {
+				*list = append(*list, c)
 			}
-			if pointer {
-				out = append(out, types.NewPointer(c))
+			if p := types.NewPointer(c); types.Implements(p, u) {
+				*list = append(*list, p)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b types.Type) int {
-		return cmp.Compare(types.TypeString(a, nil), types.TypeString(b, nil))
-	})
-	return out
+	for _, list := range [][]types.Type{found, hidden} {
+		slices.SortFunc(list, func(a, b types.Type) int {
+			return cmp.Compare(types.TypeString(a, nil), types.TypeString(b, nil))
+		})
+	}
+	return found, hidden
 }
 
 // concreteTypes returns the defined types of a package: what it declares, and the instances
@@ -261,29 +495,33 @@ func (o *output) dynamicMethod(e *emitter, d types.Type) bool {
 	}
 	n := named(elem)
 	switch {
-	case n == nil || n.Obj().Pkg() == nil || !e.ownMethod(n) || !o.g.inModule(n.Obj().Pkg().Path()):
-		e.refuse(fmt.Sprintf("it cannot be named in package %s", o.pkg.Name()), "//sizegen:types, to name those that occur")
+	case n == nil || n.Obj().Pkg() == nil || !o.g.inModule(n.Obj().Pkg().Path()) || !e.ownMethod(n):
+		e.refuse(fmt.Sprintf("%s cannot be named in package %s", short(d), o.pkg.Name()), "shared it belongs to another owner")
 		return false
 	case o.g.targets[n.Obj().Pkg().Path()] == nil:
-		e.refuse(fmt.Sprintf("it is in package %s, which is not among the packages given", n.Obj().Pkg().Path()), "name that package too, or ./...")
+		e.refuse(fmt.Sprintf("it is in package %s, which is not among the packages given: name it too, or ./...", n.Obj().Pkg().Path()), "")
 		return false
 	}
-	o.g.output(n.Obj().Pkg()).dynamicMethodFor(n, pointer)
+	other := o.g.output(n.Obj().Pkg())
+	method := other.dynamicMethodFor(n, pointer)
+	e.lead(n, method)
 	return true
 }
 
-// dynamicMethodFor writes WalkHeapPointer or WalkHeapValue.
-func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
+// dynamicMethodFor writes WalkHeapPointer or WalkHeapValue, and returns its node in the graph of
+// calls.
+func (o *output) dynamicMethodFor(n *types.Named, pointer bool) string {
 	key := n.Obj().Name()
 	if pointer {
 		key = "*" + key
 	}
+	node := o.node(key)
 	if o.dynamic[key] {
-		return
+		return node
 	}
 	o.dynamic[key] = true
 	name := n.Obj().Name()
-	e := &emitter{o: o, at: n.Obj().Pos(), what: short(n), owner: n}
+	e := &emitter{o: o, fn: node, node: nodeOf(n), at: n.Obj().Pos(), what: short(n), own: true}
 	walk := o.heapsize("Walk")
 	if pointer {
 		inner := e.capture(func() { e.walkPointer("p", types.NewPointer(n)) })
@@ -293,7 +531,7 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
 				"func (p *%[1]s) WalkHeapPointer(w *%[2]s, self any) {\n"+
 				"if _, ok := self.(*%[1]s); !ok {\nw.Unknown(%[4]q, self)\n}\n%[3]s}\n",
 			name, walk, inner, short(n)))
-		return
+		return node
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "if _, ok := self.(%s); !ok {\nw.Unknown(%q, self)\n}\n", name, short(n))
@@ -302,19 +540,23 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) {
 		b.WriteString(e.capture(func() { e.walk("v", n) }))
 	case zeroSize(n):
 	case !replaced(n):
-		b.WriteString(e.capture(func() {
-			e.block(fmt.Sprintf("if w.Box(box, %s(v), %t) {\n", o.unsafe("Sizeof"), hasPointers(n)), func() { e.walk("v", n) })
-		}))
+		call := fmt.Sprintf("w.Box(box, %s(v), %t)", o.unsafe("Sizeof"), hasPointers(n))
+		if inner := e.capture(func() { e.walk("v", n) }); inner != "" {
+			fmt.Fprintf(&b, "if %s {\n%s}\n", call, inner)
+		} else {
+			fmt.Fprintf(&b, "%s\n", call)
+		}
 	default:
 		if isString(n) {
 			b.WriteString("if v == \"\" {\nreturn\n}\n")
 		}
 		fmt.Fprintf(&b, "if c := %s(w, box, v, %t); c != nil {\n%s}\n", o.heapsize("Unbox"), hasPointers(n),
-			e.capture(func() { e.walk("*c", n) }))
+			e.captureHeap(func() { e.walk("*c", n) }))
 	}
 	o.declare(declMethod, name+".WalkHeapValue", fmt.Sprintf(
 		"// WalkHeapValue leads w over v, which an interface of another package holds: self, in the\n"+
 			"// variable at box. It does not speak for types that v is embedded in.\n"+
 			"func (v %s) WalkHeapValue(w *%s, self any, box %s) {\n%s}\n",
 		name, walk, o.unsafe("Pointer"), b.String()))
+	return node
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"go/token"
 	"go/types"
 	"maps"
 	"slices"
@@ -17,8 +18,7 @@ type guard struct {
 	imports  map[string]string // what original needs: path -> name
 }
 
-// needsMirror reports whether parts of n, a type of another package, are out of reach for
-// this one's source.
+// needsMirror reports whether parts of n are out of reach for this package's source.
 func (o *output) needsMirror(n *types.Named) bool {
 	s, ok := n.Underlying().(*types.Struct)
 	if !ok {
@@ -28,21 +28,25 @@ func (o *output) needsMirror(n *types.Named) bool {
 		if !hasPointers(f.Type()) || f.Name() == "_" {
 			continue
 		}
-		if _, ok := o.g.fieldDirective(o.pkg, n, f); ok {
-			continue
+		reached := f.Exported() || f.Pkg() == o.pkg
+		if d, ok := o.g.fieldDirective(o.pkg, n, f, dirShared, dirSize, dirOpaque); ok {
+			if d.kind == dirShared || reached {
+				continue
+			}
+			return true // whether it is nil has to be seen
 		}
 		if of := named(f.Type()); of != nil && holdsNothing(of) {
 			continue
 		}
-		if !f.Exported() || !o.g.nameable(o.pkg, f.Type()) {
+		if !reached || !o.g.nameable(o.pkg, f.Type()) {
 			return true
 		}
 	}
 	return false
 }
 
-// mirror returns a type of this package with the memory layout of n.
-func (o *output) mirror(n *types.Named) *types.Named {
+// mirror returns a type of this package with the memory layout of n, which from led to.
+func (o *output) mirror(n *types.Named, from site) *types.Named {
 	if m, ok := o.mirrors.at(n); ok {
 		return m
 	}
@@ -51,8 +55,8 @@ func (o *output) mirror(n *types.Named) *types.Named {
 	m := types.NewNamed(obj, nil, nil)
 	o.g.isMirror[obj] = true
 	o.mirrors.set(n, m)
-	o.mirrored[m] = n
-	m.SetUnderlying(o.mirrorType(n.Underlying(), n))
+	o.g.originals[m] = n
+	m.SetUnderlying(o.mirrorType(n.Underlying(), n, typeKey(n), from))
 	g := guard{mirror: name}
 	if o.g.nameable(o.pkg, n) {
 		g.imports = make(map[string]string)
@@ -70,33 +74,41 @@ func (o *output) mirror(n *types.Named) *types.Named {
 	return m
 }
 
-// mirrorType rewrites t without what this package cannot name.
-func (o *output) mirrorType(t types.Type, owner *types.Named) types.Type {
+// mirrorType rewrites t, a part of owner that directives name by key, without what this package
+// cannot name.
+func (o *output) mirrorType(t types.Type, owner *types.Named, key string, from site) types.Type {
 	if _, ok := t.(*types.Struct); !ok && o.g.nameable(o.pkg, t) {
 		return t
 	}
+	of := func(t types.Type) types.Type { return o.mirrorType(t, owner, key, from) }
 	switch t := types.Unalias(t).(type) {
 	case *types.Named:
-		if u, ok := t.Underlying().(*types.Interface); ok {
-			return o.mirrorType(u, owner)
+		if qualified(t) == "sync/atomic.Pointer" {
+			if inst, err := types.Instantiate(nil, t.Origin(), []types.Type{of(t.TypeArgs().At(0))}, false); err == nil {
+				return inst
+			}
 		}
-		return o.mirror(t)
+		return o.mirror(t, from)
 	case *types.Pointer:
-		return types.NewPointer(o.mirrorType(t.Elem(), owner))
+		return types.NewPointer(of(t.Elem()))
 	case *types.Slice:
-		return types.NewSlice(o.mirrorType(t.Elem(), owner))
+		return types.NewSlice(of(t.Elem()))
 	case *types.Array:
-		return types.NewArray(o.mirrorType(t.Elem(), owner), t.Len())
+		return types.NewArray(of(t.Elem()), t.Len())
 	case *types.Chan:
-		return types.NewChan(t.Dir(), o.mirrorType(t.Elem(), owner))
+		return types.NewChan(t.Dir(), of(t.Elem()))
 	case *types.Signature:
 		return types.NewSignatureType(nil, nil, nil, nil, nil, false)
+	case *types.Interface:
+		m := mirrorInterface(o.pkg, t)
+		o.g.originalInterfaces[m.Underlying().(*types.Interface)] = t
+		return m
 	case *types.Struct:
 		fields := make([]*types.Var, 0, t.NumFields())
 		for f := range t.Fields() {
-			ft := types.Type(types.Typ[types.UnsafePointer])
-			if !o.opaque(owner, f) {
-				ft = o.mirrorType(f.Type(), owner)
+			ft := o.opaqueType(f.Type())
+			if !o.untouched(owner, f) {
+				ft = o.mirrorType(f.Type(), owner, typeKey(owner)+"."+f.Name(), from)
 			}
 			fields = append(fields, types.NewField(f.Origin().Pos(), o.pkg, f.Name(), ft, false))
 		}
@@ -104,28 +116,77 @@ func (o *output) mirrorType(t types.Type, owner *types.Named) types.Type {
 	case *types.Map:
 		if o.g.nameable(o.pkg, t.Key()) {
 			// Iterating does not depend on what the elements are called.
-			return types.NewMap(t.Key(), o.mirrorType(t.Elem(), owner))
+			return types.NewMap(t.Key(), of(t.Elem()))
 		}
 	}
 	o.g.problems.add(Problem{
-		o.g.position(owner.Obj().Pos()), short(owner),
-		fmt.Sprintf("it holds a %s, which cannot be named in package %s", short(t), o.pkg.Name()),
-		"//sizegen:field " + fieldKey(owner, "Field") + " size N reason",
+		Pos: o.g.position(from.at), What: from.what + ": " + key,
+		Why: fmt.Sprintf("it holds a %s, which cannot be named in package %s", short(t), o.pkg.Name()),
+		Try: namedStatement(key, "shared it belongs to another owner"), named: true,
+		cause: key, key: key, node: nodeOf(owner),
 	})
 	return types.Typ[types.UnsafePointer]
 }
 
-// opaque reports whether field f, one word, is not looked into by directive; its type is of
-// no interest then.
-func (o *output) opaque(owner *types.Named, f *types.Var) bool {
-	if _, ok := o.g.fieldDirective(o.pkg, owner, f); !ok {
-		return false
+// mirrorInterface returns an interface of two words like those of t. Its method table differs, so
+// values are read as any.
+func mirrorInterface(pkg *types.Package, t *types.Interface) types.Type {
+	if t.Empty() {
+		return emptyInterface
 	}
-	return pointerShaped(f.Type())
+	none := types.NewSignatureType(nil, nil, nil, nil, nil, false)
+	return types.NewInterfaceType([]*types.Func{types.NewFunc(token.NoPos, pkg, "mirrored", none)}, nil).Complete()
 }
 
-func fieldKey(n *types.Named, field string) string {
-	return n.Obj().Pkg().Path() + "." + n.Obj().Name() + "." + field
+// untouched reports whether field f is not looked into: its type is of no interest then.
+func (o *output) untouched(owner *types.Named, f *types.Var) bool {
+	if !hasPointers(f.Type()) {
+		return true
+	}
+	if _, ok := o.g.fieldDirective(o.pkg, owner, f, dirShared, dirSize, dirOpaque); ok {
+		return true
+	}
+	_, ok := o.g.sharedPointee(o.pkg, f.Type())
+	return ok
+}
+
+// sharedPointee returns the directive by which what a t points to belongs to another owner.
+func (g *generator) sharedPointee(from *types.Package, t types.Type) (directive, bool) {
+	if t == nil {
+		return directive{}, false
+	}
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		if n := named(p.Elem()); n != nil {
+			return g.typeDirective(from, n, dirShared)
+		}
+	}
+	return directive{}, false
+}
+
+// opaqueType returns a type with the memory layout of t and, where t cannot be named, without its
+// meaning: one word, or an array of words, for what has pointers.
+func (o *output) opaqueType(t types.Type) types.Type {
+	word := types.Typ[types.UnsafePointer]
+	if o.g.nameable(o.pkg, t) {
+		return t
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return types.Typ[u.Kind()]
+	case *types.Interface:
+		return types.NewArray(word, 2)
+	case *types.Slice:
+		return types.NewArray(word, 3)
+	case *types.Array:
+		return types.NewArray(o.opaqueType(u.Elem()), u.Len())
+	case *types.Struct:
+		fields := make([]*types.Var, 0, u.NumFields())
+		for f := range u.Fields() {
+			fields = append(fields, types.NewField(f.Origin().Pos(), o.pkg, f.Name(), o.opaqueType(f.Type()), false))
+		}
+		return types.NewStruct(fields, nil)
+	}
+	return word
 }
 
 // renderTest returns the test that compares the mirrors with their originals by reflection,
@@ -171,7 +232,11 @@ func TestCachedSizeMirrors(t *testing.T) {
 			continue
 		}
 		seen[p] = true
-		if p.mirror.Kind() == reflect.UnsafePointer && p.original.Size() == p.mirror.Size() {
+		words := p.mirror
+		if words.Kind() == reflect.Array {
+			words = words.Elem()
+		}
+		if words.Kind() == reflect.UnsafePointer && p.original.Size() == p.mirror.Size() {
 			continue // not looked into
 		}
 		if p.original.Kind() != p.mirror.Kind() || p.original.Size() != p.mirror.Size() {

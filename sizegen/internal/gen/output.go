@@ -26,12 +26,11 @@ type output struct {
 	imports map[string]string // path -> name in the file
 	taken   map[string]bool   // names in use: those of the package, and ours
 
-	walks    typeMap[string] // type -> name of the function that walks a *type's parts
-	parts    map[*types.Named]bool
-	dynamic  map[string]bool               // dynamic types that have their method
-	mirrors  typeMap[*types.Named]         // type of another package -> its mirror here
-	mirrored map[*types.Named]*types.Named // mirror -> what it mirrors
-	guards   []guard
+	walks   typeMap[string] // type -> name of the function that walks a *type's parts
+	parts   map[*types.Named]bool
+	dynamic map[string]bool       // dynamic types that have their method
+	mirrors typeMap[*types.Named] // type of another package -> its mirror here
+	guards  []guard
 
 	decls []decl
 }
@@ -52,11 +51,10 @@ const (
 func newOutput(g *generator, pkg *types.Package) *output {
 	o := &output{
 		g: g, pkg: pkg,
-		imports:  make(map[string]string),
-		taken:    make(map[string]bool),
-		parts:    make(map[*types.Named]bool),
-		mirrored: make(map[*types.Named]*types.Named),
-		dynamic:  make(map[string]bool),
+		imports: make(map[string]string),
+		taken:   make(map[string]bool),
+		parts:   make(map[*types.Named]bool),
+		dynamic: make(map[string]bool),
 	}
 	for _, name := range []string{"w", "p", "m", "c", "v", "box", "self", "size", "err"} {
 		o.taken[name] = true // variables of the generated functions
@@ -79,6 +77,9 @@ func (o *output) unique(name string) string {
 	o.taken[out] = true
 	return out
 }
+
+// node names a function of the file in the graph of calls.
+func (o *output) node(name string) string { return o.pkg.Path() + "." + name }
 
 // use imports a package and returns its name in the file.
 func (o *output) use(importPath, name string) string {
@@ -115,6 +116,7 @@ func (o *output) render() ([]byte, error) {
 	if len(o.decls) == 0 {
 		return nil, nil
 	}
+	o.g.resolveCalls(o)
 	slices.SortStableFunc(o.decls, func(a, b decl) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	})

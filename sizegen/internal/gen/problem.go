@@ -9,18 +9,29 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that sizegen refuses to guess about.
+// A Problem is one thing that sizegen refuses to guess about, or warns of.
 type Problem struct {
-	Pos  token.Position // where the user can act
-	What string         // the field or type
-	Why  string         // what cannot be seen or done
-	Try  string         // the directive or change that answers it
+	Pos     token.Position // where the user can act
+	What    string         // the field or type
+	Why     string         // what cannot be seen or done
+	Try     string         // a directive that answers it, "" when there is none
+	Warning bool           // the files are written
+
+	cause string // one problem is reported of each
+	node  string // the walk that came upon it, in the graph of walks
+	key   string // the field or type that a directive would name
+	named bool   // Try names the field or type, and goes anywhere in the package
 }
 
+// String writes the problem as compilers do. The directive after "try:" goes on the line above Pos;
+// one that names its field or type, anywhere in that package.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Pos.IsValid() {
-		fmt.Fprintf(&b, "%s:%d: ", p.Pos.Filename, p.Pos.Line)
+		fmt.Fprintf(&b, "%s:%d:%d: ", p.Pos.Filename, p.Pos.Line, p.Pos.Column)
+	}
+	if p.Warning {
+		b.WriteString("warning: ")
 	}
 	fmt.Fprintf(&b, "%s: %s", p.What, p.Why)
 	if p.Try != "" {
@@ -29,7 +40,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// problems collects without duplicates: many holders lead to one refused field.
+// problems collects one problem of each cause: many holders lead to one refused field.
 type problems struct {
 	seen map[string]bool
 	list []Problem
@@ -39,10 +50,18 @@ func (ps *problems) add(p Problem) {
 	if ps.seen == nil {
 		ps.seen = make(map[string]bool)
 	}
-	if key := p.String(); !ps.seen[key] {
-		ps.seen[key] = true
+	if p.cause == "" {
+		p.cause = p.String()
+	}
+	if !ps.seen[p.cause] {
+		ps.seen[p.cause] = true
 		ps.list = append(ps.list, p)
 	}
+}
+
+// refused reports whether anything is more than a warning.
+func (ps *problems) refused() bool {
+	return slices.ContainsFunc(ps.list, func(p Problem) bool { return !p.Warning })
 }
 
 // sorted returns the problems by position, with file names relative to dir.
@@ -55,7 +74,7 @@ func (ps *problems) sorted(dir string) []Problem {
 	}
 	slices.SortStableFunc(out, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Pos.Filename, b.Pos.Filename), cmp.Compare(a.Pos.Line, b.Pos.Line),
-			cmp.Compare(a.What, b.What), cmp.Compare(a.Why, b.Why))
+			cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.What, b.What), cmp.Compare(a.Why, b.Why))
 	})
 	return out
 }

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"go/token"
 	"go/types"
 	"iter"
 	"strings"
@@ -27,20 +28,41 @@ func hasPointers(t types.Type) bool {
 
 // silent reports whether a value of t has nothing to walk: no pointers, and nothing of which
 // a size is stated.
-func (g *generator) silent(t types.Type) bool { return !hasPointers(t) && !g.stated(t) }
+func (g *generator) silent(from *types.Package, t types.Type) bool {
+	return !hasPointers(t) && !g.statedIn(from, t)
+}
 
-func (g *generator) stated(t types.Type) bool {
-	if n := named(t); n != nil {
-		if _, ok := g.dirs.find(n.Obj().Pos(), dirSize); ok {
+// statedIn reports whether a size is stated of t or of a part of it.
+func (g *generator) statedIn(from *types.Package, t types.Type) bool {
+	n := named(t)
+	if n != nil {
+		if _, ok := g.typeDirective(from, g.original(n), dirSize, dirOpaque); ok {
 			return true
 		}
 	}
 	switch t := t.Underlying().(type) {
 	case *types.Array:
-		return g.stated(t.Elem())
+		return g.statedIn(from, t.Elem())
 	case *types.Struct:
 		for f := range t.Fields() {
-			if _, ok := g.dirs.find(f.Origin().Pos(), dirSize); ok || g.stated(f.Type()) {
+			if _, ok := g.fieldDirective(from, n, f, dirSize, dirOpaque); ok || g.statedIn(from, f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holdsMap reports whether a value of t is a map, or has one in itself.
+func holdsMap(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Map:
+		return true
+	case *types.Array:
+		return holdsMap(t.Elem())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if holdsMap(f.Type()) {
 				return true
 			}
 		}
@@ -199,17 +221,92 @@ func importable(from, path string) bool {
 	return ("/" + from + "/")[:min(len(parent)+1, len(from)+2)] == parent+"/"
 }
 
-// timeLocation is process-wide: what points to one does not own it.
-const timeLocation = "time.Location"
+// The types of times, which have zones.
+const (
+	timeTime     = "time.Time"
+	timeLocation = "time.Location"
+)
 
 // holdsNothing reports whether values of n, a type of the standard library, are known to own
-// nothing: locations and unique values belong to the process.
-func holdsNothing(n *types.Named) bool {
-	switch qualified(n) {
-	case "time.Time", timeLocation, "unique.Handle":
-		return true
+// nothing: unique values belong to the process.
+func holdsNothing(n *types.Named) bool { return qualified(n) == "unique.Handle" }
+
+// sealed reports whether u has a method that only its own package can declare.
+func sealed(u *types.Interface) bool {
+	return !every(u.Methods(), func(m *types.Func) bool { return m.Exported() })
+}
+
+// sealedIn reports whether the package of that path declares an unexported method of u.
+func (g *generator) sealedIn(u *types.Interface, path string) bool {
+	return !every(u.Methods(), func(m *types.Func) bool { return m.Exported() || m.Pkg().Path() != path })
+}
+
+// isOpaqueWords reports whether a mirror has t where an interface or slice is not looked into.
+func isOpaqueWords(t *types.Array) bool {
+	return t.Len() > 0 && types.Identical(t.Elem(), types.Typ[types.UnsafePointer])
+}
+
+// fieldOf returns the type of the field that the expression x selects, as owner declares it.
+func (g *generator) fieldOf(owner *types.Named, x string) types.Type {
+	if owner == nil {
+		return nil
 	}
-	return false
+	if s, ok := owner.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			if f.Name() == x[strings.LastIndexByte(x, '.')+1:] {
+				return f.Type()
+			}
+		}
+	}
+	return nil
+}
+
+// partOf returns the struct type and the field that an inside directive names.
+func (g *generator) partOf(d directive) (whole *types.Named, part *types.Var) {
+	key, ok := g.nameKey(d.part, d.file, d.pkg)
+	if !ok {
+		return nil, nil
+	}
+	i := strings.LastIndexByte(key, '.')
+	j := strings.LastIndexByte(key[:max(i, 0)], '.')
+	if j < 0 || g.all[key[:j]] == nil {
+		return nil, nil
+	}
+	tn, ok := g.all[key[:j]].Types.Scope().Lookup(key[j+1 : i]).(*types.TypeName)
+	if !ok {
+		return nil, nil
+	}
+	whole = named(tn.Type())
+	if s, ok := tn.Type().Underlying().(*types.Struct); ok && whole != nil {
+		for f := range s.Fields() {
+			if f.Name() == key[i+1:] {
+				return whole, f
+			}
+		}
+	}
+	return nil, nil
+}
+
+// ownPos reports whether a position is in a source of the main module, where a directive can stand.
+func (g *generator) ownPos(pos token.Pos) bool {
+	return pos.IsValid() && g.ownFiles[g.fset.File(pos)]
+}
+
+// ofMain reports whether t is a type of the main module, or one without a name.
+func (g *generator) ofMain(t types.Type) bool {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n := named(t)
+	return n == nil || n.Obj().Pkg() != nil && g.inModule(n.Obj().Pkg().Path())
+}
+
+// original returns the type that n mirrors, or n.
+func (g *generator) original(n *types.Named) *types.Named {
+	if o := g.originals[n]; o != nil {
+		return o
+	}
+	return n
 }
 
 func qualified(n *types.Named) string {

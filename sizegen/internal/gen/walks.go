@@ -11,15 +11,16 @@ func (o *output) root(n *types.Named) {
 	for _, method := range []string{"WalkHeap", "CachedSize"} {
 		if obj, _, _ := types.LookupFieldOrMethod(n, true, o.pkg, method); obj != nil && declaredBy(obj, n) {
 			o.g.problems.add(Problem{
-				o.g.position(obj.Pos()), name + "." + method,
-				"a root gets a method of this name", "rename it, or remove the root",
+				Pos: o.g.position(obj.Pos()), What: name + "." + method,
+				Why: "a root gets a method of this name: rename it, or remove the root",
 			})
 			return
 		}
 	}
 	walk := o.heapsize("Walk")
 	body := fmt.Sprintf("w.Enter(%s(p), %s(*p), %t)\n", o.unsafe("Pointer"), o.unsafe("Sizeof"), hasPointers(n))
-	if !o.g.silent(n) {
+	o.g.rootNodes = append(o.g.rootNodes, nodeOf(n))
+	if !o.g.silent(o.pkg, n) {
 		body = fmt.Sprintf("if %s {\n%s(w, p)\n}\n", body[:len(body)-1], o.walkFunc(n, site{}))
 	}
 	o.declare(declMethod, name+".WalkHeap", fmt.Sprintf(
@@ -42,16 +43,19 @@ func declaredBy(obj types.Object, n *types.Named) bool {
 	return false
 }
 
-// partsMethod writes the method by which other packages of the module walk an n they hold.
-func (o *output) partsMethod(n *types.Named) {
+// partsMethod writes the method by which other packages of the module walk an n they hold, and
+// returns the function that the method calls.
+func (o *output) partsMethod(n *types.Named) string {
+	walk := o.walkFunc(n, site{})
 	if o.parts[n] {
-		return
+		return walk
 	}
 	o.parts[n] = true
 	name := n.Obj().Name()
 	o.declare(declMethod, name+".WalkHeapParts", fmt.Sprintf(
 		"// WalkHeapParts leads w over all that *p holds, *p itself not included.\n"+
-			"func (p *%s) WalkHeapParts(w *%s) { %s(w, p) }\n", name, o.heapsize("Walk"), o.walkFunc(n, site{})))
+			"func (p *%s) WalkHeapParts(w *%s) { %s(w, p) }\n", name, o.heapsize("Walk"), walk))
+	return walk
 }
 
 // walkFunc returns the name of the function that walks the parts of a t, and sees to it that
@@ -75,23 +79,23 @@ func (o *output) walkFunc(t types.Type, from site) string {
 }
 
 func (o *output) writeWalk(name string, t types.Type, from site) {
-	e := &emitter{o: o, what: short(t)}
+	e := &emitter{o: o, fn: o.node(name), node: nodeOf(t), what: short(t)}
 	param := o.typeName(t)
 	subject := "*p"
 	n := named(t)
 	if n != nil {
-		e.owner, e.at = n, n.Obj().Pos()
-		if pkg := n.Obj().Pkg(); pkg == nil || !o.g.inModule(pkg.Path()) || o.mirrored[n] != nil {
+		original := o.g.original(n)
+		e.owner, e.at, e.what, e.key, e.node = original, n.Obj().Pos(), short(original), typeKey(original), nodeOf(original)
+		if e.own = o.g.ownPos(n.Obj().Pos()); !e.own {
 			e.via = from
 		}
-		if original := o.mirrored[n]; original != nil {
-			e.owner, e.what = original, short(original)
-		} else if n.Obj().Pkg() != o.pkg && o.needsMirror(n) {
-			m := o.mirror(n)
+		if n == original && o.needsMirror(n) {
+			m := o.mirror(n, e.site())
 			e.printf("m := (*%s)(%s(p))\n", m.Obj().Name(), o.unsafe("Pointer"))
 			subject, t = "*m", m
 		}
 	}
+	e.beginType()
 	body := e.capture(func() {
 		if u, ok := t.Underlying().(*types.Interface); ok {
 			e.walkInterface(subject, t, u)

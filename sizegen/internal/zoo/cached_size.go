@@ -142,7 +142,7 @@ func walkHeapAny(w *heapsize.Walk, p *any) {
 		if w.Box(unsafe.Pointer(p), unsafe.Sizeof(v1), true) {
 			if s7 := v1[:cap(v1)]; heapsize.WalkSlice(w, s7, true) {
 				for i8 := range s7 {
-					walkHeapAny(w, &s7[i8])
+					heapsize.Follow(w, walkHeapAny, &s7[i8])
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func walkHeapAny(w *heapsize.Walk, p *any) {
 			s10 := heapsize.Entries(m9)
 			for i11 := range s10 {
 				w.String(&s10[i11].Key)
-				walkHeapAny(w, &s10[i11].Elem)
+				heapsize.Follow(w, walkHeapAny, &s10[i11].Elem)
 			}
 			heapsize.PutBack(w, m9, s10)
 		}
@@ -191,12 +191,12 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		}
 	}
 	if q11 := p.Next; w.Enter(unsafe.Pointer(q11), unsafe.Sizeof(*q11), true) {
-		walkHeapCage(w, q11)
+		heapsize.Follow(w, walkHeapCage, q11)
 	}
 	if s12 := p.Peers[:cap(p.Peers)]; heapsize.WalkSlice(w, s12, true) {
 		for i13 := range s12 {
 			if q14 := s12[i13]; w.Enter(unsafe.Pointer(q14), unsafe.Sizeof(*q14), true) {
-				walkHeapCage(w, q14)
+				heapsize.Follow(w, walkHeapCage, q14)
 			}
 		}
 	}
@@ -339,6 +339,7 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 	if q68 := p.Large; w.Enter(unsafe.Pointer(q68), unsafe.Sizeof(*q68), true) {
 		walkHeapBigInt(w, q68)
 	}
+	w.Location(p.When.Location())
 	walkHeapNetipAddr(w, &p.Addr)
 	if q69 := p.URL; w.Enter(unsafe.Pointer(q69), unsafe.Sizeof(*q69), true) {
 		walkHeapUrlURL(w, q69)
@@ -387,7 +388,7 @@ func walkHeapEmbedded(w *heapsize.Walk, p *Embedded) {
 func walkHeapGroup(w *heapsize.Walk, p *Group) {
 	if s1 := p.Of[:cap(p.Of)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapShape(w, &s1[i2])
+			heapsize.Follow(w, walkHeapShape, &s1[i2])
 		}
 	}
 }
@@ -396,7 +397,7 @@ func walkHeapGroup(w *heapsize.Walk, p *Group) {
 func walkHeapHidden(w *heapsize.Walk, p *hidden) {
 	w.String(&p.text)
 	if q1 := p.self; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapHidden(w, q1)
+		heapsize.Follow(w, walkHeapHidden, q1)
 	}
 }
 
@@ -408,7 +409,7 @@ func walkHeapKeeper(w *heapsize.Walk, p *Keeper) {
 		}
 	}
 	if q3 := p.Boss; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapKeeper(w, q3)
+		heapsize.Follow(w, walkHeapKeeper, q3)
 	}
 	heapsize.WalkSlice(w, p.notes, false)
 }
@@ -422,15 +423,80 @@ func walkHeapLabel(w *heapsize.Walk, p *Label) {
 func walkHeapListElement(w *heapsize.Walk, p *list.Element) {
 	m := (*mirrorListElement)(unsafe.Pointer(p))
 	if q1 := m.next; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapListElement(w, q1)
+		heapsize.Follow(w, walkHeapListElement, q1)
 	}
 	if q2 := m.prev; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapListElement(w, q2)
+		heapsize.Follow(w, walkHeapListElement, q2)
 	}
 	if q3 := m.list; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapListList(w, q3)
+		heapsize.Follow(w, walkHeapListList, q3)
 	}
-	walkHeapAny(w, &m.Value)
+	switch v4 := m.Value.(type) {
+	case nil:
+	case bool:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case int:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case int8:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case int16:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case int32:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case int64:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case uint:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case uint8:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case uint16:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case uint32:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case uint64:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case float32:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case float64:
+		w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), false)
+	case string:
+		if v4 != "" {
+			if c5 := heapsize.Unbox(w, unsafe.Pointer(&m.Value), v4, true); c5 != nil {
+				w.String(c5)
+			}
+		}
+	case []uint8:
+		if w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), true) {
+			heapsize.WalkSlice(w, v4, false)
+		}
+	case []string:
+		if w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), true) {
+			if s8 := v4[:cap(v4)]; heapsize.WalkSlice(w, s8, true) {
+				for i9 := range s8 {
+					w.String(&s8[i9])
+				}
+			}
+		}
+	case []any:
+		if w.Box(unsafe.Pointer(&m.Value), unsafe.Sizeof(v4), true) {
+			if s10 := v4[:cap(v4)]; heapsize.WalkSlice(w, s10, true) {
+				for i11 := range s10 {
+					walkHeapAny(w, &s10[i11])
+				}
+			}
+		}
+	case map[string]any:
+		if m12 := v4; heapsize.WalkMap(w, m12, heapsize.ShapeWith[string, any](true, true)) {
+			s13 := heapsize.Entries(m12)
+			for i14 := range s13 {
+				w.String(&s13[i14].Key)
+				walkHeapAny(w, &s13[i14].Elem)
+			}
+			heapsize.PutBack(w, m12, s13)
+		}
+	default:
+		w.Unknown("list.Element.Value", v4)
+	}
 }
 
 // walkHeapListList walks what a value of type list.List holds.
@@ -448,7 +514,7 @@ func walkHeapMirrorBigNat(w *heapsize.Walk, p *mirrorBigNat) {
 func walkHeapNest(w *heapsize.Walk, p *Nest) {
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapNest(w, &s1[i2])
+			heapsize.Follow(w, walkHeapNest, &s1[i2])
 		}
 	}
 }
@@ -510,11 +576,11 @@ func walkHeapShape(w *heapsize.Walk, p *Shape) {
 		}
 	case *Duo:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapDuo(w, v1)
+			heapsize.Follow(w, walkHeapDuo, v1)
 		}
 	case *Group:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapGroup(w, v1)
+			heapsize.Follow(w, walkHeapGroup, v1)
 		}
 	case *Nothing:
 	case *Polygon:
@@ -541,7 +607,7 @@ func walkHeapShape(w *heapsize.Walk, p *Shape) {
 		}
 	case Duo:
 		if c2 := heapsize.Unbox(w, unsafe.Pointer(p), v1, true); c2 != nil {
-			walkHeapDuo(w, c2)
+			heapsize.Follow(w, walkHeapDuo, c2)
 		}
 	case Nothing:
 	case Polygon:
@@ -604,13 +670,13 @@ func walkHeapTree(w *heapsize.Walk, p *Tree) {
 		for i3 := range s2 {
 			w.String(&s2[i3].Key)
 			if q4 := s2[i3].Elem; w.Enter(unsafe.Pointer(q4), unsafe.Sizeof(*q4), true) {
-				walkHeapTree(w, q4)
+				heapsize.Follow(w, walkHeapTree, q4)
 			}
 		}
 		heapsize.PutBack(w, m1, s2)
 	}
 	if q5 := p.Up; w.Enter(unsafe.Pointer(q5), unsafe.Sizeof(*q5), true) {
-		walkHeapTree(w, q5)
+		heapsize.Follow(w, walkHeapTree, q5)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/taredb/tare/sizegen/internal/zoo/parts"
 )
 
+//sizegen:types list.Element.Value = basic
+
 // A Cage has one field of each kind that a generated walk has to get right.
 //
 //sizegen:root

@@ -326,7 +326,7 @@ func walkHeapSqlparserArgument(w *heapsize.Walk, p *sqlparser.Argument) {
 // walkHeapSqlparserArgumentLessWindowExpr walks what a value of type sqlparser.ArgumentLessWindowExpr holds.
 func walkHeapSqlparserArgumentLessWindowExpr(w *heapsize.Walk, p *sqlparser.ArgumentLessWindowExpr) {
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -346,7 +346,7 @@ func walkHeapSqlparserAutoIncSpec(w *heapsize.Walk, p *sqlparser.AutoIncSpec) {
 func walkHeapSqlparserAvg(w *heapsize.Walk, p *sqlparser.Avg) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -358,7 +358,7 @@ func walkHeapSqlparserBegin(w *heapsize.Walk, p *sqlparser.Begin) {
 // walkHeapSqlparserBeginEndStatement walks what a value of type sqlparser.BeginEndStatement holds.
 func walkHeapSqlparserBeginEndStatement(w *heapsize.Walk, p *sqlparser.BeginEndStatement) {
 	if q1 := p.Statements; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserCompoundStatements(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserCompoundStatements, q1)
 	}
 }
 
@@ -379,7 +379,7 @@ func walkHeapSqlparserBinaryExpr(w *heapsize.Walk, p *sqlparser.BinaryExpr) {
 func walkHeapSqlparserBitAnd(w *heapsize.Walk, p *sqlparser.BitAnd) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -387,7 +387,7 @@ func walkHeapSqlparserBitAnd(w *heapsize.Walk, p *sqlparser.BitAnd) {
 func walkHeapSqlparserBitOr(w *heapsize.Walk, p *sqlparser.BitOr) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -395,7 +395,7 @@ func walkHeapSqlparserBitOr(w *heapsize.Walk, p *sqlparser.BitOr) {
 func walkHeapSqlparserBitXor(w *heapsize.Walk, p *sqlparser.BitXor) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -415,7 +415,7 @@ func walkHeapSqlparserCaseExpr(w *heapsize.Walk, p *sqlparser.CaseExpr) {
 	if s1 := p.Whens[:cap(p.Whens)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserWhen(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserWhen, q3)
 			}
 		}
 	}
@@ -447,7 +447,7 @@ func walkHeapSqlparserChangeColumn(w *heapsize.Walk, p *sqlparser.ChangeColumn) 
 func walkHeapSqlparserCharExpr(w *heapsize.Walk, p *sqlparser.CharExpr) {
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 	w.String(&p.Charset)
@@ -487,7 +487,7 @@ func walkHeapSqlparserColumnDefinition(w *heapsize.Walk, p *sqlparser.ColumnDefi
 func walkHeapSqlparserColumnType(w *heapsize.Walk, p *sqlparser.ColumnType) {
 	w.String(&p.Type)
 	if q1 := p.Options; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserColumnTypeOptions(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserColumnTypeOptions, q1)
 	}
 	w.Enter(unsafe.Pointer(p.Length), unsafe.Sizeof(*p.Length), false)
 	w.Enter(unsafe.Pointer(p.Scale), unsafe.Sizeof(*p.Scale), false)
@@ -584,7 +584,7 @@ func walkHeapSqlparserCompoundStatement(w *heapsize.Walk, p *sqlparser.CompoundS
 	case nil:
 	case *sqlparser.BeginEndStatement:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBeginEndStatement(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBeginEndStatement, v1)
 		}
 	case *sqlparser.DeclareCondition:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -592,7 +592,7 @@ func walkHeapSqlparserCompoundStatement(w *heapsize.Walk, p *sqlparser.CompoundS
 		}
 	case *sqlparser.DeclareHandler:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserDeclareHandler(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserDeclareHandler, v1)
 		}
 	case *sqlparser.DeclareVar:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -600,7 +600,7 @@ func walkHeapSqlparserCompoundStatement(w *heapsize.Walk, p *sqlparser.CompoundS
 		}
 	case *sqlparser.IfStatement:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserIfStatement(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserIfStatement, v1)
 		}
 	case *sqlparser.Signal:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -608,7 +608,7 @@ func walkHeapSqlparserCompoundStatement(w *heapsize.Walk, p *sqlparser.CompoundS
 		}
 	case *sqlparser.SingleStatement:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserSingleStatement(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserSingleStatement, v1)
 		}
 	default:
 		w.Unknown("sqlparser.CompoundStatement", v1)
@@ -619,7 +619,7 @@ func walkHeapSqlparserCompoundStatement(w *heapsize.Walk, p *sqlparser.CompoundS
 func walkHeapSqlparserCompoundStatements(w *heapsize.Walk, p *sqlparser.CompoundStatements) {
 	if s1 := p.Statements[:cap(p.Statements)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserCompoundStatement(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserCompoundStatement, &s1[i2])
 		}
 	}
 }
@@ -673,18 +673,18 @@ func walkHeapSqlparserConvertUsingExpr(w *heapsize.Walk, p *sqlparser.ConvertUsi
 func walkHeapSqlparserCount(w *heapsize.Walk, p *sqlparser.Count) {
 	if s1 := p.Args[:cap(p.Args)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 	if q3 := p.OverClause; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserOverClause(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q3)
 	}
 }
 
 // walkHeapSqlparserCountStar walks what a value of type sqlparser.CountStar holds.
 func walkHeapSqlparserCountStar(w *heapsize.Walk, p *sqlparser.CountStar) {
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -885,7 +885,7 @@ func walkHeapSqlparserDropView(w *heapsize.Walk, p *sqlparser.DropView) {
 func walkHeapSqlparserElseIfBlock(w *heapsize.Walk, p *sqlparser.ElseIfBlock) {
 	walkHeapSqlparserExpr(w, &p.SearchCondition)
 	if q1 := p.ThenStatements; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserCompoundStatements(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserCompoundStatements, q1)
 	}
 }
 
@@ -907,7 +907,7 @@ func walkHeapSqlparserExecuteStmt(w *heapsize.Walk, p *sqlparser.ExecuteStmt) {
 // walkHeapSqlparserExistsExpr walks what a value of type sqlparser.ExistsExpr holds.
 func walkHeapSqlparserExistsExpr(w *heapsize.Walk, p *sqlparser.ExistsExpr) {
 	if q1 := p.Subquery; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserSubquery(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserSubquery, q1)
 	}
 }
 
@@ -931,11 +931,11 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 	case nil:
 	case *sqlparser.AndExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAndExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAndExpr, v1)
 		}
 	case *sqlparser.AnyValue:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAnyValue(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAnyValue, v1)
 		}
 	case *sqlparser.Argument:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -943,49 +943,49 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.ArgumentLessWindowExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserArgumentLessWindowExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserArgumentLessWindowExpr, v1)
 		}
 	case *sqlparser.AssignmentExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAssignmentExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAssignmentExpr, v1)
 		}
 	case *sqlparser.Avg:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAvg(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAvg, v1)
 		}
 	case *sqlparser.BetweenExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBetweenExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBetweenExpr, v1)
 		}
 	case *sqlparser.BinaryExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBinaryExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBinaryExpr, v1)
 		}
 	case *sqlparser.BitAnd:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBitAnd(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBitAnd, v1)
 		}
 	case *sqlparser.BitOr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBitOr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBitOr, v1)
 		}
 	case *sqlparser.BitXor:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserBitXor(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserBitXor, v1)
 		}
 	case *sqlparser.BoolVal:
 		w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), false)
 	case *sqlparser.CaseExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCaseExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCaseExpr, v1)
 		}
 	case *sqlparser.CastExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCastExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCastExpr, v1)
 		}
 	case *sqlparser.CharExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCharExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCharExpr, v1)
 		}
 	case *sqlparser.ColName:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -993,27 +993,27 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.CollateExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCollateExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCollateExpr, v1)
 		}
 	case *sqlparser.ComparisonExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserComparisonExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserComparisonExpr, v1)
 		}
 	case *sqlparser.ConvertExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserConvertExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserConvertExpr, v1)
 		}
 	case *sqlparser.ConvertUsingExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserConvertUsingExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserConvertUsingExpr, v1)
 		}
 	case *sqlparser.Count:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCount(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCount, v1)
 		}
 	case *sqlparser.CountStar:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCountStar(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCountStar, v1)
 		}
 	case *sqlparser.CurTimeFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -1025,191 +1025,191 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.ExistsExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserExistsExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserExistsExpr, v1)
 		}
 	case *sqlparser.ExtractFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserExtractFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserExtractFuncExpr, v1)
 		}
 	case *sqlparser.ExtractValueExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserExtractValueExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserExtractValueExpr, v1)
 		}
 	case *sqlparser.FirstOrLastValueExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserFirstOrLastValueExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserFirstOrLastValueExpr, v1)
 		}
 	case *sqlparser.FuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserFuncExpr, v1)
 		}
 	case *sqlparser.GTIDFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGTIDFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGTIDFuncExpr, v1)
 		}
 	case *sqlparser.GeoHashFromLatLongExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeoHashFromLatLongExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeoHashFromLatLongExpr, v1)
 		}
 	case *sqlparser.GeoHashFromPointExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeoHashFromPointExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeoHashFromPointExpr, v1)
 		}
 	case *sqlparser.GeoJSONFromGeomExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeoJSONFromGeomExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeoJSONFromGeomExpr, v1)
 		}
 	case *sqlparser.GeomCollPropertyFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomCollPropertyFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomCollPropertyFuncExpr, v1)
 		}
 	case *sqlparser.GeomFormatExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomFormatExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomFormatExpr, v1)
 		}
 	case *sqlparser.GeomFromGeoHashExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomFromGeoHashExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomFromGeoHashExpr, v1)
 		}
 	case *sqlparser.GeomFromGeoJSONExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomFromGeoJSONExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomFromGeoJSONExpr, v1)
 		}
 	case *sqlparser.GeomFromTextExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomFromTextExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomFromTextExpr, v1)
 		}
 	case *sqlparser.GeomFromWKBExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomFromWKBExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomFromWKBExpr, v1)
 		}
 	case *sqlparser.GeomPropertyFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGeomPropertyFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGeomPropertyFuncExpr, v1)
 		}
 	case *sqlparser.GroupConcatExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserGroupConcatExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserGroupConcatExpr, v1)
 		}
 	case *sqlparser.InsertExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserInsertExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserInsertExpr, v1)
 		}
 	case *sqlparser.IntervalDateExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserIntervalDateExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserIntervalDateExpr, v1)
 		}
 	case *sqlparser.IntervalFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserIntervalFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserIntervalFuncExpr, v1)
 		}
 	case *sqlparser.IntroducerExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserIntroducerExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserIntroducerExpr, v1)
 		}
 	case *sqlparser.IsExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserIsExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserIsExpr, v1)
 		}
 	case *sqlparser.JSONArrayAgg:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONArrayAgg(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONArrayAgg, v1)
 		}
 	case *sqlparser.JSONArrayExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONArrayExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONArrayExpr, v1)
 		}
 	case *sqlparser.JSONAttributesExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONAttributesExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONAttributesExpr, v1)
 		}
 	case *sqlparser.JSONContainsExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONContainsExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONContainsExpr, v1)
 		}
 	case *sqlparser.JSONContainsPathExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONContainsPathExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONContainsPathExpr, v1)
 		}
 	case *sqlparser.JSONExtractExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONExtractExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONExtractExpr, v1)
 		}
 	case *sqlparser.JSONKeysExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONKeysExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONKeysExpr, v1)
 		}
 	case *sqlparser.JSONObjectAgg:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONObjectAgg(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONObjectAgg, v1)
 		}
 	case *sqlparser.JSONObjectExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONObjectExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONObjectExpr, v1)
 		}
 	case *sqlparser.JSONOverlapsExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONOverlapsExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONOverlapsExpr, v1)
 		}
 	case *sqlparser.JSONPrettyExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONPrettyExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONPrettyExpr, v1)
 		}
 	case *sqlparser.JSONQuoteExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONQuoteExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONQuoteExpr, v1)
 		}
 	case *sqlparser.JSONRemoveExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONRemoveExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONRemoveExpr, v1)
 		}
 	case *sqlparser.JSONSchemaValidFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONSchemaValidFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONSchemaValidFuncExpr, v1)
 		}
 	case *sqlparser.JSONSchemaValidationReportFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONSchemaValidationReportFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONSchemaValidationReportFuncExpr, v1)
 		}
 	case *sqlparser.JSONSearchExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONSearchExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONSearchExpr, v1)
 		}
 	case *sqlparser.JSONStorageFreeExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONStorageFreeExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONStorageFreeExpr, v1)
 		}
 	case *sqlparser.JSONStorageSizeExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONStorageSizeExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONStorageSizeExpr, v1)
 		}
 	case *sqlparser.JSONUnquoteExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONUnquoteExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONUnquoteExpr, v1)
 		}
 	case *sqlparser.JSONValueExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONValueExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONValueExpr, v1)
 		}
 	case *sqlparser.JSONValueMergeExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONValueMergeExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONValueMergeExpr, v1)
 		}
 	case *sqlparser.JSONValueModifierExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONValueModifierExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONValueModifierExpr, v1)
 		}
 	case *sqlparser.LagLeadExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserLagLeadExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserLagLeadExpr, v1)
 		}
 	case *sqlparser.LineStringExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserLineStringExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserLineStringExpr, v1)
 		}
 	case *sqlparser.LinestrPropertyFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserLinestrPropertyFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserLinestrPropertyFuncExpr, v1)
 		}
 	case *sqlparser.ListArg:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -1221,148 +1221,148 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.LocateExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserLocateExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserLocateExpr, v1)
 		}
 	case *sqlparser.LockingFunc:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserLockingFunc(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserLockingFunc, v1)
 		}
 	case *sqlparser.MatchExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMatchExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMatchExpr, v1)
 		}
 	case *sqlparser.Max:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMax(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMax, v1)
 		}
 	case *sqlparser.MemberOfExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMemberOfExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMemberOfExpr, v1)
 		}
 	case *sqlparser.Min:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMin(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMin, v1)
 		}
 	case *sqlparser.MultiLinestringExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMultiLinestringExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMultiLinestringExpr, v1)
 		}
 	case *sqlparser.MultiPointExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMultiPointExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMultiPointExpr, v1)
 		}
 	case *sqlparser.MultiPolygonExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserMultiPolygonExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserMultiPolygonExpr, v1)
 		}
 	case *sqlparser.NTHValueExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserNTHValueExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserNTHValueExpr, v1)
 		}
 	case *sqlparser.NamedWindow:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserNamedWindow(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserNamedWindow, v1)
 		}
 	case *sqlparser.NotExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserNotExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserNotExpr, v1)
 		}
 	case *sqlparser.NtileExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserNtileExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserNtileExpr, v1)
 		}
 	case *sqlparser.NullVal:
 	case *sqlparser.Offset:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserOffset(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserOffset, v1)
 		}
 	case *sqlparser.OrExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserOrExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserOrExpr, v1)
 		}
 	case *sqlparser.PerformanceSchemaFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserPerformanceSchemaFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserPerformanceSchemaFuncExpr, v1)
 		}
 	case *sqlparser.PointExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserPointExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserPointExpr, v1)
 		}
 	case *sqlparser.PointPropertyFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserPointPropertyFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserPointPropertyFuncExpr, v1)
 		}
 	case *sqlparser.PolygonExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserPolygonExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserPolygonExpr, v1)
 		}
 	case *sqlparser.PolygonPropertyFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserPolygonPropertyFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserPolygonPropertyFuncExpr, v1)
 		}
 	case *sqlparser.RegexpInstrExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserRegexpInstrExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserRegexpInstrExpr, v1)
 		}
 	case *sqlparser.RegexpLikeExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserRegexpLikeExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserRegexpLikeExpr, v1)
 		}
 	case *sqlparser.RegexpReplaceExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserRegexpReplaceExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserRegexpReplaceExpr, v1)
 		}
 	case *sqlparser.RegexpSubstrExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserRegexpSubstrExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserRegexpSubstrExpr, v1)
 		}
 	case *sqlparser.Std:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserStd(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserStd, v1)
 		}
 	case *sqlparser.StdDev:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserStdDev(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserStdDev, v1)
 		}
 	case *sqlparser.StdPop:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserStdPop(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserStdPop, v1)
 		}
 	case *sqlparser.StdSamp:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserStdSamp(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserStdSamp, v1)
 		}
 	case *sqlparser.Subquery:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserSubquery(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserSubquery, v1)
 		}
 	case *sqlparser.SubstrExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserSubstrExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserSubstrExpr, v1)
 		}
 	case *sqlparser.Sum:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserSum(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserSum, v1)
 		}
 	case *sqlparser.TimestampDiffExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserTimestampDiffExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserTimestampDiffExpr, v1)
 		}
 	case *sqlparser.TrimFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserTrimFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserTrimFuncExpr, v1)
 		}
 	case *sqlparser.UnaryExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserUnaryExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserUnaryExpr, v1)
 		}
 	case *sqlparser.UpdateXMLExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserUpdateXMLExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserUpdateXMLExpr, v1)
 		}
 	case *sqlparser.ValTuple:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserValTuple(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserValTuple, v1)
 		}
 	case *sqlparser.ValuesFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -1370,11 +1370,11 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.VarPop:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserVarPop(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserVarPop, v1)
 		}
 	case *sqlparser.VarSamp:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserVarSamp(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserVarSamp, v1)
 		}
 	case *sqlparser.Variable:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -1382,15 +1382,15 @@ func walkHeapSqlparserExpr(w *heapsize.Walk, p *sqlparser.Expr) {
 		}
 	case *sqlparser.Variance:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserVariance(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserVariance, v1)
 		}
 	case *sqlparser.WeightStringFuncExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserWeightStringFuncExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserWeightStringFuncExpr, v1)
 		}
 	case *sqlparser.XorExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserXorExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserXorExpr, v1)
 		}
 	case sqlparser.BoolVal:
 		w.Box(unsafe.Pointer(p), unsafe.Sizeof(v1), false)
@@ -1425,7 +1425,7 @@ func walkHeapSqlparserFirstOrLastValueExpr(w *heapsize.Walk, p *sqlparser.FirstO
 	walkHeapSqlparserExpr(w, &p.Expr)
 	w.Enter(unsafe.Pointer(p.NullTreatmentClause), unsafe.Sizeof(*p.NullTreatmentClause), false)
 	if q2 := p.OverClause; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserOverClause(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q2)
 	}
 }
 
@@ -1451,10 +1451,10 @@ func walkHeapSqlparserForeignKeyDefinition(w *heapsize.Walk, p *sqlparser.Foreig
 // walkHeapSqlparserFrameClause walks what a value of type sqlparser.FrameClause holds.
 func walkHeapSqlparserFrameClause(w *heapsize.Walk, p *sqlparser.FrameClause) {
 	if q1 := p.Start; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserFramePoint(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserFramePoint, q1)
 	}
 	if q2 := p.End; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserFramePoint(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserFramePoint, q2)
 	}
 }
 
@@ -1469,7 +1469,7 @@ func walkHeapSqlparserFuncExpr(w *heapsize.Walk, p *sqlparser.FuncExpr) {
 	walkHeapSqlparserIdentifierCI(w, &p.Name)
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1550,7 +1550,7 @@ func walkHeapSqlparserGeomPropertyFuncExpr(w *heapsize.Walk, p *sqlparser.GeomPr
 func walkHeapSqlparserGroupBy(w *heapsize.Walk, p *sqlparser.GroupBy) {
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1559,13 +1559,13 @@ func walkHeapSqlparserGroupBy(w *heapsize.Walk, p *sqlparser.GroupBy) {
 func walkHeapSqlparserGroupConcatExpr(w *heapsize.Walk, p *sqlparser.GroupConcatExpr) {
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 	walkHeapSqlparserOrderBy(w, &p.OrderBy)
 	w.String(&p.Separator)
 	if q3 := p.Limit; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserLimit(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserLimit, q3)
 	}
 }
 
@@ -1620,17 +1620,17 @@ func walkHeapSqlparserIdentifierCS(w *heapsize.Walk, p *sqlparser.IdentifierCS) 
 func walkHeapSqlparserIfStatement(w *heapsize.Walk, p *sqlparser.IfStatement) {
 	walkHeapSqlparserExpr(w, &p.SearchCondition)
 	if q1 := p.ThenStatements; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserCompoundStatements(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserCompoundStatements, q1)
 	}
 	if s2 := p.ElseIfBlocks[:cap(p.ElseIfBlocks)]; heapsize.WalkSlice(w, s2, true) {
 		for i3 := range s2 {
 			if q4 := s2[i3]; w.Enter(unsafe.Pointer(q4), unsafe.Sizeof(*q4), true) {
-				walkHeapSqlparserElseIfBlock(w, q4)
+				heapsize.Follow(w, walkHeapSqlparserElseIfBlock, q4)
 			}
 		}
 	}
 	if q5 := p.ElseStatements; w.Enter(unsafe.Pointer(q5), unsafe.Sizeof(*q5), true) {
-		walkHeapSqlparserCompoundStatements(w, q5)
+		heapsize.Follow(w, walkHeapSqlparserCompoundStatements, q5)
 	}
 }
 
@@ -1762,7 +1762,7 @@ func walkHeapSqlparserIntervalFuncExpr(w *heapsize.Walk, p *sqlparser.IntervalFu
 	walkHeapSqlparserExpr(w, &p.Expr)
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1782,7 +1782,7 @@ func walkHeapSqlparserIsExpr(w *heapsize.Walk, p *sqlparser.IsExpr) {
 func walkHeapSqlparserJSONArrayAgg(w *heapsize.Walk, p *sqlparser.JSONArrayAgg) {
 	walkHeapSqlparserExpr(w, &p.Expr)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -1790,7 +1790,7 @@ func walkHeapSqlparserJSONArrayAgg(w *heapsize.Walk, p *sqlparser.JSONArrayAgg) 
 func walkHeapSqlparserJSONArrayExpr(w *heapsize.Walk, p *sqlparser.JSONArrayExpr) {
 	if s1 := p.Params[:cap(p.Params)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1807,7 +1807,7 @@ func walkHeapSqlparserJSONContainsExpr(w *heapsize.Walk, p *sqlparser.JSONContai
 	walkHeapSqlparserExpr(w, &p.Candidate)
 	if s1 := p.PathList[:cap(p.PathList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1818,7 +1818,7 @@ func walkHeapSqlparserJSONContainsPathExpr(w *heapsize.Walk, p *sqlparser.JSONCo
 	walkHeapSqlparserExpr(w, &p.OneOrAll)
 	if s1 := p.PathList[:cap(p.PathList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1828,7 +1828,7 @@ func walkHeapSqlparserJSONExtractExpr(w *heapsize.Walk, p *sqlparser.JSONExtract
 	walkHeapSqlparserExpr(w, &p.JSONDoc)
 	if s1 := p.PathList[:cap(p.PathList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1844,7 +1844,7 @@ func walkHeapSqlparserJSONObjectAgg(w *heapsize.Walk, p *sqlparser.JSONObjectAgg
 	walkHeapSqlparserExpr(w, &p.Key)
 	walkHeapSqlparserExpr(w, &p.Value)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -1853,7 +1853,7 @@ func walkHeapSqlparserJSONObjectExpr(w *heapsize.Walk, p *sqlparser.JSONObjectEx
 	if s1 := p.Params[:cap(p.Params)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserJSONObjectParam(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserJSONObjectParam, q3)
 			}
 		}
 	}
@@ -1886,7 +1886,7 @@ func walkHeapSqlparserJSONRemoveExpr(w *heapsize.Walk, p *sqlparser.JSONRemoveEx
 	walkHeapSqlparserExpr(w, &p.JSONDoc)
 	if s1 := p.PathList[:cap(p.PathList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1911,7 +1911,7 @@ func walkHeapSqlparserJSONSearchExpr(w *heapsize.Walk, p *sqlparser.JSONSearchEx
 	walkHeapSqlparserExpr(w, &p.EscapeChar)
 	if s1 := p.PathList[:cap(p.PathList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1934,7 +1934,7 @@ func walkHeapSqlparserJSONTableExpr(w *heapsize.Walk, p *sqlparser.JSONTableExpr
 	if s1 := p.Columns[:cap(p.Columns)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserJtColumnDefinition(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserJtColumnDefinition, q3)
 			}
 		}
 	}
@@ -1953,10 +1953,10 @@ func walkHeapSqlparserJSONValueExpr(w *heapsize.Walk, p *sqlparser.JSONValueExpr
 		walkHeapSqlparserConvertType(w, q1)
 	}
 	if q2 := p.EmptyOnResponse; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserJtOnResponse(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserJtOnResponse, q2)
 	}
 	if q3 := p.ErrorOnResponse; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserJtOnResponse(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserJtOnResponse, q3)
 	}
 }
 
@@ -1965,7 +1965,7 @@ func walkHeapSqlparserJSONValueMergeExpr(w *heapsize.Walk, p *sqlparser.JSONValu
 	walkHeapSqlparserExpr(w, &p.JSONDoc)
 	if s1 := p.JSONDocList[:cap(p.JSONDocList)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -1976,7 +1976,7 @@ func walkHeapSqlparserJSONValueModifierExpr(w *heapsize.Walk, p *sqlparser.JSONV
 	if s1 := p.Params[:cap(p.Params)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserJSONObjectParam(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserJSONObjectParam, q3)
 			}
 		}
 	}
@@ -1993,7 +1993,7 @@ func walkHeapSqlparserJoinTableExpr(w *heapsize.Walk, p *sqlparser.JoinTableExpr
 	walkHeapSqlparserTableExpr(w, &p.LeftExpr)
 	walkHeapSqlparserTableExpr(w, &p.RightExpr)
 	if q1 := p.Condition; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserJoinCondition(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserJoinCondition, q1)
 	}
 }
 
@@ -2003,10 +2003,10 @@ func walkHeapSqlparserJtColumnDefinition(w *heapsize.Walk, p *sqlparser.JtColumn
 		walkHeapSqlparserJtOrdinalColDef(w, q1)
 	}
 	if q2 := p.JtPath; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserJtPathColDef(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserJtPathColDef, q2)
 	}
 	if q3 := p.JtNestedPath; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserJtNestedPathColDef(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserJtNestedPathColDef, q3)
 	}
 }
 
@@ -2016,7 +2016,7 @@ func walkHeapSqlparserJtNestedPathColDef(w *heapsize.Walk, p *sqlparser.JtNested
 	if s1 := p.Columns[:cap(p.Columns)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserJtColumnDefinition(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserJtColumnDefinition, q3)
 			}
 		}
 	}
@@ -2036,14 +2036,14 @@ func walkHeapSqlparserJtOrdinalColDef(w *heapsize.Walk, p *sqlparser.JtOrdinalCo
 func walkHeapSqlparserJtPathColDef(w *heapsize.Walk, p *sqlparser.JtPathColDef) {
 	walkHeapSqlparserIdentifierCI(w, &p.Name)
 	if q1 := p.Type; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserColumnType(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserColumnType, q1)
 	}
 	walkHeapSqlparserExpr(w, &p.Path)
 	if q2 := p.EmptyOnResponse; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserJtOnResponse(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserJtOnResponse, q2)
 	}
 	if q3 := p.ErrorOnResponse; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserJtOnResponse(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserJtOnResponse, q3)
 	}
 }
 
@@ -2053,7 +2053,7 @@ func walkHeapSqlparserLagLeadExpr(w *heapsize.Walk, p *sqlparser.LagLeadExpr) {
 	walkHeapSqlparserExpr(w, &p.N)
 	walkHeapSqlparserExpr(w, &p.Default)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 	w.Enter(unsafe.Pointer(p.NullTreatmentClause), unsafe.Sizeof(*p.NullTreatmentClause), false)
 }
@@ -2068,7 +2068,7 @@ func walkHeapSqlparserLimit(w *heapsize.Walk, p *sqlparser.Limit) {
 func walkHeapSqlparserLineStringExpr(w *heapsize.Walk, p *sqlparser.LineStringExpr) {
 	if s1 := p.PointParams[:cap(p.PointParams)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -2123,7 +2123,7 @@ func walkHeapSqlparserMatchExpr(w *heapsize.Walk, p *sqlparser.MatchExpr) {
 func walkHeapSqlparserMax(w *heapsize.Walk, p *sqlparser.Max) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -2137,7 +2137,7 @@ func walkHeapSqlparserMemberOfExpr(w *heapsize.Walk, p *sqlparser.MemberOfExpr) 
 func walkHeapSqlparserMin(w *heapsize.Walk, p *sqlparser.Min) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -2155,7 +2155,7 @@ func walkHeapSqlparserModifyColumn(w *heapsize.Walk, p *sqlparser.ModifyColumn) 
 func walkHeapSqlparserMultiLinestringExpr(w *heapsize.Walk, p *sqlparser.MultiLinestringExpr) {
 	if s1 := p.LinestringParams[:cap(p.LinestringParams)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -2164,7 +2164,7 @@ func walkHeapSqlparserMultiLinestringExpr(w *heapsize.Walk, p *sqlparser.MultiLi
 func walkHeapSqlparserMultiPointExpr(w *heapsize.Walk, p *sqlparser.MultiPointExpr) {
 	if s1 := p.PointParams[:cap(p.PointParams)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -2173,7 +2173,7 @@ func walkHeapSqlparserMultiPointExpr(w *heapsize.Walk, p *sqlparser.MultiPointEx
 func walkHeapSqlparserMultiPolygonExpr(w *heapsize.Walk, p *sqlparser.MultiPolygonExpr) {
 	if s1 := p.PolygonParams[:cap(p.PolygonParams)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -2183,7 +2183,7 @@ func walkHeapSqlparserNTHValueExpr(w *heapsize.Walk, p *sqlparser.NTHValueExpr) 
 	walkHeapSqlparserExpr(w, &p.Expr)
 	walkHeapSqlparserExpr(w, &p.N)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 	w.Enter(unsafe.Pointer(p.FromFirstLastClause), unsafe.Sizeof(*p.FromFirstLastClause), false)
 	w.Enter(unsafe.Pointer(p.NullTreatmentClause), unsafe.Sizeof(*p.NullTreatmentClause), false)
@@ -2199,7 +2199,7 @@ func walkHeapSqlparserNamedWindows(w *heapsize.Walk, p *sqlparser.NamedWindows) 
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserNamedWindow(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserNamedWindow, q3)
 			}
 		}
 	}
@@ -2219,7 +2219,7 @@ func walkHeapSqlparserNotExpr(w *heapsize.Walk, p *sqlparser.NotExpr) {
 func walkHeapSqlparserNtileExpr(w *heapsize.Walk, p *sqlparser.NtileExpr) {
 	walkHeapSqlparserExpr(w, &p.N)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -2260,7 +2260,7 @@ func walkHeapSqlparserOrderBy(w *heapsize.Walk, p *sqlparser.OrderBy) {
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserOrder(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserOrder, q3)
 			}
 		}
 	}
@@ -2275,7 +2275,7 @@ func walkHeapSqlparserOrderByOption(w *heapsize.Walk, p *sqlparser.OrderByOption
 func walkHeapSqlparserOverClause(w *heapsize.Walk, p *sqlparser.OverClause) {
 	walkHeapSqlparserIdentifierCI(w, &p.WindowName)
 	if q1 := p.WindowSpec; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserWindowSpecification(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserWindowSpecification, q1)
 	}
 }
 
@@ -2396,7 +2396,7 @@ func walkHeapSqlparserPointPropertyFuncExpr(w *heapsize.Walk, p *sqlparser.Point
 func walkHeapSqlparserPolygonExpr(w *heapsize.Walk, p *sqlparser.PolygonExpr) {
 	if s1 := p.LinestringParams[:cap(p.LinestringParams)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -2543,32 +2543,32 @@ func walkHeapSqlparserSavepoint(w *heapsize.Walk, p *sqlparser.Savepoint) {
 func walkHeapSqlparserSelect(w *heapsize.Walk, p *sqlparser.Select) {
 	w.Enter(unsafe.Pointer(p.Cache), unsafe.Sizeof(*p.Cache), false)
 	if q2 := p.With; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserWith(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserWith, q2)
 	}
 	if s3 := p.From[:cap(p.From)]; heapsize.WalkSlice(w, s3, true) {
 		for i4 := range s3 {
-			walkHeapSqlparserTableExpr(w, &s3[i4])
+			heapsize.Follow(w, walkHeapSqlparserTableExpr, &s3[i4])
 		}
 	}
 	if q5 := p.Comments; w.Enter(unsafe.Pointer(q5), unsafe.Sizeof(*q5), true) {
 		walkHeapSqlparserParsedComments(w, q5)
 	}
 	if q6 := p.SelectExprs; w.Enter(unsafe.Pointer(q6), unsafe.Sizeof(*q6), true) {
-		walkHeapSqlparserSelectExprs(w, q6)
+		heapsize.Follow(w, walkHeapSqlparserSelectExprs, q6)
 	}
 	if q7 := p.Where; w.Enter(unsafe.Pointer(q7), unsafe.Sizeof(*q7), true) {
-		walkHeapSqlparserWhere(w, q7)
+		heapsize.Follow(w, walkHeapSqlparserWhere, q7)
 	}
 	if q8 := p.GroupBy; w.Enter(unsafe.Pointer(q8), unsafe.Sizeof(*q8), true) {
-		walkHeapSqlparserGroupBy(w, q8)
+		heapsize.Follow(w, walkHeapSqlparserGroupBy, q8)
 	}
 	if q9 := p.Having; w.Enter(unsafe.Pointer(q9), unsafe.Sizeof(*q9), true) {
-		walkHeapSqlparserWhere(w, q9)
+		heapsize.Follow(w, walkHeapSqlparserWhere, q9)
 	}
 	walkHeapSqlparserNamedWindows(w, &p.Windows)
 	walkHeapSqlparserOrderBy(w, &p.OrderBy)
 	if q10 := p.Limit; w.Enter(unsafe.Pointer(q10), unsafe.Sizeof(*q10), true) {
-		walkHeapSqlparserLimit(w, q10)
+		heapsize.Follow(w, walkHeapSqlparserLimit, q10)
 	}
 	if q11 := p.Into; w.Enter(unsafe.Pointer(q11), unsafe.Sizeof(*q11), true) {
 		walkHeapSqlparserSelectInto(w, q11)
@@ -2581,11 +2581,11 @@ func walkHeapSqlparserSelectExpr(w *heapsize.Walk, p *sqlparser.SelectExpr) {
 	case nil:
 	case *sqlparser.AliasedExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAliasedExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAliasedExpr, v1)
 		}
 	case *sqlparser.Nextval:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserNextval(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserNextval, v1)
 		}
 	case *sqlparser.StarExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -2600,7 +2600,7 @@ func walkHeapSqlparserSelectExpr(w *heapsize.Walk, p *sqlparser.SelectExpr) {
 func walkHeapSqlparserSelectExprs(w *heapsize.Walk, p *sqlparser.SelectExprs) {
 	if s1 := p.Exprs[:cap(p.Exprs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserSelectExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserSelectExpr, &s1[i2])
 		}
 	}
 }
@@ -2829,7 +2829,7 @@ func walkHeapSqlparserSimpleTableExpr(w *heapsize.Walk, p *sqlparser.SimpleTable
 	case nil:
 	case *sqlparser.DerivedTable:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserDerivedTable(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserDerivedTable, v1)
 		}
 	case *sqlparser.TableName:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -2901,7 +2901,7 @@ func walkHeapSqlparserStatement(w *heapsize.Walk, p *sqlparser.Statement) {
 		}
 	case *sqlparser.CreateProcedure:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserCreateProcedure(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserCreateProcedure, v1)
 		}
 	case *sqlparser.CreateTable:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -2941,7 +2941,7 @@ func walkHeapSqlparserStatement(w *heapsize.Walk, p *sqlparser.Statement) {
 		}
 	case *sqlparser.ExplainStmt:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserExplainStmt(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserExplainStmt, v1)
 		}
 	case *sqlparser.ExplainTab:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -3039,7 +3039,7 @@ func walkHeapSqlparserStatement(w *heapsize.Walk, p *sqlparser.Statement) {
 		}
 	case *sqlparser.VExplainStmt:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserVExplainStmt(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserVExplainStmt, v1)
 		}
 	case *sqlparser.VStream:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
@@ -3058,7 +3058,7 @@ func walkHeapSqlparserStatement(w *heapsize.Walk, p *sqlparser.Statement) {
 func walkHeapSqlparserStd(w *heapsize.Walk, p *sqlparser.Std) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3066,7 +3066,7 @@ func walkHeapSqlparserStd(w *heapsize.Walk, p *sqlparser.Std) {
 func walkHeapSqlparserStdDev(w *heapsize.Walk, p *sqlparser.StdDev) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3074,7 +3074,7 @@ func walkHeapSqlparserStdDev(w *heapsize.Walk, p *sqlparser.StdDev) {
 func walkHeapSqlparserStdPop(w *heapsize.Walk, p *sqlparser.StdPop) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3082,7 +3082,7 @@ func walkHeapSqlparserStdPop(w *heapsize.Walk, p *sqlparser.StdPop) {
 func walkHeapSqlparserStdSamp(w *heapsize.Walk, p *sqlparser.StdSamp) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3155,7 +3155,7 @@ func walkHeapSqlparserSubstrExpr(w *heapsize.Walk, p *sqlparser.SubstrExpr) {
 func walkHeapSqlparserSum(w *heapsize.Walk, p *sqlparser.Sum) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3181,19 +3181,19 @@ func walkHeapSqlparserTableExpr(w *heapsize.Walk, p *sqlparser.TableExpr) {
 	case nil:
 	case *sqlparser.AliasedTableExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserAliasedTableExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserAliasedTableExpr, v1)
 		}
 	case *sqlparser.JSONTableExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJSONTableExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJSONTableExpr, v1)
 		}
 	case *sqlparser.JoinTableExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserJoinTableExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserJoinTableExpr, v1)
 		}
 	case *sqlparser.ParenTableExpr:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserParenTableExpr(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserParenTableExpr, v1)
 		}
 	default:
 		w.Unknown("sqlparser.TableExpr", v1)
@@ -3204,7 +3204,7 @@ func walkHeapSqlparserTableExpr(w *heapsize.Walk, p *sqlparser.TableExpr) {
 func walkHeapSqlparserTableExprs(w *heapsize.Walk, p *sqlparser.TableExprs) {
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserTableExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserTableExpr, &s1[i2])
 		}
 	}
 }
@@ -3280,15 +3280,15 @@ func walkHeapSqlparserTableStatement(w *heapsize.Walk, p *sqlparser.TableStateme
 	case nil:
 	case *sqlparser.Select:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserSelect(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserSelect, v1)
 		}
 	case *sqlparser.Union:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserUnion(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserUnion, v1)
 		}
 	case *sqlparser.ValuesStatement:
 		if w.Enter(unsafe.Pointer(v1), unsafe.Sizeof(*v1), true) {
-			walkHeapSqlparserValuesStatement(w, v1)
+			heapsize.Follow(w, walkHeapSqlparserValuesStatement, v1)
 		}
 	default:
 		w.Unknown("sqlparser.TableStatement", v1)
@@ -3320,13 +3320,13 @@ func walkHeapSqlparserUnaryExpr(w *heapsize.Walk, p *sqlparser.UnaryExpr) {
 // walkHeapSqlparserUnion walks what a value of type sqlparser.Union holds.
 func walkHeapSqlparserUnion(w *heapsize.Walk, p *sqlparser.Union) {
 	if q1 := p.With; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserWith(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserWith, q1)
 	}
 	walkHeapSqlparserTableStatement(w, &p.Left)
 	walkHeapSqlparserTableStatement(w, &p.Right)
 	walkHeapSqlparserOrderBy(w, &p.OrderBy)
 	if q2 := p.Limit; w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
-		walkHeapSqlparserLimit(w, q2)
+		heapsize.Follow(w, walkHeapSqlparserLimit, q2)
 	}
 	if q3 := p.Into; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
 		walkHeapSqlparserSelectInto(w, q3)
@@ -3424,7 +3424,7 @@ func walkHeapSqlparserVStream(w *heapsize.Walk, p *sqlparser.VStream) {
 func walkHeapSqlparserValTuple(w *heapsize.Walk, p *sqlparser.ValTuple) {
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 }
@@ -3433,7 +3433,7 @@ func walkHeapSqlparserValTuple(w *heapsize.Walk, p *sqlparser.ValTuple) {
 func walkHeapSqlparserValues(w *heapsize.Walk, p *sqlparser.Values) {
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserValTuple(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserValTuple, &s1[i2])
 		}
 	}
 }
@@ -3448,7 +3448,7 @@ func walkHeapSqlparserValuesFuncExpr(w *heapsize.Walk, p *sqlparser.ValuesFuncEx
 // walkHeapSqlparserValuesStatement walks what a value of type sqlparser.ValuesStatement holds.
 func walkHeapSqlparserValuesStatement(w *heapsize.Walk, p *sqlparser.ValuesStatement) {
 	if q1 := p.With; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserWith(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserWith, q1)
 	}
 	walkHeapSqlparserValues(w, &p.Rows)
 	walkHeapSqlparserListArg(w, &p.ListArg)
@@ -3457,7 +3457,7 @@ func walkHeapSqlparserValuesStatement(w *heapsize.Walk, p *sqlparser.ValuesState
 	}
 	walkHeapSqlparserOrderBy(w, &p.Order)
 	if q3 := p.Limit; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserLimit(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserLimit, q3)
 	}
 }
 
@@ -3465,7 +3465,7 @@ func walkHeapSqlparserValuesStatement(w *heapsize.Walk, p *sqlparser.ValuesState
 func walkHeapSqlparserVarPop(w *heapsize.Walk, p *sqlparser.VarPop) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3473,7 +3473,7 @@ func walkHeapSqlparserVarPop(w *heapsize.Walk, p *sqlparser.VarPop) {
 func walkHeapSqlparserVarSamp(w *heapsize.Walk, p *sqlparser.VarSamp) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3486,7 +3486,7 @@ func walkHeapSqlparserVariable(w *heapsize.Walk, p *sqlparser.Variable) {
 func walkHeapSqlparserVariance(w *heapsize.Walk, p *sqlparser.Variance) {
 	walkHeapSqlparserExpr(w, &p.Arg)
 	if q1 := p.OverClause; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserOverClause(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserOverClause, q1)
 	}
 }
 
@@ -3530,7 +3530,7 @@ func walkHeapSqlparserWhere(w *heapsize.Walk, p *sqlparser.Where) {
 func walkHeapSqlparserWindowDefinition(w *heapsize.Walk, p *sqlparser.WindowDefinition) {
 	walkHeapSqlparserIdentifierCI(w, &p.Name)
 	if q1 := p.WindowSpec; w.Enter(unsafe.Pointer(q1), unsafe.Sizeof(*q1), true) {
-		walkHeapSqlparserWindowSpecification(w, q1)
+		heapsize.Follow(w, walkHeapSqlparserWindowSpecification, q1)
 	}
 }
 
@@ -3539,7 +3539,7 @@ func walkHeapSqlparserWindowDefinitions(w *heapsize.Walk, p *sqlparser.WindowDef
 	if s1 := (*p)[:cap(*p)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserWindowDefinition(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserWindowDefinition, q3)
 			}
 		}
 	}
@@ -3550,12 +3550,12 @@ func walkHeapSqlparserWindowSpecification(w *heapsize.Walk, p *sqlparser.WindowS
 	walkHeapSqlparserIdentifierCI(w, &p.Name)
 	if s1 := p.PartitionClause[:cap(p.PartitionClause)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
-			walkHeapSqlparserExpr(w, &s1[i2])
+			heapsize.Follow(w, walkHeapSqlparserExpr, &s1[i2])
 		}
 	}
 	walkHeapSqlparserOrderBy(w, &p.OrderClause)
 	if q3 := p.FrameClause; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-		walkHeapSqlparserFrameClause(w, q3)
+		heapsize.Follow(w, walkHeapSqlparserFrameClause, q3)
 	}
 }
 
@@ -3564,7 +3564,7 @@ func walkHeapSqlparserWith(w *heapsize.Walk, p *sqlparser.With) {
 	if s1 := p.CTEs[:cap(p.CTEs)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapSqlparserCommonTableExpr(w, q3)
+				heapsize.Follow(w, walkHeapSqlparserCommonTableExpr, q3)
 			}
 		}
 	}

@@ -116,7 +116,7 @@ func walkHeapDog(w *heapsize.Walk, p *Dog) {
 	if s1 := p.Pack[:cap(p.Pack)]; heapsize.WalkSlice(w, s1, true) {
 		for i2 := range s1 {
 			if q3 := s1[i2]; w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
-				walkHeapDog(w, q3)
+				heapsize.Follow(w, walkHeapDog, q3)
 			}
 		}
 	}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/DmitriyVTitov/size"
+
+	"github.com/taredb/tare/sizegen/heapsize"
+	"github.com/taredb/tare/sizegen/heaptest"
+)
+
+// A result is what one subject's values cost, in bytes, and say the sizers.
+type result struct {
+	values          int
+	accounted, heap int64
+	node            float64 // nanoseconds of CPU a visited object
+
+	byCost, byReflection, byOwn int64 // 0 where a sizer cannot weigh them
+}
+
+// sized is a root, by pointer.
+type sized[T any] interface {
+	*T
+	CachedSize(*heapsize.Walk) (int64, error)
+}
+
+// A subject is one kind of values.
+type subject struct {
+	name, dir string
+	measure   func(bytes int64) (result, error)
+}
+
+// How values of a subject are made and weighed by others.
+type maker[T any] struct {
+	build  func(i int) (*T, error)
+	detach bool              // the parser cuts strings from its text
+	cost   func(i int) int64 // what a cost function would say: the root and the length of its text
+	own    func(*T) int64    // sizes that the types bring along
+}
+
+// newSubject returns the subject of a root type.
+func newSubject[T any, P sized[T]](name, dir string, m maker[T]) subject {
+	return subject{name, dir, func(bytes int64) (result, error) { return measure[T, P](m, bytes) }}
+}
+
+func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
+	weigh := func(values []*T) (sum int64, err error) {
+		w := heapsize.Walk{Detach: m.detach}
+		for _, v := range values {
+			n, err := P(v).CachedSize(&w)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	}
+	n, err := count(m, weigh, bytes)
+	if err != nil {
+		return result{}, err
+	}
+	var kept []*T
+	var buildErr error
+	c, err := heaptest.Compare(n, func(i int) *T {
+		v, err := m.build(i)
+		if err != nil {
+			buildErr = err
+			return new(T)
+		}
+		return v
+	}, func(values []*T) (int64, error) {
+		if len(values) == n { // not the one that warms up
+			kept = values
+		}
+		return weigh(values)
+	})
+	if err != nil || buildErr != nil {
+		return result{}, fmt.Errorf("%w %w", err, buildErr)
+	}
+	r := result{values: n, accounted: c.Accounted, heap: c.Heap}
+	if r.node, err = walkTime[T, P](kept); err != nil {
+		return result{}, err
+	}
+	for i, v := range kept {
+		r.byCost += m.cost(i)
+		if m.own != nil {
+			r.byOwn += m.own(v)
+		}
+		if got := size.Of(v); got > 0 {
+			r.byReflection += int64(got)
+		}
+	}
+	return r, nil
+}
+
+// count returns how many values take about that many bytes.
+func count[T any](m maker[T], weigh func([]*T) (int64, error), bytes int64) (int, error) {
+	const sample = 100
+	var values []*T
+	for i := range sample {
+		v, err := m.build(i)
+		if err != nil {
+			return 0, err
+		}
+		values = append(values, v)
+	}
+	sum, err := weigh(values)
+	if err != nil {
+		return 0, err
+	}
+	return int(max(1, bytes*sample/sum)), nil
+}
+
+// walkTime returns the median of the nanoseconds that a walk takes per visited object, in runs over
+// all values.
+func walkTime[T any, P sized[T]](values []*T) (float64, error) {
+	var runs []float64
+	for range 9 {
+		var w heapsize.Walk
+		objects := 0
+		start, err := cpuTime()
+		if err != nil {
+			return 0, err
+		}
+		for _, v := range values {
+			if _, err := P(v).CachedSize(&w); err != nil {
+				return 0, err
+			}
+			objects += w.Objects()
+		}
+		end, err := cpuTime()
+		if err != nil {
+			return 0, err
+		}
+		runs = append(runs, float64((end-start).Nanoseconds())/float64(objects))
+	}
+	slices.Sort(runs)
+	return runs[len(runs)/2], nil
+}
+
+// cpuTime returns the CPU time of the process: beside other work it says more than the clock.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, err
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}

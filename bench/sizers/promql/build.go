@@ -1,0 +1,9 @@
+package promql
+
+import "github.com/prometheus/prometheus/promql/parser"
+
+// Parse returns the tree of an expression.
+func Parse(text string) (*Query, error) {
+	tree, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	return &Query{tree}, err
+}

@@ -1,0 +1,2 @@
+// Package texts has the texts that the subjects are parsed and decoded from.
+package texts

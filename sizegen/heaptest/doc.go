@@ -1,0 +1,22 @@
+// Package heaptest compares what a size function says of values with the heap that they take.
+//
+//	r, err := heaptest.Compare(1000, newPlan, func(plans []*Plan) (sum int64, err error) {
+//		var w heapsize.Walk
+//		for _, p := range plans {
+//			n, err := p.CachedSize(&w)
+//			…
+//		}
+//	})
+//	fmt.Printf("%d bytes accounted, %d real, %+.2f %%\n", r.Accounted, r.Heap, r.Off())
+//
+// # Terms
+//
+// Heap bytes are those of live objects: the growth of runtime.MemStats.HeapAlloc between two points
+// at which the collector has just run. A [Filler] sets values at random, unexported fields included.
+//
+// # What it does not do
+//
+// Compare switches the collector off and measures the whole process, so nothing else should allocate
+// meanwhile: other goroutines are counted. A Filler knows no invariants of the types that it fills;
+// such values are for weighing, not for use.
+package heaptest

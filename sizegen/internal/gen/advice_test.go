@@ -1,0 +1,119 @@
+package gen
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestAdvice follows the suggestions of all transcripts to the letter: each directive is put where
+// its line says, and generated again, until nothing more is suggested.
+func TestAdvice(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d transcripts, %v", len(paths), err)
+	}
+	var followed atomic.Int64
+	t.Run("transcripts", func(t *testing.T) {
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range commands(t, string(text)) {
+				if !strings.Contains(c.output, "\ttry: ") {
+					continue
+				}
+				t.Run(filepath.Base(path), func(t *testing.T) {
+					t.Parallel()
+					followed.Add(int64(followAdvice(t, c)))
+				})
+			}
+		}
+	})
+	if n := followed.Load(); n < 20 {
+		t.Errorf("%d suggestions followed, want 20", n)
+	}
+}
+
+// TestAdviceStandard follows the suggestions for types that hold what nobody should weigh.
+func TestAdviceStandard(t *testing.T) {
+	const files = `package a
+
+import (
+	"bufio"
+	"database/sql"
+	"log/slog"
+	"net/http"
+	"sync"
+	"text/template"
+)
+
+//sizegen:root
+type Entry struct {
+	Server   *http.Server
+	Request  *http.Request
+	Template *template.Template
+	Log      *slog.Logger
+	DB       *sql.DB
+	Reader   bufio.Reader
+	Map      sync.Map
+	Pool     sync.Pool
+	once     func() error
+}
+`
+	if n := followAdvice(t, command{files: files}); n < 5 || n > 60 {
+		t.Errorf("%d suggestions followed", n)
+	} else {
+		t.Logf("%d suggestions followed", n)
+	}
+}
+
+// followAdvice returns how many suggestions it followed.
+func followAdvice(t *testing.T, c command) (followed int) {
+	cfg, _ := config(t, c.args, c.files)
+	for range 10 {
+		_, problems, err := Generate(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Try == "" })
+		if len(problems) == 0 {
+			return followed
+		}
+		slices.Reverse(problems) // lines below move
+		for _, p := range problems {
+			follow(t, filepath.Join(cfg.Dir, p.Pos.Filename), p)
+			followed++
+		}
+	}
+	_, problems, err := Generate(cfg)
+	t.Errorf("%d problems are left, %v:\n%v", len(problems), err, problems)
+	return followed
+}
+
+// follow puts the suggested directive into a file: one that stands above what it is said of takes the
+// place of a directive that was refused there.
+func follow(t *testing.T, path string, p Problem) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	at := p.Pos.Line - 1
+	switch refused := strings.Contains(lines[at], "//sizegen:") && p.What == strings.TrimSpace(lines[at][strings.Index(lines[at], "//"):]); {
+	case refused:
+		lines[at] = lines[at][:strings.Index(lines[at], "//")] + p.Try
+	case p.named:
+		lines = append(lines, "", p.Try)
+	default:
+		lines = slices.Insert(lines, at, p.Try)
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
