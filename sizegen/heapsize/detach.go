@@ -24,7 +24,7 @@ func (w *Walk) String(s *string) {
 	w.countString(*s)
 }
 
-// countString tells of the bytes of s, which stay where they are.
+// countString records the bytes of s, which stay where they are.
 func (w *Walk) countString(s string) {
 	if data := unsafe.Pointer(unsafe.StringData(s)); len(s) > 1 || len(s) == 1 && !static(data) {
 		w.visit(span{addr: uintptr(data), size: uintptr(len(s))})

@@ -2,7 +2,7 @@ package heapsize
 
 import "unsafe"
 
-// WalkChan tells of c, whose elements have no pointers, and reports whether this is its first
+// WalkChan records c, whose elements have no pointers, and reports whether this is its first
 // visit. Goroutines that wait on c are not included.
 func WalkChan[T any](w *Walk, c <-chan T) bool {
 	return w.channel(*(*unsafe.Pointer)(unsafe.Pointer(&c)), cap(c), unsafe.Sizeof(*new(T)))

@@ -9,7 +9,7 @@ import (
 type layoutPair struct{ original, mirror reflect.Type }
 
 // TypeName returns the name of v's dynamic type with the path of its package, and a * in front for a
-// pointer: "*example.com/shapes.circle". Generated code tells by it what it cannot name. It allocates
+// pointer: "*example.com/shapes.circle". Generated code distinguishes types by it that it cannot name. It allocates
 // on the first visit of a type only.
 func (w *Walk) TypeName(v any) string {
 	t := reflect.TypeOf(v)

@@ -2,7 +2,7 @@ package heapsize
 
 import "unsafe"
 
-// Inside tells of size bytes at p that are said to lie offset bytes into an object of whole bytes: a
+// Inside records size bytes at p that are said to lie offset bytes into an object of whole bytes: a
 // slice of an array field, a pointer to a field. It reports whether this is the first visit. Where
 // the object is not reached as a whole, it is charged whole; what its other fields hold is not seen.
 // Where no object of that size can start offset bytes before p, the size bytes are an object of their

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Location tells of a time zone, as [time.Time.Location] returns it. The zones of the process cost
+// Location records a time zone, as [time.Time.Location] returns it. The zones of the process cost
 // nothing: UTC, Local, and the unnamed zones of whole hours that parsed times share. Any other was
 // made by a call of LoadLocation or FixedZone and lives as long as a value holds it.
 //

@@ -333,7 +333,7 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 	e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem())))
 }
 
-// walkElements writes the walk of a slice, whose array the call tells of.
+// walkElements writes the walk of a slice, whose array the call records.
 func (e *emitter) walkElements(x string, u *types.Slice, call string) {
 	s, i := e.local("s"), e.local("i")
 	inner := e.captureHeap(func() { e.walk(s+"["+i+"]", u.Elem()) })
