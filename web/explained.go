@@ -1,10 +1,15 @@
 package web
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // PlanSource is where pages find execution plans. An explain.Prober is one.
@@ -79,4 +84,95 @@ func planViewOf(p, other *explain.Plan) *planView {
 		view.Steps = append(view.Steps, planStep{Text: step.String(), Changed: changed})
 	}
 	return view
+}
+
+// CallSource is where pages find sampled calls. A calls.Sample is one.
+type CallSource interface {
+	// Of returns the calls of a statement that ended from a time on and before another.
+	Of(digest [16]byte, from, to time.Time) []calls.Call
+
+	// Covers is the time that a full sample covers.
+	Covers() time.Duration
+}
+
+var _ CallSource = (*calls.Sample)(nil)
+
+// A differing is what the page of a statement shows of how its calls differ from those before.
+type differing struct {
+	Says string // which calls are compared; a sentence
+	Rows []differenceRow
+	None string // why there are no rows; a sentence
+}
+
+// A differenceRow is one property.
+type differenceRow struct {
+	Dimension, Value, Before, Within string
+	More                             bool
+}
+
+// differs compares the calls within a rise with those before it, otherwise the second half of the range with the first. Of
+// what the sample has too few calls, the history's counts by user, schema and backend are compared. It is nil without a
+// sample.
+func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *differing {
+	if s.opts.Calls == nil {
+		return nil
+	}
+	from, to := v.span.From, v.span.To
+	since := from.Add(v.span.Length() / 2)
+	if r != nil {
+		if since = r.From; !r.Lasts {
+			to = r.To
+		}
+	}
+	before, within := s.opts.Calls.Of(st.Digest, from, since), s.opts.Calls.Of(st.Digest, since, to)
+	d := &differing{Says: count(uint64(len(within))) + " sampled calls since " + exactClock(since, v.span.Length()) + " compared with " +
+		count(uint64(len(before))) + " before. The sample covers the last " + duration(s.opts.Calls.Covers()) + "."}
+	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
+		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers the last " +
+			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + count(uint64(len(before))) + " calls."
+		before, within = s.partsIn(ctx, v, st, from, since), s.partsIn(ctx, v, st, since, to)
+	}
+	if !v.texts { // tags are parts of the text
+		for _, set := range [][]calls.Call{before, within} {
+			for i := range set {
+				set[i].Tags = nil
+			}
+		}
+	}
+	for _, row := range calls.Compare(before, within) {
+		value := row.Value
+		if value == "" {
+			value = "(none)"
+		}
+		d.Rows = append(d.Rows, differenceRow{row.Dimension, cutText(value, shownValue), percent(row.Before), percent(row.Within), row.Within > row.Before})
+	}
+	switch {
+	case len(d.Rows) > 0:
+	case len(before) < calls.LeastCalls || len(within) < calls.LeastCalls:
+		d.None = "There are too few calls to compare: " + strconv.Itoa(calls.LeastCalls) + " on each side are required."
+	default:
+		d.None = "No user, client, schema, tag, backend, row count or error differs by a tenth of the calls."
+	}
+	return d
+}
+
+// partsIn are the history's counts of a time as calls, at least calls.LeastCalls if there are as many.
+func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement, from, to time.Time) []calls.Call {
+	q := statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: from, To: to}
+	if st.Source == statements.SourceCounters || q.Validate() != nil {
+		return nil
+	}
+	part, err := s.statements(v).Statement(ctx, q)
+	if err != nil { // no call of that time
+		return nil
+	}
+	var all []calls.Call
+	for i := range part.Parts {
+		p := &part.Parts[i]
+		n := min(p.Calls, calls.LeastCalls)
+		for range n {
+			all = append(all, calls.Call{Weight: float64(p.Calls) / float64(n), User: p.User, Schema: p.Schema, Backend: p.Backend})
+		}
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/markers"
@@ -103,5 +104,46 @@ func TestPlansOfAStatement(t *testing.T) {
 	o.PlanSource = fakePlans{explain.State{Why: "EXPLAIN took longer"}}
 	if _, body = browse(t, New(o).Handler(), "/query/"+someDigest, "dba"); !strings.Contains(body, "Not explained: EXPLAIN took longer.") {
 		t.Error("the page does not say why there is no plan")
+	}
+}
+
+// fakeCalls has calls of one client before half past two, and of another one with a tag since.
+type fakeCalls struct{}
+
+func (fakeCalls) Of(_ [16]byte, from, _ time.Time) []calls.Call {
+	all := make([]calls.Call, 12)
+	for i := range all {
+		all[i] = calls.Call{Weight: 1, User: "app", Client: "10.0.0.1"}
+		if from.Minute() == 30 {
+			all[i].Client, all[i].Tags = "10.0.0.9", []calls.Tag{{Key: "release", Value: "4.2" + hostile}}
+		}
+	}
+	return all
+}
+
+func (fakeCalls) Covers() time.Duration { return 29 * time.Minute }
+
+// TestWhatDiffers: the page of a statement compares the calls since it is heavier with those before, and shows tags to accounts that see texts.
+func TestWhatDiffers(t *testing.T) {
+	o := testOptions()
+	o.Statements = risingStatements{&fakeStatements{}}
+	o.Now = func() time.Time { return time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC) }
+	o.Gate = testGate(t, o.Log)
+	o.Calls = fakeCalls{}
+	h := New(o).Handler()
+	row := func(dimension, value, before, since string) string {
+		return `<tr><th scope="row">` + dimension + `</th><td><code>` + value + `</code></td><td class="n">` + before + `</td><td class="n warn">` + since + `</td></tr>`
+	}
+	_, body := browse(t, h, "/query/"+someDigest, "dba")
+	for _, want := range []string{
+		"12 sampled calls since 02:30:00 compared with 12 before. The sample covers the last 29 min.",
+		row("client", "10.0.0.9", "0 %", "100 %"), row("tag release", "4.2&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;", "0 %", "100 %"),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if _, body = browse(t, h, "/query/"+someDigest, "guest"); strings.Contains(body, "tag release") || !strings.Contains(body, "10.0.0.9") {
+		t.Error("without texts there is a tag, or no client")
 	}
 }

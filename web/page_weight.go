@@ -293,6 +293,8 @@ var ownerNames = map[string]string{
 	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",
 	"pages":          "page templates, and pages cached for a second",
 	"events":         "schema changes, switches, restarts and reported events",
+	"explain":        "recent slow calls of the statements with most load, and their plans",
+	"call_sample":    "the sample of calls",
 	"decoders_idle":  "decoders kept for the next request",
 	memory.BaseOwner: "without an owner, measured at start",
 }

@@ -38,6 +38,8 @@ type queryView struct {
 	Cause   string // a sentence that names what may have caused the rise; "" when nothing is known
 	Marks   []markRow
 
+	rise      *rise      // nil: there is none
+	Differs   *differing // nil: calls are not sampled
 	Explained *explained // nil: plans are not read, or not shown to the account
 
 	Charts []template.HTML
@@ -112,6 +114,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	if st.Source != statements.SourceCounters {
 		s.drawStatement(d, v, st, marks)
 	}
+	d.Differs = s.differs(ctx, v, st, d.rise)
 	return d, nil
 }
 
@@ -164,6 +167,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 	if r, ok := findRise(points.Times, end, points.Load, nil); ok {
 		d.Rise = riseText(&r, points, v.span.Length())
 		d.Cause = s.causeOf(v, st, r.From, marks)
+		d.rise = &r
 	}
 	chart := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines

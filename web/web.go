@@ -51,6 +51,9 @@ type Options struct {
 	// Markers are drawn on charts and named as possible causes; nil: there are none.
 	Markers MarkerSource
 
+	// Calls has sampled calls of statements; nil: there are none.
+	Calls CallSource
+
 	// PlanSource has the execution plans of statements; nil: there are none.
 	PlanSource PlanSource
 

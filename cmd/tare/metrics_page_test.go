@@ -85,7 +85,7 @@ func metricSections(t *testing.T) []metricSection {
 	options(o, map[string]string{
 		"listen": "127.0.0.1:0", "http": "127.0.0.1:0",
 		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m",
-		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts,
+		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts, "control": "mysql://tare:secret@127.0.0.1:1",
 	})
 	serve := opened(t, newService(*o, log))
 	serve.backend.set(nil) // as after the first check

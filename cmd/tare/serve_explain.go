@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/markers"
@@ -40,6 +41,44 @@ func (s *service) openExplain() error {
 	s.Metrics.MustRegister(s.explain)
 	s.Go(s.explain.Run)
 	return nil
+}
+
+// openCalls creates the sample of calls.
+func (s *service) openCalls() (err error) {
+	if s.cfg.CallSampleBytes == 0 {
+		return nil
+	}
+	if s.calls, err = calls.New(calls.Options{Bytes: int64(s.cfg.CallSampleBytes)}); err != nil {
+		return fmt.Errorf("--call-sample-bytes: %w", err)
+	}
+	s.options.Observers = append(s.options.Observers, s.calls)
+	return nil
+}
+
+// callSource is where pages find sampled calls.
+func (s *service) callSource() web.CallSource {
+	if s.calls == nil {
+		return nil
+	}
+	return s.calls
+}
+
+// callBytes is what the sample of calls holds of the heap.
+func (s *service) callBytes() int64 {
+	if s.calls == nil {
+		return 0
+	}
+	return s.calls.HeapBytes()
+}
+
+// watchRises looks for statements that became heavier, where a history is kept.
+func (s *service) watchRises() {
+	if s.cfg.HTTP == "" || s.history == nil || s.history.archive == nil {
+		return
+	}
+	s.rises = web.NewRiseWatch(s.history.statements(), s.history.archive.Now, s.Log)
+	s.Metrics.MustRegister(s.rises.Collectors()...)
+	s.Go(s.rises.Run)
 }
 
 // controlAddr is where the control account logs in: at its own address for the backend, otherwise at the server that

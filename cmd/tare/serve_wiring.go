@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
@@ -45,6 +46,8 @@ type service struct {
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil when no digests are counted
 	markers  *markerService                  // nil without HTTP
+	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
+	rises    *web.RiseWatch                  // nil without HTTP or a history
 	explain  *explain.Prober                 // nil without --control, HTTP or digests
 }
 
@@ -180,7 +183,7 @@ func (s *service) Open(context.Context) error {
 		}
 		s.options.Observers = append(s.options.Observers, s.markers.store)
 		routes = append(routes, s.markers.routes()...)
-		if err := s.openExplain(); err != nil {
+		if err := errors.Join(s.openExplain(), s.openCalls()); err != nil {
 			return err
 		}
 		table, labels := s.history.observed()
@@ -196,6 +199,7 @@ func (s *service) Open(context.Context) error {
 		return err
 	}
 	s.register()
+	s.watchRises()
 	s.addParts()
 	return s.OpenWeb(web.Options{
 		Now:            s.history.now(),
@@ -214,6 +218,7 @@ func (s *service) Open(context.Context) error {
 		Latest:         s.latest,
 		Markers:        s.markers.source(),
 		PlanSource:     s.planSource(),
+		Calls:          s.callSource(),
 		Events:         s.events,
 	}, s.heapOwners()...)
 }
@@ -378,6 +383,7 @@ func (s *service) heapOwners() []memory.Owner {
 		{Name: "active_series", Bytes: s.active.heapBytes},
 		{Name: "events", Bytes: s.markers.heapBytes},
 		{Name: "explain", Bytes: s.explainBytes},
+		{Name: "call_sample", Bytes: s.callBytes},
 		{Name: "relay_buffers", Bytes: func() int64 {
 			kept, lent := s.gateway.BufferBytes()
 			return kept + lent

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/gateway"
 )
 
@@ -21,8 +22,8 @@ type Serve struct {
 	Control         ControlURL // Addr is "" when not set
 	Copies          ControlURL // the same
 	Explain         ExplainMode
-	Standby         Address    // "" when there is none
-	StandbyAccounts string     // file
+	Standby         Address // "" when there is none
+	StandbyAccounts string  // file
 
 	TLSCert, TLSKey string                // files; "" for a certificate made at start
 	ClientTLS       gateway.ClientTLSMode // "": required where the backend's leg is, otherwise preferred
@@ -32,8 +33,9 @@ type Serve struct {
 
 	PlanCacheBytes     Bytes
 	StatementMemory    Bytes
-	MaxConnections     int // 0: no limit
-	MaxUserConnections int // 0: no limit
+	CallSampleBytes    Bytes // 0: no sample
+	MaxConnections     int   // 0: no limit
+	MaxUserConnections int   // 0: no limit
 
 	MaxUnauthenticated           int // 0: no limit
 	MaxUnauthenticatedPerAddress int // 0: no limit
@@ -86,6 +88,7 @@ func NewServe() *Serve {
 	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend with (PEM); those of the system when empty")
 	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
+	s.Bytes(&c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags, for What differs on the page of a statement; 8MiB covers about half an hour; 0: none")
 	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
 	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
 	s.Int(&c.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
@@ -146,6 +149,9 @@ func (c *Serve) Validate() error {
 	}
 	if c.BackendTLSCA != "" && c.BackendTLS != gateway.TLSVerifyCA && c.BackendTLS != gateway.TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
+	}
+	if b := int64(c.CallSampleBytes); b != 0 && b < calls.MinBytes {
+		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0 or at least %d bytes", c.CallSampleBytes, calls.MinBytes))
 	}
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))

@@ -1,0 +1,168 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/stmtstats"
+)
+
+const (
+	// watchEvery is how often rises are looked for, in the last watchRange, among the watchRows statements with most
+	// load.
+	watchEvery  = time.Minute
+	watchRange  = time.Hour
+	watchRows   = 50
+	watchPoints = 120
+
+	// watched bounds the statements that are exported.
+	watched = 20
+
+	// watchCalm is how many times a rise has to be missing before it is over: loads vary around the threshold.
+	watchCalm = 3
+)
+
+// A RiseWatch looks for statements that became heavier or are new, once per minute, for metrics. It finds what the
+// overview of the last hour does.
+type RiseWatch struct {
+	statements Statements
+	now        func() time.Time
+	log        *slog.Logger
+
+	mu    sync.Mutex
+	rises map[stmtstats.Key]*watchedRise // guarded by mu, as all below
+	fresh map[stmtstats.Key]float64      // new statements with their share of all time
+	seen  map[stmtstats.Key]time.Time    // new statements that were counted, and when
+
+	rise, share *prometheus.GaugeVec
+	total       prometheus.Counter
+}
+
+// A watchedRise is a statement that became heavier.
+type watchedRise struct {
+	times  float64
+	missed int // times in succession that it was not found
+}
+
+// NewRiseWatch returns a RiseWatch that has found nothing. A nil now is time.Now.
+func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger) *RiseWatch {
+	if now == nil {
+		now = time.Now
+	}
+	labels := []string{"digest", "schema", "user"}
+	return &RiseWatch{
+		statements: statements, now: now, log: log,
+		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]float64), seen: make(map[stmtstats.Key]time.Time),
+		rise: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tare_statement_rise",
+			Help: "Statements whose load rose within the last hour and is still higher: how many times higher than before, at most 10000. Computed once per minute for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
+		}, labels),
+		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tare_statement_new_share",
+			Help: "Statements of the last hour that were never called before and take at least 2 % of all execution time: their share, 0 to 1. At most 20.",
+		}, labels),
+		total: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tare_statement_new_total",
+			Help: "Statements that were never called before and took at least 2 % of all execution time of an hour, since the start.",
+		}),
+	}
+}
+
+// Run looks for rises until ctx is done.
+func (w *RiseWatch) Run(ctx context.Context) error {
+	every := time.NewTicker(watchEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			w.look(ctx)
+		}
+	}
+}
+
+// look ranks the statements of the last hour.
+func (w *RiseWatch) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	to := w.now()
+	v := &view{span: spanOf(to.Add(-watchRange), to), now: to}
+	top, err := w.statements.Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Limit: watchRows, Points: watchPoints})
+	if err != nil {
+		if ctx.Err() == nil {
+			w.log.Debug("statements to watch unavailable", "err", err)
+		}
+		return
+	}
+	w.update(v, top)
+}
+
+// update replaces what was found.
+func (w *RiseWatch) update(v *view, top *statements.Top) {
+	rows := queryRowsOf(v, top)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := make(map[stmtstats.Key]float64)
+	clear(w.fresh)
+	for i := range rows {
+		r, key := &rows[i], top.Rows[i].Key
+		if r.Rise != nil && r.Rise.Lasts && top.Source != statements.SourceCounters {
+			times := min(r.Rise.Inside/max(r.Rise.Outside, math.SmallestNonzeroFloat64), maxTimes)
+			found[key] = math.Round(100*times) / 100
+		}
+		if r.New && r.Share >= newShare && len(w.fresh) < watched {
+			w.fresh[key] = r.Share
+			if _, counted := w.seen[key]; !counted {
+				w.total.Inc()
+			}
+			w.seen[key] = v.now
+		}
+	}
+	for key, r := range w.rises {
+		if times, ok := found[key]; ok {
+			r.times, r.missed = times, 0
+			delete(found, key)
+		} else if r.missed++; r.missed >= watchCalm {
+			delete(w.rises, key)
+		}
+	}
+	for i := range top.Rows { // the heaviest first
+		if times, ok := found[top.Rows[i].Key]; ok && len(w.rises) < watched {
+			w.rises[top.Rows[i].Key] = &watchedRise{times: times}
+		}
+	}
+	for key, at := range w.seen {
+		if v.now.Sub(at) > 2*watchRange {
+			delete(w.seen, key)
+		}
+	}
+	w.export()
+}
+
+// maxTimes is the value of a rise from next to nothing.
+const maxTimes = 10_000
+
+// export replaces the metrics. It is called with mu held.
+func (w *RiseWatch) export() {
+	w.rise.Reset()
+	for key, r := range w.rises { // a key has a backend, which is no label
+		w.rise.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Set(r.times)
+	}
+	w.share.Reset()
+	for key, share := range w.fresh {
+		w.share.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Add(share)
+	}
+}
+
+// Collectors returns the metrics.
+func (w *RiseWatch) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{w.rise, w.share, w.total}
+}

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/stmtstats"
+)
+
+// riseMetrics are the metrics of a RiseWatch without their help.
+func riseMetrics(t *testing.T, w *RiseWatch) string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	for line := range strings.Lines(text.String()) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestRiseWatch: a statement that became heavier is exported until no rise was found three times, a new one while it is new,
+// and neither shows a text.
+func TestRiseWatch(t *testing.T) {
+	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+	w := NewRiseWatch(risingStatements{&fakeStatements{}}, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	const none, rise = "tare_statement_new_total 0", `tare_statement_rise{digest="00000000000000000000000000000000",schema="sh\"op<",user="app"} 6`
+	if got := riseMetrics(t, w); got != none {
+		t.Errorf("at first %s", got)
+	}
+	w.look(t.Context())
+	if got := riseMetrics(t, w); got != none+"\n"+rise {
+		t.Errorf("got %s", got)
+	}
+	v := &view{now: now, span: spanOf(now.Add(-watchRange), now)}
+	for i := range watchCalm {
+		if got := riseMetrics(t, w); !strings.Contains(got, rise) {
+			t.Errorf("without a rise for the %d. time %s", i, got)
+		}
+		w.update(v, &statements.Top{})
+	}
+	if got := riseMetrics(t, w); got != none {
+		t.Errorf("after the rise %s", got)
+	}
+	top := &statements.Top{Source: statements.SourceSamples, From: v.span.From, To: now, Total: statements.Totals{Seconds: 100}}
+	for i := range watched + 5 {
+		top.Rows = append(top.Rows, statements.TopRow{New: true, Totals: statements.Totals{Seconds: 3}, Text: secretText})
+		top.Rows[i].Key = stmtstats.Key{Digest: [16]byte{1, byte(i)}, Schema: "shop", User: "app"}
+	}
+	top.Rows = append(top.Rows, statements.TopRow{}) // not all are new
+	w.update(v, top)
+	w.update(v, top)
+	got := riseMetrics(t, w)
+	if n := strings.Count(got, "tare_statement_new_share{"); n != watched || !strings.Contains(got, fmt.Sprintf("tare_statement_new_total %d", watched)) || strings.Contains(got, "secret") {
+		t.Errorf("%d new statements: %s", n, got)
+	}
+}
