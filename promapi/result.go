@@ -126,38 +126,46 @@ func (e *sampleEncoder) encodeMatrix(out *output, b []byte, m promql.Matrix) []b
 		}
 		b = append(b, `{"metric":`...)
 		b = appendLabels(b, s.Metric)
-		e.next = 0
-		for j, p := range s.Floats {
-			if j == 0 {
-				b = append(b, `,"values":[`...)
-			} else {
-				b = append(b, ',')
-			}
-			b = e.appendPoint(b, p.T, p.F)
-			if len(b) >= flushAt {
-				b = out.spill(b)
-			}
-		}
-		if len(s.Floats) > 0 {
-			b = append(b, ']')
-		}
-		for j, p := range s.Histograms {
-			if j == 0 {
-				b = append(b, `,"histograms":[`...)
-			} else {
-				b = append(b, ',')
-			}
-			b = appendHistogramPoint(b, p)
-			if len(b) >= flushAt {
-				b = out.spill(b)
-			}
-		}
-		if len(s.Histograms) > 0 {
-			b = append(b, ']')
-		}
+		b = e.encodeFloats(out, b, s.Floats)
+		b = encodeHistograms(out, b, s.Histograms)
 		b = append(b, '}')
 		if out.err != nil {
 			return b // nobody reads it any more
+		}
+	}
+	return append(b, ']')
+}
+
+// encodeFloats writes the values of a series, if it has any.
+func (e *sampleEncoder) encodeFloats(out *output, b []byte, points []promql.FPoint) []byte {
+	if len(points) == 0 {
+		return b
+	}
+	e.next = 0
+	b = append(b, `,"values":`...)
+	before := byte('[')
+	for _, p := range points {
+		b = e.appendPoint(append(b, before), p.T, p.F)
+		before = ','
+		if len(b) >= flushAt {
+			b = out.spill(b)
+		}
+	}
+	return append(b, ']')
+}
+
+// encodeHistograms writes the histograms of a series, if it has any.
+func encodeHistograms(out *output, b []byte, points []promql.HPoint) []byte {
+	if len(points) == 0 {
+		return b
+	}
+	b = append(b, `,"histograms":`...)
+	before := byte('[')
+	for _, p := range points {
+		b = appendHistogramPoint(append(b, before), p)
+		before = ','
+		if len(b) >= flushAt {
+			b = out.spill(b)
 		}
 	}
 	return append(b, ']')

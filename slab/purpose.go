@@ -25,12 +25,3 @@ func (p Purpose) String() string {
 	}
 	return "purpose " + strconv.Itoa(int(p))
 }
-
-// Purposes returns all of them, in order.
-func Purposes() []Purpose {
-	all := make([]Purpose, purposes)
-	for i := range all {
-		all[i] = Purpose(i)
-	}
-	return all
-}

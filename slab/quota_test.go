@@ -109,7 +109,7 @@ func TestQuotaConcurrent(t *testing.T) {
 	}
 	testwait.Group(t, "the workers", &all)
 	var total int64
-	for _, what := range Purposes() {
+	for what := range purposes {
 		var want int64
 		for i := range held {
 			want += held[i][what]
@@ -141,7 +141,7 @@ func TestBytesText(t *testing.T) {
 
 func TestPurposeNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range Purposes() {
+	for p := range purposes {
 		if p.String() == "" || seen[p.String()] {
 			t.Errorf("purpose %d has the name %q", p, p)
 		}

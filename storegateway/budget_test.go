@@ -173,46 +173,6 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestHoldOutlivesSet keeps a series of each batch while the set goes on and is closed.
-func TestHoldOutlivesSet(t *testing.T) {
-	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 32 << 20})
-	q := newQuery(t, g)
-	r := forever()
-	r.Matchers = everySeries()
-	set, err := q.Select(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type kept struct {
-		hold   *storegateway.Hold
-		data   []byte
-		name   string
-		copied string
-	}
-	var all []kept
-	for n := 0; set.Next(); n++ {
-		if n%50 == 0 {
-			s := set.At()
-			k := kept{hold: set.Retain(), data: s.Chunks[3].Data, name: s.Labels[1].Value}
-			k.copied = string(k.data) + k.name
-			all = append(all, k)
-		}
-	}
-	if err := set.Err(); err != nil {
-		t.Fatal(err)
-	}
-	set.Close()
-	for _, k := range all {
-		if string(k.data)+k.name != k.copied {
-			t.Error("a series that was kept has changed")
-		}
-		k.hold.Release()
-	}
-	if len(all) != 8 {
-		t.Errorf("%d series were kept, want 8", len(all))
-	}
-}
-
 // TestOneQuotaForBothSides runs a/b in PromQL where the process has bytes for one query: were the
 // sides to wait for bytes each on its own, the second would wait for the first for ever.
 func TestOneQuotaForBothSides(t *testing.T) {

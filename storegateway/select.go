@@ -352,37 +352,6 @@ func (set *SeriesSet) room(chunks *[]ChunkView, n int) error {
 // At returns the series in front. It does not allocate.
 func (set *SeriesSet) At() *Series { return &set.series }
 
-// Retain keeps the batches that the series in front lies in: the bytes of its labels and
-// chunks, though not the lists Labels and Chunks, stay valid until the hold is released, also after
-// Close of the set. They count against the query's quota meanwhile, and the query is closed
-// after them. It allocates once.
-func (set *SeriesSet) Retain() *Hold {
-	h := &Hold{}
-	h.batches = h.few[:0]
-	for _, e := range set.front {
-		e.held.hold()
-		h.batches = append(h.batches, e.held)
-	}
-	return h
-}
-
-// A Hold keeps batches.
-type Hold struct {
-	batches []*heldBatch
-	few     [2]*heldBatch
-}
-
-// Release gives the batches back, once. It does not allocate.
-func (h *Hold) Release() {
-	if h.batches == nil {
-		panic("BUG: hold released twice")
-	}
-	for _, b := range h.batches {
-		b.letGo()
-	}
-	h.batches = nil
-}
-
 // BlockOf returns the id of the block that has a chunk of the series in front.
 func (set *SeriesSet) BlockOf(c *ChunkView) ulid.ULID {
 	for _, e := range set.front {

@@ -145,9 +145,6 @@ func (b *Batch) ChunkCount() int { return b.chunkCount }
 // PlannedBytes returns what the chunks are expected to take, as their references tell.
 func (b *Batch) PlannedBytes() int64 { return b.planned }
 
-// Block returns the block that the series are of.
-func (b *Batch) Block() *Block { return b.block }
-
 // chunkNumber returns the place of chunk j of series i among all chunks of the batch.
 func (b *Batch) chunkNumber(i, j int) int {
 	if b.compact.refs != nil {

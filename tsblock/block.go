@@ -68,28 +68,6 @@ type Block struct {
 	remove bool // local files go with the last of them
 }
 
-// Open reads the meta.json of the block whose objects begin with prefix and a slash, and returns the
-// block. Close releases it.
-func Open(ctx context.Context, source Source, prefix string, o Options) (*Block, error) {
-	name := prefix + "/" + MetaFile
-	size, err := source.Size(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("open block %s: %w", prefix, err)
-	}
-	if size > maxMetaBytes {
-		return nil, fmt.Errorf("open block %s: a meta.json of %d bytes", prefix, size)
-	}
-	text := make([]byte, size)
-	if n, err := source.ReadRange(ctx, name, 0, text); err != nil || n < len(text) {
-		return nil, fmt.Errorf("open block %s: read %d of %d bytes of meta.json: %w", prefix, n, size, err)
-	}
-	m, err := ParseMeta(text)
-	if err != nil {
-		return nil, fmt.Errorf("open block %s: %w", prefix, err)
-	}
-	return New(source, prefix, m, o)
-}
-
 // New returns the block whose objects begin with prefix and a slash and whose meta.json has been read.
 // It reads nothing.
 func New(source Source, prefix string, m *Meta, o Options) (*Block, error) {

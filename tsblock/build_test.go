@@ -1,6 +1,7 @@
 package tsblock
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -141,7 +142,7 @@ func newEnv(t testing.TB) *testEnv {
 func (e *testEnv) open(t testing.TB, dir, name string) *Block {
 	t.Helper()
 	source := Dir(dir)
-	b, err := Open(t.Context(), source, name, e.options)
+	b, err := openBlock(t.Context(), source, name, e.options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,4 +162,21 @@ func (e *testEnv) reader(t testing.TB, b *Block) (r *Reader, done func()) {
 		r.Close()
 		q.Close()
 	}
+}
+
+// openBlock returns the block whose objects begin with prefix and a slash.
+func openBlock(ctx context.Context, source Source, prefix string, o Options) (*Block, error) {
+	size, err := source.Size(ctx, prefix+"/"+MetaFile)
+	if err != nil {
+		return nil, err
+	}
+	text := make([]byte, size)
+	if _, err := source.ReadRange(ctx, prefix+"/"+MetaFile, 0, text); err != nil {
+		return nil, err
+	}
+	m, err := ParseMeta(text)
+	if err != nil {
+		return nil, err
+	}
+	return New(source, prefix, m, o)
 }

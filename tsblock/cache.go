@@ -59,9 +59,6 @@ func NewCache(bytes int64) *Cache {
 // Stats returns the counts of the cache, in pages and bytes.
 func (c *Cache) Stats() bytecache.Stats { return c.pages.Stats() }
 
-// Resize changes the bound.
-func (c *Cache) Resize(bytes int64) error { return c.pages.Resize(max(bytes, minCacheBytes)) }
-
 // block returns a number that no other block of the cache has or had.
 func (c *Cache) block() uint64 { return c.blocks.Add(1) }
 

@@ -107,7 +107,7 @@ func TestDamage(t *testing.T) {
 	open := func(m *memorySource, local string) *Block {
 		o := e.options
 		o.LocalDir = local
-		b, err := Open(t.Context(), m, name, o)
+		b, err := openBlock(t.Context(), m, name, o)
 		if err != nil {
 			t.Fatal(err)
 		}

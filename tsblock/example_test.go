@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -49,7 +50,15 @@ func example(ctx context.Context) error {
 	}
 	source := tsblock.Dir(dir)
 	defer func() { _ = source.Close() }()
-	block, err := tsblock.Open(ctx, source, id.String(), options)
+	text, err := os.ReadFile(filepath.Join(dir, id.String(), tsblock.MetaFile))
+	if err != nil {
+		return err
+	}
+	meta, err := tsblock.ParseMeta(text)
+	if err != nil {
+		return err
+	}
+	block, err := tsblock.New(source, id.String(), meta, options)
 	if err != nil {
 		return err
 	}

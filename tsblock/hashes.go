@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/taredb/tare/slab"
 )
@@ -156,51 +157,55 @@ type shardFilter struct {
 
 // has reports whether a series is in the shard.
 func (f *shardFilter) has(ctx context.Context, r *Reader, ref uint32) (bool, error) {
-	for {
-		for len(f.rest) >= hashBytes {
-			at := binary.BigEndian.Uint32(f.rest)
-			if at >= ref {
-				if at > ref {
-					break
-				}
-				r.stats.Hashes.Items++
-				r.stats.Hashes.Touched += hashBytes
-				return binary.BigEndian.Uint64(f.rest[4:])%f.shard.Count == f.shard.Index, nil
-			}
-			// Far ones are found by halving, near ones by stepping.
-			if n := len(f.rest) / hashBytes; n > 16 && binary.BigEndian.Uint32(f.rest[16*hashBytes:]) <= ref {
-				lo, hi := 16, n
-				for lo+1 < hi {
-					mid := (lo + hi) / 2
-					if binary.BigEndian.Uint32(f.rest[mid*hashBytes:]) <= ref {
-						lo = mid
-					} else {
-						hi = mid
-					}
-				}
-				f.rest = f.rest[lo*hashBytes:]
-				continue
-			}
-			f.rest = f.rest[hashBytes:]
-		}
-		page, found := slices.BinarySearch(f.h.first, ref)
-		if !found {
-			page--
-		}
-		if page < 0 || f.rest != nil && page == f.page {
-			return false, r.block.corrupt(hashesName, int64(max(page, 0))<<pageBits, "a series has no hash")
-		}
-		set := &r.scratch.hashes
-		set.begin(f.h.file, slab.Series, &r.stats.Hashes)
-		set.want(int64(page)<<pageBits, 1)
-		if err := set.load(ctx); err != nil {
+	for !f.seek(ref) {
+		if err := f.load(ctx, r, ref); err != nil {
 			return false, err
 		}
-		data, err := set.page(ctx, uint32(page))
-		if err != nil {
-			return false, err
-		}
-		f.page = page
-		f.rest = data[:min(len(data), hashesAPage*hashBytes)]
 	}
+	r.stats.Hashes.Items++
+	r.stats.Hashes.Touched += hashBytes
+	return binary.BigEndian.Uint64(f.rest[4:])%f.shard.Count == f.shard.Index, nil
+}
+
+// at returns the reference of entry i of the rest of the page.
+func (f *shardFilter) at(i int) uint32 { return binary.BigEndian.Uint32(f.rest[i*hashBytes:]) }
+
+// seek passes over the entries before the reference, and reports whether its own is the next of the page. Far ones are
+// found by halving, near ones by stepping.
+func (f *shardFilter) seek(ref uint32) bool {
+	for n := len(f.rest) / hashBytes; n > 0; n = len(f.rest) / hashBytes {
+		if at := f.at(0); at >= ref {
+			return at == ref
+		}
+		skip := 1
+		if n > 16 && f.at(16) <= ref {
+			skip = 15 + sort.Search(n-16, func(i int) bool { return f.at(16+i) > ref })
+		}
+		f.rest = f.rest[skip*hashBytes:]
+	}
+	return false
+}
+
+// load reads the page that has the reference's entry.
+func (f *shardFilter) load(ctx context.Context, r *Reader, ref uint32) error {
+	page, found := slices.BinarySearch(f.h.first, ref)
+	if !found {
+		page--
+	}
+	if page < 0 || f.rest != nil && page == f.page {
+		return r.block.corrupt(hashesName, int64(max(page, 0))<<pageBits, "a series has no hash")
+	}
+	set := &r.scratch.hashes
+	set.begin(f.h.file, slab.Series, &r.stats.Hashes)
+	set.want(int64(page)<<pageBits, 1)
+	if err := set.load(ctx); err != nil {
+		return err
+	}
+	data, err := set.page(ctx, uint32(page))
+	if err != nil {
+		return err
+	}
+	f.page = page
+	f.rest = data[:min(len(data), hashesAPage*hashBytes)]
+	return nil
 }

@@ -138,7 +138,7 @@ func TestKeepFetches(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEnv(t)
-	b, err := Open(t.Context(), gapless{Dir(dir)}, name, e.options)
+	b, err := openBlock(t.Context(), gapless{Dir(dir)}, name, e.options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func testBlock(t testing.TB, e *testEnv, n int) (*Block, *memorySource) {
 	t.Helper()
 	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(10, uint64(n))), n))
 	m := readSource(t, dir, name)
-	b, err := Open(t.Context(), m, name, e.options)
+	b, err := openBlock(t.Context(), m, name, e.options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,43 +250,52 @@ func (r *Reader) lookUp(ctx context.Context, s *selection, n *labelName, values 
 		values = slices.Clone(values)
 		slices.Sort(values)
 	}
-	var t tableWalk
-	at := -1 // the run in which the walk is
-	have := false
+	v := valueSearch{name: n, run: -1}
 	defer r.scratch.local.reset()
 	for i, value := range values {
-		if i > 0 && values[i-1] == value || value > n.last || wanted != nil && !wanted(value) {
+		if i > 0 && values[i-1] == value || wanted != nil && !wanted(value) {
 			continue
 		}
-		run := n.run(value)
-		if run < 0 {
-			continue
+		found, err := v.find(ctx, r, value)
+		if err == nil && found {
+			err = r.choose(s, v.table.off, v.table.size)
 		}
-		if run != at {
-			if at < 0 {
-				t = r.walkTable(n, run, slab.Postings, PageSize)
-			} else {
-				t.jump(n, run)
-			}
-			at, have = run, false
-		}
-		// The walk may stand at a value past the one before: it is looked at again.
-		for !have || string(t.value) < value {
-			var err error
-			if have, err = t.next(ctx); err != nil {
-				return err
-			}
-			if !have {
-				break
-			}
-		}
-		if have && string(t.value) == value {
-			if err := r.choose(s, t.off, t.size); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// A valueSearch finds ascending values of a label.
+type valueSearch struct {
+	name  *labelName
+	table tableWalk
+	run   int  // in which the walk is; -1 before the first
+	have  bool // the walk stands at a value: the one that was searched for last, or past it
+}
+
+// find reports whether there is a value; table stands at it then.
+func (v *valueSearch) find(ctx context.Context, r *Reader, value string) (bool, error) {
+	if value > v.name.last {
+		return false, nil
+	}
+	switch run := v.name.run(value); {
+	case run < 0:
+		return false, nil
+	case v.run < 0:
+		v.table, v.run = r.walkTable(v.name, run, slab.Postings, PageSize), run
+	case run != v.run:
+		v.table.jump(v.name, run)
+		v.run, v.have = run, false
+	}
+	for !v.have || string(v.table.value) < value {
+		var err error
+		if v.have, err = v.table.next(ctx); err != nil || !v.have {
+			return false, err
+		}
+	}
+	return string(v.table.value) == value, nil
 }
 
 // scan selects the lists of the values with a prefix that are wanted; of all, without wanted.

@@ -13,9 +13,6 @@ import (
 // deleted: a block without it does not exist.
 const MetaFile = "meta.json"
 
-// maxMetaBytes is more than any meta.json; what is larger is not one.
-const maxMetaBytes = 64 << 20
-
 // A Meta is what a block's meta.json says.
 type Meta struct {
 	ULID ulid.ULID `json:"ulid"`
@@ -90,6 +87,3 @@ func ParseMeta(text []byte) (*Meta, error) {
 	}
 	return m, nil
 }
-
-// Overlaps reports whether the block has room for a sample between mint and maxt, both inclusive.
-func (m *Meta) Overlaps(mint, maxt int64) bool { return m.MinTime <= maxt && mint < m.MaxTime }

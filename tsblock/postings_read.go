@@ -95,29 +95,12 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 	if len(ranges) == 0 {
 		return nil, nil
 	}
-	h, set := r.head, &r.scratch.index
-	set.begin(h.index, slab.Postings, &r.stats.Postings)
+	set := &r.scratch.index
+	set.begin(r.head.index, slab.Postings, &r.stats.Postings)
 	defer set.reset()
-	most := int64(0)
-	for i := range ranges {
-		g := &ranges[i]
-		if g.size == 0 {
-			length, err := set.view(ctx, g.off, 4)
-			if err != nil {
-				return nil, err
-			}
-			g.size = 8 + int64(binary.BigEndian.Uint32(length))
-		}
-		if g.off < 0 || g.size < listFrame*g.lists || g.size > h.size-indexTOC-g.off {
-			return nil, r.block.corrupt("index", g.off, "postings lists: "+badLength)
-		}
-		most += (g.size - listFrame*g.lists) / 4
-	}
-	if most == 0 {
-		most = 1 // lists without references are still read, and checked
-	}
-	if most > 1<<32 {
-		return nil, r.block.corrupt("index", ranges[0].off, "more postings than there can be series")
+	most, err := r.countRefs(ctx, set, ranges)
+	if err != nil {
+		return nil, err
 	}
 	buffer, err := r.lend(slab.Postings, int(most)*4)
 	if err != nil {
@@ -151,6 +134,28 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 		return r.sortRefs(refs)
 	}
 	return refs, nil
+}
+
+// countRefs returns how many references the lists of ranges have at most, and sets the sizes that are not known.
+func (r *Reader) countRefs(ctx context.Context, set *pageSet, ranges []listRange) (most int64, err error) {
+	for i := range ranges {
+		g := &ranges[i]
+		if g.size == 0 {
+			length, err := set.view(ctx, g.off, 4)
+			if err != nil {
+				return 0, err
+			}
+			g.size = 8 + int64(binary.BigEndian.Uint32(length))
+		}
+		if g.off < 0 || g.size < listFrame*g.lists || g.size > r.head.size-indexTOC-g.off {
+			return 0, r.block.corrupt("index", g.off, "postings lists: "+badLength)
+		}
+		most += (g.size - listFrame*g.lists) / 4
+	}
+	if most > 1<<32 {
+		return 0, r.block.corrupt("index", ranges[0].off, "more postings than there can be series")
+	}
+	return max(most, 1), nil // lists without references are still read, and checked
 }
 
 // readLists appends the references of the lists in a range.

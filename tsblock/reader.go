@@ -37,9 +37,6 @@ func (b *Block) Reader(q *slab.Quota) *Reader {
 	return r
 }
 
-// Block returns the block that is read.
-func (r *Reader) Block() *Block { return r.block }
-
 // Stats returns what the reader has done so far.
 func (r *Reader) Stats() Stats { return r.stats }
 

@@ -72,7 +72,7 @@ func (r *refetchTest) open(t *testing.T, s Source, local string) *Block {
 	t.Helper()
 	o := r.env.options
 	o.LocalDir = local
-	b, err := Open(t.Context(), s, r.name, o)
+	b, err := openBlock(t.Context(), s, r.name, o)
 	if err != nil {
 		t.Fatal(err)
 	}

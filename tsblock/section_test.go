@@ -67,7 +67,7 @@ func TestSectionReadsAhead(t *testing.T) {
 		e := newEnv(t)
 		synctest.Test(t, func(t *testing.T) {
 			s := &slowSource{Source: Dir(dir), costs: Costs{Calls: c.calls}}
-			b, err := Open(t.Context(), s, name, e.options)
+			b, err := openBlock(t.Context(), s, name, e.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestSectionAheadFails(t *testing.T) {
 		e := newEnv(t)
 		synctest.Test(t, func(t *testing.T) {
 			s := &slowSource{Source: Dir(dir), costs: Costs{Calls: 16}, failAt: at}
-			b, err := Open(t.Context(), s, name, e.options)
+			b, err := openBlock(t.Context(), s, name, e.options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -113,39 +113,14 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 				return err
 			}
 		}
-		if h.version == 1 {
-			at = symbol
-			w.seek(int64(symbol) - h.symbolBase)
-			if w.pos < 0 || w.pos >= h.symbolEnd {
-				return r.block.corrupt("index", int64(symbol), "no symbol is there")
-			}
-		} else {
-			if symbol >= h.symbolCount {
-				return r.block.corrupt("index", h.series.from, "a series refers to a symbol that is not there")
-			}
-			if at > symbol || at/sampleEvery != symbol/sampleEvery {
-				at = symbol / sampleEvery * sampleEvery
-				w.seek(h.symbols[symbol/sampleEvery])
-			}
+		if at, err = r.seekSymbol(&w, at, symbol); err != nil {
+			return err
 		}
-		var text []byte
-		for ; ; at++ {
-			n, err := w.uvarint(ctx)
-			if err != nil {
-				return err
-			}
-			if at < symbol {
-				if err := w.skip(n); err != nil {
-					return err
-				}
-				continue
-			}
-			if text, err = w.bytes(ctx, n); err != nil {
-				return err
-			}
-			at++
-			break
+		text, err := w.symbol(ctx, symbol-at)
+		if err != nil {
+			return err
 		}
+		at = symbol + 1
 		r.stats.Symbols.Items++
 		r.stats.Symbols.Touched += int64(len(text))
 		if s.texts[uint32(o)], err = keep(text); err != nil {
@@ -153,6 +128,43 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 		}
 	}
 	return nil
+}
+
+// seekSymbol moves a walk that stands at symbol at to the symbol, or to one shortly before it, and returns which.
+func (r *Reader) seekSymbol(w *walk, at, symbol uint64) (uint64, error) {
+	h := r.head
+	if h.version == 1 {
+		w.seek(int64(symbol) - h.symbolBase)
+		if w.pos < 0 || w.pos >= h.symbolEnd {
+			return 0, r.block.corrupt("index", int64(symbol), "no symbol is there")
+		}
+		return symbol, nil
+	}
+	if symbol >= h.symbolCount {
+		return 0, r.block.corrupt("index", h.series.from, "a series refers to a symbol that is not there")
+	}
+	if at > symbol || at/sampleEvery != symbol/sampleEvery {
+		at = symbol / sampleEvery * sampleEvery
+		w.seek(h.symbols[symbol/sampleEvery])
+	}
+	return at, nil
+}
+
+// symbol passes over symbols and returns the text of the next, valid until the walk moves on.
+func (w *walk) symbol(ctx context.Context, over uint64) ([]byte, error) {
+	for {
+		n, err := w.uvarint(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if over == 0 {
+			return w.bytes(ctx, n)
+		}
+		if err := w.skip(n); err != nil {
+			return nil, err
+		}
+		over--
+	}
 }
 
 // symbolSpan returns where in the header's file a symbol is, roughly.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore/providers/filesystem"
@@ -70,7 +71,16 @@ func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	}
 	server := storeapi.New(g, storeapi.Options{}).NewServer()
 	if c.Side == "old" {
-		block, err := tsblock.Open(context.Background(), tsblock.Dir(c.Dir), g.Blocks()[0].ID, tsblock.Options{
+		id := g.Blocks()[0].ID
+		text, err := os.ReadFile(filepath.Join(c.Dir, id, tsblock.MetaFile))
+		if err != nil {
+			return fmt.Errorf("read the block: %w", err)
+		}
+		meta, err := tsblock.ParseMeta(text)
+		if err != nil {
+			return fmt.Errorf("read the block: %w", err)
+		}
+		block, err := tsblock.New(tsblock.Dir(c.Dir), id, meta, tsblock.Options{
 			Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
 			Entries: tsblock.NewEntries(slab.EntriesOptions{}), LocalDir: data,
 		})

@@ -57,8 +57,8 @@ func TestHostileTenants(t *testing.T) {
 	if err := g.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.Tenants(); !slices.Equal(got, []string{tenant}) {
-		t.Errorf("tenants %q, want %q", got, tenant)
+	if got := g.Blocks(); len(got) != 1 || got[0].Tenant != tenant {
+		t.Errorf("blocks %+v, want one of %q", got, tenant)
 	}
 	if s := g.Status(); s.Foreign != len(hostile) || s.Stranger != hostile[0] {
 		t.Errorf("%d strangers, one of them %q, want %d", s.Foreign, s.Stranger, len(hostile))

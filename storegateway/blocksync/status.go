@@ -147,19 +147,6 @@ func (s *Syncer) Skipped() []SkippedBlock {
 	return skipped
 }
 
-// Tenants returns the tenants that have blocks, sorted; the one without a name of layouts that
-// know none is "".
-func (s *Syncer) Tenants() []string {
-	var tenants []string
-	for name, t := range s.current().tenants {
-		if len(t.blocks) > 0 {
-			tenants = append(tenants, name)
-		}
-	}
-	slices.Sort(tenants)
-	return tenants
-}
-
 // Status returns what the last sync found.
 func (s *Syncer) Status() SyncStatus {
 	if status := s.status.Load(); status != nil {

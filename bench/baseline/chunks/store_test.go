@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -25,7 +27,15 @@ func newStore(t testing.TB, dir, id string) *Store {
 		t.Fatal(err)
 	}
 	source := tsblock.Dir(dir)
-	block, err := tsblock.Open(t.Context(), source, id, tsblock.Options{
+	text, err := os.ReadFile(filepath.Join(dir, id, tsblock.MetaFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := tsblock.ParseMeta(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := tsblock.New(source, id, meta, tsblock.Options{
 		Cache: tsblock.NewCache(64 << 20), Pool: slab.NewPool(slab.PoolOptions{}),
 		Entries: tsblock.NewEntries(slab.EntriesOptions{}), LocalDir: t.TempDir(),
 	})
