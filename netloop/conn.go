@@ -1,0 +1,292 @@
+package netloop
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+var (
+	errNoLoops      = errors.New("this platform has no event loops")
+	errNoDescriptor = errors.New("the connection has no descriptor")
+)
+
+// readiness is what a descriptor's events report.
+type readiness uint8
+
+const (
+	isReadable readiness = 1 << iota
+	isWritable
+	isHungUp
+)
+
+// A Conn is a connection that its task uses. Until a loop has taken it over, and again after Detach,
+// it is the net.Conn that it was made of. On a loop, Read and Write suspend the task until the
+// connection is ready, so that crypto/tls and other code over a Conn see a blocking connection.
+//
+// Read, Write and Close are for the goroutine that owns the Conn: the task's, on a loop. Deadlines
+// may be set by any goroutine; one in the past wakes a waiting Read or Write.
+type Conn struct {
+	// Of a connection on a loop. Its task alone uses these fields, and the loop while the task is
+	// suspended.
+	task  *Task // nil: not on a loop
+	fd    int32
+	slot  uint32
+	ready readiness
+	tcp   bool
+	err   error // why the loop cannot watch the connection
+
+	readBy, writeBy atomic.Int64 // deadlines in nanoseconds since the group's start; 0: none
+
+	mu            sync.Mutex // guards the change between loop and inner, and deadlines in between
+	on            *Task      // task, for other goroutines
+	inner         net.Conn   // nil on a loop, and once closed
+	local, remote net.Addr
+}
+
+// NewConn makes a Conn of a connection, which is the Conn's from now on.
+func NewConn(nc net.Conn) *Conn {
+	return &Conn{fd: -1, inner: nc, local: nc.LocalAddr(), remote: nc.RemoteAddr()}
+}
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SyscallConn implements syscall.Conn for a connection that is not on a loop.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	sc, ok := c.inner.(syscall.Conn)
+	if !ok {
+		return nil, errNoDescriptor
+	}
+	return sc.SyscallConn()
+}
+
+// Read implements net.Conn. On a loop it does not allocate, unless it fails.
+func (c *Conn) Read(p []byte) (int, error) {
+	t := c.task
+	if t == nil {
+		return c.readInner(p)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	t.pace()
+	p = p[:min(len(p), budget)]
+	for {
+		by := c.readBy.Load()
+		if by != 0 && t.loop.group.now() >= by {
+			return 0, os.ErrDeadlineExceeded
+		}
+		if c.ready&isReadable == 0 {
+			t.await(c, isReadable, by)
+			continue
+		}
+		if c.err != nil {
+			return 0, c.err
+		}
+		n, errno := receive(c.fd, p)
+		switch errno {
+		case 0:
+			t.spent += n + operation
+			if n == 0 {
+				return 0, io.EOF
+			}
+			// After a short read nothing is left, and the next bytes are an event. Behind a hang-up
+			// there is no next event; a Unix socket reads short for other reasons too.
+			if n < len(p) && c.tcp && c.ready&isHungUp == 0 {
+				c.ready &^= isReadable
+			}
+			return n, nil
+		case syscall.EAGAIN:
+			c.ready &^= isReadable
+		case syscall.EINTR:
+		default:
+			return 0, c.failed("read", errno)
+		}
+	}
+}
+
+// Write implements net.Conn. On a loop it does not allocate, unless it fails.
+func (c *Conn) Write(p []byte) (written int, err error) {
+	t := c.task
+	if t == nil {
+		return c.writeInner(p)
+	}
+	for written < len(p) {
+		t.pace()
+		by := c.writeBy.Load()
+		if by != 0 && t.loop.group.now() >= by {
+			return written, os.ErrDeadlineExceeded
+		}
+		if c.ready&isWritable == 0 {
+			t.await(c, isWritable, by)
+			continue
+		}
+		if c.err != nil {
+			return written, c.err
+		}
+		rest := p[written:]
+		n, errno := send(c.fd, rest[:min(len(rest), budget)])
+		switch errno {
+		case 0:
+			t.spent += n + operation
+			written += n
+		case syscall.EAGAIN:
+			c.ready &^= isWritable
+		case syscall.EINTR:
+		default:
+			return written, c.failed("write", errno)
+		}
+	}
+	return written, nil
+}
+
+// Ready reports whether Read would not suspend the task.
+func (c *Conn) Ready() bool { return c.task == nil || c.ready&isReadable != 0 }
+
+// AwaitRead suspends the task until Read would not: there are bytes, the peer has hung up, or the read
+// deadline has passed, which is Read's to report. It lets a caller choose a buffer once it is needed.
+// For a connection that is not on a loop it returns at once. It does not allocate.
+func (c *Conn) AwaitRead() {
+	t := c.task
+	if t == nil {
+		return
+	}
+	t.pace()
+	for c.ready&isReadable == 0 {
+		by := c.readBy.Load()
+		if by != 0 && t.loop.group.now() >= by {
+			return
+		}
+		t.await(c, isReadable, by)
+	}
+}
+
+func (c *Conn) failed(op string, errno syscall.Errno) error {
+	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: errno}
+}
+
+func (c *Conn) readInner(p []byte) (int, error) {
+	if c.inner == nil {
+		return 0, net.ErrClosed
+	}
+	return c.inner.Read(p)
+}
+
+func (c *Conn) writeInner(p []byte) (int, error) {
+	if c.inner == nil {
+		return 0, net.ErrClosed
+	}
+	return c.inner.Write(p)
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	t := c.task
+	if t != nil {
+		t.check()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t != nil {
+		fd := c.leave()
+		return closeDescriptor(fd)
+	}
+	if c.inner == nil {
+		return net.ErrClosed
+	}
+	nc := c.inner
+	c.inner = nil
+	return nc.Close()
+}
+
+// leave takes the connection off its loop. It is called with mu held.
+func (c *Conn) leave() (fd int32) {
+	c.task.loop.forget(c)
+	fd, c.fd = c.fd, -1
+	c.task, c.on, c.ready = nil, nil, 0
+	return fd
+}
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(t, isReadable|isWritable) }
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, isReadable) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, isWritable) }
+
+func (c *Conn) setDeadline(t time.Time, of readiness) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on == nil {
+		switch {
+		case c.inner == nil:
+			return net.ErrClosed
+		case of == isReadable:
+			return c.inner.SetReadDeadline(t)
+		case of == isWritable:
+			return c.inner.SetWriteDeadline(t)
+		}
+		return c.inner.SetDeadline(t)
+	}
+	by := c.on.loop.group.at(t)
+	if of&isReadable != 0 {
+		c.readBy.Store(by)
+	}
+	if of&isWritable != 0 {
+		c.writeBy.Store(by)
+	}
+	if by != 0 { // a waiting task has to learn of it
+		c.on.loop.post(c.on, wakeTask)
+	}
+	return nil
+}
+
+// takeOver moves the connection's descriptor from the runtime's poller to the task, without its
+// deadlines. The loop has to register it.
+func (c *Conn) takeOver(t *Task) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inner == nil {
+		return net.ErrClosed
+	}
+	fd, err := takeDescriptor(c.inner)
+	if err != nil {
+		return err
+	}
+	_, c.tcp = c.inner.(*net.TCPConn)
+	c.inner.Close()
+	c.readBy.Store(0)
+	c.writeBy.Store(0)
+	c.inner, c.fd, c.task, c.on, c.ready, c.err = nil, fd, t, t, isWritable, nil
+	return nil
+}
+
+// Detach gives the connection back to the runtime's poller, without its deadlines: from now on any
+// goroutine may use it, and no hang-up of it is reported. Its task calls Detach.
+func (c *Conn) Detach() error {
+	t := c.task
+	if t == nil {
+		return nil
+	}
+	t.check()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.loop.poll.remove(c.fd)
+	nc, err := returnDescriptor(c.leave())
+	if err != nil {
+		return err
+	}
+	c.inner = nc
+	return nil
+}

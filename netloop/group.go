@@ -1,0 +1,132 @@
+package netloop
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Options of a Group.
+type Options struct {
+	// Loops is how many loops there are; 0: none, so that each task is an ordinary goroutine. A platform
+	// that has no loops takes any number for 0. New raises GOMAXPROCS above it: a loop that waits keeps its
+	// processor for a while, and the collector and other goroutines need one.
+	Loops int
+
+	// Panic is notified of a panic that left a task, which has ended. It must not wait. Nil: no one is.
+	Panic func(value any, stack []byte)
+}
+
+// A Group runs tasks on its loops.
+type Group struct {
+	loops   []*loop
+	onPanic func(any, []byte)
+	base    time.Time
+	tasks   sync.WaitGroup
+
+	placing sync.Mutex // keeps tasks evenly spread
+}
+
+// New starts the loops of a group.
+func New(o Options) (*Group, error) {
+	g := &Group{onPanic: o.Panic, base: time.Now()}
+	if !supported {
+		return g, nil
+	}
+	if runtime.GOMAXPROCS(0) <= o.Loops {
+		runtime.GOMAXPROCS(o.Loops + 1)
+	}
+	for range o.Loops {
+		l := &loop{group: g, number: len(g.loops), conns: make([]*Conn, 1), gens: make([]uint32, 1), stopped: make(chan struct{})} // slot 0 is wakeID's
+		if err := l.poll.open(); err != nil {
+			g.stop()
+			return nil, fmt.Errorf("start an event loop: %w", err)
+		}
+		g.loops = append(g.loops, l)
+		go l.run()
+	}
+	return g, nil
+}
+
+// Loops returns the number of loops.
+func (g *Group) Loops() int { return len(g.loops) }
+
+// Go runs body as a task with the given connections on the loop with the fewest tasks. Each time that
+// the peer of a connection has closed its side, the loop calls hungUp, once for each connection and
+// possibly before the task has read all that was sent: hungUp must not wait and must not use the
+// connections, but it may set deadlines.
+//
+// Without loops, and when a connection has no descriptor, the task is an ordinary goroutine that uses
+// the connections as they are, and hungUp is not called. When Go fails, no task was started, and the
+// caller may only close the connections.
+func (g *Group) Go(body func(*Task), hungUp func(*Conn), conns ...*Conn) error {
+	t := &Task{body: body, hung: hungUp}
+	if len(g.loops) == 0 || !haveDescriptors(conns) {
+		g.tasks.Go(func() { body(t) })
+		return nil
+	}
+	t.loop = g.place()
+	for _, c := range conns {
+		if err := c.takeOver(t); err != nil {
+			t.loop.tasks.Add(-1)
+			giveBack(conns)
+			return fmt.Errorf("move a connection to an event loop: %w", err)
+		}
+	}
+	g.tasks.Add(1)
+	t.loop.send(letter{task: t, conns: conns, what: startTask})
+	return nil
+}
+
+// place chooses the loop of a new task.
+func (g *Group) place() *loop {
+	g.placing.Lock()
+	defer g.placing.Unlock()
+	least := g.loops[0]
+	for _, l := range g.loops[1:] {
+		if l.tasks.Load() < least.tasks.Load() {
+			least = l
+		}
+	}
+	least.tasks.Add(1)
+	return least
+}
+
+// haveDescriptors reports whether a loop can watch the connections.
+func haveDescriptors(conns []*Conn) bool {
+	for _, c := range conns {
+		if _, err := c.SyscallConn(); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// giveBack returns connections that no loop has registered to the runtime's poller.
+func giveBack(conns []*Conn) {
+	for _, c := range conns {
+		c.mu.Lock()
+		if c.task != nil {
+			fd := c.fd
+			c.task, c.on, c.fd = nil, nil, -1
+			c.inner, _ = returnDescriptor(fd)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// Close waits until all tasks have ended, and stops the loops. No task may be started afterwards.
+func (g *Group) Close() {
+	g.tasks.Wait()
+	g.stop()
+}
+
+func (g *Group) stop() {
+	for _, l := range g.loops {
+		l.post(nil, stopLoop)
+		<-l.stopped
+		l.poll.close()
+	}
+	g.loops = nil
+}

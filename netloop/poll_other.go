@@ -1,0 +1,33 @@
+//go:build !linux || !(amd64 || arm64)
+
+package netloop
+
+import (
+	"net"
+	"syscall"
+)
+
+const supported = false
+
+// On this platform every task is an ordinary goroutine: New makes no loop, so that none of the
+// functions below is called.
+
+type poller struct{}
+
+const wakeID = 0
+
+func (*poller) open() error                   { return errNoLoops }
+func (*poller) close()                        { noLoops() }
+func (*poller) add(int32, uint64) error       { return errNoLoops }
+func (*poller) remove(int32)                  { noLoops() }
+func (*poller) wake()                         { noLoops() }
+func (*poller) wait(bool, int) int            { noLoops(); return 0 }
+func (*poller) event(int) (uint64, readiness) { noLoops(); return 0, 0 }
+
+func receive(int32, []byte) (int, syscall.Errno) { noLoops(); return 0, 0 }
+func send(int32, []byte) (int, syscall.Errno)    { noLoops(); return 0, 0 }
+func takeDescriptor(net.Conn) (int32, error)     { return -1, errNoLoops }
+func returnDescriptor(int32) (net.Conn, error)   { return nil, errNoLoops }
+func closeDescriptor(int32) error                { return errNoLoops }
+
+func noLoops() { panic("BUG: a loop on a platform that has none") }

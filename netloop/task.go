@@ -1,0 +1,167 @@
+package netloop
+
+import (
+	"iter"
+	"runtime/debug"
+)
+
+const (
+	// budget is how much work a task does before others have their turn: bytes that it reads and
+	// writes, and operation for each call. It is some 0.3 ms of a processor.
+	budget = 256 << 10
+
+	// operation is what a read or write counts besides its bytes.
+	operation = 4 << 10
+)
+
+// state says what a task is doing.
+type state uint8
+
+const (
+	running state = iota
+	waiting       // for a connection
+	queued        // for its turn
+	blocked       // for the function of Block
+)
+
+// A Task is a function that a loop runs, or an ordinary goroutine where there is no loop for it. Its
+// methods are for the function itself. A nil *Task is one without a loop.
+type Task struct {
+	loop *loop // nil: the task is an ordinary goroutine
+	body func(*Task)
+	hung func(*Conn)
+
+	next  func() (struct{}, bool)
+	yield func(struct{}) bool
+
+	state   state
+	waitFor readiness
+	waits   *Conn
+	spent   int   // of the budget, since it was resumed
+	armed   int64 // the earliest of the task's timers; 0: it has none
+	failure *Panic
+}
+
+// A Panic is a panic in the function of Block, or runtime.Goexit in it, on the task's own stack.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// main is the coroutine of a task.
+func (t *Task) main(yield func(struct{}) bool) {
+	t.yield = yield
+	defer func() {
+		if v := recover(); v != nil {
+			t.loop.group.panicked(v, debug.Stack())
+		}
+	}()
+	t.body(t)
+}
+
+// start makes the coroutine. stop is not needed: a coroutine always runs to its end.
+func (t *Task) start() { t.next, _ = iter.Pull(t.main) }
+
+// suspend goes back to the loop until it resumes the task.
+func (t *Task) suspend() {
+	if !t.yield(struct{}{}) {
+		panic("BUG: a task was stopped")
+	}
+}
+
+// await suspends the task until c is ready or another goroutine wakes it.
+func (t *Task) await(c *Conn, is readiness, by int64) {
+	t.check()
+	if by != 0 {
+		t.loop.arm(t, by)
+	}
+	t.waits, t.waitFor, t.state = c, is, waiting
+	t.suspend()
+	t.waits = nil
+}
+
+// pace lets other tasks run when this one has spent its budget.
+func (t *Task) pace() {
+	if t.spent >= budget {
+		t.Yield()
+	}
+}
+
+// Spend counts work of the task that is no read or write, in bytes of the budget: the next Read or Write
+// lets other tasks run when it is spent. It does not allocate.
+func (t *Task) Spend(n int) {
+	if t != nil {
+		t.spent += n
+	}
+}
+
+// Yield lets other tasks of the loop run. Read and Write do so when the task has spent its budget; a
+// function calls Yield that works for long between them.
+func (t *Task) Yield() {
+	if t == nil || t.loop == nil {
+		return
+	}
+	t.check()
+	t.state = queued
+	t.loop.queue = append(t.loop.queue, t)
+	t.suspend()
+}
+
+// Block runs f on an ordinary goroutine and suspends the task until f returns: f may wait for other
+// things than the task's connections, and use much stack. It must not use connections of the task that
+// are on the loop. A panic in f is one of the task, with a *Panic as its value.
+func (t *Task) Block(f func()) {
+	if t == nil || t.loop == nil {
+		f()
+		return
+	}
+	t.check()
+	t.state = blocked
+	go t.work(f)
+	t.suspend()
+	if p := t.failure; p != nil {
+		t.failure = nil
+		panic(p)
+	}
+}
+
+func (t *Task) work(f func()) {
+	returned := false
+	defer func() {
+		if v := recover(); !returned {
+			t.failure = &Panic{Value: v, Stack: debug.Stack()}
+		}
+		t.loop.post(t, unblockTask)
+	}()
+	f()
+	returned = true
+}
+
+// Attach moves a connection to the task's loop.
+func (t *Task) Attach(c *Conn) error {
+	if t == nil || t.loop == nil {
+		return nil
+	}
+	t.check()
+	if err := c.takeOver(t); err != nil {
+		return err
+	}
+	t.loop.register(c)
+	return nil
+}
+
+// Loop returns the number of the loop that runs the task, from 0 to one less than Group.Loops, and false
+// for a task without a loop. Tasks of one loop run one at a time: what only they use needs no lock.
+func (t *Task) Loop() (number int, ok bool) {
+	if t == nil || t.loop == nil {
+		return 0, false
+	}
+	return t.loop.number, true
+}
+
+// check finds uses of a task from outside.
+func (t *Task) check() {
+	if t.state != running {
+		panic("BUG: a task or its connection is used while the task is suspended")
+	}
+}
