@@ -265,7 +265,8 @@ func (a *authentication) rsaToClear(p []byte) error {
 		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "Tare connects a client without TLS to a backend with TLS: " +
 			"the client must ask for the public key (server public key retrieval) or use TLS"})
 	}
-	key, err := a.srv.keys.get()
+	var key *mysqlconn.KeyPair
+	a.task.Block(func() { key, err = a.srv.keys.get() })
 	if err != nil {
 		return a.refuse(&clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has no key to receive the password with: " + err.Error()})
 	}

@@ -73,6 +73,7 @@ func (s *session) awaitCommand() error {
 // server's shutdown end the session.
 func (s *session) waitClient(n int) error {
 	for len(s.client.Buffered()) < n {
+		s.awaitBytes(clientSide)
 		err := s.client.Fill()
 		if err == nil {
 			continue
@@ -179,13 +180,6 @@ func (s *session) command() error {
 
 // exchange passes a command on and its response back.
 func (s *session) exchange() error {
-	if s.msg.whole && len(s.backend.Buffered()) == 0 {
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if err := s.ask(); err != nil {
-			return err
-		}
-		return s.relay()
-	}
 	if err := s.forward(nil); err != nil {
 		return err
 	}

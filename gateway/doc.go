@@ -4,8 +4,9 @@
 //
 // # Terms
 //
-// A session is one client connection on one backend connection of its own, served by one
-// goroutine. A turn is one command with its response. A record is what is told of one
+// A session is one client connection on one backend connection of its own. Its login runs on a
+// goroutine; from then on it is a task of package netloop: one coroutine on one of few event loops. A
+// turn is one command with its response. A record is what is told of one
 // statement, to the query log and to observers. A cause is why a waiting session was woken
 // from outside. A hold stops new commands until nothing is under way; a switch takes all
 // sessions to the other of two servers within one. A pin is what keeps a session from that.
@@ -29,10 +30,14 @@
 // ones pass through a small buffer in pieces, digested on their way; the last piece waits
 // until the rules have been asked.
 //
-// No session has a goroutine, a timer or a deadline of its own for waiting. One epoll set in
-// the process notices peers that hang up on whoever is not reading from them (watcher); one
-// sweeper looks for idle sessions; Shutdown interrupts. They all do the same: set a cause
-// and a deadline in the past, which wakes the session's read (hangup.go).
+// No session has a timer or a deadline of its own for waiting. Its loop reports a peer that hangs up
+// while the session waits for the other one; one sweeper looks for idle sessions; Shutdown interrupts.
+// They all do the same: set a cause and a deadline in the past, which wakes the session's read
+// (hangup.go).
+//
+// What waits for other things than the session's own connections would stop all sessions of the loop,
+// and runs in netloop.Task.Block: parsing a statement that has no plan, pauses, the login at another
+// server, KILL, the log of the process. A session that passes a binary log on leaves the loop.
 //
 // A hold closes the gate: one word that each session compares with its lane between reading a
 // command and passing it on, after it has marked itself busy. So either the session sees the
@@ -43,9 +48,9 @@
 // # Cost
 //
 // A statement whose plan is cached makes no heap allocation between its first byte read and
-// its record in the log: four system calls that do something (two reads, two writes), two
-// reads that find nothing, and the waits between. With TLS, crypto/tls makes at most one
-// small object for each record it reads. An idle connection costs some 20 KiB.
+// its record in the log: four system calls (two reads, two writes), and the loop's waits, which
+// sessions share. With TLS, crypto/tls makes at most one small object for each record it reads. An
+// idle connection costs some 20 KiB.
 //
 // # What it does not do
 //

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -155,24 +157,64 @@ func (s *session) pipe() error {
 		return s.relay()
 	}
 	s.phase.Store(phasePipe)
+	for _, c := range [...]*mysqlconn.Conn{s.client, s.backend} {
+		if err := onLoop(c).Detach(); err != nil {
+			return fmt.Errorf("%w: %w", errBackendGone, err)
+		}
+	}
+	s.wake(s.causes.Load()) // an interruption during the move from the loop
+	var err error
+	s.task.Block(func() { err = s.copyBothWays() })
+	return err
+}
+
+// copyBothWays is a pipe's relay, by two goroutines away from the loop.
+func (s *session) copyBothWays() error {
 	done := make(chan error, 1)
 	go func() {
 		err := panics.Guard(func() error {
-			_, err := io.Copy(s.backend.NetConn(), buffered(s.client))
+			err := copyFrom(s.backend.NetConn(), buffered(s.client))
+			if !errors.Is(err, errPipeWrite) { // otherwise the backend ends by itself, behind what it sent before
+				_ = s.backend.SetDeadline(past)
+			}
 			return err
 		})
-		if s.causes.Load()&causeBackendGone == 0 { // otherwise it ends by itself, behind what it sent before
+		if panics.Of(err) != nil {
 			_ = s.backend.SetDeadline(past)
 		}
 		done <- err
 	}()
-	_, err := io.Copy(s.client.NetConn(), buffered(s.backend))
+	err := copyFrom(s.client.NetConn(), buffered(s.backend))
 	_ = s.client.SetDeadline(past)
 	if p := panics.Of(<-done); p != nil {
-		panic(p) // in the session's own goroutine, which reports it
+		panic(p) // in the session's own task, which reports it
 	}
 	if s.causes.Load()&causeDrainLimit != 0 {
 		return errDrained
 	}
 	return fmt.Errorf("%w: a piped command ended: %v", errQuit, err) //nolint:errorlint // however the pipe broke, the session ended by leaving
 }
+
+var errPipeWrite = errors.New("write to the other side")
+
+// copyFrom copies from r to w until either fails. The end of r is no error; a failed write is an
+// errPipeWrite.
+func copyFrom(w io.Writer, r io.Reader) error {
+	buf := make([]byte, pipeBuffer)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return fmt.Errorf("%w: %w", errPipeWrite, werr)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+const pipeBuffer = 32 << 10

@@ -9,10 +9,11 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 )
 
 // Why a session's waiting read was woken. The bits are set by others and read by the
-// session's goroutine when a read ends by its deadline.
+// session when a read ends by its deadline.
 const (
 	causeClientGone  uint32 = 1 << iota // the client hung up
 	causeBackendGone                    // the backend hung up
@@ -22,13 +23,21 @@ const (
 	causeMove                           // sessions go to the other side
 )
 
+// side tells the two connections of a session apart.
+type side uint8
+
+const (
+	clientSide side = iota
+	backendSide
+)
+
 // past is a deadline that wakes a waiting read.
 var past = time.Unix(1, 0) //nolint:gochecknoglobals // a constant that the language cannot express
 
-// hungUp is called by the watcher when the peer of one side closed. The session may be
+// hungUp is called by the session's loop when the peer of a connection closed. The session may be
 // waiting for the other side, which is woken.
-func (s *session) hungUp(at side) {
-	if at == clientSide {
+func (s *session) hungUp(c *netloop.Conn) {
+	if c == s.client.Socket() {
 		s.interrupt(causeClientGone)
 	} else {
 		s.interrupt(causeBackendGone)

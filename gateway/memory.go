@@ -55,6 +55,8 @@ func (s *session) buffersOf() int {
 // bufferSize is the size of a side's own read buffer.
 func (s *session) bufferSize(at side) int {
 	switch {
+	case s.shared[at] && s.conn(at).Size() <= readSize(at): // the loop's
+		return 0
 	case at == clientSide && s.borrowed, at == backendSide && s.relaying:
 		return len(s.ownRead[at])
 	case at == clientSide:
@@ -105,13 +107,10 @@ func (s *session) holds(bytes int64) {
 // BufferBytes): their structs, own buffers, prepared statements, connections, and what the
 // server needs to find them. A session's part is fixed between its commands.
 func (s *Server) SessionBytes() int64 {
-	n := s.held.Load()
+	n := s.held.Load() + s.readerBytes.Load()
 	s.registry.mu.Lock()
 	n += int64(heapsize.MapOf(heapsize.ShapeWith[*session, struct{}](true, false), s.registry.sessions))
 	s.registry.mu.Unlock()
-	s.watcher.mu.Lock()
-	n += int64(heapsize.MapOf(heapsize.ShapeWith[watchID, watched](false, true), s.watcher.sessions))
-	s.watcher.mu.Unlock()
 	return n
 }
 

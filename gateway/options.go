@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
@@ -73,6 +74,11 @@ type Options struct {
 	// Dial opens connections to the servers, within ConnectTimeout; nil stands for net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
+	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, for what
+	// runs beside them. 0 stands for one less than GOMAXPROCS is, and at least 1; a negative number for none,
+	// so that each session has a goroutine.
+	Loops int
+
 	MaxConnections        int // 0: no limit
 	MaxUserConnections    int // of one user; 0: no limit
 	MaxUnauthenticated    int // connections that are not logged in; 0: no limit
@@ -116,6 +122,7 @@ func (o *Options) Validate() error {
 	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
 	o.OpenFiles = cmp.Or(o.OpenFiles, openFiles())
 	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
+	o.Loops = cmp.Or(o.Loops, max(runtime.GOMAXPROCS(0)-1, 1))
 	errs := []error{o.Backend.validate("backend")}
 	switch {
 	case o.Standby != nil:

@@ -46,26 +46,10 @@ func (s *session) relay() error {
 	}
 }
 
-// ask passes a command on that is held whole and waits for the first bytes of the response.
-func (s *session) ask() error {
-	written, err := s.backend.Ask(s.client.Buffered()[:s.msg.size])
-	switch {
-	case err == nil:
-		if len(s.backend.Buffered()) > 0 {
-			s.received()
-		}
-		return nil
-	case written < s.msg.size:
-		return s.writeFailed(err)
-	case isTimeout(err):
-		return s.interruptedRelay()
-	}
-	return s.backendGone(err)
-}
-
 // fillBackend reads more of the response.
 func (s *session) fillBackend() error {
 	for {
+		s.awaitBytes(backendSide)
 		err := s.backend.Fill()
 		switch {
 		case err == nil:
@@ -125,12 +109,14 @@ func (s *session) killStatement() {
 	if s.srv.opts.Kill == nil {
 		return
 	}
-	if err := s.srv.opts.Kill(s.to.Addr, s.connID); err != nil {
-		s.srv.opts.Diag.Warn("the statement of a client that left cannot be killed",
-			"backend", s.to.Addr, "connection", s.connID, "error", err)
-		return
-	}
-	s.counters.kills.Add(1)
+	s.task.Block(func() {
+		if err := s.srv.opts.Kill(s.to.Addr, s.connID); err != nil {
+			s.srv.opts.Diag.Warn("the statement of a client that left cannot be killed",
+				"backend", s.to.Addr, "connection", s.connID, "error", err)
+			return
+		}
+		s.counters.kills.Add(1)
+	})
 }
 
 // infile relays a LOCAL INFILE: the client's packets up to the empty one.

@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 )
 
 // A Server accepts clients and serves a session for each.
@@ -21,21 +22,24 @@ type Server struct {
 	switcher // of the sessions in registry
 	registry registry
 
-	opts       Options
-	started    time.Time
-	clientTLS  atomic.Pointer[tls.Config]
-	targets    [2]*target // by side; the second is nil without a standby
-	keys       keyPair
-	watcher    *watcher
-	buffers    *bufferPool
-	metrics    *metrics
-	live       *live
-	users      userLimit
-	newcomers  unauthenticated
-	maxByFiles int // sessions
-	early      earlyAddresses
-	ids        connIDs
-	loginLog   logLimit
+	opts      Options
+	started   time.Time
+	clientTLS atomic.Pointer[tls.Config]
+	targets   [2]*target // by side; the second is nil without a standby
+	keys      keyPair
+	loops     *netloop.Group
+	buffers   *bufferPool
+	readers   []readBuffers // by loop
+
+	readerBytes atomic.Int64 // of readers, in use or free
+	metrics     *metrics
+	live        *live
+	users       userLimit
+	newcomers   unauthenticated
+	maxByFiles  int // sessions
+	early       earlyAddresses
+	ids         connIDs
+	loginLog    logLimit
 
 	deniedControl sync.Once
 	transactions  atomic.Uint64 // the last number given to one
@@ -61,14 +65,9 @@ func New(o Options) (*Server, error) {
 		}
 		o.Certificate = &cert
 	}
-	w, err := newWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
 	s := &Server{
 		opts:      o,
 		started:   time.Now(),
-		watcher:   w,
 		buffers:   newBufferPool(o.BufferBytes),
 		metrics:   newMetrics(),
 		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
@@ -85,6 +84,11 @@ func New(o Options) (*Server, error) {
 		s.machine.Active = o.Route
 		s.gate.Store(laneOf(o.Route))
 	}
+	var err error
+	if s.loops, err = netloop.New(netloop.Options{Loops: max(o.Loops, 0), Panic: s.taskPanicked}); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	s.readers = make([]readBuffers, s.loops.Loops())
 	s.boundByFiles()
 	s.live = newLive(s.started)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -168,16 +172,28 @@ func (s *Server) enroll(ses *session) *clientError {
 	}
 	ses.newcomer = true
 	s.registry.sessions[ses] = struct{}{}
-	s.running.Go(func() {
-		defer s.dismiss(ses)
-		defer s.recovered(ses)
-		ses.run(s.ctx)
-	})
+	s.running.Add(1)
+	go s.begin(ses)
 	return nil
+}
+
+// begin logs a client in. Its session is then served by a loop.
+func (s *Server) begin(ses *session) {
+	served := false
+	unlessServed := func(f func()) {
+		if !served {
+			f()
+		}
+	}
+	defer unlessServed(func() { s.dismiss(ses) })
+	defer s.recovered(ses)
+	defer unlessServed(ses.close)
+	served = ses.logIn(s.ctx)
 }
 
 // dismiss removes a finished session.
 func (s *Server) dismiss(ses *session) {
+	defer s.running.Done()
 	if ses.newcomer {
 		s.newcomers.leave(ses.remote.Addr())
 	}
@@ -201,8 +217,25 @@ func (s *Server) recovered(ses *session) {
 	}
 	s.metrics.panics.Add(1)
 	e := panics.Recovered(p)
+	if within, ok := p.(*netloop.Panic); ok { // in a function that the session waited for
+		e = panicIn(within)
+	}
 	s.opts.Diag.Error("panic in a session; its connections were closed",
 		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
+}
+
+// panicIn is the panic of a function that a task waited for.
+func panicIn(p *netloop.Panic) *panics.Error {
+	if e, ok := p.Value.(*panics.Error); ok {
+		return e
+	}
+	return &panics.Error{Value: p.Value, Stack: p.Stack}
+}
+
+// taskPanicked logs a panic outside of all sessions: of a loop, or of the end of a session.
+func (s *Server) taskPanicked(v any, stack []byte) {
+	s.metrics.panics.Add(1)
+	s.opts.Diag.Error("panic in an event loop", "panic", fmt.Sprint(v), "stack", string(stack))
 }
 
 // loggedIn is called by a session that is logged in.
@@ -263,7 +296,7 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 			t.spares.close()
 		}
 	}
-	s.watcher.close()
+	s.loops.Close()
 	return ended
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -27,15 +28,15 @@ type session struct {
 	query   // the current command: fields that every statement uses
 	control // fields that other goroutines use
 
-	srv          *Server
-	client       *mysqlconn.Conn
-	backend      *mysqlconn.Conn
-	to           *target // the server of backend
-	lane         uint32  // the gate's value while commands of this session may pass
-	maria        bool    // backend is MariaDB, whose status reports ANSI_QUOTES
-	counters     *stripe
-	clientWatch  watch // for hang-ups
-	backendWatch watch
+	srv      *Server
+	client   *mysqlconn.Conn
+	backend  *mysqlconn.Conn
+	to       *target // the server of backend
+	lane     uint32  // the gate's value while commands of this session may pass
+	maria    bool    // backend is MariaDB, whose status reports ANSI_QUOTES
+	counters *stripe
+	task     *netloop.Task // nil until the login is over
+	readers  *readBuffers  // of the loop; nil: the session has read buffers of its own
 
 	// How the next statement is read.
 	schema      []byte
@@ -53,6 +54,7 @@ type session struct {
 	borrowed bool // a buffer of the client side comes from the pool
 	relaying bool // a buffer of the backend side comes from the pool
 	ownRead  [2][]byte
+	shared   [2]bool // the side's read buffer is one of readers
 	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
 
 	errBuf  []byte
@@ -81,7 +83,7 @@ type identity struct {
 	userName, schemaName string // user and schema, for records
 }
 
-// A control is the part of a session that the watcher, the sweeper, switches and Shutdown use too.
+// A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
 type control struct {
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
@@ -122,7 +124,7 @@ const (
 
 func newSession(srv *Server, nc net.Conn) *session {
 	s := &session{srv: srv}
-	s.client = mysqlconn.NewBuffer(nc, make([]byte, clientBuffer))
+	s.client = mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, clientBuffer))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		s.remote = a.AddrPort()
 		s.remote = netip.AddrPortFrom(s.remote.Addr().Unmap(), s.remote.Port())
@@ -132,47 +134,57 @@ func newSession(srv *Server, nc net.Conn) *session {
 	return s
 }
 
-// run serves the session from login to its end.
-func (s *session) run(ctx context.Context) {
-	defer s.close()
+// logIn takes the session up to its first command, and hands it to a loop. It reports whether serve
+// runs the session from now on.
+func (s *session) logIn(ctx context.Context) (served bool) {
 	s.holds(sessionBytes() + clientBuffer + backendBuffer)
 	l := login{session: s}
 	if err := l.run(ctx); err != nil {
 		s.srv.loginFailed(s, err)
-		return
+		return false
 	}
 	s.counters.logins.Add(1)
 	s.show()
 	s.srv.loggedIn(s)
-	if err := s.watch(); err != nil {
-		s.srv.opts.Diag.Error("session cannot be watched", "error", err)
-		return
+	if err := s.srv.loops.Go(s.serve, s.hungUp, onLoop(s.client), onLoop(s.backend)); err != nil {
+		s.srv.opts.Diag.Error("session cannot be served", "error", err)
+		return false
 	}
-	for {
-		if err := s.turn(); err != nil {
-			s.srv.sessionEnded(s, err)
-			return
-		}
-	}
+	return true
 }
 
-func (s *session) watch() (err error) {
-	if s.clientWatch, err = s.srv.watcher.add(s, clientSide, s.client.Socket()); err != nil {
-		return err
+// onLoop returns the connection below c that a loop can take over.
+func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn) }
+
+// serve is the session's task: it serves commands until the session ends.
+func (s *session) serve(t *netloop.Task) {
+	defer s.srv.dismiss(s)
+	defer s.srv.recovered(s)
+	defer s.close()
+	s.task = t
+	s.shareBuffers()
+	s.wake(s.causes.Load()) // an interruption during the move to the loop
+	for {
+		err := s.turn()
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, errQuit) {
+			t.Block(func() { s.srv.sessionEnded(s, err) }) // it logs
+		}
+		return
 	}
-	s.backendWatch, err = s.srv.watcher.add(s, backendSide, s.backend.Socket())
-	return err
 }
 
 func (s *session) close() {
-	s.srv.watcher.remove(s.clientWatch)
-	s.srv.watcher.remove(s.backendWatch)
 	s.client.Discard(len(s.client.Buffered()))
 	if s.backend != nil {
 		s.backend.Discard(len(s.backend.Buffered()))
 	}
 	s.returnBuffers()
-	s.dropNext()
+	s.unshareBuffer(clientSide)
+	s.unshareBuffer(backendSide)
+	s.discardNext()
 	s.client.Close()
 	if s.backend != nil {
 		s.backend.Close()

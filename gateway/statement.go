@@ -32,7 +32,7 @@ func (s *session) text() error {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
 	s.rec.Text = sql
-	s.planText(sql, s.digester.Digest(sql, s.mode), true)
+	s.planText(sql, s.digest(sql), true)
 	switch s.plan.Type() {
 	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
 		s.rec.StatementName = preparedName(sql, s.mode)
@@ -41,6 +41,25 @@ func (s *session) text() error {
 		return s.prepareElsewhere()
 	}
 	return s.statement()
+}
+
+// longDigest is the length from which a text is digested away from the loop, in bytes: some 0.3 ms.
+const longDigest = 32 << 10
+
+// digestWork is how many bytes of a task's budget the digest of a byte counts as.
+const digestWork = 4
+
+// digest digests a statement that is held whole.
+func (s *session) digest(sql []byte) (d sqldigest.Digest) {
+	if len(sql) < longDigest {
+		return s.digester.Digest(sql, s.mode)
+	}
+	return s.digestLong(sql)
+}
+
+func (s *session) digestLong(sql []byte) (d sqldigest.Digest) {
+	s.task.Block(func() { d = s.digester.Digest(sql, s.mode) })
+	return d
 }
 
 // followRules computes the scope anew when the rules were changed.
@@ -94,12 +113,17 @@ func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Sco
 	s.plan = s.srv.opts.Planner.Get(s.rec.Digest, scope)
 	s.rec.PlanCached = s.plan != nil
 	if s.plan == nil {
-		s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
+		s.makePlan(&sqlplan.Statement{
 			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: s.rec.Digest,
 			Scope: scope, Schema: schema, User: s.user, Mode: mode,
 		})
 	}
 	s.planned()
+}
+
+// makePlan parses the statement, away from the loop: that takes long, and much stack.
+func (s *session) makePlan(st *sqlplan.Statement) {
+	s.task.Block(func() { s.plan = s.srv.opts.Planner.Plan(*st) })
 }
 
 // unjudged refuses an execution of which no text was kept to judge it by the rules in force.
@@ -198,6 +222,7 @@ func (l *longStatement) see(p []byte) {
 	l.skip -= k
 	p = p[k:]
 	_, _ = l.digester.Write(p)
+	l.task.Spend(digestWork * len(p))
 	if room := l.keep - len(l.rec.Text); room > 0 {
 		l.rec.Text = append(l.rec.Text, p[:min(room, len(p))]...)
 	}

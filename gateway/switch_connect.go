@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -35,11 +36,11 @@ type moving struct {
 	remoteID uint32   // the server's number of the statement that is being prepared
 }
 
-// dropNext closes the new connection.
-func (m *moving) dropNext() {
-	if m.next != nil {
-		m.next.conn.Close()
-		m.next = nil
+// discardNext closes the new connection.
+func (s *session) discardNext() {
+	if n := s.next; n != nil {
+		s.next = nil
+		s.task.Block(func() { n.conn.Close() })
 	}
 }
 
@@ -57,12 +58,18 @@ func (s *session) connectNext(h *hold) error {
 		h.closing.Add(1)
 		return nil
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	case <-h.done:
+	admitted := false
+	s.task.Block(func() {
+		select {
+		case h.slots <- struct{}{}:
+			admitted = true
+		case <-h.done:
+		}
+	})
+	if !admitted {
 		return nil
 	}
+	defer func() { <-h.slots }()
 	ctx, cancel := context.WithDeadline(s.srv.ctx, h.limit)
 	defer cancel()
 	err := s.connect(ctx, s.srv.targets[h.to])
@@ -95,6 +102,12 @@ func (s *session) connect(ctx context.Context, to *target) error {
 	if err != nil {
 		return err
 	}
+	s.task.Block(func() { err = s.connectLike(ctx, to, here) })
+	return err
+}
+
+// connectLike makes s.next, in the state that the session's own connection has.
+func (s *session) connectLike(ctx context.Context, to *target, here sessionState) (err error) {
 	n := &next{to: to}
 	if n.conn, err = s.logInNext(ctx, to); err != nil {
 		return err
@@ -139,7 +152,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	if to.TLS.required() || to.TLS == TLSMirror && s.client.IsTLS() {
 		login.TLS = to.tls.Load()
 	}
-	conn := mysqlconn.NewBuffer(nc, make([]byte, backendBuffer))
+	conn := mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer))
 	c, err := mysqlconn.LogIn(ctx, conn, login)
 	if err != nil {
 		nc.Close()
@@ -232,11 +245,11 @@ func (s *session) goOver(side switchover.Side) error {
 		return nil
 	}
 	s.next = nil
-	s.srv.watcher.remove(s.backendWatch)
-	s.backendWatch = watch{}
 	_ = s.backend.SetWriteDeadline(time.Now().Add(lastWrite))
 	s.backend.Seq = 0
 	_ = s.backend.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
+	s.backend.Discard(len(s.backend.Buffered()))
+	s.unshareBuffer(backendSide)
 	s.backend.Close()
 
 	s.backend = n.conn.Conn
@@ -251,10 +264,11 @@ func (s *session) goOver(side switchover.Side) error {
 	s.setMode(s.mode.WithServer(sqldigest.ParseServer(n.conn.ServerVersion)))
 	s.statements.moveTo(n.ids)
 	s.srv.moved.Add(1)
-	var err error
-	if s.backendWatch, err = s.srv.watcher.add(s, backendSide, s.backend.Socket()); err != nil {
+	if err := s.task.Attach(onLoop(s.backend)); err != nil {
 		return fmt.Errorf("%w: %w", errBackendGone, err)
 	}
+	s.shareBuffers()
+	s.wake(s.causes.Load()) // an interruption during the move to the loop
 	return nil
 }
 

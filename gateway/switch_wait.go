@@ -46,26 +46,34 @@ func (s *session) waitHeld(h *hold) error {
 	moving := h.moving
 	for {
 		if err := s.interruptedHeld(); err != nil {
-			s.dropNext()
+			s.discardNext()
 			return err
 		}
-		select {
-		case <-h.done:
-			if !h.switched {
-				s.dropNext()
-				return nil
+		over, move := false, false
+		s.task.Block(func() {
+			select {
+			case <-h.done:
+				over = true
+			case <-moving:
+				move = true
+			case <-poke:
 			}
+		})
+		switch {
+		case over && h.switched:
 			return s.goOver(h.to)
-		case <-moving:
+		case over:
+			s.discardNext()
+			return nil
+		case move:
 			moving = nil
 			s.causes.And(^causeMove)
 			failure := s.connectNext(h)
 			if err := s.interruptedHeld(); err != nil {
-				s.dropNext()
-				return err // who has left keeps nobody from moving
+				s.discardNext()
+				return err // a client that has left does not keep others from moving
 			}
 			h.tell(s, failure)
-		case <-poke:
 		}
 	}
 }

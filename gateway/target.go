@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 )
 
 // A target is one of the servers behind the gateway.
@@ -83,7 +84,7 @@ func (s *Server) dialGreeted(ctx context.Context, t *target) (*greeted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	g := &greeted{conn: mysqlconn.NewBuffer(nc, make([]byte, backendBuffer)), born: born}
+	g := &greeted{conn: mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer)), born: born}
 	if err = g.conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)); err == nil {
 		err = g.read()
 	}

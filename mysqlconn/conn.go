@@ -59,7 +59,6 @@ func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, DefaultBuffer)) 
 
 // NewBuffer makes a Conn that reads into buf.
 func NewBuffer(nc net.Conn, buf []byte) *Conn {
-	nc = newSocket(nc)
 	return &Conn{nc: nc, raw: nc, buf: buf}
 }
 
@@ -107,25 +106,6 @@ func (c *Conn) readOnce(p []byte) (int, error) {
 		return c.watch.read(p)
 	}
 	return c.nc.Read(p)
-}
-
-// Ask writes b, a command, and adds the first bytes of the answer to Buffered, where there
-// must be room and nothing yet. When err is nil and nothing is buffered, the answer is still to be
-// waited for by Fill. It does not allocate.
-func (c *Conn) Ask(b []byte) (written int, err error) {
-	if c.r != c.w {
-		panic("BUG: Ask with buffered bytes")
-	}
-	s, ok := c.nc.(*socket)
-	if !ok {
-		return c.nc.Write(b)
-	}
-	written, n, err := s.ask(b, c.buf)
-	c.r, c.w = 0, n
-	if err != nil {
-		err = readError(err)
-	}
-	return written, err
 }
 
 // Need reads until at least n bytes are buffered; the buffer must have room for them.

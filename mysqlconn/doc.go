@@ -27,14 +27,6 @@
 // The answers are exported functions of password and challenge, without sockets: a gateway
 // whose legs differ in TLS answers for its client with them.
 //
-// # Why the sockets are read by hand
-//
-// A TCP connection is read and written by raw system calls inside of the runtime's poller
-// (socket.go). Package net tells the scheduler about each system call, and one on loopback takes
-// long enough, some ten microseconds, to lose the processor and wake a thread for it. The
-// sockets do not block, so there is nothing to tell. Waiting, deadlines and Close are the
-// poller's, as for any connection; other kinds of connections are used as they are.
-//
 // # What it does not do
 //
 // It knows no ends of responses: that is mysqlwire.Response, led by who relays. It does not

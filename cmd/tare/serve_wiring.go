@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/governor"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/markers"
@@ -84,6 +84,7 @@ func (s *service) Check() error {
 		DrainTimeout:          s.cfg.DrainTimeout,
 		StatementMemory:       int(s.cfg.StatementMemory),
 		ClientTLS:             s.cfg.ClientTLS,
+		Loops:                 cmp.Or(s.cfg.CPUs, runtime.GOMAXPROCS(0)),
 		Diag:                  s.Log,
 	}
 	o := &s.options
@@ -225,11 +226,6 @@ func (s *service) Open(context.Context) error {
 
 // addParts adds what runs until the drain is over.
 func (s *service) addParts() {
-	if s.cfg.CPUs > 0 {
-		runtime.GOMAXPROCS(s.cfg.CPUs)
-	} else {
-		s.Go(governor.Run)
-	}
 	s.Go(s.history.run)
 	s.Go(s.markers.run)
 	s.Go(func(context.Context) error { return s.gateway.Serve(s.Listener) })

@@ -43,7 +43,7 @@ type Serve struct {
 	ConnectTimeout   time.Duration
 	HandshakeTimeout time.Duration
 	IdleTimeout      time.Duration // 0: none
-	CPUs             int           // 0: chosen as the load demands
+	CPUs             int           // event loops; 0: one per CPU
 	ReturnIdleMemory time.Duration // 0: never
 
 	Server
@@ -97,7 +97,7 @@ func NewServe() *Serve {
 	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
 	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in an open transaction and within a command; 0: never")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
-	s.IntUpTo(&c.CPUs, "cpus", "0", 0, 1024, "CPUs to use concurrently (GOMAXPROCS); 0: adapt to the load")
+	s.IntUpTo(&c.CPUs, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
 	c.HTTPAccess.declare(s)
 	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// slowBackend responds to "slow" never, and to all other commands with OK.
+func slowBackend(_ int, c *mysqlconn.Conn) {
+	if !scriptLogin(c) {
+		return
+	}
+	for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
+		if string(p[1:]) == "slow" {
+			_, _ = c.ReadMessage(1 << 16) // until the gateway leaves
+			return
+		}
+		if c.WriteMessage(okPacket()) != nil {
+			return
+		}
+	}
+}
+
+// TestBlockedSessionLeavesItsLoop has one session wait for a KILL, which is another server's to answer:
+// the other sessions of the same loop are served.
+func TestBlockedSessionLeavesItsLoop(t *testing.T) {
+	killing, release := make(chan struct{}), make(chan struct{})
+	g := startGateway(t, startScript(t, slowBackend), func(o *Options) {
+		o.Loops = 1
+		o.Kill = func(string, uint32) error {
+			close(killing)
+			<-release
+			return nil
+		}
+	})
+	other, leaving := mustConnect(t, g.addr), mustConnect(t, g.addr)
+	leaving.Seq = 0
+	must(t, leaving.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "slow"...)))
+	g.awaitQueries(t, 1)
+	leaving.Conn.Close()
+	testwait.Receive(t, "the statement to be killed", killing)
+	for range 10 {
+		if _, err := exec(t, other, "select 1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := g.Sessions(); n != 2 {
+		t.Errorf("%d sessions while one waits, want 2", n)
+	}
+	close(release)
+	testwait.Equal(t, "the session to end", 1, g.Sessions)
+}
+
+// TestWithoutLoops serves sessions by goroutines, as on platforms without loops: commands, a binary log
+// that is passed on, interruptions by the idle time-out and by Shutdown.
+func TestWithoutLoops(t *testing.T) {
+	g := startGateway(t, startScript(t, func(n int, c *mysqlconn.Conn) {
+		if n != 1 {
+			scriptServe(c)
+			return
+		}
+		if scriptLogin(c) && scriptCommand(c) != nil {
+			c.AppendMessage(make([]byte, 100_000))
+			_ = c.Flush()
+		}
+	}), func(o *Options) { o.Loops, o.IdleTimeout = -1, 2*time.Second })
+	if n := g.loops.Loops(); n != 0 {
+		t.Fatalf("%d loops", n)
+	}
+	c, stream := mustConnect(t, g.addr), mustConnect(t, g.addr)
+	stream.Seq = 0
+	must(t, stream.WriteMessage(mysqlwire.BinlogDump{Offset: 4, File: []byte("log.1")}.AppendTo(nil)))
+	if p, err := stream.ReadMessage(1 << 20); err != nil || len(p) != 100_000 {
+		t.Errorf("an event of %d bytes, %v", len(p), err)
+	}
+	for range 10 {
+		if _, err := exec(t, c, "select 1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testwait.Equal(t, "the idle session to end", 0, g.Sessions)
+	last := mustConnect(t, g.addr)
+	ended := make(chan int, 1)
+	go func() { ended <- g.Shutdown(context.Background()) }()
+	wantShutdown(t, "the last session", last)
+	if n := testwait.Receive(t, "Shutdown to return", ended); n != 0 {
+		t.Errorf("Shutdown ended %d sessions, want 0", n)
+	}
+}
+
+// TestReadBuffersAreShared opens sessions that wait and work: those that wait hold no read buffer, and
+// the loop keeps what those need that work at a time.
+func TestReadBuffersAreShared(t *testing.T) {
+	const sessions = 20
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), func(o *Options) { o.Loops = 1 })
+	if g.loops.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	var clients []*mysqlconn.Client
+	for range sessions {
+		clients = append(clients, mustConnect(t, g.addr))
+	}
+	for range 3 {
+		for _, c := range clients {
+			if _, err := exec(t, c, "select 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	idle(t, g)
+	for _, c := range clients {
+		c.Close()
+	}
+	testwait.Equal(t, "the sessions to end", 0, g.Sessions)
+	free := g.readers[0].free
+	want := int64(len(free[clientSide])*clientBuffer + len(free[backendSide])*backendBuffer)
+	if got := g.readerBytes.Load(); got != want || want > sessions*(clientBuffer+backendBuffer) {
+		t.Errorf("%d bytes of read buffers are accounted, %d are free", got, want)
+	}
+}

@@ -1,0 +1,100 @@
+package gateway
+
+import "github.com/taredb/tare/mysqlconn"
+
+// readBuffers are read buffers that the sessions of one loop share. A session holds one only while there
+// are bytes in it, so that sessions that wait have none, and those that work use the few that were used
+// last. Only sessions of the loop use it, one at a time.
+//
+// A session has read buffers of its own where bytes may wait behind the socket, in crypto/tls and in the
+// frames of the compressed protocol, and where it has no loop.
+type readBuffers struct {
+	free [2][][]byte // by side
+	_    [64]byte    // keeps loops apart
+}
+
+// maxFreeReads bounds the buffers that are kept for each side of a loop's sessions: more are in use when
+// as many sessions have sent a command and wait for its response.
+const maxFreeReads = 256
+
+// take returns a buffer; it makes one when all are in use.
+func (b *readBuffers) take(srv *Server, at side) []byte {
+	n := len(b.free[at])
+	if n == 0 {
+		size := readSize(at)
+		srv.readerBytes.Add(int64(size))
+		return make([]byte, size)
+	}
+	buf := b.free[at][n-1]
+	b.free[at] = b.free[at][:n-1]
+	return buf
+}
+
+// give takes back a buffer of take.
+func (b *readBuffers) give(srv *Server, at side, buf []byte) {
+	if len(b.free[at]) >= maxFreeReads {
+		srv.readerBytes.Add(-int64(len(buf)))
+		return
+	}
+	b.free[at] = append(b.free[at], buf)
+}
+
+func readSize(at side) int {
+	if at == clientSide {
+		return clientBuffer
+	}
+	return backendBuffer
+}
+
+// shareBuffers hands the session's own buffers to its loop, where that is possible.
+func (s *session) shareBuffers() {
+	loop, ok := s.task.Loop()
+	if !ok {
+		return
+	}
+	s.readers = &s.srv.readers[loop]
+	for at, c := range [...]*mysqlconn.Conn{clientSide: s.client, backendSide: s.backend} {
+		if s.shared[at] || c.NetConn() != c.Socket() || c.Size() != readSize(side(at)) {
+			continue
+		}
+		s.shared[at] = true
+		s.srv.readerBytes.Add(int64(c.Size())) // and no longer the session's, by its next weigh
+	}
+}
+
+// unshareBuffer ends a side's part in the loop's buffers, before its connection is closed.
+func (s *session) unshareBuffer(at side) {
+	if !s.shared[at] {
+		return
+	}
+	s.shared[at] = false
+	buf := s.conn(at).SwapBuffer(nil)
+	if len(buf) != readSize(at) { // it was replaced by a longer one, for a login
+		s.srv.readerBytes.Add(-int64(readSize(at)))
+		return
+	}
+	s.readers.give(s.srv, at, buf)
+}
+
+func (s *session) conn(at side) *mysqlconn.Conn {
+	if at == clientSide {
+		return s.client
+	}
+	return s.backend
+}
+
+// awaitBytes waits until a side can be read, without a buffer if that is empty and the loop's. It does
+// not allocate when the loop has a free buffer.
+func (s *session) awaitBytes(at side) {
+	c := s.conn(at)
+	if !s.shared[at] || len(c.Buffered()) > 0 || c.Size() != readSize(at) { // or a relay buffer is in its place
+		return
+	}
+	nc := onLoop(c)
+	if nc.Ready() {
+		return
+	}
+	s.readers.give(s.srv, at, c.SwapBuffer(nil))
+	nc.AwaitRead()
+	c.SwapBuffer(s.readers.take(s.srv, at))
+}
