@@ -19,8 +19,24 @@ import (
 )
 
 // unloggedProducts are servers that do not log what foreign keys do.
-var unloggedProducts = map[string][]testmysql.Option{
-	"MariaDB": nil, "MySQL": {testmysql.WithMySQL(), testmysql.WithArgs("--innodb-native-foreign-keys=ON")},
+var unloggedProducts = map[string]func(*testing.T) *testmysql.Server{
+	"MariaDB": sharedMariaDB,
+	"MySQL": func(t *testing.T) *testmysql.Server {
+		t.Helper()
+		server, err := testmysql.New(testmysql.WithMySQL(), testmysql.WithBinlog(), testmysql.WithArgs("--innodb-native-foreign-keys=ON"))
+		if errors.Is(err, testmysql.ErrNoMySQL) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return server
+	},
 }
 
 // derivedTables have foreign keys whose changes are derived: of several columns, under a collation that ignores case, to the table itself.

@@ -59,7 +59,7 @@ func read(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	return got
 }
 
-// pair is a source and a target server, those of all tests, with a schema of the test's own name.
+// pair is a source and a target server that the test has alone, with a schema of the test's own name.
 type pair struct {
 	from, to       *testmysql.Server
 	source, target *mysqlconn.Client
@@ -69,14 +69,22 @@ type pair struct {
 	over func(context.Context) (binlog.Follower, error) // how the source is read; nil: directly
 }
 
+// newPair is for a test that may run beside others, and for its subtests.
 func newPair(t *testing.T, schema string) *pair {
 	t.Helper()
 	testmysql.SkipIfOff(t)
-	from, to, err := servers.get()
-	if err != nil {
-		t.Fatal(err)
+	if !servers.holds(t) {
+		t.Parallel()
 	}
-	p := &pair{from: from, to: to, schema: schema}
+	return newPairAlone(t, schema)
+}
+
+// newPairAlone is for a test beside which no other runs.
+func newPairAlone(t *testing.T, schema string) *pair {
+	t.Helper()
+	testmysql.SkipIfOff(t)
+	s := servers.hold(t)
+	p := &pair{from: s.from, to: s.to, schema: schema}
 	p.source, p.target = connect(t, root(p.from)), connect(t, root(p.to))
 	sqlExec(t, p.source, "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema, "USE "+schema)
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS _tare",
@@ -134,9 +142,16 @@ func serveRows(t *testing.T, server rowstream.Server) string {
 // same fails unless a table has the same definition and rows on both sides.
 func (p *pair) same(t *testing.T, name string) {
 	t.Helper()
+	p.sameAs(t, name, p.schema)
+}
+
+// sameAs is same for a target table in another schema.
+func (p *pair) sameAs(t *testing.T, name, schema string) {
+	t.Helper()
 	table := rowstream.Ident(p.schema) + "." + rowstream.Ident(name)
+	there := rowstream.Ident(schema) + "." + rowstream.Ident(name)
 	for _, sql := range []string{"SHOW CREATE TABLE " + table, p.checksum(t, name)} {
-		want, got := read(t, p.source, sql), read(t, p.target, sql)
+		want, got := read(t, p.source, sql), read(t, p.target, strings.ReplaceAll(sql, table, there))
 		if diff := cmp.Diff(sortedKeys(want), sortedKeys(got)); diff != "" {
 			t.Errorf("%s: %s", sql, diff)
 		}

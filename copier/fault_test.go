@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -129,39 +130,58 @@ func (b *breaker) serve(client net.Conn) {
 func TestBrokenWrites(t *testing.T) {
 	p := newPair(t, "broken")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_70", "ANALYZE TABLE a")
+	lanes := []int{0, 1, 2, 3, 4, 5} // each with a target schema and a state of its own, since servers are waited for most of the time
+	var next [2]atomic.Int64
+	if err := parallel.ForEach(t.Context(), len(lanes), lanes, func(_ context.Context, lane int) error {
+		applied := lane%2 == 1
+		t.Run(fmt.Sprintf("applied %v, %d", applied, lane/2), func(t *testing.T) {
+			mine := *p
+			mine.source, mine.target = connect(t, root(p.from)), connect(t, root(p.to))
+			mine.breakWrites(t, fmt.Sprint("broken", lane), applied, &next[lane%2])
+		})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// breakWrites copies to a schema, with the connection broken at each of the numbers of next, until a copy has fewer writes.
+func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atomic.Int64) {
+	t.Helper()
 	const firstWrites = 17 // within which a copy has created all that it creates
-	for _, applied := range []bool{false, true} {
-		for at := int64(1); ; at++ {
-			if at <= firstWrites {
-				sqlExec(t, p.target, "DROP DATABASE IF EXISTS broken", "DROP DATABASE IF EXISTS _tare")
-			} else { // what the first writes create is there; dropping it is what takes long
-				sqlExec(t, p.target, "DROP TABLE IF EXISTS broken.a", "DELETE FROM _tare.copy_table", "DELETE FROM _tare.copy_chunk")
+	state := "_tare_" + schema
+	for {
+		at := next.Add(1)
+		if at <= firstWrites || len(read(t, p.target, "SHOW DATABASES LIKE '"+state+"'")) == 0 {
+			sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS "+state)
+		} else { // what the first writes create is there; dropping it is what takes long
+			sqlExec(t, p.target, "DROP TABLE IF EXISTS "+schema+".a", "DELETE FROM "+state+".copy_table", "DELETE FROM "+state+".copy_chunk")
+		}
+		b := newBreaker(t, p.to.Addr, at, applied)
+		o := p.into(schema, "a")
+		o.StateSchema = state
+		o.To.Addr = b.l.Addr().String()
+		o.Workers, o.ChunkBytes, o.Patience = 1, 8000, 5*time.Second
+		report, err := Run(t.Context(), o)
+		if err != nil {
+			if !b.broken.Load() {
+				t.Fatalf("write %d, applied %v: %v", at, applied, err)
 			}
-			b := newBreaker(t, p.to.Addr, at, applied)
-			o := p.options("a")
-			o.To.Addr = b.l.Addr().String()
-			o.Workers, o.ChunkBytes, o.Patience = 1, 8000, 5*time.Second
-			report, err := Run(t.Context(), o)
-			if err != nil {
-				if !b.broken.Load() {
-					t.Fatalf("write %d, applied %v: %v", at, applied, err)
-				}
-				if report, err = runAfter(t, o); err != nil {
-					t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
-				}
+			if report, err = runAfter(t, o); err != nil {
+				t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
 			}
-			p.same(t, "a")
-			if t.Failed() {
-				t.Fatalf("write %d, applied %v", at, applied)
+		}
+		p.sameAs(t, "a", schema)
+		if t.Failed() {
+			t.Fatalf("write %d, applied %v", at, applied)
+		}
+		broken := b.broken.Load()
+		b.close()
+		if !broken {
+			if at < 30 || report.Tables[0].Chunks != 3 {
+				t.Errorf("only %d writes were broken, of %d chunks", at-1, report.Tables[0].Chunks)
 			}
-			broken := b.broken.Load()
-			b.close()
-			if !broken {
-				if at < 30 || report.Tables[0].Chunks != 3 {
-					t.Errorf("only %d writes were broken, of %d chunks", at-1, report.Tables[0].Chunks)
-				}
-				break
-			}
+			return
 		}
 	}
 }

@@ -22,29 +22,21 @@ import (
 
 // onOneServer has a schema copied to another one of the same server, on each product.
 func onOneServer(t *testing.T, schema string, test func(t *testing.T, p *pair)) {
-	onServers(t, schema, map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}}, test)
+	onServers(t, schema, map[string]func(*testing.T) *testmysql.Server{"MariaDB": sharedMariaDB, "MySQL": servers.holdMySQL}, test)
 }
 
-// onServers is onOneServer with products of the given options.
-func onServers(t *testing.T, schema string, products map[string][]testmysql.Option, test func(t *testing.T, p *pair)) {
+func sharedMariaDB(t *testing.T) *testmysql.Server { return servers.hold(t).from }
+
+// onServers is onOneServer with the servers that the functions return.
+func onServers(t *testing.T, schema string, products map[string]func(*testing.T) *testmysql.Server, test func(t *testing.T, p *pair)) {
 	testmysql.SkipIfOff(t)
-	for name, opts := range products {
+	t.Parallel()
+	for name, product := range products {
 		t.Run(name, func(t *testing.T) {
-			server, err := testmysql.New(append(opts, testmysql.WithBinlog())...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := server.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			server := product(t)
 			p := &pair{from: server, to: server, schema: schema, source: connect(t, root(server)), target: connect(t, root(server))}
-			sqlExec(t, p.source, "SET GLOBAL local_infile = 1", "CREATE DATABASE "+schema, "USE "+schema)
-			sqlExec(t, p.target, "CREATE DATABASE copied", "USE copied")
+			sqlExec(t, p.source, "SET GLOBAL local_infile = 1", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema, "USE "+schema)
+			sqlExec(t, p.target, "DROP DATABASE IF EXISTS copied", "DROP DATABASE IF EXISTS _tare", "CREATE DATABASE copied", "USE copied")
 			test(t, p)
 		})
 	}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -20,31 +22,93 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"))
 }
 
-// servers are the source and the target of all tests, which run one after the other.
-var servers serverPair
+// servers are those of all tests. Starting them takes longer than most tests.
+var servers = serverPool{held: make(map[string]*serverPair), mysql: make(chan *testmysql.Server, 1)}
 
-// A serverPair is two servers that the first test starts, and that end with the last: starting
-// them takes longer than most tests.
-type serverPair struct {
-	once     sync.Once
-	from, to *testmysql.Server
-	err      error
+// A serverPool has pairs of servers, each for one test at a time and its subtests: tests change global variables and kill
+// connections. It starts as many as there are tests at once.
+type serverPool struct {
+	mu   sync.Mutex
+	free []*serverPair
+	held map[string]*serverPair // by the name of the test
+	all  []*testmysql.Server
+
+	mysql   chan *testmysql.Server // the one MySQL, while no test has it
+	started bool                   // it was started
 }
 
-func (s *serverPair) get() (from, to *testmysql.Server, err error) {
-	s.once.Do(func() {
-		if s.from, s.err = testmysql.New(testmysql.WithBinlog()); s.err == nil {
-			s.to, s.err = testmysql.New()
-		}
+// A serverPair is a source with a binary log, and a target.
+type serverPair struct{ from, to *testmysql.Server }
+
+// hold returns the pair of the test, which it has until t ends.
+func (s *serverPool) hold(t *testing.T) *serverPair {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pair := s.held[test]
+	if pair != nil {
+		return pair
+	}
+	if n := len(s.free); n > 0 {
+		pair, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		pair = &serverPair{from: s.start(t, testmysql.WithBinlog()), to: s.start(t)}
+	}
+	s.held[test] = pair
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.held, test)
+		s.free = append(s.free, pair)
 	})
-	return s.from, s.to, s.err
+	return pair
 }
 
-func (s *serverPair) close() (err error) {
-	for _, server := range []*testmysql.Server{s.from, s.to} {
-		if server != nil {
-			err = errors.Join(err, server.Close())
-		}
+// holds reports whether the test has a pair, or is a subtest of one.
+func (s *serverPool) holds(t *testing.T) bool {
+	test, _, isSub := strings.Cut(t.Name(), "/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return isSub || s.held[test] != nil
+}
+
+// holdMySQL returns the MySQL, which the test has until t ends.
+func (s *serverPool) holdMySQL(t *testing.T) *testmysql.Server {
+	t.Helper()
+	s.startMySQL(t)
+	server := testwait.Receive(t, "the MySQL to be free", s.mysql)
+	t.Cleanup(func() { s.mysql <- server })
+	return server
+}
+
+func (s *serverPool) startMySQL(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.started {
+		s.mysql <- s.start(t, testmysql.WithMySQL(), testmysql.WithBinlog())
+		s.started = true
+	}
+}
+
+// start starts a server that lives as long as the pool. The caller has the lock.
+func (s *serverPool) start(t *testing.T, opts ...testmysql.Option) *testmysql.Server {
+	t.Helper()
+	server, err := testmysql.New(opts...)
+	if errors.Is(err, testmysql.ErrNoMySQL) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.all = append(s.all, server)
+	return server
+}
+
+func (s *serverPool) close() (err error) {
+	for _, server := range s.all {
+		err = errors.Join(err, server.Close())
 	}
 	return err
 }

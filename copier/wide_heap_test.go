@@ -47,7 +47,7 @@ func heapMost(t *testing.T, do func()) int64 {
 // TestHugeRow copies, verifies and follows one huge row of bytes that no statement can have as they are: memory is within three
 // times the row, also where an event has two images of it.
 func TestHugeRow(t *testing.T) {
-	p := newPair(t, "huge")
+	p := newPairAlone(t, "huge") // the heap is that of the process
 	for _, c := range []*mysqlconn.Client{p.source, p.target} {
 		sqlExec(t, c, "SET GLOBAL max_allowed_packet = 1 << 30")
 		defer sqlExec(t, c, "SET GLOBAL max_allowed_packet = DEFAULT")
