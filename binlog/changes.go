@@ -193,7 +193,7 @@ func (o *FollowOptions) followed(ctx context.Context, conn *mysqlconn.Client, ta
 
 // connect asks the server for the events behind the last group that was read.
 func (c *changes) connect(ctx context.Context) (err error) {
-	at := c.r.position()
+	at := c.r.position().Place()
 	conn, err := rowstream.Connect(ctx, c.d.Config())
 	if err == nil {
 		if err = checkLog(ctx, conn, rowstream.Schemas(c.o.Tables)); err == nil {
@@ -407,7 +407,8 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 		return c.r.stop(StopLogGone, "", "the server cannot read its log from there",
 			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart", e)
 	case rowstream.Denied(e.Number), e.Number == errLogin:
-		return fmt.Errorf("follow the binary log after %s: %w; GRANT REPLICATION SLAVE", c.r.position(), e)
+		return fmt.Errorf("follow the binary log of %s after %s: %w; if the account's privileges or password were changed: GRANT REPLICATION SLAVE ON *.* TO it, "+
+			"correct --from, and run the same command again: it resumes here", c.d.Addr(), c.r.position().Place(), e)
 	}
 	return nil
 }
@@ -419,9 +420,13 @@ func (c *changes) reconnect(ctx context.Context) error {
 	}
 	return rowstream.Retry(ctx, c.o.Patience, func() error {
 		err := c.connect(ctx)
-		if IsSetting(err) {
+		switch {
+		case errors.Is(err, rowstream.ErrLogUnseen):
+			return rowstream.Final(c.r.stop(StopSettings, "", "the account may no longer see whether "+c.d.Addr()+" logs all changes",
+				"grant it what it has lost, and run the same command again: it resumes here", errors.Unwrap(err)))
+		case IsSetting(err):
 			return rowstream.Final(c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
-				"have it log them, and copy the tables again if some were made meanwhile", err))
+				"have it log them, and copy the tables again if some were made meanwhile", errors.Unwrap(err)))
 		}
 		if refused := new(mysqlconn.ServerError); errors.As(err, &refused) {
 			if refusal := c.refusal(refused); refusal != nil {

@@ -212,7 +212,7 @@ func (e *StopError) Error() string {
 	if e.Err != nil {
 		what += ": " + e.Err.Error()
 	}
-	return fmt.Sprintf("follow the binary log after %s: %s; %s", e.At, what, e.Try)
+	return fmt.Sprintf("follow the binary log after %s: %s; %s", e.At.Place(), what, e.Try)
 }
 
 func (e *StopError) Unwrap() error { return e.Err }

@@ -62,6 +62,12 @@ func ParsePosition(text string) (Position, error) {
 	return Position{}, fmt.Errorf("position %q of a binary log is not of the form \"file offset\" or \"file offset gtid=…\"", text)
 }
 
+// Place returns the position for people: without the heartbeat that is recorded with it.
+func (p Position) Place() string {
+	p.Beat = ""
+	return p.String()
+}
+
 // String is the position for people and for ParsePosition.
 func (p Position) String() string {
 	var b strings.Builder

@@ -2,6 +2,8 @@ package copier
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -115,7 +117,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 			break
 		}
 		if done, err = w.writer.Recover(ctx, &t.Target, c, err, try); err != nil {
-			return err
+			return w.advised(err)
 		}
 	}
 	w.run.mu.Lock()
@@ -128,40 +130,29 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	return nil
 }
 
-// tryCopy copies a chunk in one transaction: read a batch, write it, pause where the throttle says so. It returns the rows and bytes
-// with an error, too, which may be that of a COMMIT.
+// advised adds to an error of a lost source what the operator can do about it.
+func (w *worker) advised(err error) error {
+	var fromSource state.SourceError
+	if !errors.As(err, &fromSource) || !state.IsAway(err) {
+		return err
+	}
+	return fmt.Errorf("%w: the connection to the source %s was lost, and the view that rows were read in with it; start the server, "+
+		"and run the same command again: it resumes after the chunks that are copied", err, w.run.from.Addr())
+}
+
+// tryCopy copies a chunk in one transaction. It returns the rows and bytes with an error, too, which may be that of a COMMIT.
 func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chunk) (rows, bytes int64, err error) {
-	defer w.writer.Waits.Begin("the target to execute a chunk of "+t.Spec.Target(), "", 0)()
 	chunk, err := w.writer.Begin(ctx, &t.Target)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer chunk.Abort()
 	if !t.Bound.Empty() {
-		o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
-		var failed error // of the target: the rest is read and dropped, so that the view is not lost
-		for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
-			if err != nil {
-				return 0, 0, state.SourceError{Err: readError(t, err)}
-			}
-			if failed == nil {
-				bytes += int64(len(b.Bytes))
-				failed = chunk.Write(ctx, b)
-			}
-			if !w.pace.Due() {
-				continue
-			}
-			if failed == nil {
-				failed = chunk.Settle(ctx)
-			}
-			if err := w.pace.Rest(ctx); err != nil {
-				return 0, 0, state.SourceError{Err: err}
-			}
-		}
-		if failed != nil {
-			return 0, 0, failed
+		if bytes, err = w.fill(ctx, chunk, t, c); err != nil {
+			return 0, 0, err
 		}
 	}
+	defer w.writer.Waits.Begin("the target to execute a chunk of "+t.Spec.Target(), "", 0)()
 	if err := chunk.Settle(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -169,6 +160,39 @@ func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chu
 		return 0, 0, err
 	}
 	return chunk.Rows, bytes, chunk.Commit(ctx, c)
+}
+
+// fill writes the rows of a chunk: read a batch, write it, pause where the throttle says so.
+func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef.Table, c rowstream.Chunk) (bytes int64, err error) {
+	moving := func() (moved, end func()) {
+		return w.writer.Waits.BeginMoving("rows of " + t.Spec.Source() + " to be read, or taken by the target")
+	}
+	moved, end := moving()
+	defer func() { end() }()
+	o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
+	var failed error // of the target: the rest is read and dropped, so that the view is not lost
+	for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
+		if err != nil {
+			return 0, state.SourceError{Err: readError(t, err)}
+		}
+		if failed == nil {
+			bytes += int64(len(b.Bytes))
+			failed = chunk.Write(ctx, b)
+		}
+		moved()
+		if !w.pace.Due() {
+			continue
+		}
+		if failed == nil {
+			failed = chunk.Settle(ctx)
+		}
+		end()
+		err = w.pace.Rest(ctx)
+		if moved, end = moving(); err != nil {
+			return 0, state.SourceError{Err: err}
+		}
+	}
+	return bytes, failed
 }
 
 // buildIndexes gives a table its indexes and ends it.

@@ -16,8 +16,8 @@ var (
 	// ErrNotLogged is beneath the errors that say that a server may write to tables without logging it.
 	ErrNotLogged = errors.New("the binary log of the server does not have all changes")
 
-	// errLogUnseen is beneath those of them that say that the user may not see whether it does.
-	errLogUnseen = errors.New("missing privileges")
+	// ErrLogUnseen is beneath those of them that say that the user may not see whether it does.
+	ErrLogUnseen = errors.New("missing privileges")
 )
 
 // A Channel is a row of SHOW REPLICA STATUS: a primary that the server replicates from.
@@ -177,9 +177,9 @@ func (l *Logging) CheckLogged(schemas []string) error {
 			"start it with --log-slave-updates=ON (--log-replica-updates=ON), or read from its primary", net.JoinHostPort(l.Channels[0].Host, l.Channels[0].Port))
 	case !l.updates && l.ChannelsErr != nil:
 		return refuse("log_slave_updates (log_replica_updates) is OFF, and the user may not see whether the server is a replica: %w: %w; "+
-			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it", errLogUnseen, l.ChannelsErr)
+			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it", ErrLogUnseen, l.ChannelsErr)
 	case l.filtersErr != nil:
-		return refuse("the user may not see whether schemas are left out of it: %w: %w; GRANT REPLICATION CLIENT ON *.* TO it", errLogUnseen, l.filtersErr)
+		return refuse("the user may not see whether schemas are left out of it: %w: %w; GRANT REPLICATION CLIENT ON *.* TO it", ErrLogUnseen, l.filtersErr)
 	}
 	for _, s := range schemas {
 		switch {

@@ -170,7 +170,7 @@ func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
 		return nil // no position: a lock it is
 	}
 	err = l.CheckLogged(Schemas(tables))
-	if errors.Is(err, errLogUnseen) {
+	if errors.Is(err, ErrLogUnseen) {
 		s.unseen = err
 		return nil
 	}

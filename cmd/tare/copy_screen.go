@@ -58,7 +58,7 @@ func eventText(e telemetry.Event) string {
 		return fmt.Sprintf("%s: about %s", e.Table, quantity.Of(e.RowsEstimate, "row"))
 	case telemetry.EventRetry:
 		if e.Table == "" {
-			return "changes are applied again: " + e.Text
+			return e.Text
 		}
 		return fmt.Sprintf("%s: chunk %d is repeated: %s", e.Table, e.Chunk, e.Text)
 	case telemetry.EventIndexes:

@@ -209,7 +209,7 @@ func (c *Cutover) patiently(ctx context.Context, do func() error) error {
 			return rowstream.Final(err)
 		}
 		if err != nil {
-			c.copy.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
+			c.copy.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "repeated: " + err.Error()})
 		}
 		return err
 	})

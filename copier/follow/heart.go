@@ -234,7 +234,7 @@ func (h *Heart) End(ctx context.Context) {
 	}
 	h.mu.Unlock()
 	if err := h.o.Source.EndBeats(context.WithoutCancel(ctx), h.heartbeat(0)); err != nil {
-		h.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error()})
+		h.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "heartbeats remain in the source: " + err.Error()})
 	}
 }
 

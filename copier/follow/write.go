@@ -22,7 +22,7 @@ func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, n
 			return nil
 		}
 		if ctx.Err() != nil || !w.WorthRepeating(err) || try == state.MaxTries {
-			return fmt.Errorf("apply changes to the target: %w", err)
+			return fmt.Errorf("apply changes to %s: %w", w.Cfg.Addr, state.Advised(err))
 		}
 		w.Retries(err)
 		if err = w.Reconnect(ctx); err != nil || note == nil {

@@ -2,12 +2,14 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // ShuttingDown reports whether an error of a server is one of its end, or of the end of the connection.
@@ -37,6 +39,28 @@ const (
 )
 
 const errNoSuchTable = 1146
+
+// Errors of servers whose disk, or whose limit of a tablespace or temporary table, leaves no room.
+const (
+	errWriteFile  = 3
+	errDiskFull   = 1021
+	errRecordFull = 1114
+)
+
+// Advised adds to an error of the target what the operator can do about it, where that is known.
+func Advised(err error) error {
+	const again = "and run the same command again: it resumes from here"
+	var refused *mysqlconn.ServerError
+	switch {
+	case errors.As(err, &refused) && (refused.Number == errRecordFull || refused.Number == errDiskFull || refused.Number == errWriteFile):
+		return fmt.Errorf("%w; free disk space for its data and temporary files, or raise the limit of its tablespace, %s", err, again)
+	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
+		return fmt.Errorf("%w; grant the account of --to what it lacks, %s", err, again)
+	case IsAway(err):
+		return fmt.Errorf("%w; start the server, or wait for it longer with --patience, %s", err, again)
+	}
+	return err
+}
 
 // MayPass reports whether an error of the source is one of its being unreachable or busy.
 func MayPass(err error) bool {

@@ -26,7 +26,7 @@ type Writer struct {
 	Follows  bool             // rows may push out others, since changes that are applied later bring them back
 	Observe  func(telemetry.Event)
 
-	Table string // being written, for events: the source's name
+	Table string // being written, for events: the source's name; empty: changes of all of them
 	Chunk int    // likewise
 
 	Conn   *mysqlconn.Client // nil until connected
@@ -54,12 +54,15 @@ const MaxTries = 10
 // the transaction was committed: then the response was lost, and the effect was not.
 func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, failed error, try int) (committed bool, err error) {
 	var fromSource SourceError
-	if ctx.Err() != nil || errors.As(failed, &fromSource) || !w.WorthRepeating(failed) || try == MaxTries {
-		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), failed)
+	if errors.As(failed, &fromSource) {
+		return false, failed
+	}
+	if ctx.Err() != nil || !w.WorthRepeating(failed) || try == MaxTries {
+		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, Advised(failed))
 	}
 	w.Retries(failed)
 	if err := w.Reconnect(ctx); err != nil {
-		return false, fmt.Errorf("write chunk %d of %s: %w", k.Number, t.Spec.Target(), err)
+		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, Advised(err))
 	}
 	committed, err = w.State.isCopied(ctx, w.Conn, t.Spec, k)
 	return committed && err == nil, nil // an error of the new connection is one of the next try
@@ -89,7 +92,11 @@ var ErrRows = errors.New("the target did not take all rows")
 
 // Retries reports that something is repeated after an error.
 func (w *Writer) Retries(err error) {
-	w.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: w.Table, Chunk: w.Chunk, Text: err.Error()})
+	text := err.Error()
+	if w.Table == "" {
+		text = "repeated: " + text
+	}
+	w.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: w.Table, Chunk: w.Chunk, Text: text})
 }
 
 // Connect opens the connection unless it is open.

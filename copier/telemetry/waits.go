@@ -57,12 +57,38 @@ func (w *Waits) Begin(what, detail string, limit time.Duration) (end func()) {
 	if w == nil {
 		return func() {}
 	}
+	one := w.begin(what, detail, limit)
+	return func() { w.end(one) }
+}
+
+// BeginMoving starts a wait for something that comes in pieces: moved starts its time again. It is a wait to speak of only where
+// nothing comes.
+func (w *Waits) BeginMoving(what string) (moved, end func()) {
+	if w == nil {
+		return func() {}, func() {}
+	}
+	one := w.begin(what, "", 0)
+	return func() { w.moved(one) }, func() { w.end(one) }
+}
+
+func (w *Waits) begin(what, detail string, limit time.Duration) *openWait {
 	one := &openWait{what: what, detail: detail, since: time.Now(), limit: limit}
 	one.timer = time.AfterFunc(waitReported, func() { w.report(one) })
 	w.mu.Lock()
 	w.open = append(w.open, one)
 	w.mu.Unlock()
-	return func() { w.end(one) }
+	return one
+}
+
+func (w *Waits) moved(one *openWait) {
+	w.mu.Lock()
+	status, reported := one.status(), one.reported
+	one.since, one.reported = time.Now(), false
+	one.timer.Reset(waitReported)
+	w.mu.Unlock()
+	if reported {
+		w.waited(status)
+	}
 }
 
 // report makes a wait that has lasted an event.
@@ -85,8 +111,13 @@ func (w *Waits) end(one *openWait) {
 	status, reported := one.status(), one.reported
 	w.mu.Unlock()
 	if reported {
-		w.Observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
+		w.waited(status)
 	}
+}
+
+// waited makes the end of a wait that was reported an event.
+func (w *Waits) waited(status WaitStatus) {
+	w.Observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
 }
 
 func (one *openWait) status() WaitStatus {

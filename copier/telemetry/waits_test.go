@@ -30,3 +30,31 @@ func testWaits(t *testing.T) {
 		t.Errorf("waits: %+v, %d more events, want none", s, len(events))
 	}
 }
+
+// TestWaitsMoving reports a wait whose pieces come no more, and its end with the next piece.
+func TestWaitsMoving(t *testing.T) { synctest.Test(t, testWaitsMoving) }
+
+func testWaitsMoving(t *testing.T) {
+	events := make(chan Event, 4)
+	w := &Waits{Observe: func(e Event) { events <- e }}
+	moved, end := w.BeginMoving("rows")
+	for range 5 {
+		time.Sleep(time.Second)
+		moved()
+	}
+	if len(events) != 0 {
+		t.Errorf("an event while pieces came: %+v", <-events)
+	}
+	time.Sleep(3 * time.Second)
+	if e := testwait.Receive(t, "the wait to be reported", events); e.Kind != EventWait || e.Wait.For != "rows" {
+		t.Errorf("event %+v, want the wait", e)
+	}
+	moved()
+	if e := testwait.Receive(t, "the next piece to be reported", events); e.Kind != EventWaited || e.Wait.Seconds != 3 {
+		t.Errorf("event %+v, want the end of 3 s", e)
+	}
+	end()
+	if s := w.Status(); len(s) != 0 || len(events) != 0 {
+		t.Errorf("waits: %+v, %d more events, want none", s, len(events))
+	}
+}
