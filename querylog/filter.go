@@ -2,22 +2,30 @@ package querylog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/taredb/tare/internal/spelling"
 )
 
 // A Filter is a list of conditions on fields, all of which must hold. The zero Filter lets
 // everything pass.
 //
-//	user=app total_ns>10ms normalized~orders
+//	user=app total_ns>10ms orders -"for update"
 //
 // A condition is a field's name, an operator and a value. = and != compare the whole value,
-// ~ and !~ look for it inside, < and > compare numbers. A value with spaces stands in double
-// quotes, with backslashes as in Go. A number may be a duration (10ms) where the field is in
-// nanoseconds. A field that a line does not have is empty, and zero as a number.
+// of digest its beginning, ~ and !~ look for it inside, < and > compare numbers. A value with spaces
+// stands in double quotes, with backslashes as in Go. A number may be a duration (10ms) where the
+// field is in nanoseconds. A field that a line does not have is empty, and zero as a number.
+//
+// A word alone, or a text in quotes, is looked for in the field normalized, regardless of case. A
+// leading - turns a word or condition into its opposite.
 type Filter struct{ conditions []condition }
 
 type condition struct {
@@ -36,9 +44,17 @@ const (
 	opLacks
 	opLess
 	opMore
+	opWord // contains, regardless of case
+	opNoWord
 )
 
 var operators = [...]string{opEqual: "=", opNotEqual: "!=", opContains: "~", opLacks: "!~", opLess: "<", opMore: ">"}
+
+// The fields with a meaning of their own in a Filter.
+const (
+	wordField   = "normalized"
+	digestField = "digest"
+)
 
 // ParseFilter reads a filter as its String writes it.
 func ParseFilter(s string) (Filter, error) {
@@ -47,7 +63,7 @@ func ParseFilter(s string) (Filter, error) {
 		if s = strings.TrimLeft(s, " "); s == "" {
 			return f, nil
 		}
-		c, rest, err := parseCondition(s)
+		c, rest, err := parseTerm(s)
 		if err != nil {
 			return Filter{}, fmt.Errorf("filter: %w", err)
 		}
@@ -56,13 +72,46 @@ func ParseFilter(s string) (Filter, error) {
 	}
 }
 
-func parseCondition(s string) (c condition, rest string, err error) {
-	n := strings.IndexFunc(s, func(r rune) bool {
+// parseTerm reads a word or a condition, and the - before it.
+func parseTerm(s string) (c condition, rest string, err error) {
+	term, not := strings.CutPrefix(s, "-")
+	if term == "" || term[0] == ' ' {
+		return parseWord(s)
+	}
+	n := strings.IndexFunc(term, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
-	if n <= 0 {
-		return c, "", fmt.Errorf("%q: want a field's name and an operator", s)
+	if n > 0 && strings.IndexByte("=!~<>", term[n]) >= 0 {
+		c, rest, err = parseCondition(term, n)
+	} else {
+		c, rest, err = parseWord(term)
 	}
+	if err == nil && not {
+		err = c.negate()
+	}
+	return c, rest, err
+}
+
+// negate turns c into its opposite.
+func (c *condition) negate() error {
+	switch c.op {
+	case opLess, opMore:
+		return fmt.Errorf("field %s: want no - before a condition with < or >", c.name)
+	}
+	c.op ^= 1 // operators and their opposites are neighbours
+	return nil
+}
+
+func parseWord(s string) (c condition, rest string, err error) {
+	word, rest, err := parseFilterValue(s)
+	if err == nil && word == "" {
+		err = errors.New("want a text between the quotes")
+	}
+	return condition{name: wordField, op: opWord, value: []byte(strings.ToLower(word))}, rest, err
+}
+
+// parseCondition reads a condition on a field whose name has n bytes.
+func parseCondition(s string, n int) (c condition, rest string, err error) {
 	c.name, s = s[:n], s[n:]
 	switch {
 	case strings.HasPrefix(s, "!="), strings.HasPrefix(s, "!~"):
@@ -84,6 +133,9 @@ func parseCondition(s string) (c condition, rest string, err error) {
 		return c, "", fmt.Errorf("field %s: %w", c.name, err)
 	}
 	c.value = []byte(value)
+	if c.name == digestField {
+		c.value = bytes.ToLower(c.value)
+	}
 	if c.op == opLess || c.op == opMore {
 		if c.number, err = parseQuantity(value); err != nil {
 			return c, "", fmt.Errorf("field %s: %w", c.name, err)
@@ -129,6 +181,10 @@ func (f Filter) String() string {
 		if i > 0 {
 			b = append(b, ' ')
 		}
+		if c.op == opWord || c.op == opNoWord {
+			b = c.appendWord(b)
+			continue
+		}
 		b = append(b, c.name...)
 		b = append(b, operators[c.op]...)
 		if n := plainLen(c.value); n == len(c.value) && !bytes.ContainsRune(c.value, ' ') {
@@ -140,8 +196,24 @@ func (f Filter) String() string {
 	return string(b)
 }
 
+// appendWord appends a word as parseTerm reads it.
+func (c *condition) appendWord(b []byte) []byte {
+	if c.op == opNoWord {
+		b = append(b, '-')
+	}
+	if c.value[0] != '-' && plainLen(c.value) == len(c.value) && !bytes.ContainsAny(c.value, " =!~<>") {
+		return append(b, c.value...)
+	}
+	return strconv.AppendQuote(b, string(c.value))
+}
+
 // Empty reports whether f lets everything pass.
 func (f Filter) Empty() bool { return len(f.conditions) == 0 }
+
+// Names reports whether f has a condition on a field.
+func (f Filter) Names(field string) bool {
+	return slices.ContainsFunc(f.conditions, func(c condition) bool { return c.name == field })
+}
 
 // CheckRecord names a field of f that no Record has for a filter: a condition on it would
 // compare nothing.
@@ -150,8 +222,13 @@ func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, Record
 // CheckFields is CheckRecord for entries of another kind, which have these fields.
 func (f Filter) CheckFields(kind string, fields []string) error {
 	for _, c := range f.conditions {
-		if !slices.Contains(fields, c.name) {
-			return fmt.Errorf("filter: %ss have no field %q: want one of %s", kind, c.name, strings.Join(fields, ", "))
+		switch {
+		case slices.Contains(fields, c.name):
+		case c.op == opWord || c.op == opNoWord:
+			return fmt.Errorf("filter: %ss have no text to look for %q in: want a field, an operator and a value; the fields are %s", kind, c.value, strings.Join(fields, ", "))
+		default:
+			return fmt.Errorf("filter: unknown field %s%s: the fields of %ss are %s; a text with %s in it is put in double quotes",
+				c.name, spelling.Suggest(c.name, fields), kind, strings.Join(fields, ", "), operators[c.op])
 		}
 	}
 	return nil
@@ -180,12 +257,17 @@ type Filterable interface {
 
 // passEntry reports whether e meets all conditions. It does not allocate.
 func (f *Filter) passEntry(e Entry) bool {
-	fe, ok := e.(Filterable)
+	fields, _ := e.(Filterable)
+	return f.Match(fields)
+}
+
+// Match reports whether a value meets all conditions; nil has no fields. It does not allocate.
+func (f *Filter) Match(of Filterable) bool {
 	for i := range f.conditions {
 		c := &f.conditions[i]
 		var v Value
-		if ok {
-			v = fe.FieldValue(c.name)
+		if of != nil {
+			v = of.FieldValue(c.name)
 		}
 		if !c.holds(v) {
 			return false
@@ -208,13 +290,45 @@ func (c *condition) holds(v Value) bool {
 		text = strconv.AppendFloat(digits[:0], v.Number, 'f', -1, 64)
 	}
 	switch c.op {
+	case opWord, opNoWord:
+		return containsFold(text, c.value) == (c.op == opWord)
 	case opEqual, opNotEqual:
+		if c.name == digestField {
+			return (len(c.value) > 0 && bytes.HasPrefix(text, c.value) || len(text)+len(c.value) == 0) == (c.op == opEqual)
+		}
 		absent := len(text) == 0 && string(c.value) == "0"
 		return (absent || bytes.Equal(text, c.value)) == (c.op == opEqual)
 	case opContains:
 		return bytes.Contains(text, c.value)
 	}
 	return !bytes.Contains(text, c.value)
+}
+
+// containsFold reports whether text contains word, which is in lower case, regardless of case.
+func containsFold(text, word []byte) bool {
+	for i := 0; i < len(text); {
+		if hasPrefixFold(text[i:], word) {
+			return true
+		}
+		_, n := utf8.DecodeRune(text[i:])
+		i += n
+	}
+	return false
+}
+
+func hasPrefixFold(text, word []byte) bool {
+	for len(word) > 0 {
+		if len(text) == 0 {
+			return false
+		}
+		r, n := utf8.DecodeRune(text)
+		w, m := utf8.DecodeRune(word)
+		if r != w && unicode.ToLower(r) != w {
+			return false
+		}
+		text, word = text[n:], word[m:]
+	}
+	return true
 }
 
 // number is v as a number; 0 when it is none.

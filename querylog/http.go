@@ -40,7 +40,7 @@ func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the query log keeps no ring in memory", http.StatusNotFound)
 		return
 	}
-	q, err := parseStreamQuery(req.URL.Query())
+	q, err := parseStreamQuery(req.URL.Query(), l.fields)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -89,7 +89,7 @@ type streamQuery struct {
 
 var streamParams = []string{"format", "filter", "for", "limit", "history"}
 
-func parseStreamQuery(v url.Values) (q streamQuery, err error) {
+func parseStreamQuery(v url.Values, fields []string) (q streamQuery, err error) {
 	q.history = true
 	for name, values := range v {
 		if !slices.Contains(streamParams, name) {
@@ -103,7 +103,9 @@ func parseStreamQuery(v url.Values) (q streamQuery, err error) {
 		case "format":
 			q.format, err = ParseFormat(s)
 		case "filter":
-			q.filter, err = ParseFilter(s)
+			if q.filter, err = ParseFilter(s); err == nil && fields != nil {
+				err = q.filter.CheckFields("line", fields)
+			}
 		case "for":
 			q.limited = true
 			if q.during, err = time.ParseDuration(s); err == nil && q.during < 0 {

@@ -27,6 +27,7 @@ type Logger struct {
 	timer      *time.Timer
 	sampling   Sampling
 	filter     Filter
+	fields     []string // that streams may filter by
 	limiter    *limiter // nil without a limit per digest
 
 	armed  atomic.Bool // timer runs, or has just fired and will flush all stripes
@@ -74,6 +75,7 @@ func New(o Options) (*Logger, error) {
 		flushAfter: cmp.Or(o.FlushAfter, DefaultFlushAfter),
 		sampling:   o.Sampling,
 		filter:     o.Filter,
+		fields:     o.Fields,
 	}
 	if o.Sampling.PerDigest > 0 {
 		l.limiter = &limiter{perSecond: o.Sampling.PerDigest}

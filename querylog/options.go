@@ -21,6 +21,9 @@ type Options struct {
 	Sampling Sampling
 	Filter   Filter
 
+	// Fields are those that the filter of a stream may name; nil: any.
+	Fields []string
+
 	// RingBytes is the size of the ring in memory that ServeHTTP shows, rounded down to a
 	// power of two: 0 means DefaultRingBytes, a negative number no ring.
 	RingBytes     int

@@ -268,7 +268,7 @@ func TestRecordFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.CheckRecord(); err == nil || !strings.Contains(err.Error(), `no field "usr"`) {
+	if err := f.CheckRecord(); err == nil || !strings.Contains(err.Error(), `unknown field usr (did you mean user?)`) {
 		t.Errorf("got %v, want an error about usr", err)
 	}
 }

@@ -166,7 +166,7 @@ func TestStatementsAnswer(t *testing.T) {
 	if a, body := ask("by=calls"); len(a.Statements) != 5 || strings.Contains(body, "secret") || strings.Contains(body, "SELECT") {
 		t.Errorf("without texts: %s", body)
 	}
-	for _, filter := range []string{"secret_4", "-secret_4", "user=app secret", "table=t", "digest"} {
+	for _, filter := range []string{"secret_4", "-secret_4", "user=app secret", "normalized~t", "digest"} {
 		code, body := askStatements(o, "filter="+url.QueryEscape(filter))
 		if code != http.StatusBadRequest || !strings.Contains(body, "does not see the texts") {
 			t.Errorf("without texts, filter %q: %d %s: what matches tells of the text", filter, code, body)

@@ -3,80 +3,75 @@ package statements
 import (
 	"encoding/hex"
 	"fmt"
-	"strings"
+	"slices"
 
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
-// maxFilter bounds the words of a filter, as each of them is looked for in each text.
+// maxFilter bounds the length of a filter, as each word of it is looked for in each text.
 const maxFilter = 1024
+
+// textField is a statement's normalized text.
+const textField = "normalized"
+
+// FilterFields are the fields that a filter of statements may name.
+func FilterFields() []string {
+	return []string{stmtseries.LabelDigest, stmtseries.LabelSchema, stmtseries.LabelUser, stmtseries.LabelBackend, textField}
+}
 
 // A filter says which Keys are asked for.
 type filter struct {
-	terms    []filterTerm
-	wantText bool // some of them look into the text
-}
-
-// A filterTerm is one condition of a filter.
-type filterTerm struct {
-	label string // "": a word of the text
-	value string // of a word in lower case
-	not   bool
+	conditions querylog.Filter
+	wantText   bool // some of them look into the text
 }
 
 // parseFilter reads a filter as TopQuery has it.
 func parseFilter(text string) (filter, error) {
-	var f filter
 	if len(text) > maxFilter {
-		return f, fmt.Errorf("a filter of %d bytes: want at most %d", len(text), maxFilter)
+		return filter{}, fmt.Errorf("a filter of %d bytes: want at most %d", len(text), maxFilter)
 	}
-	for word := range strings.FieldsSeq(text) {
-		var t filterTerm
-		if rest, ok := strings.CutPrefix(word, "-"); ok && rest != "" {
-			t.not, word = true, rest
-		}
-		name, value, pair := strings.Cut(word, "=")
-		switch name {
-		case stmtseries.LabelDigest:
-			value = strings.ToLower(value)
-			fallthrough
-		case stmtseries.LabelSchema, stmtseries.LabelUser, stmtseries.LabelBackend:
-			if pair {
-				t.label, t.value = name, value
-				f.terms = append(f.terms, t)
-				continue
+	conditions, err := querylog.ParseFilter(text)
+	if err != nil {
+		return filter{}, err
+	}
+	if err := conditions.CheckFields("statement", FilterFields()); err != nil {
+		for _, field := range querylog.RecordFields() {
+			if conditions.Names(field) && !slices.Contains(FilterFields(), field) {
+				return filter{}, fmt.Errorf("filter: %s is a field of single calls, not of statements: filter the live log by it; the fields of statements are %v", field, FilterFields())
 			}
 		}
-		t.value = strings.ToLower(word)
-		f.wantText = true
-		f.terms = append(f.terms, t)
+		return filter{}, err
 	}
-	return f, nil
+	return filter{conditions, conditions.Names(textField)}, nil
 }
 
 // matches says whether a Key with that text is asked for. The text may be left out unless wantText.
 func (f *filter) matches(k *stmtstats.Key, text string) bool {
-	if f.wantText {
-		text = strings.ToLower(text)
+	return f.conditions.Empty() || f.conditions.Match(&keyFields{key: k, text: text})
+}
+
+// keyFields are the fields of a Key for a filter.
+type keyFields struct {
+	key    *stmtstats.Key
+	text   string
+	digest [32]byte
+}
+
+// FieldValue implements querylog.Filterable.
+func (k *keyFields) FieldValue(name string) querylog.Value {
+	switch name {
+	case stmtseries.LabelDigest:
+		return querylog.BytesValue(hex.AppendEncode(k.digest[:0], k.key.Digest[:]))
+	case stmtseries.LabelSchema:
+		return querylog.StringValue(k.key.Schema)
+	case stmtseries.LabelUser:
+		return querylog.StringValue(k.key.User)
+	case stmtseries.LabelBackend:
+		return querylog.StringValue(k.key.Backend)
+	case textField:
+		return querylog.StringValue(k.text)
 	}
-	for _, t := range f.terms {
-		var is bool
-		switch t.label {
-		case "":
-			is = strings.Contains(text, t.value)
-		case stmtseries.LabelDigest:
-			is = strings.HasPrefix(hex.EncodeToString(k.Digest[:]), t.value)
-		case stmtseries.LabelSchema:
-			is = k.Schema == t.value
-		case stmtseries.LabelUser:
-			is = k.User == t.value
-		case stmtseries.LabelBackend:
-			is = k.Backend == t.value
-		}
-		if is == t.not {
-			return false
-		}
-	}
-	return true
+	return querylog.Value{}
 }

@@ -107,7 +107,7 @@ func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, 
 			return nil, err
 		}
 	}
-	if len(r.filter.terms) > 0 {
+	if !r.filter.conditions.Empty() {
 		if f.names, err = open.Keys(window); err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (r *ranking) window(files []*openFile) int64 {
 	if r.query.By == ByP99 {
 		columns += 2
 	}
-	if len(r.filter.terms) > 0 {
+	if !r.filter.conditions.Empty() {
 		columns += 4
 	}
 	if r.filter.wantText {
@@ -218,7 +218,7 @@ func (r *ranking) visit(rows []*rankedFile) error {
 	if key.IsSum() {
 		return nil
 	}
-	if len(r.filter.terms) > 0 {
+	if !r.filter.conditions.Empty() {
 		if wanted, err := r.wanted(rows); err != nil || !wanted {
 			return err
 		}

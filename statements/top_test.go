@@ -104,7 +104,10 @@ func TestTableTop(t *testing.T) {
 		},
 		"digest=0100000A":        func(s *stmtstats.Sample) bool { return s.Digest[3] == 10 },
 		"schema=shop backend=no": func(*stmtstats.Sample) bool { return false },
-		"a=b":                    func(*stmtstats.Sample) bool { return false },
+		`"a=b"`:                  func(*stmtstats.Sample) bool { return false },
+		"user!=user1":            func(s *stmtstats.Sample) bool { return s.User != "user1" },
+		"-digest=0100000a":       func(s *stmtstats.Sample) bool { return s.Digest[3] != 10 },
+		"normalized~column_7":    func(s *stmtstats.Sample) bool { return strings.Contains(s.Text, "column_7") },
 	} {
 		n := 0
 		for i := range each {

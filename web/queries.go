@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type queryTable struct {
 	Previous, Next       string
 	Notes                []string
 	Allowed              string // what may be filtered by
+	Words                string // that complete a filter
 	PromQL               template.HTML
 }
 
@@ -100,7 +102,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	}
 	q.Offset = (page - 1) * queryRows
 	if err := q.Validate(); err != nil {
-		return nil, badRequest(err, "Filter by words of the text, or by digest=, schema=, user=, backend=; a leading - excludes.")
+		return nil, badRequest(err, "Filter by words of the text, or by fields: "+strings.Join(statements.FilterFields(), ", ")+" with =, !=, ~ or !~ and a value; a leading - excludes.")
 	}
 	top, err := s.statements(v).Top(ctx, q)
 	if err != nil {
@@ -114,6 +116,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	if !v.texts {
 		t.Allowed = "digest=…, schema=…, user=…"
 	}
+	t.Words = filterWords(top)
 	if t.Sparks {
 		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.By, queryRows))
 	}
@@ -143,6 +146,21 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 		t.Next = v.with("page", strconv.Itoa(page+1))
 	}
 	return t, nil
+}
+
+// filterWords are the fields of a filter, with the values that the rows have.
+func filterWords(top *statements.Top) string {
+	var words []string
+	for _, f := range statements.FilterFields() {
+		words = append(words, f+"=")
+	}
+	for i := range top.Rows {
+		k := &top.Rows[i].Key
+		words = append(words, "schema="+k.Schema, "user="+k.User, "backend="+k.Backend)
+	}
+	slices.Sort(words)
+	words = slices.DeleteFunc(slices.Compact(words), func(w string) bool { return strings.ContainsAny(w, " \"") })
+	return strings.Join(words, " ")
 }
 
 // queryRowsOf makes the rows of an answer.

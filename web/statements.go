@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -47,14 +48,7 @@ type textless struct{ all Statements }
 
 // Top implements Statements.
 func (t textless) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
-	for word := range strings.FieldsSeq(q.Filter) {
-		name, _, pair := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		switch name {
-		case "digest", "schema", "user", "backend":
-			if pair {
-				continue
-			}
-		}
+	if f, err := querylog.ParseFilter(q.Filter); err == nil && f.Names("normalized") {
 		return nil, &problem{
 			Status: http.StatusForbidden,
 			What:   "This account sees no statement texts, so it cannot search for words in them.",

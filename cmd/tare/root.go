@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/spelling"
 )
 
 // run executes a command line and returns the process's exit code.
@@ -73,7 +73,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return fmt.Errorf("%w%s", err, config.Suggest("--"+unknown.GetSpecifiedName(), names))
+	return fmt.Errorf("%w%s", err, spelling.Suggest("--"+unknown.GetSpecifiedName(), names))
 }
 
 // group makes a command that only has subcommands refuse to be called without one.

@@ -70,7 +70,7 @@ TARE_TOP_PASSWORD, or --token-file or the variable TARE_TOP_TOKEN.`,
 	flags.SortFlags = false
 	f.at.add(cmd, "gateway")
 	flags.StringVar(&f.sort, "sort", names[0], "what the first statement has the most of: "+strings.Join(names, ", "))
-	flags.StringVar(&f.filter, "filter", "", "`words` of the statements to show, or schema=, user=, backend= and digest= with a value; a leading - excludes")
+	flags.StringVar(&f.filter, "filter", "", "`words` of the statements to show, or conditions on digest, schema, user, backend and normalized (user=app); a leading - excludes")
 	flags.DurationVar(&f.over, "over", time.Minute, "`time` that rates are over")
 	flags.DurationVar(&f.every, "every", 2*time.Second, "`time` between two readings")
 	flags.IntVar(&f.limit, "limit", 20, "most `rows` that are printed where there is no terminal")

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/spelling"
 )
 
 // loadFile checks the whole file and gives this section's options their values from it.
@@ -53,7 +55,7 @@ func (s *Set) parseFile(path string, text []byte) []error {
 	for _, p := range pairs {
 		section, ok := sections[p.key]
 		if !ok {
-			errs = append(errs, p.errorf("unknown section %q%s", p.key, Suggest(p.key, names)))
+			errs = append(errs, p.errorf("unknown section %q%s", p.key, spelling.Suggest(p.key, names)))
 			continue
 		}
 		errs = append(errs, section.applyFile(path, p)...)
@@ -75,7 +77,7 @@ func (s *Set) applyFile(path string, section pair) []error {
 		o := s.Lookup(p.key)
 		switch {
 		case o == nil:
-			errs = append(errs, p.errorf("unknown key %q in section %s%s", p.key, s.Name, Suggest(p.key, s.keys())))
+			errs = append(errs, p.errorf("unknown key %q in section %s%s", p.key, s.Name, spelling.Suggest(p.key, s.keys())))
 		case o.notFile:
 			errs = append(errs, p.errorf("%s cannot be set in the file", p.key))
 		case p.value.Kind != yaml.ScalarNode:

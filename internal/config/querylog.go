@@ -18,6 +18,7 @@ type QueryLog struct {
 	Redact     querylog.Redaction
 	Original   bool // also the statement as it was sent
 	Filter     querylog.Filter
+	Fields     []string      // that a filter may name; no option
 	SlowerThan time.Duration // 0: any
 	MoreRows   int           // 0: any
 	ErrorsOnly bool
@@ -37,7 +38,8 @@ func (l *QueryLog) declare(s *Set) {
 	l.declareFile(s)
 	l.declareRedaction(s, "literals and bind values")
 	s.Bool(&l.Original, "log-original", "also log the statement as received; requires --log-redact none")
-	l.declareFilter(s, "user=app total_ns>10ms normalized~orders", querylog.Filter.CheckRecord)
+	l.Fields = querylog.RecordFields()
+	l.declareFilter(s, "'user=app total_ns>10ms orders'", querylog.Filter.CheckRecord)
 	l.declareConditions(s, "rows", "digest")
 	s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "truncate statements in the log at this length")
 	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "truncate bind values in the log at this length")
@@ -58,6 +60,7 @@ type requestLog struct {
 func (l *QueryLog) declareRequests(s *Set, r requestLog) {
 	l.declareFile(s)
 	l.declareRedaction(s, r.values)
+	l.Fields = r.fields
 	l.declareFilter(s, r.example, func(f querylog.Filter) error { return f.CheckFields(r.kind, r.fields) })
 	l.declareConditions(s, r.rows, r.digest)
 	if r.text != "" {

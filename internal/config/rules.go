@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/spelling"
 )
 
 // A RuleAction is what a rule does to the statements it matches.
@@ -101,7 +103,7 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 			r.Users, err = list(p)
 		default:
 			err = p.errorf("unknown key %q in a rule%s", p.key,
-				Suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
+				spelling.Suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
 		}
 		if err != nil {
 			errs = append(errs, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/spelling"
 )
 
 const (
@@ -109,7 +111,7 @@ func readEnv(environ []string) (values map[string]string, warnings []string) {
 				known = append(known, e)
 			}
 			slices.Sort(known)
-			warnings = append(warnings, fmt.Sprintf("environment variable %s names no option%s", name, Suggest(name, known)))
+			warnings = append(warnings, fmt.Sprintf("environment variable %s names no option%s", name, spelling.Suggest(name, known)))
 		}
 	}
 	return values, warnings
@@ -120,39 +122,4 @@ func readEnv(environ []string) (values map[string]string, warnings []string) {
 func kubernetesVariable(name string) bool {
 	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
 		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_TCP")
-}
-
-// Suggest completes an error about an unknown name with the nearest known one, if any is
-// near.
-func Suggest(name string, known []string) string {
-	best, bestDistance := "", max(2, len(name)/4)+1
-	for _, k := range known {
-		if d := distance(name, k); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// distance is the Levenshtein distance of two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

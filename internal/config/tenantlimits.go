@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/taredb/tare/internal/spelling"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
@@ -63,7 +64,7 @@ func LoadTenantLimits(path string) (l storegateway.TenantLimits, err error) {
 				return nil
 			})
 		default:
-			wrong = []error{p.errorf("unknown key %q%s", p.key, Suggest(p.key, []string{"default", "tenants", "clients"}))}
+			wrong = []error{p.errorf("unknown key %q%s", p.key, spelling.Suggest(p.key, []string{"default", "tenants", "clients"}))}
 		}
 		errs = append(errs, wrong...)
 	}
@@ -111,7 +112,7 @@ func keyLimits(path string, p pair) (l slab.KeyLimits, errs []error) {
 		case "queue":
 			l.Queue, err = atLeastOne(text)
 		default:
-			err = fmt.Errorf("unknown limit%s", Suggest(limit.key, []string{"bytes", "requests", "queue"}))
+			err = fmt.Errorf("unknown limit%s", spelling.Suggest(limit.key, []string{"bytes", "requests", "queue"}))
 		}
 		if err != nil {
 			errs = append(errs, limit.errorf("%s: %w", limit.key, err))

@@ -58,6 +58,7 @@ func (s *Server) queryLogOptions() querylog.Options {
 		MaxText:       int(c.MaxText),
 		MaxBind:       int(c.MaxValue),
 		Filter:        c.Filter,
+		Fields:        c.Fields,
 		Slog:          s.Log,
 		Sampling: querylog.Sampling{
 			SlowerThan:   c.SlowerThan,

@@ -293,6 +293,19 @@
     }
   });
 
+  // The list of a filter's field offers what completes the last word.
+  document.addEventListener("input", (e) => {
+    const list = e.target.list;
+    if (!list || !list.dataset.words) return;
+    const words = list.dataset.words.split(" ");
+    const last = e.target.value.lastIndexOf(" ") + 1;
+    const head = e.target.value.slice(0, last);
+    const tail = e.target.value.slice(last);
+    const not = tail.startsWith("-") ? "-" : "";
+    const fit = tail === "" ? [] : words.filter((w) => w.startsWith(tail.slice(not.length)) && w !== tail);
+    list.replaceChildren(...fit.map((w) => Object.assign(document.createElement("option"), { value: head + not + w })));
+  });
+
   // Keys.
   let afterG = false;
   document.addEventListener("keydown", (e) => {
