@@ -35,7 +35,7 @@ func (m *mergedSeries) enter(streams []*stream) error {
 	}
 	m.merge.reset(len(streams), func(a, b int) bool {
 		x, y := streams[a], streams[b]
-		return x.plays() && (!y.plays() || compareLabels(x.now.labels, y.now.labels) < 0)
+		return x.plays() && (!y.plays() || CompareLabels(x.now.labels, y.now.labels) < 0)
 	})
 	return nil
 }
@@ -58,7 +58,7 @@ func (m *mergedSeries) next(front []*entry) ([]*entry, error) {
 	m.group = m.group[:0]
 	for len(m.group) < len(m.streams) {
 		s := m.streams[m.merge.winner()]
-		if s.out || s.now.held == nil || len(m.group) > 0 && compareLabels(s.now.labels, m.group[0].now.labels) != 0 {
+		if s.out || s.now.held == nil || len(m.group) > 0 && CompareLabels(s.now.labels, m.group[0].now.labels) != 0 {
 			break
 		}
 		m.group = append(m.group, s)

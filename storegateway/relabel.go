@@ -79,9 +79,9 @@ func (r *relabeling) follows(a, b []tsblock.Label) bool {
 	return len(b) > n && b[n].Name < r.last && slices.Equal(a, b[:n])
 }
 
-// compareLabels orders label lists as Prometheus does: by the first name or value that differs,
+// CompareLabels orders label lists as Prometheus does: by the first name or value that differs,
 // and a list before those that begin with it.
-func compareLabels(a, b []tsblock.Label) int {
+func CompareLabels(a, b []tsblock.Label) int {
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
 		if x.Name != y.Name {

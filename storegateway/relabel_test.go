@@ -41,12 +41,12 @@ func TestFollows(t *testing.T) {
 			}
 			series = append(series, s)
 		}
-		slices.SortFunc(series, compareLabels)
-		series = slices.CompactFunc(series, func(a, b []tsblock.Label) bool { return compareLabels(a, b) == 0 })
+		slices.SortFunc(series, CompareLabels)
+		series = slices.CompactFunc(series, func(a, b []tsblock.Label) bool { return CompareLabels(a, b) == 0 })
 		for i, a := range series {
 			inRow := true
 			for _, b := range series[i+1:] {
-				behind := compareLabels(relabel.appendTo(nil, a), relabel.appendTo(nil, b)) > 0
+				behind := CompareLabels(relabel.appendTo(nil, a), relabel.appendTo(nil, b)) > 0
 				if got := relabel.follows(a, b); got != behind {
 					t.Fatalf("external %v: %v and %v: got %v, want %v", external, a, b, got, behind)
 				}

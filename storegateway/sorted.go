@@ -44,7 +44,7 @@ func (l *sortedSeries) enter(streams []*stream) error {
 		}
 	}
 	slices.SortFunc(l.series, func(a, b sortedEntry) int {
-		return cmp.Or(compareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
+		return cmp.Or(CompareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
 	})
 	if l.set.mode != chunksOfSorted {
 		return nil // planned by the caller, with its windows
@@ -90,7 +90,7 @@ func (l *sortedSeries) next(front []*entry) ([]*entry, error) {
 	l.leave()
 	for ; l.at < len(l.series); l.at++ {
 		e := &l.series[l.at].entry
-		if len(l.group) > 0 && compareLabels(e.labels, l.group[0].labels) != 0 {
+		if len(l.group) > 0 && CompareLabels(e.labels, l.group[0].labels) != 0 {
 			break
 		}
 		if l.set.mode == chunksOfSorted {

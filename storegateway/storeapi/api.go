@@ -92,11 +92,15 @@ func (a *API) SlowClients() uint64 { return a.cut.Load() }
 // protocol is the API's name in metrics.
 const protocol = "grpc"
 
+// maxStreams is how many calls of one connection are open at once: a client that opens more waits. Calls that are
+// open and wait for their query hold a few kilobytes each.
+const maxStreams = 1000
+
 // NewServer returns a gRPC server that answers the API and gRPC's health service, with these
 // options besides its own.
 func (a *API) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	own := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit),
+		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.WaitForHandlers(true), // so that after Stop each request is in the query log
 	}
 	own = append(own, a.options.Panics.ServerOptions()...)
@@ -190,12 +194,21 @@ func (c *call) admit(ctx context.Context, d storegateway.Demand) error {
 	return nil
 }
 
-// untilSettled runs a part of a request that sends nothing. If the process has no free bytes for the query to grow, or a
-// block was deleted meanwhile and the blocks that are in the bucket now are known, everything is released and the query
+// A final is an error after which a request is not repeated.
+type final struct{ error }
+
+// Unwrap returns the error.
+func (f final) Unwrap() error { return f.error }
+
+// untilSettled runs a part of a request that can be run again. If the process has no free bytes for the query to grow, or
+// a block was deleted meanwhile and the blocks that are in the bucket now are known, everything is released and the query
 // admitted again, with all that it may need: once, and as often as it meets a block that has been deleted.
-func (c *call) untilSettled(ctx context.Context, run func() error) error {
+func (c *call) untilSettled(ctx context.Context, run func(context.Context) error) error {
 	for repeated := false; ; {
-		err := run()
+		err := run(ctx)
+		if f, ok := errors.AsType[final](err); ok {
+			return f.error
+		}
 		how := c.api.gateway.Repeat(ctx, err)
 		if how == promapi.NoRepeat || how == promapi.RepeatLarger && repeated {
 			return err

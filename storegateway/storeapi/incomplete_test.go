@@ -104,6 +104,24 @@ func (c *rawClient) statuses(streams int) map[string]int {
 	return codes
 }
 
+// TestOpenCallsAreBounded reads how many calls the server admits on a connection.
+func TestOpenCallsAreBounded(t *testing.T) {
+	conn := teststore.Dial(t, New(labelStore(t), Options{}).NewServer())
+	client := dialRaw(t, conn.Target())
+	for {
+		f, err := client.frame.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := f.(*http2.SettingsFrame); ok && !s.IsAck() {
+			if n, ok := s.Value(http2.SettingMaxConcurrentStreams); !ok || n != maxStreams {
+				t.Errorf("%d calls are admitted on a connection (bounded: %t), want %d", n, ok, maxStreams)
+			}
+			return
+		}
+	}
+}
+
 // TestIncompleteRequests has a client open many streams of each method and send nothing, a part of a message, or a message
 // without the end of the request. All are cut and counted in the time of a write, no query is admitted for them, and
 // another client is served.

@@ -88,7 +88,7 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
 		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
 	}
-	return c.untilSettled(ctx, func() error {
+	return c.untilSettled(ctx, func(ctx context.Context) error {
 		var found []string
 		var missing blocksync.Missing
 		var err error

@@ -2,6 +2,7 @@ package storeapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
@@ -48,59 +51,148 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 		return err
 	}
 	began := time.Now()
-	batch := int(min(r.GetResponseBatchSize(), math.MaxInt32))
-	var set *storegateway.SeriesSet
-	var w *seriesWriter
-	var more bool
-	err = c.untilSettled(ctx, func() (err error) {
-		if set, err = c.query.Select(ctx, request); err != nil {
-			return err
-		}
-		if more = set.Next(); !more && set.Err() != nil {
-			return set.Err()
-		}
-		w, err = newSeriesWriter(stream, c.api.frames, c.query.Quota(), batch, compresses(ctx))
-		return err
-	})
-	if err != nil {
-		return err
+	s := seriesResponse{
+		call: c, stream: stream, out: out, wanted: request, rest: request,
+		batch: int(min(r.GetResponseBatchSize(), math.MaxInt32)),
 	}
-	defer set.Close()
 	defer func() {
-		c.entry.Series, c.entry.Chunks, c.entry.BytesOut = w.series, w.chunks, w.bytes
-		w.close()
+		c.entry.Series, c.entry.Chunks, c.entry.BytesOut = s.sent.series, s.sent.chunks, s.sent.bytes
 	}()
-	for _, warning := range set.Missing().Warnings() {
-		if err := out.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
-			return fmt.Errorf("send warning: %w", err)
-		}
-	}
-	selected := time.Since(began)
-	for ; more; more = set.Next() {
-		s := set.At()
-		if request.SkipChunks {
-			s.Chunks = nil
-		} else if i := unknownEncoding(s.Chunks); i >= 0 {
-			return encodingError(set, s, &s.Chunks[i])
-		}
-		if err := w.write(s.Labels, s.Chunks); err != nil {
-			return err
-		}
-	}
-	if err := set.Err(); err != nil {
-		return err
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	set.Close() // its batches are not needed while the rest is sent
-	if err := w.drain(); err != nil {
+	if err := c.untilSettled(ctx, s.send); err != nil {
 		return err
 	}
 	if r.GetHints() == nil {
 		return nil // queriers count the message of hints against their limit
 	}
-	return c.seriesHints(out, hints.GetEnableQueryStats(), w, selected, time.Since(began)-selected)
+	return c.seriesHints(out, hints.GetEnableQueryStats(), &s.sent, s.selected.Sub(began), time.Since(s.selected))
+}
+
+// A seriesResponse is the messages of a response to Series. Series are sent whole and in the order of their labels, so
+// that a response which has met a deleted block is resumed after the last of them, from the blocks that are in the
+// bucket then.
+type seriesResponse struct {
+	*call
+	stream *guardedStream
+	out    storepb.Store_SeriesServer
+	batch  int
+
+	wanted   storegateway.Request
+	rest     storegateway.Request // of wanted, what has not been sent
+	last     lastLabels           // of the series that was sent last
+	sent     sent
+	selected time.Time // when the first series was found
+	broken   error     // that has interrupted the response; nil: none
+}
+
+// send sends the rest of the response. It returns errors of the blocks after all series before them have been sent.
+func (s *seriesResponse) send(ctx context.Context) error {
+	set, err := s.query.Select(ctx, s.rest)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	more := set.Next()
+	if !more && set.Err() != nil {
+		return set.Err()
+	}
+	w, err := newSeriesWriter(s.stream, s.api.frames, s.query.Quota(), s.batch, compresses(ctx))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.sent.add(&w.sent)
+		w.close()
+	}()
+	if err := s.warn(set); err != nil {
+		return final{err}
+	}
+	if s.selected.IsZero() {
+		s.selected = time.Now()
+	}
+	for ; more; more = set.Next() {
+		series := set.At()
+		if s.rest.SkipChunks {
+			series.Chunks = nil
+		} else if i := unknownEncoding(series.Chunks); i >= 0 {
+			return encodingError(set, series, &series.Chunks[i])
+		}
+		if err := w.write(series.Labels, series.Chunks); err != nil {
+			return final{err} // a part of the series may have been sent
+		}
+		s.last.set(series.Labels)
+	}
+	broken := set.Err()
+	if broken != nil && !blocksync.IsGone(broken) && !errors.Is(broken, slab.ErrShort) {
+		return broken
+	}
+	set.Close() // its batches are not needed while the rest is sent
+	if err := w.flush(); err != nil {
+		return final{err}
+	}
+	if err := w.drain(); err != nil {
+		return final{err}
+	}
+	if broken != nil {
+		s.resumeAfter(w.series, broken)
+	}
+	return broken
+}
+
+// warn sends the warnings of a set: of blocks that are missing, and of those that have interrupted the response.
+func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
+	warnings := set.Missing().Warnings()
+	if blocksync.IsGone(s.broken) && s.sent.series > 0 {
+		warnings = append(warnings, fmt.Sprintf("series after %s are from other blocks: %v", builtLabels(s.last.labels()), s.broken))
+	}
+	for _, warning := range warnings {
+		if err := s.out.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
+			return fmt.Errorf("send warning: %w", err)
+		}
+	}
+	return nil
+}
+
+// resumeAfter records that so many series were sent before the response was interrupted.
+func (s *seriesResponse) resumeAfter(series uint64, broken error) {
+	s.broken = broken
+	if series == 0 {
+		return
+	}
+	if s.rest.Limit > 0 {
+		s.rest.Limit -= int(series)
+	}
+	last, keep := s.last.labels(), s.wanted.Keep
+	s.rest.Keep = func(ls []tsblock.Label) bool {
+		return storegateway.CompareLabels(ls, last) > 0 && (keep == nil || keep(ls))
+	}
+}
+
+// lastLabels are a copy of the labels of a series, in memory that is used again for the next.
+type lastLabels struct {
+	text []byte
+	ends []int // of names and values in text
+}
+
+// set copies labels. It does not allocate once there is room.
+func (l *lastLabels) set(ls []tsblock.Label) {
+	l.text, l.ends = l.text[:0], l.ends[:0]
+	for i := range ls {
+		l.text = append(l.text, ls[i].Name...)
+		l.ends = append(l.ends, len(l.text))
+		l.text = append(l.text, ls[i].Value...)
+		l.ends = append(l.ends, len(l.text))
+	}
+}
+
+// labels returns the labels, which stay valid.
+func (l *lastLabels) labels() []tsblock.Label {
+	text, from := string(l.text), 0
+	ls := make([]tsblock.Label, 0, len(l.ends)/2)
+	for i := 0; i < len(l.ends); i += 2 {
+		ls = append(ls, tsblock.Label{Name: text[from:l.ends[i]], Value: text[l.ends[i]:l.ends[i+1]]})
+		from = l.ends[i+1]
+	}
+	return ls
 }
 
 // seriesRequest reads the request and its hints.
@@ -137,17 +229,22 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 
 // encodingError names what the StoreAPI cannot say: it knows three encodings.
 func encodingError(set *storegateway.SeriesSet, s *storegateway.Series, c *storegateway.ChunkView) error {
-	b := labels.NewScratchBuilder(len(s.Labels))
-	for _, l := range s.Labels {
-		b.Add(l.Name, l.Value)
-	}
 	return status.Error(codes.Unimplemented, fmt.Sprintf(
 		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI supports only 1 (XOR), 2 (histogram) and 3 (float histogram); use /api/v1/read or PromQL over HTTP",
-		set.BlockOf(c), b.Labels(), c.MinTime, c.Encoding))
+		set.BlockOf(c), builtLabels(s.Labels), c.MinTime, c.Encoding))
+}
+
+// builtLabels returns labels as Prometheus has them.
+func builtLabels(ls []tsblock.Label) labels.Labels {
+	b := labels.NewScratchBuilder(len(ls))
+	for _, l := range ls {
+		b.Add(l.Name, l.Value)
+	}
+	return b.Labels()
 }
 
 // seriesHints says which blocks were read and, when asked, what that took.
-func (c *call) seriesHints(stream storepb.Store_SeriesServer, withStats bool, w *seriesWriter, selected, merged time.Duration) error {
+func (c *call) seriesHints(stream storepb.Store_SeriesServer, withStats bool, w *sent, selected, merged time.Duration) error {
 	hints := &storepb.SeriesResponseHints{QueriedBlocks: c.queriedBlocks()}
 	if withStats {
 		hints.QueryStats = queryStats(c.query.Stats(), w, selected, merged)
@@ -173,7 +270,7 @@ func (c *call) queriedBlocks() []*storepb.Block {
 }
 
 // queryStats says in Thanos' terms what a query took.
-func queryStats(s storegateway.QueryStats, w *seriesWriter, selected, merged time.Duration) *storepb.QueryStats {
+func queryStats(s storegateway.QueryStats, w *sent, selected, merged time.Duration) *storepb.QueryStats {
 	total := s.Total()
 	return &storepb.QueryStats{
 		BlocksQueried:     int64(s.Blocks),

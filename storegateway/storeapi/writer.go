@@ -33,10 +33,18 @@ type seriesWriter struct {
 	compressed bool  // gRPC compresses the messages
 	reserved   int64 // bytes for the frame and, of a compressed stream, for copies of it
 
-	sent chan struct{} // has a value when no frame is out; a stream has one at most
+	sent               // or is about to be
+	out  chan struct{} // has a value when no frame is out; a stream has one at most
+}
 
-	// What has been sent, or is about to be.
-	series, chunks, bytes, messages uint64
+// sent counts what has been sent.
+type sent struct{ series, chunks, bytes, messages uint64 }
+
+func (s *sent) add(o *sent) {
+	s.series += o.series
+	s.chunks += o.chunks
+	s.bytes += o.bytes
+	s.messages += o.messages
 }
 
 // batchPrefix is the room before a message of several series: its tag and length.
@@ -47,11 +55,11 @@ const frameRest = 4 << 10
 
 // newSeriesWriter reserves the bytes of the stream's frame. It is closed by close.
 func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int, compressed bool) (*seriesWriter, error) {
-	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, compressed: compressed, sent: make(chan struct{}, 1)}
+	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, compressed: compressed, out: make(chan struct{}, 1)}
 	if err := w.reserve(frameBytes); err != nil {
 		return nil, err
 	}
-	w.sent <- struct{}{}
+	w.out <- struct{}{}
 	return w, nil
 }
 
@@ -148,13 +156,13 @@ func (w *seriesWriter) begin(size int) error {
 	if err := w.drain(); err != nil {
 		return err
 	}
-	<-w.sent // drain has put it there
+	<-w.out // drain has put it there
 	need := batchPrefix + fieldLen(size)
 	if err := w.reserve(need); err != nil {
 		return err
 	}
 	w.f = w.frames.get(need)
-	w.f.sent = w.sent
+	w.f.sent = w.out
 	w.w = wire{buf: w.f.buf}
 	w.open()
 	return nil
@@ -168,13 +176,13 @@ func (w *seriesWriter) drain() error {
 		w.f = nil
 	}
 	select {
-	case <-w.sent:
+	case <-w.out:
 	default:
-		if err := wait(w.stream, w.sent); err != nil {
+		if err := wait(w.stream, w.out); err != nil {
 			return err
 		}
 	}
-	w.sent <- struct{}{}
+	w.out <- struct{}{}
 	return nil
 }
 
