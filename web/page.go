@@ -90,7 +90,7 @@ func withPairs(path string, q url.Values, pairs []string) string {
 func (s *Server) pages() []page {
 	all := []page{s.firstPage()}
 	if s.opts.Statements != nil {
-		all = append(all, s.queriesPage(), s.queryPage())
+		all = append(all, s.queriesPage(), s.queryPage(), s.incidentPage())
 	}
 	return append(all, s.partPages()...)
 }

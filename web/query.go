@@ -38,7 +38,11 @@ type queryView struct {
 	Cause   string // a sentence that names what may have caused the rise; "" when nothing is known
 	Marks   []markRow
 
-	rise      *rise      // nil: there is none
+	rise      *rise                       // nil: there is none
+	points    *statements.StatementSeries // nil: there are none
+	callers   []statements.StatementPart
+	lines     []mark
+	Incident  string     // the page of the incident
 	Differs   *differing // nil: calls are not sampled
 	Explained *explained // nil: plans are not read, or not shown to the account
 
@@ -107,7 +111,8 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	for _, slow := range st.Slow {
 		d.Texts = d.Texts || slow.Text != ""
 	}
-	d.Parts = partsOf(v, st)
+	d.Parts, d.callers = partsOf(v, st), st.Parts
+	d.Incident = v.link("/incident/" + d.ID)
 	d.Explained = s.explainedOf(v, st.Digest)
 	marks := s.marks(ctx, v)
 	d.Marks = markRows(v, marks)
@@ -156,18 +161,24 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 	for i, b := range st.Heat.Bounds {
 		bounds[i] = b.Seconds()
 	}
+	d.points, d.lines = points, lines
 	end := st.To
 	if len(points.Times) > 0 {
 		end = points.End
 	}
+	heatLines := lines
+	found, rising := findRise(points.Times, end, points.Load, nil)
+	if rising {
+		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length())})
+	}
 	d.Heat = heatMap{
 		ID: "heat", Title: "How long calls took", From: v.span.From, To: v.span.To, Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
-		Unit: unitSeconds, PromQL: ask.Heat(), Marks: lines,
+		Unit: unitSeconds, PromQL: ask.Heat(), Marks: heatLines,
 	}.HTML()
-	if r, ok := findRise(points.Times, end, points.Load, nil); ok {
-		d.Rise = riseText(&r, points, v.span.Length())
-		d.Cause = s.causeOf(v, st, r.From, marks)
-		d.rise = &r
+	if rising {
+		d.Rise = riseText(&found, points, v.span.Length())
+		d.Cause = s.causeOf(v, st, found.From, marks)
+		d.rise = &found
 	}
 	chart := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines

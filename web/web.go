@@ -190,6 +190,9 @@ func (s *Server) Handler() http.Handler {
 	if !slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.pattern == buildInfoPattern }) {
 		s.add(mux, NewRoute(viewer, buildInfoPattern, http.HandlerFunc(s.buildInfo)))
 	}
+	if s.opts.Statements != nil {
+		s.addIncidents(mux)
+	}
 	s.addHealth(mux)
 	s.addProfiles(mux)
 	return hardened(s.orNotFound(mux))

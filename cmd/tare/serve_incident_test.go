@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -62,10 +63,16 @@ func (i *incident) load(t *testing.T, text string, args ...any) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
 	calling.Go(func() {
+		pause := time.NewTicker(10 * time.Millisecond) // longer calls are more load
+		defer pause.Stop()
 		for ctx.Err() == nil {
 			if err := i.call(ctx, text, args...); err != nil && ctx.Err() == nil {
 				t.Error(err)
 				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-pause.C:
 			}
 		}
 	})
@@ -99,6 +106,7 @@ func (i *incident) digestOf(t *testing.T, text string) string {
 func TestDroppedIndex(t *testing.T) {
 	onIncidents(t, func(t *testing.T, i *incident) {
 		text := "SELECT * FROM orders WHERE customer = ?"
+		began := time.Now().UTC().Format(time.RFC3339)
 		stop := i.load(t, text, 7)
 		path := "/query/" + i.digestOf(t, text) + "?from=now-15m"
 		page := func(wants ...string) func() (string, bool) {
@@ -116,6 +124,16 @@ func TestDroppedIndex(t *testing.T) {
 		_, err := i.db.ExecContext(t.Context(), "ALTER TABLE orders DROP INDEX k")
 		must(t, err)
 		testwait.UntilState(t, "the other plan", page("<h3>Before</h3>", "orders ref by k", "<h3>After</h3>", "orders full scan", "ALTER TABLE", "Plan changed"))
+		card := "/api/v1/incidents/" + i.digestOf(t, text) + "?from=" + began
+		testwait.UntilState(t, "the incident card", func() (string, bool) {
+			body := i.page(t, card)
+			for _, want := range []string{`"rising":true`, "heavier since", "Possible cause: ALTER TABLE", "DROP INDEX", "by root", "Its execution plan changed", `"plan_before":["orders ref by k`, `"plan_after":["orders full scan`} {
+				if !strings.Contains(body, want) {
+					return want + ": " + body, false
+				}
+			}
+			return "", true
+		})
 		stop()
 		if metrics := i.page(t, "/metrics"); !strings.Contains(metrics, "tare_plan_changes_total 1") {
 			t.Error("the change is not counted")

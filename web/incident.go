@@ -1,0 +1,302 @@
+package web
+
+import (
+	"context"
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/statements"
+)
+
+// An incident is a statement that became heavier, or did not, on one page: what happened, since when, who is affected,
+// and what may have caused it.
+type incident struct {
+	Digest   string     `json:"digest"`
+	Text     string     `json:"text,omitempty"` // normalized; absent for accounts without statement texts
+	From     time.Time  `json:"from"`           // of the range that was looked at
+	To       time.Time  `json:"to"`
+	Rising   bool       `json:"rising"`          // whether the load rose within the range
+	Lasts    bool       `json:"lasts"`           // whether it is still higher at the end
+	Since    *time.Time `json:"since,omitempty"` // the start of the rise
+	Until    *time.Time `json:"until,omitempty"` // its end, if it is over
+	Sentence string     `json:"sentence"`
+	Cause    string     `json:"cause,omitempty"` // a possibility
+
+	Before incidentSide `json:"before"` // outside of the rise
+	Within incidentSide `json:"within"`
+
+	Affected    []incidentCaller `json:"affected"`
+	Differences []incidentDiffer `json:"differences"`
+	PlanBefore  []string         `json:"plan_before,omitempty"`
+	PlanAfter   []string         `json:"plan_after,omitempty"`
+	PlanChanged *time.Time       `json:"plan_changed,omitempty"`
+	Slow        []incidentCall   `json:"slow_calls"`
+	Link        string           `json:"link"` // of the page, with an absolute range
+
+	view *queryView
+	json string // links of the other forms
+	svg  string
+	all  string // of the statement's page
+}
+
+// An incidentSide is what the statement did outside of its rise, or within: averages per second, and of a call in seconds.
+type incidentSide struct {
+	Load     float64 `json:"load"`
+	Calls    float64 `json:"calls_per_second"`
+	Errors   float64 `json:"errors_per_second"`
+	Duration float64 `json:"mean_seconds"`
+}
+
+// An incidentCaller is a user in a schema, with its part of the execution time of the range.
+type incidentCaller struct {
+	User   string  `json:"user"`
+	Schema string  `json:"schema"`
+	Calls  uint64  `json:"calls"`
+	Share  float64 `json:"share"`
+}
+
+type incidentDiffer struct {
+	Property string `json:"property"`
+	Value    string `json:"value"`
+	Before   string `json:"before"`
+	Since    string `json:"since"`
+}
+
+type incidentCall struct {
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	Rows    uint64    `json:"rows"`
+	Error   uint16    `json:"error,omitempty"`
+	Text    string    `json:"text,omitempty"`
+}
+
+// The accessors of the template.
+
+func (i *incident) pageTitle() string                 { return "Incident: " + i.view.Name }
+func (i *incident) Heat() template.HTML               { return i.view.Heat }
+func (i *incident) Name() string                      { return i.view.Name }
+func (i *incident) Explained() *explained             { return i.view.Explained }
+func (i *incident) Differs() *differing               { return i.view.Differs }
+func (i *incident) MarkRows() []markRow               { return i.view.Marks }
+func (i *incident) Notes() []string                   { return i.view.Notes }
+func (i *incident) JSON() string                      { return i.json }
+func (i *incident) SVG() string                       { return i.svg }
+func (i *incident) Statement() string                 { return i.all }
+func (i *incident) MaySeeTexts() bool                 { return i.view.Texts }
+func (s incidentSide) LoadText() string               { return unitLoad.write(s.Load) }
+func (s incidentSide) RateText() string               { return unitRate.write(s.Calls) }
+func (s incidentSide) DurationText() string           { return seconds(s.Duration) }
+func (s incidentSide) ErrorsText() string             { return unitRate.write(s.Errors) }
+func (c incidentCall) Took() time.Duration            { return time.Duration(c.Seconds * float64(time.Second)) }
+func (c incidentCaller) ShareText() string            { return percent(c.Share) }
+func (c incidentCaller) CallerText() string           { return c.User + " in " + c.Schema }
+func (i *incident) load() *statements.StatementSeries { return i.view.points }
+
+func (s *Server) incidentPage() page {
+	return page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, answer: func(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }}
+}
+
+// addIncidents registers the other forms of the page.
+func (s *Server) addIncidents(mux *http.ServeMux) {
+	viewer := access.For(access.Viewer)
+	s.add(mux, NewRoute(viewer, "GET /api/v1/incidents/{digest}", s.serveIncident(func(w http.ResponseWriter, i *incident) {
+		s.writeJSON(w, i)
+	})))
+	s.add(mux, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(func(w http.ResponseWriter, i *incident) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write([]byte(visible.Text(i.card()))) // the client went away
+	})))
+}
+
+// serveIncident returns the handler of one form.
+func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC()}
+		v.setAccount(r)
+		var err error
+		if v.span, err = parseSpan(v.query, v.now); err != nil {
+			s.fail(w, r, badRequest(err, "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		i, err := s.incident(ctx, v)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		write(w, i)
+	})
+}
+
+// incident returns a statement as an incident, from what its page has.
+func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
+	answer, err := s.query(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	d := answer.(*queryView)
+	always := v.span.absolute().Query().Encode()
+	i := &incident{
+		Digest: d.ID, Text: d.Plain, From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Cause, view: d,
+		Sentence: "The load did not rise within this range: " + unitLoad.write(d.Load) + ", " + unitRate.write(d.Rate) + ".",
+		Link:     "/incident/" + d.ID + "?" + always, json: "/api/v1/incidents/" + d.ID + "?" + always,
+		svg: "/incident/" + d.ID + "/card.svg?" + always, all: v.link("/query/" + d.ID),
+		Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{},
+	}
+	i.Within = incidentSide{Load: d.Load, Calls: d.Rate, Duration: d.Mean.Seconds()}
+	if r := d.rise; r != nil {
+		i.Rising, i.Lasts, i.Sentence, i.Since = true, r.Lasts, d.Rise, &r.From
+		if !r.Lasts {
+			i.Until = &r.To
+		}
+		i.Before, i.Within = sidesOf(r, d.points)
+	}
+	for _, p := range d.callers {
+		if len(i.Affected) == maxBars {
+			break
+		}
+		share := 0.0
+		if d.Totals.Seconds > 0 {
+			share = p.Seconds / d.Totals.Seconds
+		}
+		i.Affected = append(i.Affected, incidentCaller{User: p.User, Schema: p.Schema, Calls: p.Calls, Share: share})
+	}
+	if d.Differs != nil {
+		for _, row := range d.Differs.Rows {
+			i.Differences = append(i.Differences, incidentDiffer{row.Dimension, row.Value, row.Before, row.Within})
+		}
+	}
+	if e := d.Explained; e != nil && e.Before != nil {
+		i.PlanBefore, i.PlanAfter, i.PlanChanged = e.Before.lines(), e.After.lines(), &e.Changed
+	}
+	for _, c := range d.Slow {
+		i.Slow = append(i.Slow, incidentCall{Start: c.Start, Seconds: c.Duration.Seconds(), Rows: c.Rows, Error: c.ErrorNumber, Text: c.Text})
+	}
+	return i, nil
+}
+
+// sidesOf are the averages outside of a rise and within.
+func sidesOf(r *rise, points *statements.StatementSeries) (before, within incidentSide) {
+	within.Load, before.Load = r.Inside, r.Outside
+	within.Calls, before.Calls = r.means(points.Calls)
+	within.Errors, before.Errors = r.means(points.Errors)
+	for _, side := range []*incidentSide{&before, &within} {
+		if side.Calls > 0 {
+			side.Duration = side.Load / side.Calls
+		}
+	}
+	return before, within
+}
+
+// lines are the steps of a plan as text.
+func (p *planView) lines() []string {
+	var all []string
+	for _, step := range p.Steps {
+		all = append(all, step.Text)
+	}
+	return all
+}
+
+const (
+	cardWidth, cardHeight = 1000, 400
+	cardLine              = 110 // characters of a line of text
+)
+
+// card draws the incident for a chat: what happened as text, and the load as a line with the rise shaded. It needs no style sheet.
+func (i *incident) card() string {
+	var b svg
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 400" width="1000" height="400" font-family="system-ui, sans-serif" role="img"><title>`)
+	b.text(i.pageTitle())
+	b.WriteString(`</title><rect width="1000" height="400" fill="#fcfcfa"/>`)
+	y := 0.0
+	line := func(size int, colour, family, text string) {
+		for rest := []rune(text); len(rest) > 0; {
+			n := min(len(rest), cardLine)
+			y += float64(size) * 1.45
+			b.WriteString(`<text x="20" font-size="` + strconv.Itoa(size) + `" fill="` + colour + `"`)
+			if family != "" {
+				b.WriteString(` font-family="` + family + `"`)
+			}
+			b.attr("y", y)
+			b.WriteString(">")
+			b.text(string(rest[:n]))
+			b.WriteString("</text>")
+			rest = rest[n:]
+		}
+	}
+	y = 8
+	line(15, "#1b1f23", "monospace", cutText(i.Name(), cardLine-10))
+	line(17, "#1b1f23", "", cutText(i.Sentence, 3*cardLine/2))
+	if i.Cause != "" {
+		line(16, "#8a5a00", "", cutText(i.Cause, 3*cardLine/2))
+	}
+	if len(i.Affected) > 0 {
+		line(14, "#5c656e", "", "Most affected: "+cutText(i.Affected[0].CallerText(), cardLine/2)+", "+i.Affected[0].ShareText()+" of its time")
+	}
+	i.drawLoad(&b, y+24, cardHeight-44)
+	line2 := moment(i.From) + " – " + moment(i.To) + " UTC, load"
+	y = cardHeight - 36
+	line(13, "#5c656e", "", line2)
+	b.WriteString("</svg>")
+	return b.String()
+}
+
+// drawLoad draws the load between two heights of the card.
+func (i *incident) drawLoad(b *svg, top, bottom float64) {
+	points := i.load()
+	if points == nil || len(points.Times) < 2 || bottom-top < 40 {
+		return
+	}
+	low, high := extent(math.Inf(1), math.Inf(-1), points.Load)
+	if low > high {
+		return
+	}
+	y := linearScale(low, high)
+	first, length := points.Times[0], float64(points.Times[len(points.Times)-1].Sub(points.Times[0]))
+	at := func(t time.Time) float64 {
+		return 20 + (cardWidth-40)*min(max(float64(t.Sub(first))/length, 0), 1)
+	}
+	if r := i.view.rise; r != nil {
+		b.WriteString(`<rect fill="#f6e7c8"`)
+		b.attr("x", at(r.From))
+		b.attr("y", top)
+		b.attr("width", max(at(r.To)-at(r.From), 1))
+		b.attr("height", bottom-top)
+		b.WriteString("/>")
+	}
+	b.WriteString(`<path fill="none" stroke="#0b6e75" stroke-width="2" d="`)
+	move := "M"
+	for k, value := range points.Load {
+		if k >= len(points.Times) || !isNumber(value) {
+			move = "M"
+			continue
+		}
+		b.WriteString(move)
+		b.num(at(points.Times[k]))
+		b.WriteByte(' ')
+		b.num(bottom - (bottom-top)*y.at(value))
+		move = "L"
+	}
+	b.WriteString(`"/>`)
+	for _, m := range i.view.lines {
+		if m.At.Before(first) || m.At.After(points.Times[len(points.Times)-1]) {
+			continue
+		}
+		b.WriteString(`<path stroke="#8a5a00" stroke-dasharray="4 3" d="M`)
+		b.num(at(m.At))
+		b.WriteByte(' ')
+		b.num(top)
+		b.WriteString("V")
+		b.num(bottom)
+		b.WriteString(`"><title>`)
+		b.text(m.Name)
+		b.WriteString("</title></path>")
+	}
+}
