@@ -164,7 +164,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("the scan is too weak to show anything: plain LRU has %d hits of %d", plainHits, asked)
 	}
 	// And what is popular later takes the place of what was before.
-	for range 40 * hot {
+	for range 60 * hot {
 		load(5000 + rng.IntN(hot))
 	}
 	kept = 0

@@ -46,7 +46,7 @@ func newThing(rng *rand.Rand) *thing {
 
 func (t *thing) heapBytes() int64 {
 	n := heapsize.Object(unsafe.Sizeof(*t), true) + heapsize.String(t.text) +
-		heapsize.Array(uintptr(cap(t.list)), 8, true) + heapsize.MapOf(thingIndex, t.index)
+		heapsize.Array(uintptr(cap(t.list)), unsafe.Sizeof(t), true) + heapsize.MapOf(thingIndex, t.index)
 	for _, p := range t.list {
 		if p != nil {
 			n += heapsize.Object(40, false)

@@ -34,7 +34,13 @@ func (w *Walk) countString(s string) {
 // detach copies all strings into one allocation and returns what that costs.
 func (w *Walk) detach() uintptr {
 	slices.SortFunc(w.strings, func(a, b stringRef) int {
-		return cmp.Or(cmp.Compare(a.addr(), b.addr()), cmp.Compare(len(b.was), len(a.was)))
+		switch x, y := a.addr(), b.addr(); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return cmp.Compare(len(b.was), len(a.was))
 	})
 	var total int
 	var end uintptr

@@ -168,7 +168,13 @@ func (w *Walk) Objects() int { return len(w.spans) + len(w.strings) }
 // settle charges the visited spans: each merged stretch as the one object it is.
 func (w *Walk) settle() uintptr {
 	slices.SortFunc(w.spans, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(b.size, a.size))
+		switch {
+		case a.addr < b.addr:
+			return -1
+		case a.addr > b.addr:
+			return 1
+		}
+		return cmp.Compare(b.size, a.size)
 	})
 	var sum, lastTiny uintptr
 	for i := 0; i < len(w.spans); {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/sizegen/heaptest"
@@ -17,12 +18,12 @@ func TestCompare(t *testing.T) {
 	build := func(int) *[]byte { b := make([]byte, size); return &b }
 	sum := func(values []*[]byte) (total int64, err error) {
 		for _, v := range values {
-			total += int64(heapsize.Bytes(*v) + heapsize.Object(24, true))
+			total += int64(heapsize.Bytes(*v) + heapsize.Object(unsafe.Sizeof(*v), true))
 		}
 		return total, nil
 	}
 	r, err := heaptest.Compare(n, build, sum)
-	if err != nil || r.Accounted < n*size || r.Off() < -0.5 || r.Off() > 0.5 {
+	if err != nil || r.Accounted < n*size || r.Off() < -1 || r.Off() > 1 {
 		t.Errorf("%+v, %.3f %% off, %v", r, r.Off(), err)
 	}
 	// What size lets go of does not count.
@@ -32,7 +33,7 @@ func TestCompare(t *testing.T) {
 		}
 		return sum(values)
 	})
-	if err != nil || r.Accounted > n*size/2 || r.Off() < -0.5 || r.Off() > 0.5 {
+	if err != nil || r.Accounted > n*size/2 || r.Off() < -1 || r.Off() > 1 {
 		t.Errorf("cut down: %+v, %.3f %% off, %v", r, r.Off(), err)
 	}
 	failure := errors.New("failure")

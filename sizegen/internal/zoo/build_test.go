@@ -45,6 +45,19 @@ func (b *builder) str() string {
 	return string(out)
 }
 
+// when returns a time in a zone of the process or in one of its own, the name of which is never
+// detached.
+func (b *builder) when() time.Time {
+	t := time.Unix(b.Int64N(1<<32), 0)
+	switch b.IntN(3) {
+	case 0:
+		return t.UTC()
+	case 1:
+		return t.In(time.FixedZone(strings.Clone(b.str()), 1800+b.IntN(1000)))
+	}
+	return t
+}
+
 func (b *builder) maybe() bool { return b.IntN(3) > 0 }
 
 func many[T any](b *builder, most int, one func() T) []T {
@@ -235,7 +248,7 @@ func (b *builder) cage(depth int) *Cage {
 		Animal: b.animal(), Animals: many(b, 6, b.animal),
 
 		Part: *b.part(), Parts: many(b, 3, b.part),
-		When: time.Unix(1, 2).In(time.UTC), Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+		When: b.when(), Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		Less: func(a, b *Cage) bool { return a.Number < b.Number },
 	}
 	for i := range c.Grid {

@@ -261,3 +261,39 @@ func BenchmarkCachedSize(b *testing.B) {
 		})
 	}
 }
+
+// TestLongLists walks what recursion would need a large stack for: lists, trees of
+// maps, interfaces and slices in one another. TestFollow in heapsize has a list of a million.
+func TestLongLists(t *testing.T) {
+	const depth = 100_000
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	keeper, tree, shape, nest := new(Keeper), new(Tree), Shape(&Circle{}), Nest{}
+	var value any = "text"
+	for range depth {
+		keeper = &Keeper{Boss: keeper}
+		tree = &Tree{Up: tree}
+		shape = &Group{Of: []Shape{shape}}
+		nest = Nest{nest}
+		value = []any{value}
+	}
+	object := func(size uintptr) int64 { return int64(heapsize.Object(size, true)) }
+	word := unsafe.Sizeof(0)
+	for _, c := range []struct {
+		name string
+		cage *Cage
+		node int64
+	}{
+		{"list", &Cage{Keeper: keeper}, object(unsafe.Sizeof(Keeper{}))},
+		{"tree", &Cage{Tree: tree}, object(unsafe.Sizeof(Tree{}))},
+		{"interfaces", &Cage{Shape: shape}, object(unsafe.Sizeof(Group{})) + object(2*word)},
+		{"slices", &Cage{Nested: nest}, object(3 * word)},
+		{"any", &Cage{Any: value}, object(3*word) + object(2*word)},
+	} {
+		for _, detach := range []bool{false, true} {
+			n, err := c.cage.CachedSize(&heapsize.Walk{Detach: detach})
+			if rest := n - depth*c.node; err != nil || rest < 0 || rest > 4096 {
+				t.Errorf("%s, detach=%t: %d bytes, %v; want %d for the nodes alone", c.name, detach, n, err, depth*c.node)
+			}
+		}
+	}
+}
