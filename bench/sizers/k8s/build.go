@@ -5,6 +5,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	// What is generated imports these; go.mod is the same without it.
+	_ "gopkg.in/inf.v0"
+	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Decode returns objects from JSON.
