@@ -163,7 +163,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.goOn.String()})
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.goOn.Place()})
 	r.mu.Lock()
 	r.follower = f
 	r.mu.Unlock()

@@ -137,7 +137,7 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	}
 	defer h.End(ctx)
 	left := max(0, c.o.Window-c.since)
-	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from, left.Round(time.Second))
+	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from.Place(), left.Round(time.Second))
 	c.copy.Watch(f, telemetry.RunReversing)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -277,5 +277,5 @@ func Steps(ctx context.Context, f *follow.Follower, from, to string, observe fun
   2. tare copy ctl finish     it applies what is left, and this command ends with 0; otherwise: SET GLOBAL read_only = 0
   3. have clients connect to %s
 Nothing flows back to %s then. With tare serve before both, --gateway http://host:8316 does all of it.`,
-		f.Applied(), from, to, from)})
+		f.Applied().Place(), from, to, from)})
 }

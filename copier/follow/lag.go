@@ -215,7 +215,7 @@ func (f *Follower) prove(l *telemetry.Lag, reached time.Time) {
 func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	f, now := w.f, w.f.now()
 	if first {
-		f.o.Observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, lag.Position)})
+		f.o.Observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, f.Applied().Place())})
 	}
 	if first || now.Sub(w.told) >= tellPause {
 		w.told = now

@@ -94,7 +94,7 @@ var ErrRows = errors.New("the target did not take all rows")
 func (w *Writer) Retries(err error) {
 	text := err.Error()
 	if w.Table == "" {
-		text = "repeated: " + text
+		text = "repeated on " + w.Cfg.Addr + ": " + text
 	}
 	w.Observe(telemetry.Event{Kind: telemetry.EventRetry, Table: w.Table, Chunk: w.Chunk, Text: text})
 }
