@@ -48,6 +48,16 @@ func TestLightQueries(t *testing.T) {
 	if r, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60}); err != nil || len(r.GetNames()) == 0 {
 		t.Errorf("LabelNames beside a heavy query: %v, %v", r, err)
 	}
+	querier, err := g.Queryable(noTenant).Querier(0, 1<<60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, _, err := querier.LabelValues(t.Context(), "job", nil); err != nil || len(values) == 0 {
+		t.Errorf("values of a querier without a query beside a heavy one: %q, %v", values, err)
+	}
+	if err := querier.Close(); err != nil {
+		t.Error(err)
+	}
 	r := teststore.Everything()
 	r.SkipChunks = true
 	if series, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(series) == 0 {

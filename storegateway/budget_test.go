@@ -289,7 +289,7 @@ func TestIteratorsAreIndependent(t *testing.T) {
 // TestWindowsOfOtherSelects walks the series of nine selects with different matchers side by side, under a budget that
 // holds the chunks of a few of them: chunks in use by one select are dropped for another, and come back.
 func TestWindowsOfOtherSelects(t *testing.T) {
-	const selects, walked, each = 9, 10, 200
+	const selects, walked, each = 9, 5, 130 // past the first chunk of each
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 5 << 20, processBytes: 8 << 20})
 	querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
 	if err != nil {

@@ -2,6 +2,7 @@ package storegateway
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/oklog/ulid/v2"
@@ -9,6 +10,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/storegateway/blocksync"
 )
 
 // Queryable returns the gateway as PromQL engines and Prometheus' HTTP API take it. tenant tells
@@ -86,22 +90,45 @@ func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
 
 // LabelNames implements storage.LabelQuerier.
 func (s *sourceOfSeries) LabelNames(ctx context.Context, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	q, err := s.admitted(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	names, missing, err := q.LabelNames(ctx, s.labelsRequest(hints, ms))
-	return names, missing.Annotations(), err
+	return s.texts(ctx, func(q *Query) ([]string, blocksync.Missing, error) {
+		return q.LabelNames(ctx, s.labelsRequest(hints, ms))
+	})
 }
 
 // LabelValues implements storage.LabelQuerier.
 func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return s.texts(ctx, func(q *Query) ([]string, blocksync.Missing, error) {
+		return q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
+	})
+}
+
+// texts reads names or values as a part of the querier's query. A querier without one admits a light query for them, and
+// one of all bytes if they need more.
+func (s *sourceOfSeries) texts(ctx context.Context, read func(*Query) ([]string, blocksync.Missing, error)) ([]string, annotations.Annotations, error) {
+	s.mu.Lock()
+	alone := s.query == nil && ctx.Value(queryKey{}) == nil
+	s.mu.Unlock()
+	if alone {
+		tenant, err := s.tenant(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		q, err := s.gateway.Admit(ctx, Admission{Tenant: tenant, Demand: LightQuery})
+		if err != nil {
+			return nil, nil, err
+		}
+		found, missing, err := read(q)
+		q.Close()
+		if !errors.Is(err, slab.ErrShort) {
+			return found, missing.Annotations(), err
+		}
+	}
 	q, err := s.admitted(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	values, missing, err := q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
-	return values, missing.Annotations(), err
+	found, missing, err := read(q)
+	return found, missing.Annotations(), err
 }
 
 func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {

@@ -2,6 +2,7 @@ package storegateway_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -76,7 +79,13 @@ func stall(t *testing.T, target string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := net.Dial("tcp", u.Host)
+	stallRequest(t, u.Host, "GET "+u.RequestURI()+" HTTP/1.1\r\nHost: store\r\n\r\n")
+}
+
+// stallRequest sends a request and reads one byte of the response.
+func stallRequest(t *testing.T, host, request string) {
+	t.Helper()
+	c, err := net.Dial("tcp", host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +93,7 @@ func stall(t *testing.T, target string) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write([]byte("GET " + u.RequestURI() + " HTTP/1.1\r\nHost: store\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.SetReadDeadline(time.Now().Add(testwait.Limit)); err != nil {
@@ -92,6 +101,49 @@ func stall(t *testing.T, target string) {
 	}
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("the first byte of a response: %v", err)
+	}
+}
+
+// TestStalledRequests has more clients of /series and of sampled remote read stop reading than queries run at once. A
+// further request is served, and no query is left running.
+func TestStalledRequests(t *testing.T) {
+	dir := shared.Dir(t, "many series", func(dir string) error {
+		_, err := testblock.Shape{Count: 8000, Samples: 20, Seed: 1}.Write(dir, testblock.Options{})
+		return err
+	})
+	read, err := (&prompb.ReadRequest{Queries: []*prompb.Query{{
+		EndTimestampMs: 1 << 60, Matchers: []*prompb.LabelMatcher{{Name: "foo", Value: "bar"}},
+	}}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := string(snappy.Encode(nil, read))
+	for name, request := range map[string]string{
+		"series": "GET /api/v1/series?match[]=" + url.QueryEscape(`{foo="bar"}`) + " HTTP/1.1\r\nHost: store\r\n\r\n",
+		"read": fmt.Sprintf("POST /api/v1/read HTTP/1.1\r\nHost: store\r\nContent-Type: application/x-protobuf\r\n"+
+			"Content-Encoding: snappy\r\nContent-Length: %d\r\n\r\n%s", len(body), body),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := teststore.Open(t, dir, func(o *storegateway.Options) {
+				o.Gate = slab.NewGate(slab.GateOptions{Bytes: 2*32<<20 + 16<<20, PerQuery: 32 << 20, Light: 16 << 20})
+			})
+			api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: time.Hour, ResponseBytes: 512 << 20})
+			u, err := url.Parse(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const stalled = 5
+			for range stalled {
+				stallRequest(t, u.Host, request)
+			}
+			if code, answer := getJSON(t, "http://"+u.Host+"/api/v1/labels", ""); code != http.StatusOK {
+				t.Errorf("beside stalled clients: %d %v", code, answer["error"])
+			}
+			teststore.WaitForIdle(t, g)
+			if n := api.Responses(); n.Held < stalled*partialResponse || n.Cut != 0 || n.Unbuffered != 0 {
+				t.Errorf("%d stalled clients: %+v", stalled, n)
+			}
+		})
 	}
 }
 
