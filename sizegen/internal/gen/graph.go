@@ -87,7 +87,7 @@ func followMark(caller, callee, name, arg string) string {
 	return fmt.Sprintf("\x01%s\x02%s\x02%s\x02%s\x03", caller, callee, name, arg)
 }
 
-var markPattern = regexp.MustCompile("\x01([^\x02]*)\x02([^\x02]*)\x02([^\x02]*)\x02([^\x03]*)\x03")
+var markPattern = regexp.MustCompile("\x01([^\x02]*)\x02([^\x02]*)\x02([^\x02]*)\x02([^\x03]*)\x03") //nolint:gochecknoglobals // a constant
 
 // resolveCalls writes the marked calls of o: those that may lead back to their caller are followed,
 // so that the stack they take is bounded.
