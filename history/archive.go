@@ -293,9 +293,6 @@ func (a *Archive) makeSpace() (err error) {
 // lostSeconds returns the length of all ranges without samples after failed writes.
 func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.Now()) }
 
-// Faults returns the ranges without samples after failed writes, oldest first.
-func (a *Archive) Faults() []FaultRange { return a.faults.ranges() }
-
 // Ahead returns how far the samples are ahead of a clock that was set back; 0 when they are not.
 func (a *Archive) Ahead() time.Duration {
 	return time.Duration(max(0, a.current().writer.counts.ahead.Load())) * time.Millisecond

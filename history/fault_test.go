@@ -192,7 +192,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			d.must(d.turn(0, 1, 100))
 			d.checkLedger()
-			faults := d.archive.Faults()
+			faults := d.archive.faults.ranges()
 			if len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 50 {
 				t.Errorf("the faults are %+v, want one of 50 s", faults)
 			}

@@ -184,7 +184,7 @@ func (in *instance) rollAll(ctx context.Context) {
 				in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
 			}
 		}
-		if sleep(ctx, shipEvery) != nil {
+		if wait(ctx, nil, shipEvery) != nil {
 			return
 		}
 	}

@@ -93,7 +93,7 @@ func (r *bucketRetainer) run(ctx context.Context) {
 			r.counts.failures.Add(1)
 			r.log.Warn("bucket retention failed; it is retried", "err", err)
 		}
-		if sleep(ctx, retainEvery) != nil {
+		if wait(ctx, nil, retainEvery) != nil {
 			return
 		}
 	}

@@ -312,7 +312,7 @@ func sameBytes(a, b io.Reader) (bool, error) {
 func (s *shipper) do(ctx context.Context, attempt func(context.Context) error) error {
 	var err error
 	for i := range shipTries {
-		if i > 0 && sleep(ctx, s.pause<<(i-1)) != nil {
+		if i > 0 && wait(ctx, nil, s.pause<<(i-1)) != nil {
 			return err
 		}
 		if err = s.once(ctx, attempt); err == nil || ctx.Err() != nil {
@@ -337,16 +337,4 @@ func isNotFound(bucket objstore.BucketReader, err error) bool {
 		}
 	}
 	return false
-}
-
-// sleep waits for a time or for the context's end.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -284,7 +284,7 @@ func (p *pass) rest() {
 		p.size = min(2*p.size, maxBatchKeys)
 		return
 	}
-	_ = sleep(p.ctx, min(p.pause, left)) // its end only makes the round hurry
+	_ = wait(p.ctx, nil, min(p.pause, left)) // its end only makes the round hurry
 	p.last = p.timeAfter(p.last)
 }
 

@@ -221,7 +221,7 @@ func (g *gathering) fill(st *Statement, points int) {
 		return
 	}
 	s := &st.Series
-	s.Times, s.Step, s.End = g.axis.times(), g.axis.step, g.axis.end
+	*s = g.axis.series()
 	for i := range g.points {
 		c, h := &g.points[i], &g.spread[i]
 		length := g.axis.length(i).Seconds()
@@ -232,6 +232,7 @@ func (g *gathering) fill(st *Statement, points int) {
 		s.Load = append(s.Load, c.nanos/1e9/length)
 		s.P50 = append(s.P50, h.Quantile(0.5).Seconds())
 		s.P99 = append(s.P99, h.Quantile(0.99).Seconds())
+		s.P999 = append(s.P999, h.Quantile(0.999).Seconds())
 	}
 	st.Heat = heatOf(g.spread)
 }

@@ -92,7 +92,7 @@ func (r *rig) checkTop(t *testing.T, calls diary, from, to time.Time, source str
 }
 
 // pointLengths is how many seconds each point has.
-func pointLengths(s *statements.TopSeries) []float64 {
+func pointLengths(s *statements.Series) []float64 {
 	lengths := make([]float64, len(s.Times))
 	for i := range lengths {
 		if lengths[i] = s.Step.Seconds(); i == len(lengths)-1 {

@@ -68,13 +68,13 @@ func (x axis) length(point int) time.Duration {
 	return x.end.Sub(x.from) - time.Duration(point)*x.step
 }
 
-// times is when each point begins.
-func (x axis) times() []time.Time {
-	times := make([]time.Time, x.n)
-	for i := range times {
-		times[i] = x.from.Add(time.Duration(i) * x.step)
+// series returns a Series of the points.
+func (x axis) series() Series {
+	s := Series{Times: make([]time.Time, x.n), Step: x.step, End: x.end}
+	for i := range s.Times {
+		s.Times[i] = x.from.Add(time.Duration(i) * x.step)
 	}
-	return times
+	return s
 }
 
 // share visits the points that (since, to] spans, with the parts of it, from 0 to 1, between which it is in each. What is

@@ -1,6 +1,7 @@
 package statements
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -59,27 +60,9 @@ func (c ChartQuery) Heat() string {
 
 // Top is the digests that have the most of a measure; "" where no series says it.
 func (c ChartQuery) Top(by Measure, limit int) string {
-	sum := func(metric stmtseries.Metric) string { return "sum by (digest) " + c.rate(metric) }
-	value := ""
-	switch by {
-	case BySeconds:
-		value = "histogram_sum(" + sum(stmtseries.Duration) + ")"
-	case ByCalls:
-		value = sum(stmtseries.Queries)
-	case ByErrors:
-		value = sum(stmtseries.Errors)
-	case ByRowsSent:
-		value = sum(stmtseries.RowsSent)
-	case ByRowsAffected:
-		value = sum(stmtseries.RowsAffected)
-	case ByBytesSent:
-		value = sum(stmtseries.BytesSent)
-	case ByMean:
-		value = "histogram_avg(" + sum(stmtseries.Duration) + ")"
-	case ByP99:
-		value = "histogram_quantile(0.99, " + sum(stmtseries.Duration) + ")"
-	default:
-		return "" // no series says when a digest was first seen
+	m := &measures[by]
+	if m.promql == "" {
+		return ""
 	}
-	return "topk(" + strconv.Itoa(limit) + ", " + value + ")"
+	return "topk(" + strconv.Itoa(limit) + ", " + fmt.Sprintf(m.promql, "sum by (digest) "+c.rate(m.metric)) + ")"
 }

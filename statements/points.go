@@ -14,15 +14,16 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A TopSeries is all statements together by point, of those without an entry too, whatever the filter is. All
-// slices but Times are empty where there are too many samples to say; then a note says so.
-type TopSeries struct {
+// A Series is what one statement did by point, or all together, of those without an entry too, whatever the filter is. All slices but
+// Times are empty where there are too many samples to say; then a note says so.
+type Series struct {
 	Times []time.Time   // when each point begins, of the rows' points too
 	Step  time.Duration // to the next one
 	End   time.Time     // of the last point
 
-	Calls, Errors, Load []float64 // a second, of load seconds
-	P50, P99, P999      []float64 // seconds; 0 where there was no call
+	Calls, Errors, Load    []float64 // a second, of load seconds
+	RowsSent, RowsAffected []float64 // a second; of one statement
+	P50, P99, P999         []float64 // seconds; 0 where there was no call
 }
 
 // maxTotalWalk bounds the samples that are looked at for a TopSeries of many Keys in the first minutes of a process, when there are no sums
@@ -109,7 +110,7 @@ func (p *totalPoint) quantile(q, calls float64) float64 {
 }
 
 // fill makes rates and quantiles of the points.
-func (s *TopSeries) fill(x axis, points []totalPoint) {
+func (s *Series) fill(x axis, points []totalPoint) {
 	var rest totalPoint
 	for i := range points {
 		next := &rest // what is owed behind the end is not asked for
@@ -171,7 +172,7 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answe
 
 // beginPoints empties the points.
 func (top *Top) beginPoints(x axis) {
-	top.Series = TopSeries{Times: x.times(), Step: x.step, End: x.end}
+	top.Series = x.series()
 	for i := range top.Rows {
 		top.Rows[i].Points = make([]float64, x.n)
 	}

@@ -39,33 +39,6 @@ type rankedPrint struct {
 	print rollup.Print
 }
 
-// columnsOf are the columns that a measure is made of.
-func (m Measure) columnsOf() []int {
-	switch m {
-	case BySeconds:
-		return []int{rollup.ColNanos}
-	case ByCalls, ByP99:
-		return []int{rollup.ColCalls}
-	case ByRowsSent:
-		return []int{rollup.ColRowsSent}
-	case ByRowsAffected:
-		return []int{rollup.ColRowsAffected}
-	case ByBytesSent:
-		return []int{rollup.ColBytesSent}
-	case ByMean:
-		return []int{rollup.ColCalls, rollup.ColNanos}
-	case ByErrors:
-		columns := make([]int, stmtstats.ErrorClasses)
-		for i := range columns {
-			columns[i] = rollup.ColErrors + i
-		}
-		return columns
-	case ByFirstSeen:
-		return []int{rollup.ColFirsts}
-	}
-	return nil
-}
-
 // A rankedFile is a file on the way through its rows.
 type rankedFile struct {
 	open   *openFile
@@ -91,7 +64,8 @@ func (f *rankedFile) before(o *rankedFile) bool {
 // begin stands at the first row of a file.
 func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
 	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
-	for _, c := range r.query.By.columnsOf() {
+	of := &measures[r.query.By]
+	for c := of.column; c < of.column+of.columns; c++ {
 		if open.IsZero(c) && r.query.By == ByErrors {
 			continue // nothing failed so
 		}
@@ -141,7 +115,7 @@ func (r *ranking) window(files []*openFile) int64 {
 	if slices.ContainsFunc(files, func(f *openFile) bool { return f.Remote }) {
 		bytes, most = remoteRankBytes, rollup.RemoteWindow
 	}
-	columns := 1 + len(r.query.By.columnsOf())
+	columns := 1 + measures[r.query.By].columns
 	if r.query.By == ByP99 {
 		columns += 2
 	}

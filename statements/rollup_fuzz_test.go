@@ -83,7 +83,7 @@ func FuzzRollup(f *testing.F) {
 			return
 		}
 		r, err := file.Read(&u)
-		by := Measure(base) % Measure(measures)
+		by := Measure(base) % Measure(numMeasures)
 		q := &TopQuery{By: by, Limit: MaxTopLimit, Filter: []string{"", "-xyzzy", "schema=shop"}[size&0xff%3]}
 		ranking := ranking{query: q}
 		defer ranking.unzipper.Close()

@@ -49,7 +49,7 @@ type Statement struct {
 	First, Last time.Time                      // calls, as far as is known
 	Parts       []StatementPart                // the one with the most time first
 
-	Series StatementSeries
+	Series Series // with Points, unless it comes from counters
 	Heat   Heat
 	Slow   []stmtstats.SlowCall // the slowest recent calls, the slowest first
 }
@@ -59,17 +59,6 @@ type StatementPart struct {
 	stmtstats.Key
 	Totals
 	First, Last time.Time
-}
-
-// A StatementSeries is a digest's counts by point. All slices have a value for each point; a
-// Statement that comes from counters has none.
-type StatementSeries struct {
-	Times []time.Time   // when each point begins
-	Step  time.Duration // to the next one
-	End   time.Time     // of the last point
-
-	Calls, Errors, RowsSent, RowsAffected, Load []float64 // a second, of load seconds
-	P50, P99                                    []float64 // seconds; 0 where there was no call
 }
 
 // A Heat is how durations were spread in each point of the series.

@@ -84,8 +84,16 @@ func (r *tableRanking) visit(number int) {
 		text, _ = r.table.TextAt(number, s.ID)
 	}
 	if r.filter.matches(&s.Key, text) {
-		p99 := func() time.Duration { return s.Histogram.Quantile(0.99) }
-		r.rows = append(r.rows, ranked{value: r.query.By.value(&c, begin, p99), number: uint32(number), id: s.ID})
+		row := ranked{number: uint32(number), id: s.ID}
+		switch r.query.By {
+		case ByP99:
+			row.value = float64(s.Histogram.Quantile(0.99))
+		case ByFirstSeen:
+			row.value = float64(begin)
+		default:
+			row.value = measures[r.query.By].value(&c)
+		}
+		r.rows = append(r.rows, row)
 	}
 }
 

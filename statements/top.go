@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -25,27 +26,48 @@ const (
 	ByP99       // time that 99 of 100 calls took at most
 	ByFirstSeen // when the first call had ended
 
-	measures = int(iota)
+	numMeasures = int(iota)
 )
 
-var measureNames = [measures]string{"seconds", "calls", "errors", "rows_sent", "rows_affected", "bytes_sent", "mean", "p99", "first_seen"}
+// measures say how each is read from rollups, from counts and by PromQL.
+var measures = [numMeasures]struct {
+	name    string
+	column  int                          // of rollups, the first
+	columns int                          // consecutive ones
+	value   func(*rollup.Counts) float64 // nil: not of counts alone
+	metric  stmtseries.Metric            // whose rate by digest has it
+	promql  string                       // of the rate; "": no series has it
+}{
+	BySeconds:      {"seconds", rollup.ColNanos, 1, func(c *rollup.Counts) float64 { return float64(c.Nanos) }, stmtseries.Duration, "histogram_sum(%s)"},
+	ByCalls:        {"calls", rollup.ColCalls, 1, func(c *rollup.Counts) float64 { return float64(c.Calls) }, stmtseries.Queries, "%s"},
+	ByErrors:       {"errors", rollup.ColErrors, stmtstats.ErrorClasses, func(c *rollup.Counts) float64 { return float64(c.Failed()) }, stmtseries.Errors, "%s"},
+	ByRowsSent:     {"rows_sent", rollup.ColRowsSent, 1, func(c *rollup.Counts) float64 { return float64(c.RowsSent) }, stmtseries.RowsSent, "%s"},
+	ByRowsAffected: {"rows_affected", rollup.ColRowsAffected, 1, func(c *rollup.Counts) float64 { return float64(c.RowsAffected) }, stmtseries.RowsAffected, "%s"},
+	ByBytesSent:    {"bytes_sent", rollup.ColBytesSent, 1, func(c *rollup.Counts) float64 { return float64(c.BytesSent) }, stmtseries.BytesSent, "%s"},
+	ByMean: {"mean", rollup.ColCalls, 2, func(c *rollup.Counts) float64 {
+		return float64(c.Nanos) / float64(max(c.Calls, 1))
+	}, stmtseries.Duration, "histogram_avg(%s)"},
+	ByP99:       {"p99", rollup.ColCalls, 1, nil, stmtseries.Duration, "histogram_quantile(0.99, %s)"},
+	ByFirstSeen: {name: "first_seen", column: rollup.ColFirsts, columns: 1},
+}
 
-// String is the measure as ParseMeasure takes it.
+// String returns the measure as ParseMeasure parses it.
 func (m Measure) String() string {
-	if int(m) < len(measureNames) {
-		return measureNames[m]
+	if int(m) < numMeasures {
+		return measures[m].name
 	}
 	return fmt.Sprintf("measure %d", m)
 }
 
-// ParseMeasure is the measure of that name.
+// ParseMeasure returns the measure of that name.
 func ParseMeasure(name string) (Measure, error) {
-	for m, n := range measureNames {
-		if n == name {
-			return Measure(m), nil
+	names := make([]string, numMeasures)
+	for m := range Measure(numMeasures) {
+		if names[m] = m.String(); names[m] == name {
+			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown measure %q: want one of %q", name, measureNames)
+	return 0, fmt.Errorf("unknown measure %q: want one of %q", name, names)
 }
 
 // A TopQuery asks which statements had the most of something within a time.
@@ -84,7 +106,7 @@ func (q *TopQuery) Validate() error {
 	if !q.From.Before(q.To) {
 		errs = append(errs, errRange)
 	}
-	if int(q.By) >= measures {
+	if int(q.By) >= numMeasures {
 		errs = append(errs, fmt.Errorf("there is no %v", q.By))
 	}
 	if q.Limit < 0 || q.Limit > MaxTopLimit {
@@ -120,7 +142,7 @@ type Top struct {
 	Total  Totals // of all statements, of those without an entry too, whatever the filter is
 	Before Totals // with Compare
 
-	Series TopSeries // with Points
+	Series Series // with Points
 
 	Rows     []TopRow
 	Matching int // rows that match, of which Rows is a part
@@ -155,31 +177,6 @@ type TopRow struct {
 	First, Last time.Time // calls, as far as is known
 	New         bool      // the first call was within the time
 	Points      []float64 // of load: seconds of calls in each second, on average over each point of the Top's Series
-}
-
-// value is what a row of these counts is ranked by. p99 is called only for ByP99.
-func (m Measure) value(c *rollup.Counts, first int64, p99 func() time.Duration) float64 {
-	switch m {
-	case BySeconds:
-		return float64(c.Nanos)
-	case ByCalls:
-		return float64(c.Calls)
-	case ByErrors:
-		return float64(c.Failed())
-	case ByRowsSent:
-		return float64(c.RowsSent)
-	case ByRowsAffected:
-		return float64(c.RowsAffected)
-	case ByBytesSent:
-		return float64(c.BytesSent)
-	case ByMean:
-		return float64(c.Nanos) / float64(max(c.Calls, 1))
-	case ByP99:
-		return float64(p99())
-	case ByFirstSeen:
-		return float64(first)
-	}
-	panic("BUG: statements: " + m.String() + " has no value")
 }
 
 // newTotals returns the counts for people, with the quantiles of h.

@@ -52,12 +52,18 @@ func TestTableTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := span(teststmt.Record(0, 0).Start)
-	for m := range Measure(measures) {
+	for m := range Measure(numMeasures) {
 		for _, ascending := range []bool{false, true} {
 			want := slices.Clone(each)
 			value := func(s *stmtstats.Sample) float64 {
 				c := rollup.CountsOf(s)
-				return m.value(&c, s.First.UnixNano(), func() time.Duration { return s.Histogram.Quantile(0.99) })
+				switch m {
+				case ByP99:
+					return float64(s.Histogram.Quantile(0.99))
+				case ByFirstSeen:
+					return float64(s.First.UnixNano())
+				}
+				return measures[m].value(&c)
 			}
 			slices.SortFunc(want, func(a, b stmtstats.Sample) int {
 				d := value(&b) - value(&a)
@@ -126,7 +132,7 @@ func TestTopQueryRefuses(t *testing.T) {
 	from, to := span(time.Now())
 	for what, q := range map[string]TopQuery{
 		"ends before it starts": {From: to, To: from},
-		"measure":               {From: from, To: to, By: Measure(measures)},
+		"measure":               {From: from, To: to, By: Measure(numMeasures)},
 		"limit":                 {From: from, To: to, Limit: MaxTopLimit + 1},
 		"offset":                {From: from, To: to, Offset: -1},
 		"points":                {From: from, To: to, Points: -1},
@@ -136,7 +142,7 @@ func TestTopQueryRefuses(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for m := range Measure(measures) {
+	for m := range Measure(numMeasures) {
 		if got, err := ParseMeasure(m.String()); got != m || err != nil {
 			t.Errorf("%v is parsed as %v (%v)", m, got, err)
 		}

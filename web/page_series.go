@@ -184,45 +184,68 @@ type seriesCounts struct {
 	Listed [][]labels.Label
 }
 
+// A seriesTally counts the values of labels, as many as countBytes have room for.
+type seriesTally struct {
+	labels map[string]*labelTally
+	taken  int // bytes
+}
+
+type labelTally struct {
+	series, other int
+	values        map[string]*int // behind pointers: assigning to a map keeps the key that was given last, which is not ours
+}
+
+// add counts a label, whose texts are valid during the call.
+func (c *seriesTally) add(l labels.Label) {
+	t := c.labels[l.Name]
+	if t == nil {
+		t = &labelTally{values: make(map[string]*int)}
+		c.labels[strings.Clone(l.Name)] = t
+	}
+	t.series++
+	if n := t.values[l.Value]; n != nil {
+		*n++
+	} else if cost := len(l.Value) + valueCost; c.taken+cost <= countBytes {
+		c.taken += cost
+		one := 1
+		t.values[strings.Clone(l.Value)] = &one
+	} else {
+		t.other++
+	}
+}
+
+// sorted returns the labels that divide the series the most first, each with its most frequent values.
+func (c *seriesTally) sorted() (all []labelCount) {
+	for name, t := range c.labels {
+		one := labelCount{Name: name, Series: t.series, Values: len(t.values), Other: t.other}
+		for value, n := range t.values {
+			one.Top = append(one.Top, valueCount{value, *n})
+		}
+		slices.SortFunc(one.Top, func(a, b valueCount) int {
+			return cmp.Or(cmp.Compare(b.Series, a.Series), cmp.Compare(a.Value, b.Value))
+		})
+		one.Top = slices.Clone(one.Top[:min(len(one.Top), labelValues)])
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b labelCount) int {
+		return cmp.Or(-cmp.Compare(min(a.Values, 2), min(b.Values, 2)), cmp.Compare(a.Values, b.Values), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
 // countSeries counts the series of a source that all matchers match; without texts a statement's
 // text is left out.
-func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) seriesCounts {
-	keep := func(ls labels.Labels) bool {
-		for _, m := range matchers {
-			if !m.Matches(ls.Get(m.Name)) {
-				return false
-			}
-		}
-		return true
-	}
-	type tally struct {
-		series, other int
-		values        map[string]*int // behind pointers: assigning to a map keeps the key that was given last, which is not ours
-	}
-	tallies := make(map[string]*tally)
-	var c seriesCounts
-	taken := 0
-	for ls := range source.ActiveSeries(keep) {
+func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) (c seriesCounts) {
+	tally := seriesTally{labels: make(map[string]*labelTally)}
+	for ls := range source.ActiveSeries(func(ls labels.Labels) bool {
+		return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
+	}) {
 		var listed []labels.Label
 		ls.Range(func(l labels.Label) {
 			if l.Name == textLabel && !texts {
 				return
 			}
-			t := tallies[l.Name]
-			if t == nil {
-				t = &tally{values: make(map[string]*int)}
-				tallies[strings.Clone(l.Name)] = t
-			}
-			t.series++
-			if n := t.values[l.Value]; n != nil {
-				*n++
-			} else if cost := len(l.Value) + valueCost; taken+cost <= countBytes {
-				taken += cost
-				one := 1
-				t.values[strings.Clone(l.Value)] = &one
-			} else {
-				t.other++
-			}
+			tally.add(l)
 			if c.Series < seriesListed {
 				listed = append(listed, labels.Label{Name: strings.Clone(l.Name), Value: strings.Clone(l.Value)})
 			}
@@ -232,20 +255,7 @@ func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) se
 		}
 		c.Series++
 	}
-	for name, t := range tallies {
-		one := labelCount{Name: name, Series: t.series, Values: len(t.values), Other: t.other}
-		for value, n := range t.values {
-			one.Top = append(one.Top, valueCount{value, *n})
-		}
-		slices.SortFunc(one.Top, func(a, b valueCount) int {
-			return cmp.Or(cmp.Compare(b.Series, a.Series), cmp.Compare(a.Value, b.Value))
-		})
-		one.Top = slices.Clone(one.Top[:min(len(one.Top), labelValues)])
-		c.Labels = append(c.Labels, one)
-	}
-	slices.SortFunc(c.Labels, func(a, b labelCount) int {
-		return cmp.Or(-cmp.Compare(min(a.Values, 2), min(b.Values, 2)), cmp.Compare(a.Values, b.Values), cmp.Compare(a.Name, b.Name))
-	})
+	c.Labels = tally.sorted()
 	return c
 }
 

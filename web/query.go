@@ -222,7 +222,7 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 
 // riseText reports since when a statement's load is higher, and which part calls and their duration have in it:
 // "6× heavier since 02:30: each call takes 3× longer (20 → 60 ms); 2× as many calls (10 → 20 /s)."
-func riseText(r *rise, points *statements.StatementSeries, looked time.Duration) string {
+func riseText(r *rise, points *statements.Series, looked time.Duration) string {
 	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked) + ", almost none otherwise"
 	if times := timesText(r.Inside, r.Outside); times != "" {
 		text = factor(times) + " heavier " + r.When(looked)
