@@ -58,12 +58,14 @@ func testBurst(t *testing.T, interval time.Duration, digests int) {
 			t.Errorf("a round takes %v, the interval is %v", time.Duration(longest), interval)
 		}
 		before := 0.0
-		for at := start.Add(3 * interval); at.Before(start.Add(intervals * interval)); at = at.Add(interval / 3) {
-			hot := fmt.Sprintf(`count_over_time(tare_queries_total{digest=%q}[%ds])`, fmt.Sprintf("%x", [16]byte{1}), 2*interval/time.Second)
-			if d.value(hot, at) == 0 {
+		from, to := start.Add(3*interval), start.Add(intervals*interval)
+		hot := fmt.Sprintf(`count_over_time(tare_queries_total{digest=%q}[%ds])`, fmt.Sprintf("%x", [16]byte{1}), 2*interval/time.Second)
+		samples, counted := d.values(hot, from, to, interval/3), d.values("sum(tare_queries_total)", from, to, interval/3)
+		for at := from; at.Before(to); at = at.Add((interval / 3).Truncate(time.Millisecond)) {
+			if samples[at.UnixMilli()] == 0 {
 				t.Errorf("no sample of a known digest in the two intervals before %v", at.Sub(start))
 			}
-			sum := d.value("sum(tare_queries_total)", at)
+			sum := counted[at.UnixMilli()]
 			if sum < before {
 				t.Errorf("at %v the sum falls from %v to %v", at.Sub(start), before, sum)
 			}

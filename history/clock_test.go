@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,15 +21,17 @@ import (
 // A clockRig is an archive under a clock that is set back and forth.
 type clockRig struct {
 	*hourglass
+	every time.Duration // between rounds; 0: 10 s
 	round int
 	past  uint64 // calls before the last turn
 }
 
-// turn calls some Keys and writes a round, 10 seconds after the last one.
+// turn calls some Keys and writes a round, some time after the last one.
 func (c *clockRig) turn() {
 	c.t.Helper()
 	c.round++
 	c.past = c.model.calls
+	every := cmp.Or(c.every, 10*time.Second)
 	var keys []int
 	for k := range 4 {
 		if (c.round+k)%(k+1) == 0 {
@@ -39,10 +42,10 @@ func (c *clockRig) turn() {
 		keys = append(keys, 100+c.round/7) // a new one
 	}
 	for _, k := range keys {
-		c.model.call(k, c.now.Add(9*time.Second), time.Duration(k+1)*time.Millisecond, k == 3)
+		c.model.call(k, c.now.Add(every-time.Second), time.Duration(k+1)*time.Millisecond, k == 3)
 	}
 	before := len(c.archive.all())
-	c.hourglass.round(10 * time.Second)
+	c.hourglass.round(every)
 	if c.round%5 > 0 && len(c.archive.all()) == before {
 		return
 	}
@@ -192,11 +195,11 @@ func TestClockStepKilled(t *testing.T) {
 			var source *faultySource
 			h := newHourglass(t, func(o *ArchiveOptions) {
 				source = &faultySource{model: o.Source.(*model), visits: 3}
-				o.Source = source
+				o.Source, o.Interval = source, time.Minute
 			})
 			h.day.t = t
-			c := &clockRig{hourglass: h}
-			for range 990 {
+			c := &clockRig{hourglass: h, every: time.Minute}
+			for range 165 { // 2.75 h: a head with more than a block
 				c.turn()
 			}
 			copied := filepath.Join(t.TempDir(), "killed")
@@ -226,7 +229,7 @@ func TestClockStepKilled(t *testing.T) {
 			}
 			h.must(h.archive.Close())
 			h.reopenIn(copied)
-			for range 400 {
+			for range 67 {
 				c.turn()
 			}
 			h.now = h.now.Add(30 * 24 * time.Hour)
@@ -249,14 +252,14 @@ func TestInstanceDamaged(t *testing.T) {
 	for _, shipped := range []bool{false, true} {
 		for _, what := range []string{"garbage", "missing"} {
 			t.Run(fmt.Sprintf("%s,shipped=%v", what, shipped), func(t *testing.T) {
-				h := newHourglass(t, nil)
+				h := newHourglass(t, func(o *ArchiveOptions) { o.Interval = time.Minute })
 				h.day.t, h.lossy = t, true
-				c := &clockRig{hourglass: h}
-				for range 400 {
+				c := &clockRig{hourglass: h, every: time.Minute}
+				for range 67 {
 					c.turn()
 				}
 				h.now = h.now.Add(-48 * time.Hour)
-				for range 1500 {
+				for range 250 { // two blocks
 					c.turn()
 				}
 				if shipped {
@@ -272,7 +275,7 @@ func TestInstanceDamaged(t *testing.T) {
 				}
 				h.reopen()
 				h.must(h.rig.gateway.Sync(t.Context()))
-				for range 800 {
+				for range 134 {
 					c.turn()
 				}
 				if n := h.archive.options.State.Counts()[instancePiece.Name]; n != 1 {

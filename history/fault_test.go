@@ -125,10 +125,7 @@ func (d *diskRig) kill(from string) {
 func (d *diskRig) checkLedger() {
 	d.t.Helper()
 	d.checkSelf()
-	d.moments = d.ledger // check reports times since the first
-	for _, m := range d.ledger {
-		d.check(m)
-	}
+	d.checkEvery(d.ledger, 10*time.Second)
 	for key, rounds := range d.rounds {
 		query := fmt.Sprintf(`count_over_time(tare_queries_total{digest=~"%04x.*"}[1d])`, key)
 		if got := d.value(query, d.now); got < float64(rounds) {

@@ -18,7 +18,7 @@ import (
 // TestHeadWeight compares what a head is said to weigh with what it adds to the heap: of few series and of many, after the
 // first round, after an hour, and when chunks were closed.
 func TestHeadWeight(t *testing.T) {
-	for _, digests := range []int{200, 1200} {
+	for _, digests := range []int{200, 600} {
 		db, err := localdb.OpenHead(t.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
 		if err != nil {
 			t.Fatal(err)

@@ -114,6 +114,27 @@ func (d *day) value(query string, at time.Time) float64 {
 	return v[0].F
 }
 
+// values returns the results of a query that has one number at most, by the milliseconds of the times from one to another.
+func (d *day) values(query string, from, to time.Time, step time.Duration) map[int64]float64 {
+	d.t.Helper()
+	q, err := d.engine.NewRangeQuery(d.t.Context(), d.archive.Queryable(), nil, query, from, to, step)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer q.Close()
+	m, err := q.Exec(d.t.Context()).Matrix()
+	if err != nil || len(m) > 1 {
+		d.t.Fatalf("%s from %v to %v: %d results (%v)", query, from, to, len(m), err)
+	}
+	values := make(map[int64]float64)
+	for _, series := range m {
+		for _, p := range series.Floats {
+			values[p.T] = p.F
+		}
+	}
+	return values
+}
+
 // checkSelf has the archive compare its ledger with its samples.
 func (d *day) checkSelf() {
 	d.t.Helper()
@@ -141,17 +162,37 @@ func (d *day) note() {
 	d.checkSelf()
 }
 
+// countQueries are queries whose results are counts of a moment.
+var countQueries = map[string]func(moment) uint64{
+	"sum(tare_queries_total)":                               func(m moment) uint64 { return m.calls },
+	"sum(tare_query_rows_sent_total)":                       func(m moment) uint64 { return m.rows },
+	`sum(tare_query_errors_total{class="deadlock"})`:        func(m moment) uint64 { return m.errors },
+	"histogram_count(sum(tare_query_duration_seconds))":     func(m moment) uint64 { return m.calls },
+	`sum(tare_queries_total{instance="gw-1",cluster="eu"})`: func(m moment) uint64 { return m.calls },
+}
+
 func (d *day) check(m moment) {
 	d.t.Helper()
-	for query, want := range map[string]uint64{
-		"sum(tare_queries_total)":                               m.calls,
-		"sum(tare_query_rows_sent_total)":                       m.rows,
-		`sum(tare_query_errors_total{class="deadlock"})`:        m.errors,
-		"histogram_count(sum(tare_query_duration_seconds))":     m.calls,
-		`sum(tare_queries_total{instance="gw-1",cluster="eu"})`: m.calls,
-	} {
-		if got := d.value(query, m.at); got != float64(want) {
-			d.t.Errorf("%s at %v is %v, counted were %d", query, m.at.Sub(d.moments[0].at), got, want)
+	for query, want := range countQueries {
+		if got := d.value(query, m.at); got != float64(want(m)) {
+			d.t.Errorf("%s at %v is %v, counted were %d", query, m.at.Sub(d.moments[0].at), got, want(m))
+		}
+	}
+}
+
+// checkEvery checks moments whose times are a whole number of steps after the first.
+func (d *day) checkEvery(moments []moment, step time.Duration) {
+	d.t.Helper()
+	first, last := moments[0].at, moments[len(moments)-1].at
+	for query, want := range countQueries {
+		values := d.values(query, first, last, step)
+		for _, m := range moments {
+			if m.at.Sub(first)%step != 0 {
+				d.t.Fatalf("a moment %v after the first", m.at.Sub(first))
+			}
+			if got := values[m.at.UnixMilli()]; got != float64(want(m)) {
+				d.t.Errorf("%s at %v is %v, counted were %d", query, m.at.Sub(first), got, want(m))
+			}
 		}
 	}
 }
