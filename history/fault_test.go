@@ -251,18 +251,93 @@ func TestFullDiskCompaction(t *testing.T) {
 	d.checkLedger()
 }
 
+// readOnly makes a directory read-only, as for all that opens its files from now on.
+func readOnly(t *testing.T, dir string) (restore func()) {
+	t.Helper()
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH)))
+	}
+	return func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReadOnly makes the directory read-only while chunks and rollups are to be written: the process goes on,
+// writes nothing in the meantime, and continues once the directory can be written to. The range is marked.
+func TestReadOnly(t *testing.T) {
+	if inChild(t) {
+		return
+	}
+	d := newDiskRig(t, 48)
+	d.now = d.now.Truncate(2 * time.Hour).Add(115 * time.Minute)
+	for range 40 {
+		keys := make([]int, 100)
+		for i := range keys {
+			keys[i] = i
+		}
+		d.must(d.turn(keys...))
+	}
+	for range 400 { // several chunks a series
+		d.must(d.turn(0, 1))
+	}
+	in, from := d.archive.current(), filepath.Join(d.root, "series")
+	written := in.writer.last
+	restore := readOnly(t, from)
+	if err := in.maintainOnce(t.Context()); err == nil {
+		t.Error("chunks are written to a directory that is read-only")
+	}
+	if err := in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a rollup in a directory that is read-only: %v, want %v", err, unix.EROFS)
+	}
+	for range 5 {
+		if err := d.turn(0, 200); !errors.Is(err, errStopped) {
+			t.Fatalf("a round in a directory that is read-only: %v, want %v", err, errStopped)
+		}
+		d.must(in.maintainOnce(t.Context()))
+	}
+	if in.writer.last != written {
+		t.Errorf("samples up to %d were written, want %d", in.writer.last, written)
+	}
+	restore()
+	d.must(d.turn(0, 200))
+	d.must(in.maintainOnce(t.Context()))
+	d.must(in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()))
+	d.must(d.turn(0, 200))
+	if faults := d.archive.faults.ranges(); len(faults) != 1 || faults[0].To.Sub(faults[0].From) != time.Minute {
+		t.Errorf("the faults are %+v, want one of a minute", faults)
+	}
+	d.kill(from)
+	d.must(d.turn(0, 200))
+	d.checkLedger()
+}
+
+// inChild runs the test in another process, as a TSDB that has panicked leaves files open, and returns true; in that
+// process it returns false.
+func inChild(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(panickedEnv) != "" {
+		return false
+	}
+	test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	test.Env = append(os.Environ(), panickedEnv+"=1")
+	switch out, err := test.CombinedOutput(); {
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP"):
+		t.Skipf("%s", out)
+	}
+	return true
+}
+
 // TestChunkWriteFails fills the disk between the check of the free space and the write of chunks: the
 // TSDB panics, the next round reopens it.
 func TestChunkWriteFails(t *testing.T) {
-	if os.Getenv(panickedEnv) == "" {
-		test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChunkWriteFails$", "-test.v")
-		test.Env = append(os.Environ(), panickedEnv+"=1")
-		switch out, err := test.CombinedOutput(); {
-		case err != nil:
-			t.Errorf("%v\n%s", err, out)
-		case strings.Contains(string(out), "--- SKIP"):
-			t.Skipf("%s", out)
-		}
+	if inChild(t) {
 		return
 	}
 	d := newDiskRig(t, 48)

@@ -72,6 +72,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	var err error
 	if in.rollups, err = rollup.OpenStore(rollup.StoreOptions{
 		Dir: filepath.Join(in.dir, rollup.Prefix), Labels: maps.Clone(in.labels), Age: o.RollupAge,
+		Space:  func(bytes int64) error { return checkSpace(o.Dir, in.spaceNeeded()+bytes) }, // rounds have what is left
 		Upload: in.shipper.bytes, State: o.State, Now: o.Now, Log: o.Log,
 	}); err != nil {
 		return nil, err

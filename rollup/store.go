@@ -103,6 +103,7 @@ type StoreOptions struct {
 	Labels map[string]string
 	Age    time.Duration                                                  // of days; hours are deleted after hourAge
 	Upload func(ctx context.Context, object string, content []byte) error // uploads an object and compares it
+	Space  func(bytes int64) error                                        // reports that there is no room for a file; nil: there is
 	State  *localstate.Store
 	Now    func() time.Time
 	Log    *slog.Logger
@@ -320,6 +321,9 @@ func (r *Store) Write(up *Rollup) error {
 	up.Labels = r.Labels
 	n := Name{up.Start.Unix(), up.Span}
 	text, err := up.Encode()
+	if err == nil && r.Space != nil {
+		err = r.Space(int64(len(text)))
+	}
 	if err == nil {
 		err = localstate.WriteFile(filepath.Join(r.Dir, n.String()), text)
 	}

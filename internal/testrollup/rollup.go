@@ -56,7 +56,7 @@ func Random(rng *rand.Rand, start time.Time, rows int) *rollup.Rollup {
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func key(n int) stmtstats.Key {
-	return stmtstats.Key{Digest: [16]byte{byte(n >> 8), byte(n), 0xaa}, Schema: "shop", User: []string{"app", "batch"}[n%2], Backend: "db1"}
+	return stmtstats.Key{Digest: [16]byte{byte(n >> 8), byte(n), 0xaa, byte(n >> 16)}, Schema: "shop", User: []string{"app", "batch"}[n%2], Backend: "db1"}
 }
 
 // Encode returns the file of a rollup.
