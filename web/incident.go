@@ -95,7 +95,7 @@ func (s incidentSide) ErrorsText() string             { return unitRate.write(s.
 func (c incidentCall) Took() time.Duration            { return time.Duration(c.Seconds * float64(time.Second)) }
 func (c incidentCaller) ShareText() string            { return percent(c.Share) }
 func (c incidentCaller) CallerText() string           { return c.User + " in " + c.Schema }
-func (i *incident) load() *statements.StatementSeries { return i.view.points }
+func (i *incident) load() *statements.Series { return i.view.points }
 
 func (s *Server) incidentPage() page {
 	return page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, answer: func(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }}
@@ -183,7 +183,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 }
 
 // sidesOf are the averages outside of a rise and within.
-func sidesOf(r *rise, points *statements.StatementSeries) (before, within incidentSide) {
+func sidesOf(r *rise, points *statements.Series) (before, within incidentSide) {
 	within.Load, before.Load = r.Inside, r.Outside
 	within.Calls, before.Calls = r.means(points.Calls)
 	within.Errors, before.Errors = r.means(points.Errors)

@@ -39,7 +39,7 @@ type queryView struct {
 	Marks   []markRow
 
 	rise      *rise                       // nil: there is none
-	points    *statements.StatementSeries // nil: there are none
+	points    *statements.Series // nil: there are none
 	callers   []statements.StatementPart
 	lines     []mark
 	Incident  string     // the page of the incident
