@@ -83,18 +83,35 @@ func (s *session) conn(at side) *mysqlconn.Conn {
 	return s.backend
 }
 
-// awaitBytes waits until a side can be read, without a buffer if that is empty and the loop's. It does
-// not allocate when the loop has a free buffer.
+// awaitBytes waits until a side can be read. Meanwhile the loop has the side's read buffer, if that is
+// empty and the loop's, and between commands both of them. It does not allocate when the loop has free
+// buffers.
 func (s *session) awaitBytes(at side) {
-	c := s.conn(at)
-	if !s.shared[at] || len(c.Buffered()) > 0 || c.Size() != readSize(at) { // or a relay buffer is in its place
+	if s.readers == nil {
 		return
 	}
-	nc := onLoop(c)
-	if nc.Ready() {
+	nc := onLoop(s.conn(at))
+	if nc.Ready() || !s.lendsBuffer(at) {
 		return
 	}
-	s.readers.give(s.srv, at, c.SwapBuffer(nil))
+	both := at == clientSide && s.lendsBuffer(backendSide)
+	s.giveBuffer(at)
+	if both {
+		s.giveBuffer(backendSide)
+	}
 	nc.AwaitRead()
-	c.SwapBuffer(s.readers.take(s.srv, at))
+	s.takeBuffer(at)
+	if both {
+		s.takeBuffer(backendSide)
+	}
 }
+
+// lendsBuffer reports whether a side's read buffer is empty and the loop's, and not a relay buffer.
+func (s *session) lendsBuffer(at side) bool {
+	c := s.conn(at)
+	return s.shared[at] && len(c.Buffered()) == 0 && c.Size() == readSize(at)
+}
+
+func (s *session) giveBuffer(at side) { s.readers.give(s.srv, at, s.conn(at).SwapBuffer(nil)) }
+
+func (s *session) takeBuffer(at side) { s.conn(at).SwapBuffer(s.readers.take(s.srv, at)) }
