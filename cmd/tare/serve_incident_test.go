@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,10 +123,15 @@ func TestDroppedIndex(t *testing.T) {
 			}
 		}
 		testwait.UntilState(t, "the plan", page("orders ref by k"))
+		card := "/api/v1/incidents/" + i.digestOf(t, text) + "?from=" + began
+		testwait.Until(t, "calls before the change", func() bool { // an eighth of the range, however busy the machine is
+			var now struct{ Affected []struct{ Calls int } }
+			must(t, json.Unmarshal([]byte(i.page(t, card)), &now))
+			return len(now.Affected) > 0 && now.Affected[0].Calls >= 1000
+		})
 		_, err := i.db.ExecContext(t.Context(), "ALTER TABLE orders DROP INDEX k")
 		must(t, err)
 		testwait.UntilState(t, "the other plan", page("<h3>Before</h3>", "orders ref by k", "<h3>After</h3>", "orders full scan", "ALTER TABLE", "Plan changed"))
-		card := "/api/v1/incidents/" + i.digestOf(t, text) + "?from=" + began
 		testwait.UntilState(t, "the incident card", func() (string, bool) {
 			body := i.page(t, card)
 			for _, want := range []string{`"rising":true`, "heavier since", "Possible cause: ALTER TABLE", "DROP INDEX", "by root", "Its execution plan changed", `"plan_before":["orders ref by k`, `"plan_after":["orders full scan`} {
@@ -138,5 +145,30 @@ func TestDroppedIndex(t *testing.T) {
 		if metrics := i.page(t, "/metrics"); !strings.Contains(metrics, "tare_plan_changes_total 1") {
 			t.Error("the change is not counted")
 		}
+	})
+}
+
+// TestDeployedQuery reports a deployment, after which a statement is called that was not called before: the overview names the
+// deployment as its possible cause.
+func TestDeployedQuery(t *testing.T) {
+	onIncidents(t, func(t *testing.T, i *incident) {
+		stop := i.load(t, "SELECT COUNT(*) FROM orders WHERE customer = ?", 7)
+		testwait.Until(t, "the statement of before", func() bool { return strings.Contains(i.page(t, "/api/v1/statements"), "COUNT") })
+		began := time.Now().UTC().Add(time.Second).Format(time.RFC3339) // later than its first call
+		testwait.UntilState(t, "the time of the range", func() (string, bool) {
+			body := i.page(t, "/?from="+began)
+			return body, strings.Contains(body, "COUNT")
+		})
+		resp, err := http.Post(i.http+"/api/v1/events", "application/json", strings.NewReader(`{"kind": "deploy", "title": "shop 4.2"}`))
+		must(t, err)
+		must(t, resp.Body.Close())
+		more := i.load(t, "SELECT note FROM orders WHERE id = ?", 5)
+		testwait.UntilState(t, "the new statement and its cause", func() (string, bool) {
+			body := i.page(t, "/?from="+began)
+			at := strings.Index(body, "New statement")
+			return body, at >= 0 && strings.Contains(body[at:], "Possible cause: shop 4.2")
+		})
+		more()
+		stop()
 	})
 }
