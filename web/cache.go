@@ -117,7 +117,7 @@ func (c *pageCache) forget(key string, e *cached) {
 }
 
 // templateBytes is what the templates of all pages take of the heap, from the first page on, as TestTemplateBytes finds it.
-const templateBytes = 1040 << 10
+const templateBytes = 1356 << 10
 
 // templatesMade says whether they do.
 var templatesMade atomic.Bool //nolint:gochecknoglobals // as the templates are
