@@ -43,7 +43,7 @@ func (s *session) text() error {
 	return s.statement()
 }
 
-// longDigest is the length from which a text is digested away from the loop, in bytes: some 0.3 ms.
+// longDigest is the length from which a text is digested away from the loop, in bytes.
 const longDigest = 32 << 10
 
 // digestWork is how many bytes of a task's budget the digest of a byte counts as.

@@ -39,13 +39,13 @@
 //   - A task must not wait for anything but its connections: not for a channel, a file or a lock that is
 //     held for long. Block does that. A task that computes for long calls Yield, or computes in Block.
 //   - After 256 KiB of reads and writes, where each call counts at least 4 KiB, other tasks have their
-//     turn. So a task that streams delays its neighbours by some 0.3 ms. Spend counts other work.
+//     turn: a task that streams delays its neighbours by no more work than that. Spend counts other work.
 //   - hungUp reports that a peer has closed its side, even if the task is waiting for another connection.
 //   - A panic ends its task alone and is reported, as runtime.Goexit is not.
 //
 // # Cost
 //
-// A wait for a connection is two switches of coroutines, some 0.2 µs; reads and writes do not allocate.
+// A wait for a connection is two switches of coroutines; reads and writes do not allocate.
 // The scheduler is involved only when a loop has nothing to do. An idle task holds the stack of its
 // coroutine, at least 2 KiB, and 0.5 KiB besides.
 //

@@ -7,7 +7,7 @@ import (
 
 const (
 	// budget is how much work a task does before others have their turn: bytes that it reads and
-	// writes, and operation for each call. It is some 0.3 ms of a processor.
+	// writes, and operation for each call.
 	budget = 256 << 10
 
 	// operation is what a read or write counts besides its bytes.

@@ -15,7 +15,7 @@ import (
 )
 
 // maxThreads leaves some of the server's connections to others.
-const maxThreads = 1000
+const maxThreads = 1024
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
