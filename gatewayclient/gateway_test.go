@@ -81,7 +81,7 @@ func TestGatewayAccount(t *testing.T) {
 		want string
 	}{
 		{Gateway{}, ""},
-		{Gateway{URL: "ftp://gw"}, "want http://host:port"},
+		{Gateway{URL: "ftp://gw"}, "want host:port, http://host:port"},
 		{Gateway{URL: "http://me:hunter2@127.0.0.1:1", Token: "x"}, "a token and a user exclude each other"},
 		{Gateway{URL: "http://me@127.0.0.1:1"}, "an account has a name and a password"},
 		{Gateway{URL: "http://gw.example:8316", Token: "hunter2"}, "the password or token would go to gw.example:8316 in clear: want https://"},
