@@ -27,9 +27,9 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// A breaker stands before a server and breaks one connection: at the given write of the
-// client, counted over all connections, before the server has got it or after the server has
-// answered it.
+// A breaker is a proxy that breaks one connection to a server at the given write of the
+// client, counted over all connections: before the server has received the write, or after it
+// has responded.
 type breaker struct {
 	backend string
 	at      int64
@@ -73,12 +73,12 @@ func (b *breaker) serve(client net.Conn) {
 		return
 	}
 	drop := make(chan struct{})
-	b.all.Go(func() { // answers
+	b.all.Go(func() { // forwards responses
 		buf := make([]byte, 32<<10)
 		for {
 			n, err := server.Read(buf)
 			select {
-			case <-drop: // the answer that the client will never see
+			case <-drop: // drop the response
 				_ = client.Close()
 				_ = server.Close()
 				return
@@ -96,7 +96,7 @@ func (b *breaker) serve(client net.Conn) {
 		_ = client.Close()
 		_ = server.Close()
 	})
-	dropped := false // of this connection: those beside it are forwarded as before
+	dropped := false // only this connection; the others are forwarded as before
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := client.Read(buf)
@@ -126,11 +126,11 @@ func (b *breaker) serve(client net.Conn) {
 }
 
 // TestBrokenWrites breaks the connection to the target at each of its writes in turn, in both
-// ways. A copy goes on by itself or is run again; either way the target is exact.
+// ways. The copy recovers or is run again; either way the target is exact.
 func TestBrokenWrites(t *testing.T) {
 	p := newPair(t, "broken")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_70", "ANALYZE TABLE a")
-	lanes := []int{0, 1, 2, 3, 4, 5} // each with a target schema and a state of its own, since servers are waited for most of the time
+	lanes := []int{0, 1, 2, 3, 4, 5} // each with a separate target schema and state: most of the time is spent waiting for servers
 	var next [2]atomic.Int64
 	if err := parallel.ForEach(t.Context(), len(lanes), lanes, func(_ context.Context, lane int) error {
 		applied := lane%2 == 1
@@ -148,13 +148,13 @@ func TestBrokenWrites(t *testing.T) {
 // breakWrites copies to a schema, with the connection broken at each of the numbers of next, until a copy has fewer writes.
 func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atomic.Int64) {
 	t.Helper()
-	const firstWrites = 17 // within which a copy has created all that it creates
+	const firstWrites = 17 // a copy creates all of its schemas and tables within these
 	state := "_tare_" + schema
 	for {
 		at := next.Add(1)
 		if at <= firstWrites || len(read(t, p.target, "SHOW DATABASES LIKE '"+state+"'")) == 0 {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS "+state)
-		} else { // what the first writes create is there; dropping it is what takes long
+		} else { // keep the schemas, which the first writes created: dropping them is slow
 			sqlExec(t, p.target, "DROP TABLE IF EXISTS "+schema+".a", "DELETE FROM "+state+".copy_table", "DELETE FROM "+state+".copy_chunk")
 		}
 		b := newBreaker(t, p.to.Addr, at, applied)
@@ -197,7 +197,7 @@ type childOptions struct {
 	ChunkBytes int64
 }
 
-// child is the copier as a process of its own, which says what it does.
+// child runs the copier in a separate process, which prints its events.
 func child() int {
 	var c childOptions
 	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &c); err != nil {
@@ -258,8 +258,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// runChild runs a copy in a process of its own and disturbs it after some of its events. It
-// reports whether the copy came to its end.
+// runChild runs a copy in a separate process and disturbs it after some of its events. It
+// reports whether the copy completed.
 func (p *pair) runChild(t *testing.T, o childOptions, rnd *rand.Rand, disturb bool) bool {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -303,7 +303,7 @@ func (p *pair) runChild(t *testing.T, o childOptions, rnd *rand.Rand, disturb bo
 	return err == nil
 }
 
-// killConnections kills all connections to a server but the test's own.
+// killConnections kills all connections to a server except that of the test.
 func killConnections(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	for _, id := range read(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Daemon' AND USER NOT IN ('system user', 'event_scheduler')") {
@@ -311,6 +311,6 @@ func killConnections(t *testing.T, c *mysqlconn.Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Exec(t.Context(), fmt.Sprintf("KILL %d", n)) // it may be gone by itself
+		_, _ = c.Exec(t.Context(), fmt.Sprintf("KILL %d", n)) // the connection may be closed already
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// enter notes what the run is at.
+// enter sets the phase of the run.
 func (r *run) enter(p telemetry.RunPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p
 }
 
-// status is what the run tells of itself while it is at work.
+// status returns the status of a run in progress.
 func (r *run) status() telemetry.Status {
 	s := telemetry.Status{
 		Version: telemetry.StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
@@ -130,7 +130,7 @@ func (c *control) finishes(phase telemetry.RunPhase) bool {
 	return c.finishing == phase
 }
 
-// requestFinish ends following once the target has what the source has. It returns the phase that it ends.
+// requestFinish stops following once the target has everything that the source has. It returns the phase that this finishes.
 func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	r.mu.Lock()
 	finish, phase := r.finish, r.phase
@@ -146,7 +146,7 @@ func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	return phase, nil
 }
 
-// A stream is what commands and the status are about while changes are followed.
+// A stream is the part of a Follower that commands and Status use while changes are followed.
 type stream interface {
 	Finish()
 	Status() *telemetry.FollowStatus
@@ -154,8 +154,8 @@ type stream interface {
 
 var _ stream = (*follow.Follower)(nil)
 
-// watch makes a follower the one that commands and Status are about. A finish that was requested of a follower
-// before it in the same phase, which lost its servers, is for this one.
+// watch makes f the follower that commands and Status use. A finish that was requested in the same phase from an
+// earlier follower, which lost its servers, applies to f too.
 func (r *run) watch(f stream, phase telemetry.RunPhase) {
 	r.mu.Lock()
 	r.finish, r.following, r.phase = f.Finish, f.Status, phase
@@ -165,7 +165,7 @@ func (r *run) watch(f stream, phase telemetry.RunPhase) {
 	}
 }
 
-// progress is the progress of the rows, called with mu held; nil before the first.
+// progress returns the progress of copying rows; nil before it starts. r.mu must be locked.
 func (r *run) progress() *telemetry.CopyProgress {
 	if r.machine == nil {
 		return nil

@@ -1,14 +1,14 @@
 package mysqlwire
 
-// An AuthSwitchRequest asks the client to log in by another method, with a challenge of
-// its own. It comes during login and COM_CHANGE_USER; the client answers with the raw
-// bytes of the method. Slices are views of the payload.
+// An AuthSwitchRequest requests another authentication method from the client and has the
+// challenge of that method. It is sent during login and COM_CHANGE_USER; the client responds
+// with the raw bytes of the method. Slices are views of the payload.
 //
 // Specification: MySQL "Protocol::AuthSwitchRequest" and "Protocol::OldAuthSwitchRequest",
 // MariaDB "Connection#Authentication Switch Request".
 type AuthSwitchRequest struct {
-	// Old says that the packet is the lone byte FE by which servers ask for the method
-	// from before MySQL 4.1. Plugin and Data are empty then.
+	// Old reports that the packet is the single byte FE, which requests the method from
+	// before MySQL 4.1. Plugin and Data are then empty.
 	Old bool
 
 	Plugin []byte
@@ -44,7 +44,7 @@ func (a AuthSwitchRequest) AppendTo(dst []byte) []byte {
 	return append(appendNul(dst, a.Plugin), a.Data...)
 }
 
-// AuthMoreData carries what an authentication method says next: for caching_sha2_password
+// AuthMoreData has the next message of an authentication method: for caching_sha2_password
 // a status (3 = the fast path succeeded, 4 = send the password) or the server's public key.
 // Data is a view of the payload.
 //
@@ -54,12 +54,12 @@ type AuthMoreData struct {
 }
 
 // The statuses that caching_sha2_password sends as AuthMoreData, and the byte by which its
-// client asks for the public key.
+// client requests the public key.
 const (
 	SHA2FastOK       = 0x03
 	SHA2FullAuth     = 0x04
 	SHA2RequestKey   = 0x02
-	SHA256RequestKey = 0x01 // the same question in sha256_password
+	SHA256RequestKey = 0x01 // the same request in sha256_password
 )
 
 // Decode reads a packet of more authentication data. It does not allocate.
@@ -78,8 +78,8 @@ func (a AuthMoreData) AppendTo(dst []byte) []byte {
 	return append(append(dst, MarkAuthMore), a.Data...)
 }
 
-// An AuthNextFactor asks for the next factor of multi-factor authentication, after one has
-// been accepted. Slices are views of the payload.
+// An AuthNextFactor requests the next factor of multi-factor authentication after one was
+// accepted. Slices are views of the payload.
 //
 // Specification: MySQL "Protocol::AuthNextFactor".
 type AuthNextFactor struct {

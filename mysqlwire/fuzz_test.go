@@ -7,8 +7,8 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// FuzzPackets hands any payload to any decoder: no panic, and what decodes survives a
-// round trip.
+// FuzzPackets checks that no decoder panics on any payload, and that decoded messages survive
+// a round trip.
 func FuzzPackets(f *testing.F) {
 	index := map[string]int{}
 	for i, c := range codecs() {
@@ -30,8 +30,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzLenencInt compares with go-mysql, which panics on short input and takes FF for a
-// number: what we refuse is not asked.
+// FuzzLenencInt compares with go-mysql, except on input that LenencInt rejects: go-mysql panics
+// on short input and takes FF for a number.
 func FuzzLenencInt(f *testing.F) {
 	for _, v := range []uint64{0, 250, 251, 1<<16 - 1, 1 << 16, 1<<24 - 1, 1 << 24, 1<<64 - 1} {
 		f.Add(AppendLenencInt(nil, v), v)
@@ -198,8 +198,8 @@ func compareValue(t *testing.T, v BinaryValue, want gomysql.FieldValue) {
 	}
 }
 
-// FuzzStateChanges walks over any session state: no panic, an end, and the changes found
-// encode to what decodes to them again.
+// FuzzStateChanges checks that iterating over any session state terminates without a panic, and
+// that the changes found survive a round trip.
 func FuzzStateChanges(f *testing.F) {
 	for t := StateSystemVariable; t <= StateTransaction+1; t++ {
 		f.Add(StateChange{Type: t, Name: []byte("autocommit"), Value: []byte("ON")}.AppendTo(nil))
@@ -246,8 +246,8 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// FuzzQueryAttributes reads any query with attributes: the text is what is left after them, and they are those that the same bytes
-// are as the parameters of a statement without any.
+// FuzzQueryAttributes checks that Query returns the text after the attributes, and that the bytes of the attributes decode to as many
+// values as the attributes of a statement without parameters.
 func FuzzQueryAttributes(f *testing.F) {
 	for _, s := range samples {
 		if s.codec == "query" {

@@ -7,22 +7,22 @@ const (
 	HeaderLen = 4
 
 	// MaxPayload is the longest payload of one packet in bytes. A payload of exactly
-	// this length announces that another packet of the same message follows, if need
-	// be an empty one.
+	// this length means that another packet of the same message follows, which may be
+	// empty.
 	MaxPayload = 1<<24 - 1
 )
 
-// ErrShortPacket says that a payload ended before the field that was read.
+// ErrShortPacket reports that a payload ended before the field to be read.
 var ErrShortPacket = errors.New("mysql packet ends early")
 
-// A Header stands before each packet's payload: its length in 3 bytes, little-endian,
+// A Header precedes each packet's payload: the payload's length in 3 bytes, little-endian,
 // and the sequence number, which starts at 0 with each command and wraps at 256.
 type Header struct {
 	Len int
 	Seq uint8
 }
 
-// ParseHeader reads the header at the start of b, which must hold HeaderLen bytes.
+// ParseHeader reads the header at the start of b, which must have at least HeaderLen bytes.
 // It does not allocate.
 func ParseHeader(b []byte) Header {
 	_ = b[3]
@@ -56,7 +56,7 @@ func AppendPacket(dst, payload []byte, seq uint8) ([]byte, uint8) {
 // MaxPayload bytes or more go through AppendPacket instead.
 func OpenPacket(dst []byte) []byte { return append(dst, 0, 0, 0, 0) }
 
-// ClosePacket fills in the header at dst[at:] of a packet begun by OpenPacket.
+// ClosePacket fills in the header at dst[at:] of a packet started by OpenPacket.
 func ClosePacket(dst []byte, at int, seq uint8) []byte {
 	n := len(dst) - at - HeaderLen
 	if n >= MaxPayload {
@@ -66,10 +66,11 @@ func ClosePacket(dst []byte, at int, seq uint8) []byte {
 	return dst
 }
 
-// First bytes by which a payload from the server tells its kind. Most have a second
-// meaning where rows are expected; the packet's type says how they are told apart.
+// The first bytes of payloads from the server, which identify their kind. Most have a
+// second meaning where rows are expected; the type of the packet documents how to
+// distinguish the two.
 const (
-	MarkOK          = 0x00 // OK; a binary row; the answer to PREPARE
+	MarkOK          = 0x00 // OK; a binary row; the response to PREPARE
 	MarkAuthMore    = 0x01 // more authentication data
 	MarkNextFactor  = 0x02 // the next factor of multi-factor authentication
 	MarkLocalInfile = 0xFB // LOCAL INFILE request; NULL at the start of a text row

@@ -32,10 +32,10 @@ func (it *AttributeIter) Next() bool {
 // Name is the attribute's name, a view of the payload.
 func (it *AttributeIter) Name() []byte { return it.name }
 
-// Value is the attribute's value, a view of the payload.
+// Value returns the attribute's value, a view of the payload.
 func (it *AttributeIter) Value() []byte { return it.value }
 
-// Err answers ErrShortPacket, wrapped, when Next stopped before the end.
+// Err returns ErrShortPacket, wrapped, if Next stopped before the end.
 func (it *AttributeIter) Err() error { return it.c.done("connection attributes") }
 
 // Decode reads the message. It does not allocate.
@@ -51,7 +51,7 @@ func (r *RegisterReplica) Decode(payload []byte) error {
 		*s = c.bytes(int(c.u8()))
 	}
 	r.Port = c.u16()
-	c.bytes(8) // a rank and the source's id, which nobody uses
+	c.bytes(8) // a rank and the source's id, both unused
 	return c.done(what)
 }
 
@@ -84,7 +84,7 @@ func (b *BinlogDumpGTID) Decode(payload []byte) error {
 // Attributes iterates over the connection attributes.
 func (u *ChangeUser) Attributes() AttributeIter { return Attributes(u.Attrs) }
 
-// A FieldList asks for the definitions of a table's columns: COM_FIELD_LIST. Command-line
+// A FieldList requests the definitions of a table's columns: COM_FIELD_LIST. Command-line
 // clients still send it to complete names.
 //
 // Specification: MySQL "COM_FIELD_LIST".
@@ -156,13 +156,13 @@ func (k ProcessKill) AppendTo(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(dst, byte(ComProcessKill)), k.ConnectionID)
 }
 
-// BulkFlags say what a StmtBulkExecute holds.
+// BulkFlags describe the contents of a StmtBulkExecute.
 type BulkFlags uint16
 
 // The flags, with their names in MariaDB's sources: STMT_BULK_FLAG_….
 const (
-	BulkUnitResults BulkFlags = 64  // the client wants a result for each row of parameters
-	BulkTypes       BulkFlags = 128 // types stand before the values
+	BulkUnitResults BulkFlags = 64  // the client requests a result for each row of parameters
+	BulkTypes       BulkFlags = 128 // types precede the values
 )
 
 // Has reports whether all flags of want are in f.
@@ -201,7 +201,7 @@ func (e StmtBulkExecute) AppendTo(dst []byte) []byte {
 	return append(dst, e.Params...)
 }
 
-// A StmtClose frees a prepared statement: COM_STMT_CLOSE. The server does not answer.
+// A StmtClose frees a prepared statement: COM_STMT_CLOSE. The server sends no response.
 //
 // Specification: MySQL "COM_STMT_CLOSE", MariaDB "COM_STMT_CLOSE".
 type StmtClose struct {
@@ -248,7 +248,7 @@ func decodeID(payload []byte, command Command, what string) (uint32, error) {
 	return id, c.done(what)
 }
 
-// A StmtFetch asks for rows of a statement that was executed with a cursor:
+// A StmtFetch requests rows of a statement that was executed with a cursor:
 // COM_STMT_FETCH.
 //
 // Specification: MySQL "COM_STMT_FETCH", MariaDB "COM_STMT_FETCH".

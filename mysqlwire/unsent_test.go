@@ -16,12 +16,12 @@ import (
 // Packets#Binary Resultset Row".
 type BinaryRow []BinaryValue
 
-// rowNullOffset is how many bits of a row's NULL bitmap stand before the first column's.
+// rowNullOffset is the number of bits in a row's NULL bitmap before the first column's.
 const rowNullOffset = 2
 
-// Decode reads a row whose columns have the given types into r, whose room is reused.
-// The types are those of the definitions before the rows: a statement's preparation may
-// have answered others, as it did not know the parameters' types.
+// Decode reads a row whose columns have the given types into r, whose memory is reused.
+// The types are those of the column definitions before the rows. Those in the response to
+// PREPARE may differ, since the server did not know the parameters' types then.
 // It does not allocate when r has room.
 func (r *BinaryRow) Decode(payload []byte, types []ValueType) error {
 	const what = "binary row"
@@ -162,16 +162,16 @@ func (d *ColumnDefinition) AppendTo(dst []byte, caps Capability) []byte {
 	return AppendLenencString(dst, d.DefaultValue)
 }
 
-// ValueType is how values of the column are read in the binary protocol.
+// ValueType returns the type that decodes the column's values in the binary protocol.
 func (d *ColumnDefinition) ValueType() ValueType {
 	return ValueType{Type: d.Type, Unsigned: d.Flags.Has(FlagUnsigned)}
 }
 
-// TypeName is the name of MariaDB's own data type (such as "uuid" or "inet6"), if Extended
-// tells one. It does not allocate.
+// TypeName returns the name of a data type that only MariaDB has (such as "uuid" or "inet6"),
+// if Extended contains one. It does not allocate.
 func (d *ColumnDefinition) TypeName() []byte { return d.extended(extTypeName) }
 
-// Format is the format that Extended tells of the values ("json"). It does not allocate.
+// Format returns the format of the values in Extended ("json"), if any. It does not allocate.
 func (d *ColumnDefinition) Format() []byte { return d.extended(extFormat) }
 
 func (d *ColumnDefinition) extended(kind uint8) []byte {
@@ -236,9 +236,9 @@ func lenencSize(n int) int {
 	return 9
 }
 
-// A LocalInfile asks the client for the contents of one of its files: the answer to LOAD
-// DATA LOCAL INFILE. The client sends the contents in packets of its own and ends with an
-// empty one; then OK or ERR follows.
+// A LocalInfile requests the contents of a file of the client. It is the response to LOAD DATA
+// LOCAL INFILE. The client sends the contents in packets, the last of which is empty; the
+// server then sends OK or ERR.
 //
 // Specification: MySQL "LOCAL INFILE Request", MariaDB "LOCAL INFILE Packet".
 type LocalInfile struct {
@@ -285,9 +285,9 @@ func appendU24(dst []byte, v uint32) []byte {
 	return append(dst, byte(v), byte(v>>8), byte(v>>16))
 }
 
-// A Progress tells a client of MariaDB, which has asked for it by CapMariaProgress, how far
-// a long statement is. It looks like an ERR with error number 0xFFFF and may come before
-// any packet of a response; it ends nothing.
+// A Progress reports the progress of a long statement to a client of MariaDB that has set
+// CapMariaProgress. It has the form of an ERR with error number 0xFFFF. It may precede any
+// packet of a response and does not end the response.
 //
 // Specification: MariaDB "ERR_Packet" (error code 0xFFFF), "Progress Reporting".
 type Progress struct {
@@ -295,7 +295,7 @@ type Progress struct {
 	Stage    uint8 // from 1
 	MaxStage uint8
 	Percent  uint32 // thousandths of a percent of the stage, 24 bits
-	Info     []byte // what the server is doing; a view of the payload
+	Info     []byte // the server's current activity; a view of the payload
 }
 
 // Decode reads a progress report. It does not allocate.

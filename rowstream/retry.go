@@ -9,19 +9,20 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Pauses between the tries of Retry.
+// The minimum and maximum back-off of Retry.
 const minPause, maxPause = 50 * time.Millisecond, 2 * time.Second
 
-// A GoneError is the last error of what was tried for as long as is patient. Its cause is not tried again.
+// A GoneError wraps the error of the last try after Retry has used up its patience. Callers must not retry the operation again.
 type GoneError struct{ error }
 
 // Unwrap returns the error of the last try.
 func (e *GoneError) Unwrap() error { return e.error }
 
-// Final marks the error of a try that no other try would mend.
+// Final marks an error as permanent: Retry returns it without another try.
 func Final(err error) error { return backoff.Permanent(err) }
 
-// Retry calls try until it succeeds or its error is Final, with growing pauses, and a GoneError after the patience.
+// Retry calls try with exponential back-off until it succeeds, returns an error marked by Final, or ctx is done. After patience it
+// returns a GoneError.
 func Retry(ctx context.Context, patience time.Duration, try func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = minPause, maxPause, 2

@@ -22,7 +22,7 @@ import (
 // A Copy is the copy whose clients are switched.
 type Copy struct {
 	Source  binlog.Follower
-	Sources []string // what the source may be recorded as
+	Sources []string // names under which the source may be recorded
 	Target  mysqlconn.Config
 	To      *mysqlconn.Client // reads the state at the target
 	State   *state.Following
@@ -32,69 +32,69 @@ type Copy struct {
 
 	Follow, Restart bool
 	Patience        time.Duration
-	Workers         int // of the reverse stream, like the following
+	Workers         int // of the reverse stream, as are Ignore and Count
 	Ignore          []sqldigest.Digest
 	Count           func(*follow.Counts)
 
-	// NewHeart returns the heart of a stream; nil where heartbeats are off.
+	// NewHeart returns the heart of a stream, or nil if heartbeats are off.
 	NewHeart func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart
 
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
-	Unequal func() int                                     // rows that are known to differ
-	Watch   func(f *follow.Follower, p telemetry.RunPhase) // is called when a stream starts
+	Unequal func() int                                     // returns the number of rows known to differ
+	Watch   func(f *follow.Follower, p telemetry.RunPhase) // called when a stream starts
 }
 
-// A Cutover does what its machine says: it brings the clients of a gateway from the source to the
-// target, and has changes go back from there.
+// A Cutover executes the steps that its machine decides on. It switches the clients of a gateway
+// from the source to the target and then writes the target's changes back to the source.
 type Cutover struct {
 	copy    Copy
 	o       *Options
 	m       *machine
 	state   record
 	gateway *gatewayclient.Client
-	names   routeNames          // the gateway's, of both sides
-	asked   gatewayclient.Route // when they were found out
+	names   routeNames          // the gateway's names of both sides
+	asked   gatewayclient.Route // the route that names belongs to
 	notes   *state.Writer
 
 	back     *binlog.Direct    // the target as a source; nil without a reverse stream
-	reversed []*tabledef.Table // the tables the other way round; nil until they are described
+	reversed []*tabledef.Table // the tables in reverse direction; nil until they are described
 
-	f      *follow.Follower // of the source
+	f      *follow.Follower // follows the source
 	target binlog.Position
 	source binlog.Position
-	since  time.Duration // since the switch, at the start of the run
+	since  time.Duration // between the switch and the start of this run
 
-	// Of the try that is under way.
+	// Of the current try.
 	token  string
 	began  time.Time
 	limit  time.Time
 	frozen bool
 
-	pinned time.Time // when sessions were first seen that cannot be switched; zero: none were
+	pinned time.Time // when sessions that cannot be switched were first seen; zero: never
 	report Report
 }
 
-// A Report is what a cutover has done.
+// A Report is the result of a cutover so far.
 type Report struct {
-	Phase          string         `json:"phase"`  // what the target has noted: cut, reversing or done; empty: clients are at the source
+	Phase          string         `json:"phase"`  // as recorded: cutting, cut, reversing or done; empty: clients are on the source
 	Tries          int            `json:"tries"`  // in this run
 	Moved          int            `json:"moved"`  // sessions, by this run
 	Closed         int            `json:"closed"` // sessions that could not be switched, with ClosePinned
 	PauseSeconds   float64        `json:"pause_seconds"`
-	SourcePosition string         `json:"source_position,omitempty"` // all before it was in the target at the switch
-	TargetPosition string         `json:"target_position,omitempty"` // what clients wrote there comes after it
+	SourcePosition string         `json:"source_position,omitempty"` // everything before it was in the target at the switch
+	TargetPosition string         `json:"target_position,omitempty"` // the clients' writes to the target come after it
 	Reverse        *follow.Report `json:"reverse,omitempty"`         // from the target back to the source
 }
 
-// How often a gateway is asked where its clients are, and whether the target is hardly behind.
+// Polling intervals.
 const (
-	routePause = time.Second
-	askPause   = 50 * time.Millisecond
+	routePause = time.Second           // of the gateway's route while a stream runs
+	askPause   = 50 * time.Millisecond // of an unknown route, and of the lag
 )
 
-// Open loads the state of the cutover of a copy, and refuses what it does not allow. It returns nil where no gateway is
-// to switch clients; o may be nil.
+// Open loads the state of the cutover of a copy and returns an error if that state does not permit the run. It returns nil if no
+// gateway is to switch clients; o may be nil.
 func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 	records := record{c.State}
 	noted, others, err := records.load(ctx, c.To, c.Sources)
@@ -118,7 +118,8 @@ func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 	}, nil
 }
 
-// Begin finds out, before anything is written to the target tables, where clients are, and whether changes could go back.
+// Begin queries the gateway for the side that clients are on, and checks that the target's changes could be written back to the
+// source. It runs before anything is written to the target tables.
 func (c *Cutover) Begin(ctx context.Context) (err error) {
 	if err := c.check(ctx); err != nil {
 		return err
@@ -139,10 +140,11 @@ func (c *Cutover) Begin(ctx context.Context) (err error) {
 	return c.m.err
 }
 
-// check refuses a restart while clients may be at the target, and what would have no way back.
+// check returns an error for a restart while clients may be on the target, and for tables whose changes could not be written back
+// to the source.
 func (c *Cutover) check(ctx context.Context) (err error) {
 	if c.copy.Restart && c.m.phase != phaseNone {
-		c.m = newMachine(phaseCutting, c.o.Tries, false) // only the gateway's word counts
+		c.m = newMachine(phaseCutting, c.o.Tries, false) // the restart ignores the recorded phase: only the gateway's route decides
 		if err := c.known(ctx); err != nil {
 			return err
 		}
@@ -159,7 +161,7 @@ func (c *Cutover) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayReverse refuses at the start what would have no way back.
+// mayReverse returns an error at the start if the target's changes could not be written back to the source.
 func (c *Cutover) mayReverse(ctx context.Context) error {
 	const without = "; or do without the way back: --reverse-window 0"
 	for _, t := range c.copy.Tables {
@@ -187,7 +189,7 @@ func (c *Cutover) mayReverse(ctx context.Context) error {
 	return nil
 }
 
-// Check refuses what Begin refuses, and changes nothing.
+// Check returns the errors that Begin would return, and changes nothing.
 func (c *Cutover) Check(ctx context.Context) error {
 	if err := c.check(ctx); err != nil {
 		return err
@@ -200,7 +202,8 @@ func (c *Cutover) Check(ctx context.Context) error {
 	return c.m.err
 }
 
-// known asks the gateway until it is known where clients are, for as long as is patient.
+// known polls the gateway until the side that clients are on is known, and passes it to the machine. It gives up when the patience is
+// used up, and immediately if the gateway refuses the request.
 func (c *Cutover) known(ctx context.Context) error {
 	step := c.m.step
 	for began := time.Now(); ; {
@@ -228,13 +231,13 @@ func (c *Cutover) known(ctx context.Context) error {
 	}
 }
 
-// Report returns what it has done so far.
+// Report returns the result so far.
 func (c *Cutover) Report() *Report {
 	c.report.Phase = string(c.m.phase)
 	return &c.report
 }
 
-// Past reports whether the source is not followed any more.
+// Past reports whether the source is no longer followed.
 func (c *Cutover) Past() bool { return c != nil && !c.m.followable() }
 
 // Close closes the connections.
@@ -249,12 +252,12 @@ func (c *Cutover) Close() {
 	}
 }
 
-// tell tells people how it goes.
+// tell reports an event of the cutover.
 func (c *Cutover) tell(format string, a ...any) {
 	c.copy.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(format, a...)})
 }
 
-// Follow has f, which run runs, follow the source until clients are at the target, and does what comes then.
+// Follow calls run, which runs f, until clients are on the target. It then executes the remaining steps, as Finish does.
 func (c *Cutover) Follow(ctx context.Context, f *follow.Follower, run func(context.Context) error) error {
 	c.f = f
 	following, cancel := context.WithCancelCause(ctx)
@@ -269,26 +272,26 @@ func (c *Cutover) Follow(ctx context.Context, f *follow.Follower, run func(conte
 		f.End()
 	})
 	err := run(following)
-	cancel(follow.ErrEnded) // it may wait for the target still
+	cancel(follow.ErrEnded) // cut may still wait for the target
 	cutting.Wait()
 	switch {
 	case c.Past() && failed != nil:
 		return failed
 	case c.Past():
 		return c.Finish(ctx)
-	case failed == nil, errors.Is(failed, follow.ErrEnded): // it was told to finish before
+	case failed == nil, errors.Is(failed, follow.ErrEnded): // the follower finished before the switch
 		return err
-	case errors.Is(failed, errUnequal) && err == nil: // the report says which
+	case errors.Is(failed, errUnequal) && err == nil: // the report lists them
 		c.tell("%v", failed)
 		return nil
 	}
 	return failed
 }
 
-// errUnequal keeps clients from being switched.
+// errUnequal prevents the switch.
 var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use --restart")
 
-// cut tries until clients are at the target.
+// cut tries to switch until clients are on the target or no try is left.
 func (c *Cutover) cut(ctx context.Context) error {
 	defer c.seal()
 	for c.m.step != stepReverse && c.m.step != stepFinish && c.m.step != stepEnd {
@@ -302,11 +305,11 @@ func (c *Cutover) cut(ctx context.Context) error {
 	return c.m.err
 }
 
-// do does the next step. It fails when the machine is not to know: ctx is done.
+// do executes the next step and passes its result to the machine. It returns only the errors of known, which the machine does not see.
 func (c *Cutover) do(ctx context.Context) error {
 	defer c.copy.Waits.Begin("the cutover: "+c.m.step.String(), "", c.limitOf(c.m.step))()
 	var err error
-	whole := context.WithoutCancel(ctx) // what is begun is brought to an end that is known
+	whole := context.WithoutCancel(ctx) // a request that was sent is completed, so that its result is known
 	switch c.m.step {
 	case stepCheck:
 		return c.known(ctx)
@@ -357,7 +360,7 @@ func (c *Cutover) do(ctx context.Context) error {
 	return nil
 }
 
-// limitOf is how long a step may take; 0: until it can be taken.
+// limitOf returns how long a step may take; 0: unlimited.
 func (c *Cutover) limitOf(s step) time.Duration {
 	switch s {
 	case stepHold, stepReach, stepNote:
@@ -368,8 +371,8 @@ func (c *Cutover) limitOf(s step) time.Duration {
 	return c.copy.Patience
 }
 
-// wait waits until the target has caught up and is hardly behind, and, when rows are compared, until all
-// were, and are equal.
+// wait blocks until the target has caught up and its lag is at most that of the options. If rows are compared, it also blocks until all
+// of them were, and returns errUnequal if any differ.
 func (c *Cutover) wait(ctx context.Context) error {
 	if err := c.f.WaitCaughtUp(ctx); err != nil {
 		return err
@@ -388,7 +391,7 @@ func (c *Cutover) wait(ctx context.Context) error {
 				return err
 			}
 			if !c.waitsForPinned(ctx) {
-				return c.raiseCounters(ctx, c.copy.Patience) // what is left for the pause is little
+				return c.raiseCounters(ctx, c.copy.Patience) // before the pause, which is left with little to do
 			}
 		}
 		if time.Since(asked) > routePause {
@@ -406,15 +409,15 @@ func (c *Cutover) wait(ctx context.Context) error {
 	}
 }
 
-// waitsForPinned reports whether sessions that cannot be switched have time left to come to an end. It is waited
-// for outside of the hold, within which they could do nothing to that end.
+// waitsForPinned reports whether sessions that cannot be switched have time left to become switchable. They get it before the pause,
+// because their commands are blocked during it.
 func (c *Cutover) waitsForPinned(ctx context.Context) bool {
 	if c.o.ClosePinned == 0 {
 		return false
 	}
 	a, err := c.gateway.Route(ctx)
 	if err != nil || len(a.Pinned) == 0 {
-		return false // the hold will tell
+		return false // the pause returns the error, if any
 	}
 	if c.pinned.IsZero() {
 		c.pinned = time.Now()
@@ -424,7 +427,7 @@ func (c *Cutover) waitsForPinned(ctx context.Context) bool {
 	return time.Since(c.pinned) < c.o.ClosePinned
 }
 
-// hold has the gateway hold all commands.
+// hold pauses all commands at the gateway.
 func (c *Cutover) hold(ctx context.Context) (err error) {
 	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
 	c.began = time.Now()
@@ -433,8 +436,8 @@ func (c *Cutover) hold(ctx context.Context) (err error) {
 	return err
 }
 
-// reach waits until the target has all that the source has, and stops following for the time being.
-// Since nobody is within a statement, what the source has now is all there will be.
+// reach blocks until the target has everything that the source has, and suspends following. Commands are paused and none is executing,
+// so the source's current position is its last one.
 func (c *Cutover) reach(ctx context.Context) (err error) {
 	if c.source, err = c.copy.Source.NowPosition(ctx); err != nil {
 		return err
@@ -461,12 +464,12 @@ func (c *Cutover) reach(ctx context.Context) (err error) {
 	return err
 }
 
-// raiseCounters carries AUTO_INCREMENT counters to the target.
+// raiseCounters raises the target's AUTO_INCREMENT counters to those of the source.
 func (c *Cutover) raiseCounters(ctx context.Context, limit time.Duration) error {
 	return state.RaiseCounters(ctx, c.copy.Source, c.copy.Tables, c.notes, limit)
 }
 
-// late says what was not done when the hold's time was over.
+// late returns an error with what, the unfinished part, if the time of the pause is over, and err otherwise.
 func (c *Cutover) late(ctx context.Context, err error, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.Hold)
@@ -474,7 +477,7 @@ func (c *Cutover) late(ctx context.Context, err error, what string) error {
 	return err
 }
 
-// change has the gateway switch, and tells how long clients had to wait.
+// change switches the clients at the gateway and reports the length of the pause.
 func (c *Cutover) change(ctx context.Context) error {
 	done, err := c.gateway.Switch(ctx, c.token, c.names.side, c.o.ClosePinned > 0)
 	if err != nil {
@@ -490,7 +493,7 @@ func (c *Cutover) change(ctx context.Context) error {
 	return nil
 }
 
-// seal ends following the source for good when clients may be at the target.
+// seal permanently stops following the source if clients may be on the target, and resumes it otherwise.
 func (c *Cutover) seal() {
 	if c.frozen && c.Past() {
 		c.f.Seal()
@@ -506,7 +509,7 @@ func (c *Cutover) thaw() {
 	}
 }
 
-// Finish does what comes after the switch, also in a run that begins there.
+// Finish executes the steps after the switch, also in a run that starts after it.
 func (c *Cutover) Finish(ctx context.Context) error {
 	c.report.SourcePosition, c.report.TargetPosition = c.source.String(), c.target.String()
 	for c.m.step != stepEnd {
@@ -525,13 +528,13 @@ func (c *Cutover) Finish(ctx context.Context) error {
 	return c.m.err
 }
 
-// A backSide is the source as a target: the one place where a cutover writes to it.
+// A backSide is the source as a target: the connection and the state of the reverse stream.
 type backSide struct {
 	c     *mysqlconn.Client
 	state *state.Following
 }
 
-// openBack connects to the source for writing, and makes the state there.
+// openBack connects to the source for writing, acquires the lease there and creates the state.
 func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
 	specs := c.backSpecs()
 	conn, err := rowstream.Connect(ctx, c.o.Back)
@@ -551,6 +554,6 @@ func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
 	back := s.Followed(c.copy.Target.Addr, specs)
-	back.ID = back.FormerID(c.copy.Target.Addr) // the id of the tables alone is that of a copy to the source
+	back.ID = back.FormerID(c.copy.Target.Addr) // an id of the tables alone would be that of a copy to the source
 	return &backSide{c: conn, state: back}, nil
 }

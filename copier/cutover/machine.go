@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// A phase is what the target notes of a cutover, so that a copy which was killed knows at its
-// next start whose log it may apply.
+// A phase is the progress of a cutover as recorded in the target. A copy that was killed reads it
+// at its next start to determine whose log it may apply.
 type phase string
 
 const (
-	phaseNone      phase = ""          // nothing is noted: the source is followed
-	phaseCutting   phase = "cutting"   // a switch was about to be asked for: the gateway knows what became of it
+	phaseNone      phase = ""          // no record: the source is followed
+	phaseCutting   phase = "cutting"   // a switch was about to be requested: only the gateway knows its result
 	phaseCut       phase = "cut"       // clients write to the target: the source is never followed again
-	phaseReversing phase = "reversing" // and its changes go back to the source
-	phaseDone      phase = "done"      // the reverse stream's time is over
+	phaseReversing phase = "reversing" // likewise, and the target's changes are written back to the source
+	phaseDone      phase = "done"      // the reverse stream is over, if there was one
 )
 
-// A step is what a cutover does next.
+// A step is one action of a cutover.
 type step uint8
 
 const (
-	stepCheck   step = iota // ask the gateway where clients are, before anything is applied
-	stepWait                // wait until the target is hardly behind
-	stepHold                // have the gateway hold all commands
-	stepReach               // ask for the source's position and wait for the target to have reached it
-	stepNote                // note that a switch is asked for, and where the target's log stands
-	stepSwitch              // have the gateway switch
-	stepAsk                 // ask the gateway what became of the switch
-	stepRelease             // let the clients go on at the source
-	stepForget              // take the note back
-	stepPause               // before the next try
-	stepCommit              // note that clients are at the target
-	stepReverse             // have the target's changes go back to the source
-	stepFinish              // note that the reverse stream is over
-	stepEnd                 // it is over; an error says why when it has failed
+	stepCheck   step = iota // query the gateway for the side that clients are on, before anything is applied
+	stepWait                // wait until the lag is small enough
+	stepHold                // pause all commands at the gateway
+	stepReach               // read the source's position and wait until the target has reached it
+	stepNote                // record that a switch follows, and the position of the target's log
+	stepSwitch              // request the switch
+	stepAsk                 // query the gateway for the result of the switch
+	stepRelease             // end the pause: clients resume on the source
+	stepForget              // delete the record
+	stepPause               // back off before the next try
+	stepCommit              // record that clients are on the target
+	stepReverse             // write the target's changes back to the source
+	stepFinish              // record the end of the reverse stream
+	stepEnd                 // no step is left; machine.err is the error, if any
 )
 
 var stepNames = [...]string{
@@ -45,31 +45,33 @@ var stepNames = [...]string{
 
 func (s step) String() string { return stepNames[s] }
 
-// A route is where a gateway's clients are.
+// A route is the side that a gateway's clients are on.
 type route uint8
 
 const (
-	routeUnknown route = iota // it does not answer, or a hold is not over
+	routeUnknown route = iota // the gateway does not respond, or a pause is not over
 	routeSource
 	routeTarget
 )
 
-// A machine decides about cutting over. It does no I/O and has no clock: it says which step
-// is next and is told how that went. Two rules keep every statement: a note is in the target
-// before a switch is asked for, and after that the source is followed only when the gateway has said,
-// with no hold left that the switch could still come by, that clients are at the source.
+// A machine decides the steps of a cutover. It does no I/O and has no clock: its caller executes
+// each step and reports the result by ok, failed or route.
+//
+// Two rules ensure that no statement is lost. A record is in the target before a switch is requested.
+// After that, the source is followed only once the gateway has reported that clients are on the source
+// and no pause is left in which the switch could still take effect.
 type machine struct {
 	step    step
-	phase   phase // that the target has noted
-	reverse bool  // changes go back to the source afterwards
-	tries   int   // that are allowed
+	phase   phase // as recorded in the target
+	reverse bool  // write changes back to the source afterwards
+	tries   int   // maximum of tried
 	tried   int
-	asked   bool  // a switch was asked for, and what became of it is not known
-	why     error // why the last try failed
-	err     error // at the end
+	asked   bool  // a switch was requested, and its result is unknown
+	why     error // of the last failed try
+	err     error // final, at stepEnd
 }
 
-// newMachine begins with what the target has noted.
+// newMachine returns a machine that resumes from the recorded phase.
 func newMachine(noted phase, tries int, reverse bool) *machine {
 	m := &machine{phase: noted, tries: tries, reverse: reverse}
 	if noted == phaseDone {
@@ -81,7 +83,7 @@ func newMachine(noted phase, tries int, reverse bool) *machine {
 // followable reports whether the source may be followed.
 func (m *machine) followable() bool { return m.phase == phaseNone }
 
-// ok is told that a step was done.
+// ok advances the machine after its step succeeded.
 func (m *machine) ok() {
 	switch m.step {
 	case stepWait:
@@ -114,31 +116,31 @@ func (m *machine) ok() {
 	}
 }
 
-// failed is told that a step could not be done.
+// failed advances the machine after its step failed with err.
 func (m *machine) failed(err error) {
 	switch m.step {
-	case stepHold: // nobody is held
+	case stepHold: // no client is paused
 		m.tried++
 		m.why = err
 		m.step = m.again()
 	case stepReach:
 		m.tried++
 		m.why, m.step = err, stepRelease
-	case stepNote: // which may have been written all the same
+	case stepNote: // the record may have been written nevertheless
 		m.tried++
 		m.phase, m.why, m.step = phaseCutting, err, stepRelease
-	case stepSwitch: // which may have been done all the same, or be about to be
+	case stepSwitch: // the switch may have happened nevertheless, or still be about to
 		m.tried++
 		m.why, m.step = err, stepRelease
-	case stepRelease: // the hold's time is bounded
+	case stepRelease: // the pause expires in any case
 		m.step = m.afterRelease()
 	default:
 		m.end(err)
 	}
 }
 
-// route is told where clients are, after stepCheck and stepAsk. While that is not known, the step
-// stays.
+// route advances the machine after stepCheck and stepAsk by the side that clients are on. At routeUnknown
+// the step does not change.
 func (m *machine) route(at route) {
 	switch {
 	case at == routeUnknown:
@@ -166,7 +168,7 @@ func (m *machine) route(at route) {
 	}
 }
 
-// afterRelease takes back a note that there may be, unless clients may be at the target.
+// afterRelease returns the step after stepRelease. It deletes a record that may exist, unless clients may be on the target.
 func (m *machine) afterRelease() step {
 	switch {
 	case m.asked:
@@ -177,7 +179,7 @@ func (m *machine) afterRelease() step {
 	return m.again()
 }
 
-// again is another try, if there is one left.
+// again returns the step that starts another try, or stepEnd with err set if none is left.
 func (m *machine) again() step {
 	if m.tried >= m.tries {
 		m.err = fmt.Errorf("clients are where they were after as many tries as are allowed (%d); the last one: %w; "+
@@ -192,7 +194,7 @@ func (m *machine) again() step {
 
 func (m *machine) end(err error) { m.err, m.step = err, stepEnd }
 
-// pause is how long to wait before the next try.
+// pause returns the back-off before the next try.
 func (m *machine) pause() time.Duration {
 	const most = 30 * time.Second
 	return min(most, time.Second<<min(max(0, m.tried-1), 5))

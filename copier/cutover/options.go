@@ -10,38 +10,38 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// Options say how a gateway's clients are brought from the source to the target.
+// Options configure the switch of a gateway's clients from the source to the target.
 type Options struct {
-	// Gateway is the tare serve that switches its clients. Without one, the steps to do by hand are
-	// reported once the target has caught up.
+	// Gateway is the tare serve whose clients are switched. Without one, the steps of a manual switch
+	// are reported once the target has caught up.
 	Gateway gatewayclient.Gateway
 
-	// Back is the source as a server that is written to, for what goes back there.
+	// Back configures the connection that writes the target's changes back to the source.
 	Back mysqlconn.Config
 
-	Lag    time.Duration // how far the target may be behind when clients are held
-	Hold   time.Duration // how long clients wait at most; 0: DefaultHold
+	Lag    time.Duration // maximum lag of the target when clients are paused
+	Hold   time.Duration // maximum pause of clients; 0: DefaultHold
 	Tries  int           // 0: DefaultTries
-	Window time.Duration // how long the target's changes go back to the source; 0: not at all
+	Window time.Duration // how long the target's changes are written back to the source; 0: not at all
 
-	// ClosePinned is how long sessions that cannot be switched are waited for, once the target has caught
-	// up and before clients are held; then the gateway closes them. 0: they are never closed, and keep
-	// all clients from being switched.
+	// ClosePinned is how long to wait for sessions that cannot be switched, after the target has caught
+	// up and before clients are paused. The gateway then closes them. 0: they are never closed, and
+	// prevent the switch of all clients.
 	ClosePinned time.Duration
 }
 
-// The defaults of a cutover.
+// Default values of Options.
 const (
 	DefaultLag   = time.Second
 	DefaultHold  = time.Second
 	DefaultTries = 10
 )
 
-// Validate fills in defaults and says what is wrong with o, if anything.
+// Validate sets defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
 	o.Hold = cmp.Or(o.Hold, DefaultHold)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
-	const longest = 30 * time.Second // that a gateway holds
+	const longest = 30 * time.Second // pause that a gateway accepts
 	switch {
 	case o.Gateway.URL == "":
 		return nil

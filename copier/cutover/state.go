@@ -16,23 +16,23 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A record is the row of copy_cutover in the target that says how far a copy's cutover is.
+// A record is the row of copy_cutover in the target that has the progress of a copy's cutover.
 type record struct {
 	*state.Following
 }
 
-// A recorded is what such a row says.
+// recorded is the content of a record.
 type recorded struct {
 	phase  phase
-	target binlog.Position // of the target's log when clients had written nothing there
+	target binlog.Position // of the target's log before the first write of a client
 	since  time.Duration   // since the switch was recorded
 }
 
-// load reads what is noted, of this copy and of others that have a target table in common with it.
-// It waits for a transaction that is still being committed or rolled back.
+// load returns the record of this copy, and the target tables that cutovers of other copies have in common
+// with it. It waits for a transaction that is still being committed or rolled back.
 func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
 	mine := strings.Split(s.Targets, "\n")
-	var former []string // ids, in older forms
+	var former []string // ids of older versions of the state
 	for _, source := range sources {
 		former = append(former, s.FormerID(source))
 	}
@@ -70,25 +70,25 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 	return own, others, nil
 }
 
-// note says that a switch is about to be asked for.
+// note records that a switch is about to be requested.
 func (s *record) note(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
 	return s.write(ctx, c, "REPLACE INTO "+s.Cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
 		rowstream.Quote(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+rowstream.Quote(s.Source)+", "+rowstream.Quote(s.Targets)+", "+rowstream.Quote(string(phaseCutting))+", "+
 		rowstream.Quote(source.String())+", "+rowstream.Quote(target.String())+", UTC_TIMESTAMP(6))", phaseCutting)
 }
 
-// enter notes a later phase.
+// enter records a later phase.
 func (s *record) enter(ctx context.Context, c *mysqlconn.Client, p phase) error {
 	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+rowstream.Quote(string(p))+
 		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.Where(), p)
 }
 
-// forget takes the note back.
+// forget deletes the record.
 func (s *record) forget(ctx context.Context, c *mysqlconn.Client) error {
 	return s.write(ctx, c, "DELETE FROM "+s.Cutovers()+s.Where(), phaseNone)
 }
 
-// write executes a statement in a transaction that checks the epoch, and reads back that the phase is p.
+// write executes a statement in a transaction that checks the epoch and verifies that the recorded phase is then p.
 func (s *record) write(ctx context.Context, c *mysqlconn.Client, sql string, p phase) error {
 	err := s.Lease.Write(ctx, c, func() error {
 		if err := state.Change(ctx, c, sql); err != nil {

@@ -17,16 +17,16 @@ import (
 )
 
 // A Follower keeps the target tables current after their rows are copied: it reads the source's
-// changes from the oldest position that rows were read at, and applies them in order. One
-// goroutine reads a batch and turns it into statements while another has the one before
-// written; a third looks how far behind the target is.
+// changes from the oldest position at which rows were read, and applies them in order. One
+// goroutine reads a batch and turns it into statements while another writes the previous batch;
+// a third measures the lag.
 //
-// While it catches up, several writers are at work, and the target is no state that the source
-// ever had. Once it has caught up there is one writer, and what others see in the target is a
-// moment of the source between two transactions, except within a transaction that is larger
+// While it catches up, several writers run concurrently, and the target is in no state that the
+// source ever had. Once it has caught up there is one writer, and readers of the target see a
+// snapshot of the source between two transactions, except during a transaction that is larger
 // than a batch.
 type Follower struct {
-	// MayEnd reports whether it may end without a request. It is set before Run.
+	// MayEnd reports whether the follower may stop without a call of Finish or End. It must be set before Run.
 	MayEnd func() bool
 
 	o       Options
@@ -36,81 +36,80 @@ type Follower struct {
 	writers []*state.Writer
 	now     func() time.Time
 
-	stop     chan struct{} // closed when it is to end at the next boundary
+	stop     chan struct{} // closed to stop at the next transaction boundary
 	stopOnce sync.Once
 
 	mu       sync.Mutex
 	applied  binlog.Position
-	boundary bool // the last batch ended where a transaction ends
+	boundary bool // the last batch ended at a transaction boundary
 	commit   time.Time
 	changes  int64
-	lag      telemetry.Lag // at the last check, without the heartbeat's part
-	reached  time.Time     // without heartbeats: when the target last had all before the log's end; zero: never
-	single   bool          // from the next batch on there is one writer
-	parts    bool          // several writers are at a batch
-	caughtUp bool          // and there is one writer
-	finish   bool          // it is to end as soon as nothing is behind
-	ended    error         // why it has ended
-	moved    chan struct{} // closed and made anew when one of the above changes
+	lag      telemetry.Lag // at the last check, without the part measured by heartbeats
+	reached  time.Time     // without heartbeats: when the target last had everything before the log's end; zero: never
+	single   bool          // batches not yet begun have one writer
+	parts    bool          // several writers are applying a batch
+	caughtUp bool          // the target has caught up, and there is one writer
+	finish   bool          // set by Finish
+	ended    error         // why the follower stopped; nil while it runs
+	moved    chan struct{} // closed and replaced when one of the above changes
 
-	still  chan struct{} // a semaphore: held while a batch is applied, and from Freeze to Thaw
-	sealed bool          // nothing is applied any more; guarded by still
+	still  chan struct{} // a semaphore: acquired while a batch is applied, and from Freeze to Thaw
+	sealed bool          // no further batch is applied; guarded by still
 
-	noted       binlog.Position // in the target; of the goroutine that applies
-	flush       time.Time       // when the position was recorded; of the goroutine that applies
-	reconnected time.Time       // when the log was last asked for again; of the goroutine that reads
+	noted       binlog.Position // position recorded in the target; used only by the applying goroutine
+	flush       time.Time       // when the position was recorded; likewise
+	reconnected time.Time       // when the log was last requested again; used only by the reading goroutine
 
-	counts Counts // of the goroutine that applies
+	counts Counts // used only by the applying goroutine
 }
 
-// Options say which changes are applied, from where, and by which writers.
+// Options select the changes to apply, the position to start from, and the writers.
 type Options struct {
 	Source binlog.Follower
 	Tables []*tabledef.Table
-	From   binlog.Position // all before it is in the target
+	From   binlog.Position // everything before it is in the target
 
-	State   *state.Following     // has the position in the target
+	State   *state.Following     // records the position in the target
 	Writer  func() *state.Writer // returns a new writer to the target
 	Workers int                  // writers until the target has caught up
 
-	Ignore        []sqldigest.Digest // statements of the log that change no table
-	Patience      time.Duration      // with a source that is unreachable
-	UntilCaughtUp bool               // it ends when the target has once had all that the source has
+	Ignore        []sqldigest.Digest // statements in the log to ignore: they change no table
+	Patience      time.Duration      // how long to retry an unreachable source
+	UntilCaughtUp bool               // stop when the target has caught up, if MayEnd allows it
 
 	Heart *Heart           // proves the lag; nil: no heartbeats
 	Pace  *throttle.Stream // nil: no throttle
 
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
-	Count   func(*Counts) // is told what was applied, batch by batch
+	Count   func(*Counts) // called with the changes of each applied batch
 }
 
-// Counts are changes of rows, by binlog.ChangeKind.
+// Counts are numbers of changed rows by binlog.ChangeKind.
 type Counts [binlog.Delete + 1]int64
 
-// slots is how many batches are under way: one is read, one is applied.
+// slots is the number of batches in flight: one is read while another is applied.
 const slots = 2
 
-// How often the lag is looked at, before the target has caught up and afterwards; how often it
-// is told; and how often the position is noted when nothing happens to the tables.
+// Intervals of the follower.
 const (
-	lookPause  = 100 * time.Millisecond
-	lookSeldom = 500 * time.Millisecond
-	tellPause  = time.Second
-	notePause  = time.Second
+	lookPause  = 100 * time.Millisecond // checks of the lag until the target has caught up
+	lookSeldom = 500 * time.Millisecond // checks of the lag afterwards
+	tellPause  = time.Second            // reports of the lag
+	notePause  = time.Second            // records of the position while the tables do not change
 )
 
-// A slot is a batch under way.
+// A slot is a batch in flight.
 type slot struct {
 	batch   binlog.ChangeBatch
 	applier *applier
-	stop    error // instead of a batch: the log cannot be read on, and all before it was
+	stop    error // instead of a batch: the log cannot be read any further; everything before was read
 }
 
-// ErrEnded says that a follower has stopped for no error.
+// ErrEnded is the result of a follower that stopped without an error.
 var ErrEnded = errors.New("following has ended")
 
-// New returns a follower of tables that are copied.
+// New returns a follower of the tables of a copy.
 func New(o Options) (*Follower, error) {
 	f := &Follower{
 		o: o, now: time.Now, options: binlog.FollowOptions{
@@ -152,24 +151,24 @@ func New(o Options) (*Follower, error) {
 	return f, nil
 }
 
-// Applied is a position of the source's log before which everything is in the target.
+// Applied returns a position of the source's log before which everything is in the target.
 func (f *Follower) Applied() binlog.Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applied
 }
 
-// waitFor waits until everything before p is in the target.
+// waitFor blocks until everything before p is in the target.
 func (f *Follower) waitFor(ctx context.Context, p binlog.Position) error {
 	return f.await(ctx, func() bool { return f.applied.Reaches(p) })
 }
 
-// WaitCaughtUp waits until the target has caught up for the first time.
+// WaitCaughtUp blocks until the target has caught up for the first time.
 func (f *Follower) WaitCaughtUp(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.caughtUp })
 }
 
-// await waits until done, which is called with the lock held.
+// await blocks until done returns true or the follower has stopped. It calls done with f.mu locked.
 func (f *Follower) await(ctx context.Context, done func() bool) error {
 	for {
 		f.mu.Lock()
@@ -189,17 +188,17 @@ func (f *Follower) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-// Err returns why it has ended; nil while it has not.
+// Err returns why the follower stopped, or nil while it runs.
 func (f *Follower) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended
 }
 
-// Finish makes it end as soon as nothing is behind.
+// Finish makes the follower stop once the target has everything that the source has.
 func (f *Follower) Finish() { f.change(func() { f.finish = true }) }
 
-// change changes what others wait for.
+// change calls what with f.mu locked and wakes the callers of await.
 func (f *Follower) change(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,11 +207,11 @@ func (f *Follower) change(what func()) {
 	f.moved = make(chan struct{})
 }
 
-// End makes it stop at the next boundary of transactions.
+// End makes the follower stop at the next transaction boundary.
 func (f *Follower) End() { f.stopOnce.Do(func() { close(f.stop) }) }
 
-// Freeze waits until no batch is being applied, and keeps the next one from being applied until Thaw. It reports whether the last
-// batch ended where a transaction ends.
+// Freeze blocks until no batch is being applied, and prevents the next one from being applied until Thaw. It reports whether the last
+// batch ended at a transaction boundary.
 func (f *Follower) Freeze(ctx context.Context) (boundary bool, err error) {
 	select {
 	case f.still <- struct{}{}:
@@ -235,14 +234,14 @@ func (f *Follower) Lift() (end func()) {
 	return f.o.Pace.Lift()
 }
 
-// Seal ends it after Freeze: no batch is applied any more.
+// Seal stops the follower after Freeze, without applying another batch.
 func (f *Follower) Seal() {
 	f.sealed = true
 	f.End()
 	f.Thaw()
 }
 
-// BetweenTransactions calls do while nothing is applied and the target has whole transactions of the source alone.
+// BetweenTransactions calls do while no batch is being applied and the target has only complete transactions of the source.
 func (f *Follower) BetweenTransactions(ctx context.Context, do func() error) error {
 	for {
 		boundary, err := f.Freeze(ctx)
@@ -260,7 +259,7 @@ func (f *Follower) BetweenTransactions(ctx context.Context, do func() error) err
 	}
 }
 
-// Run follows until it is told to end or ctx is done.
+// Run follows the source until the follower is stopped or ctx is done.
 func (f *Follower) Run(ctx context.Context) (err error) {
 	defer func() {
 		f.change(func() {
@@ -279,7 +278,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = changes.Close() }() // what it read is applied or read again
+	defer func() { _ = changes.Close() }() // no data is lost: changes that were not applied are read again
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -303,7 +302,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	return f.applyAll(ctx, full, empty)
 }
 
-// read reads batches and turns them into statements.
+// read reads batches and plans their statements.
 func (f *Follower) read(ctx context.Context, changes binlog.Changes, empty <-chan *slot, full chan<- *slot) error {
 	for {
 		var s *slot
@@ -331,7 +330,7 @@ func (f *Follower) read(ctx context.Context, changes binlog.Changes, empty <-cha
 	}
 }
 
-// spread is how many writers the next batch is for.
+// spread returns the number of writers for the next batch.
 func (f *Follower) spread() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -341,7 +340,7 @@ func (f *Follower) spread() int {
 	return len(f.writers)
 }
 
-// applyAll applies batches until it is told to end.
+// applyAll applies batches until the follower is stopped.
 func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<- *slot) error {
 	stop := f.stop
 	f.change(func() { f.boundary = true })
@@ -351,7 +350,7 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 			if f.boundary {
 				return f.note(ctx)
 			}
-			stop = nil // after the transaction that is under way
+			stop = nil // stop after the current transaction
 			continue
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -371,8 +370,8 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 	}
 }
 
-// obey applies a batch once the throttle allows it, unless the follower is sealed: then it has
-// ended. A batch that changes nothing costs others nothing.
+// obey applies a batch once the throttle allows it. If the follower is sealed, it reports ended
+// instead. A batch without changes is not throttled.
 func (f *Follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
 	paced := f.o.Pace != nil && len(s.batch.Changes) > 0
 	if paced {
@@ -395,9 +394,9 @@ func (f *Follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
 	return false, f.o.Pace.End(ctx)
 }
 
-// apply applies a batch. Where several writers have a part of it, the first one's transaction
-// notes the position before the batch, since the others may be killed before they are done;
-// alone, it notes the position after it.
+// apply applies a batch. If several writers have a part of it, the first one's transaction records
+// the position before the batch, since the others may be killed before they commit. A single
+// writer records the position after the batch.
 func (f *Follower) apply(ctx context.Context, s *slot) error {
 	b := &s.batch
 	busy, err := f.begin(s)
@@ -431,11 +430,11 @@ func (f *Follower) apply(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// count counts the changes of a batch that was applied.
+// count adds the changes of an applied batch to the counts.
 func (f *Follower) count(b *binlog.ChangeBatch) {
 	var counts Counts
 	for i := range b.Changes {
-		if kind := b.Changes[i].Kind; kind <= binlog.Delete { // how many rows a foreign key has changed is not known
+		if kind := b.Changes[i].Kind; kind <= binlog.Delete { // the number of rows changed by a foreign key is unknown
 			counts[kind]++
 		}
 	}
@@ -445,8 +444,8 @@ func (f *Follower) count(b *binlog.ChangeBatch) {
 	f.o.Count(&counts)
 }
 
-// begin finds out which writers have a part of a batch. One that was planned for several when
-// the target has caught up meanwhile is planned anew.
+// begin returns the writers that have a part of a batch. A batch planned for several writers is
+// planned again for one if the target has caught up since.
 func (f *Follower) begin(s *slot) (busy []int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -465,7 +464,7 @@ func (f *Follower) begin(s *slot) (busy []int, err error) {
 	return busy, nil
 }
 
-// applyParts has each writer write its part, all at once.
+// applyParts writes the parts of all writers concurrently.
 func (f *Follower) applyParts(ctx context.Context, a *applier, busy []int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -490,7 +489,7 @@ func (f *Follower) applyParts(ctx context.Context, a *applier, busy []int) error
 	return nil
 }
 
-// note notes the position in a transaction of its own.
+// note records the position in a separate transaction.
 func (f *Follower) note(ctx context.Context) error {
 	w := f.writers[0]
 	err := w.Again(ctx, func() error { return f.o.State.Record(ctx, w.Conn, f.applied) })
@@ -500,17 +499,17 @@ func (f *Follower) note(ctx context.Context) error {
 	return err
 }
 
-// A Report is what following has done in this run.
+// A Report is the result of a follower's run.
 type Report struct {
 	From     string `json:"from"`     // position of the source's log
 	Position string `json:"position"` // everything before it is in the target
-	Inserts  int64  `json:"inserts"`  // changes of rows that were applied, after filters
+	Inserts  int64  `json:"inserts"`  // applied row changes, after filters
 	Updates  int64  `json:"updates"`
 	Deletes  int64  `json:"deletes"`
 	CaughtUp bool   `json:"caught_up"`
 }
 
-// Report returns what it has done. It is called after Run.
+// Report returns the result. It must not be called before Run has returned.
 func (f *Follower) Report() *Report {
 	return &Report{
 		From: f.o.From.String(), Position: f.applied.String(), CaughtUp: f.caughtUp,

@@ -28,8 +28,8 @@ func (s writingSource) LogBytes(_ context.Context, from, to binlog.Position) (in
 	return int64(to.Offset) - int64(from.Offset), nil
 }
 
-// TestOutrun tells by the status, the lag and once in a while by an event that a source cannot be caught
-// up with, for as long as that is so.
+// TestOutrun checks that the status, the lag and, at intervals, an event report a source that is too fast
+// to catch up with, for as long as it is.
 func TestOutrun(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var told []string

@@ -9,12 +9,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// narrowRows is how many rows of the source are held against the target's at once.
+// narrowRows is the number of the source's rows compared with the target's at once.
 const narrowRows = 500
 
 // narrow finds the rows of a chunk that differ. The source's rows are read once, in the order of
-// the key; a group of them is held against the same range of the target. Neither side needs more
-// memory than a group, and no key is compared but by its bytes: the servers know their collations.
+// the key; each group of them is compared with the same range of the target. Neither side needs more
+// memory than a group. Keys are compared only by their bytes: the servers know their collations.
 func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, found *ChunkMismatch, counts *Report) error {
 	n := narrowing{c: c, found: found, counts: counts, group: make(map[string]uint64), rest: k}
 	for row, err := range rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source) {
@@ -38,7 +38,7 @@ func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, f
 	return n.flush(ctx, w, k.Upto)
 }
 
-// A narrowing holds a group of the source's rows against the target's.
+// A narrowing compares a group of the source's rows with the target's.
 type narrowing struct {
 	c      *comparison
 	rest   rowstream.Chunk
@@ -48,10 +48,10 @@ type narrowing struct {
 	counts *Report
 }
 
-// A comparedGroup is what the target has in the range of a group.
+// A comparedGroup is the result of comparing a group with the target's rows in its range.
 type comparedGroup struct {
-	seen    map[string]bool // of the group
-	changed map[string]bool // likewise, with other values
+	seen    map[string]bool // keys of the group that the target has
+	changed map[string]bool // whether the values of such a key differ
 	extra   []RowMismatch
 	extras  int64
 }
@@ -91,7 +91,7 @@ func (n *narrowing) compare(ctx context.Context, target *mysqlconn.Client, part 
 	return g, nil
 }
 
-// count adds what a group has shown.
+// count adds the result of a group to the counts and to the rows found.
 func (n *narrowing) count(g *comparedGroup) {
 	for _, text := range n.order {
 		switch {
