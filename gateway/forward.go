@@ -174,7 +174,7 @@ func (s *session) copyBothWays() error {
 	go func() {
 		err := panics.Guard(func() error {
 			err := copyFrom(s.backend.NetConn(), buffered(s.client))
-			if !errors.Is(err, errPipeWrite) { // otherwise the backend ends by itself, behind what it sent before
+			if !errors.Is(err, errPipeWrite) { // after a failed write, reads return the bytes the backend sent, then its end
 				_ = s.backend.SetDeadline(past)
 			}
 			return err

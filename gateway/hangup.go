@@ -23,7 +23,7 @@ const (
 	causeMove                           // sessions go to the other side
 )
 
-// side tells the two connections of a session apart.
+// side identifies one of the two connections of a session.
 type side uint8
 
 const (

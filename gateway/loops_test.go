@@ -26,8 +26,8 @@ func slowBackend(_ int, c *mysqlconn.Conn) {
 	}
 }
 
-// TestBlockedSessionLeavesItsLoop has one session wait for a KILL, which is another server's to answer:
-// the other sessions of the same loop are served.
+// TestBlockedSessionLeavesItsLoop blocks one session in a KILL, which waits for a server: the loop serves
+// its other sessions meanwhile.
 func TestBlockedSessionLeavesItsLoop(t *testing.T) {
 	killing, release := make(chan struct{}), make(chan struct{})
 	g := startGateway(t, startScript(t, slowBackend), func(o *Options) {

@@ -74,9 +74,9 @@ type Options struct {
 	// Dial opens connections to the servers, within ConnectTimeout; nil stands for net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, for what
-	// runs beside them. 0 stands for one less than GOMAXPROCS is, and at least 1; a negative number for none,
-	// so that each session has a goroutine.
+	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, to leave
+	// a processor to other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative number means no
+	// loops: each session has a goroutine.
 	Loops int
 
 	MaxConnections        int // 0: no limit

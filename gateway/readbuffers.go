@@ -3,11 +3,11 @@ package gateway
 import "github.com/taredb/tare/mysqlconn"
 
 // readBuffers are read buffers that the sessions of one loop share. A session holds one only while there
-// are bytes in it, so that sessions that wait have none, and those that work use the few that were used
-// last. Only sessions of the loop use it, one at a time.
+// are bytes in it, so waiting sessions hold none, and active ones reuse the few most recently used. Only
+// sessions of the loop use it, one at a time, so it needs no lock.
 //
-// A session has read buffers of its own where bytes may wait behind the socket, in crypto/tls and in the
-// frames of the compressed protocol, and where it has no loop.
+// A session has private read buffers if bytes may be buffered behind the socket, by crypto/tls or in the
+// frames of the compressed protocol, or if it has no loop.
 type readBuffers struct {
 	free [2][][]byte // by side
 	_    [64]byte    // keeps loops apart

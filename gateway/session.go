@@ -36,7 +36,7 @@ type session struct {
 	maria    bool    // backend is MariaDB, whose status reports ANSI_QUOTES
 	counters *stripe
 	task     *netloop.Task // nil until the login is over
-	readers  *readBuffers  // of the loop; nil: the session has read buffers of its own
+	readers  *readBuffers  // of the loop; nil: the session has private read buffers
 
 	// How the next statement is read.
 	schema      []byte

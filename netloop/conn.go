@@ -16,7 +16,7 @@ var (
 	errNoDescriptor = errors.New("the connection has no descriptor")
 )
 
-// readiness is what a descriptor's events report.
+// readiness is a set of the states that a descriptor's events report.
 type readiness uint8
 
 const (

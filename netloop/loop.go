@@ -22,7 +22,7 @@ type loop struct {
 	queue  []*Task // have spent their budget
 	timers timers
 
-	// The turn: what it has still to do survives a panic.
+	// State of the turn. It survives a panic in a task, after which the turn is resumed.
 	events, event int
 	letters       []letter
 	letter        int

@@ -235,8 +235,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestBlock runs functions elsewhere while other tasks of the loop go on, and brings their panics and
-// calls of runtime.Goexit back to the task.
+// TestBlock checks that other tasks of the loop run while a function of Block does, and that the
+// function's panics and calls of runtime.Goexit reach the task.
 func TestBlock(t *testing.T) {
 	for name, loops := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -287,8 +287,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestPanicEndsOneTask: a panic, and runtime.Goexit, end their task; others of the loop go on, with all
-// events of that turn.
+// TestPanicEndsOneTask checks that a panic or runtime.Goexit ends only its task: other tasks of the loop
+// keep running, and receive all events of that turn.
 func TestPanicEndsOneTask(t *testing.T) {
 	var panics atomic.Int32
 	g, err := New(Options{Loops: 1, Panic: func(v any, stack []byte) {

@@ -10,11 +10,11 @@ const (
 	// writes, and operation for each call.
 	budget = 256 << 10
 
-	// operation is what a read or write counts besides its bytes.
+	// operation is charged to the budget for each read or write, besides its bytes.
 	operation = 4 << 10
 )
 
-// state says what a task is doing.
+// state is the scheduling state of a task.
 type state uint8
 
 const (
@@ -151,7 +151,7 @@ func (t *Task) Attach(c *Conn) error {
 }
 
 // Loop returns the number of the loop that runs the task, from 0 to one less than Group.Loops, and false
-// for a task without a loop. Tasks of one loop run one at a time: what only they use needs no lock.
+// for a task without a loop. Tasks of one loop run one at a time: data that only they use needs no lock.
 func (t *Task) Loop() (number int, ok bool) {
 	if t == nil || t.loop == nil {
 		return 0, false

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A timer wakes a task. A task has few of them, and most have none: deadlines are set for what
-// should have happened already.
+// A timer wakes a task. Most tasks have none, and no task has many: deadlines are set only for events
+// that are overdue.
 type timer struct {
 	at   int64 // nanoseconds since the group's start
 	task *Task

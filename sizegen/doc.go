@@ -1,5 +1,5 @@
-// Command sizegen writes the code by which a cache knows what its entries cost: for each root
-// type, a walk that adds up the heap bytes that a value holds, as the allocator charges them.
+// Command sizegen generates the code that sizes the entries of a cache: for each root type, a
+// walk that adds up the heap bytes of a value, as the allocator charges them.
 //
 //	go tool sizegen [-verify | -measure | -explain path.Type] [-root path.Type]… packages
 //
@@ -9,9 +9,9 @@
 //	func (p *Plan) WalkHeap(w *heapsize.Walk)
 //	func (p *Plan) CachedSize(w *heapsize.Walk) (bytes int64, err error)
 //
-// The walk uses no reflection. It counts what is shared once, ends at cycles, and, when
-// w.Detach is set, has all strings copied into one allocation of the entry's own, so that
-// the entry pins no text that they were cut from.
+// The walk uses no reflection. It counts shared objects once, stops at cycles, and, if
+// w.Detach is set, copies all strings into one allocation that only the entry holds, so that
+// the entry does not keep alive the text that they were cut from.
 //
 // # Terms
 //
@@ -19,12 +19,12 @@
 // A box is the allocation in which an interface holds a value that is no pointer. A mirror is
 // a struct with the layout of another package's type, through which its unexported fields are
 // read. An interface is sealed when it has an unexported method: all its implementations are in one
-// package. Directives are comments that say what the source cannot:
+// package. Directives are comments that state facts the source cannot express:
 //
 //	//sizegen:root                    on a type: a root
 //	//sizegen:size N reason           on a field or type: N heap bytes, not looked into
 //	//sizegen:opaque F() reason       on a field or type: as many as func F returns for it
-//	//sizegen:shared reason           on a field or type: not the entry's own: 0 bytes, untouched
+//	//sizegen:shared reason           on a field or type: another owner's: 0 bytes, untouched
 //	//sizegen:types *A, B, string     on a field or an interface type: the only dynamic types
 //	//sizegen:inside path.Type.Field reason
 //	                                  on a slice or pointer: it points into that field of an object
@@ -41,11 +41,11 @@
 //
 // # Refusals
 //
-// What cannot be seen is never silently 0: funcs, unsafe pointers, channels of pointers,
-// open interfaces of the standard library, and types of which the source gives no size are refused,
-// with a directive that answers. Implementations that a package cannot name are warned about. An
-// interface that turns out to hold an unlisted type makes CachedSize return a [heapsize.Error] and
-// leave the value as it was.
+// Memory that the walk cannot see is never silently counted as 0. Funcs, unsafe pointers, channels of
+// pointers, open interfaces of the standard library, and types whose size the source does not give are
+// refused, with a directive that resolves the refusal. Implementations that a package cannot name cause
+// a warning. If an interface holds an unlisted type, CachedSize returns a [heapsize.Error] and leaves
+// the value unchanged.
 //
 // # Modes
 //

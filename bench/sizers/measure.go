@@ -12,13 +12,13 @@ import (
 	"github.com/taredb/tare/sizegen/heaptest"
 )
 
-// A result is what one subject's values cost, in bytes, and say the sizers.
+// A result is the size of one subject's values, in bytes: on the heap, and as estimated by each sizer.
 type result struct {
 	values          int
 	accounted, heap int64
-	node            float64 // nanoseconds of CPU a visited object
+	node            float64 // nanoseconds of CPU per visited object
 
-	byCost, byReflection, byOwn int64 // 0 where a sizer cannot weigh them
+	byCost, byReflection, byOwn int64 // 0 where a sizer cannot size them
 }
 
 // sized is a root, by pointer.
@@ -33,12 +33,12 @@ type subject struct {
 	measure   func(bytes int64) (result, error)
 }
 
-// How values of a subject are made and weighed by others.
+// A maker builds values of a subject and sizes them in other ways.
 type maker[T any] struct {
 	build  func(i int) (*T, error)
 	detach bool              // the parser cuts strings from its text
-	cost   func(i int) int64 // what a cost function would say: the root and the length of its text
-	own    func(*T) int64    // sizes that the types bring along
+	cost   func(i int) int64 // as a simple cost function estimates it: the root and the length of its text
+	own    func(*T) int64    // by methods of the types; nil: they have none
 }
 
 // newSubject returns the subject of a root type.

@@ -18,7 +18,7 @@ type QueryLog struct {
 	Redact     querylog.Redaction
 	Original   bool // also the statement as it was sent
 	Filter     querylog.Filter
-	Fields     []string      // that a filter may name; no option
+	Fields     []string      // the names a filter may use; not an option
 	SlowerThan time.Duration // 0: any
 	MoreRows   int           // 0: any
 	ErrorsOnly bool

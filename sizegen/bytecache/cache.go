@@ -231,8 +231,8 @@ func (c *Cache[K, V]) replace(old, n *node[K, V]) bool {
 	return true
 }
 
-// charge changes the account by n bytes. What grows is charged before readers can reach it, what
-// shrinks after they no longer can.
+// charge changes the account by n bytes. Bytes are added before readers can reach them, and
+// subtracted after readers no longer can, so that readers never see too low an account.
 func (c *Cache[K, V]) charge(n int64) {
 	have := c.bytes.Add(n)
 	if invariants && n > 0 && have > c.capacity.Load() {

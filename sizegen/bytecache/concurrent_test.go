@@ -118,7 +118,7 @@ func testReadersAlwaysFind(t *testing.T) {
 }
 
 // TestNeverAboveCapacity reads the account while entries are replaced by larger ones, the table
-// grows and the capacity shrinks: what readers see never exceeds the capacity.
+// grows and the capacity shrinks: no read exceeds the capacity.
 func TestNeverAboveCapacity(t *testing.T) {
 	const most = 1 << 20
 	c, err := New(Options[int, int64]{

@@ -1,9 +1,9 @@
-// Package heapsize says what a Go value costs on the heap, as the allocator charges it.
+// Package heapsize computes the heap bytes of a Go value, as the allocator charges them.
 //
 // # Terms
 //
 //   - A size class is one of the 68 sizes that small allocations are rounded up to.
-//   - A pointerful object is one that the garbage collector looks into. Past 512 bytes it
+//   - A pointerful object is one that the garbage collector scans. Past 512 bytes it
 //     carries a malloc header of 8 bytes, which can lift it into the next class.
 //   - A large object, past 32 KiB, takes whole pages.
 //   - A span, here, is a stretch of memory that a [Walk] has visited.
@@ -37,14 +37,14 @@
 //
 // # What it does not do
 //
-// It does not find what a value points to: that is the Walk's leader, best generated. It does
-// not see the unexported fields of other packages' types, the variables that a closure
-// captures (an object of their sizes plus one word for the code, when there are any), or which
-// goroutines wait on a channel. Of an object that only a pointer into its middle reaches, it charges what
-// the caller says by [Walk.Inside]. It cannot tell memory of the heap from constants, boxes of
-// constants and package-level variables; they are charged as if they were on the heap, never too
-// little. It says nothing about the allocator's own overhead: span descriptors, free slots of
-// partly used spans, stacks.
+// It does not find the objects that a value points to: that is left to the code that leads the
+// Walk, best generated. It does not see the unexported fields of other packages' types, the
+// variables that a closure captures (an object of their sizes plus one word for the code, when
+// there are any), or the goroutines that wait on a channel. An object that only a pointer into its
+// middle reaches is charged as the caller states by [Walk.Inside]. It cannot distinguish heap
+// memory from constants, boxes of constants and package-level variables: all are charged as if
+// they were on the heap, never too little. It does not count the allocator's overhead: span
+// descriptors, free slots of partly used spans, stacks.
 //
 // # Specification
 //

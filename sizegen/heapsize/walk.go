@@ -181,7 +181,7 @@ func (w *Walk) settle() uintptr {
 		whole := w.spans[i]
 		for i++; i < len(w.spans) && w.spans[i].addr < whole.end(); i++ {
 			whole.size = max(whole.end(), w.spans[i].end()) - whole.addr
-			// What is not said to be a part shows where the object begins and ends.
+			// A span that is not marked as a part gives the bounds of the object.
 			if whole.whole > 0 {
 				whole.whole = w.spans[i].whole
 			}

@@ -12,13 +12,13 @@ type pending struct {
 	walk func(*Walk, unsafe.Pointer)
 }
 
-// Follow calls walk(w, p). Generated code follows with it what may lead back to where it comes
-// from: past a depth of some hundred calls p is kept, and walked after the outermost Follow's own
-// walk has returned. So the stack that a walk takes does not depend on how long a list or how deep
-// a tree is.
+// Follow calls walk(w, p). Generated code uses it for pointers that may lead back to the type they
+// come from: past a depth of some hundred calls, p is deferred until the walk of the outermost
+// Follow has returned. So the stack of a walk does not grow with the length of a list or the depth
+// of a tree.
 //
-// p must point into the heap, not to a variable of the caller. Follow allocates only where the list
-// of what is kept grows; [Walk.Reset] keeps its room.
+// p must point into the heap, not to a variable of the caller. Follow allocates only to grow the
+// list of deferred pointers; [Walk.Reset] keeps its capacity.
 func Follow[T any](w *Walk, walk func(*Walk, *T), p *T) {
 	if w.depth >= maxDepth {
 		w.pending = append(w.pending, pending{unsafe.Pointer(p), *(*func(*Walk, unsafe.Pointer))(unsafe.Pointer(&walk))})

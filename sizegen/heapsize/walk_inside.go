@@ -2,11 +2,11 @@ package heapsize
 
 import "unsafe"
 
-// Inside records size bytes at p that are said to lie offset bytes into an object of whole bytes: a
-// slice of an array field, a pointer to a field. It reports whether this is the first visit. Where
-// the object is not reached as a whole, it is charged whole; what its other fields hold is not seen.
-// Where no object of that size can start offset bytes before p, the size bytes are an object of their
-// own.
+// Inside records size bytes at p, which the caller states to lie offset bytes into an object of whole
+// bytes: a slice of an array field, or the target of a pointer to a field. It reports whether this is
+// the first visit. An object that is never reached as a whole is charged whole, without the
+// objects behind its other fields. If no object of that size can start offset bytes before p, the size
+// bytes are recorded as a separate object.
 func (w *Walk) Inside(p unsafe.Pointer, size, offset, whole uintptr, pointers bool) bool {
 	if p == nil || size == 0 {
 		return false
@@ -17,8 +17,8 @@ func (w *Walk) Inside(p unsafe.Pointer, size, offset, whole uintptr, pointers bo
 	return w.visit(span{addr: uintptr(p), size: size, whole: uint32(min(whole, 1<<32-1)), pointers: pointers})
 }
 
-// InsideSlice is [Walk.Inside] for the array behind s, if s has room for at most most elements.
-// A slice with more room lies in an array of its own.
+// InsideSlice is [Walk.Inside] for the array behind s, if the capacity of s is at most most.
+// A slice of larger capacity has a separate array.
 func InsideSlice[T any](w *Walk, s []T, most int, offset, whole uintptr, pointers bool) bool {
 	if cap(s) > most {
 		whole = 0

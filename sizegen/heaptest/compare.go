@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 )
 
-// A Result is what values cost, in bytes.
+// A Result is the size of values, in bytes.
 type Result struct {
-	Accounted int64 // as the size function says
-	Heap      int64 // what the heap grew by
+	Accounted int64 // returned by the size function
+	Heap      int64 // growth of the heap
 }
 
 // Off returns by how many percent the account is above the heap, or below it.
@@ -19,9 +19,10 @@ func (r Result) Off() float64 {
 	return 100 * float64(r.Accounted-r.Heap) / float64(r.Heap)
 }
 
-// Compare has build make n values and size add them up, and returns what size says and what the heap
-// grew by. What size changes, as by detaching strings, counts; what it allocates for itself must be
-// free when it returns. Both are called once beforehand, so that they have what they keep.
+// Compare builds n values with build, sizes them with size, and returns that size and the growth of
+// the heap. Changes that size makes to the values, such as detached strings, count. Memory that it
+// allocates for itself must be unreachable when it returns. Both functions are called once beforehand,
+// so that memory they retain does not count.
 func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (Result, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	if _, err := size([]T{build(0)}); err != nil {
@@ -41,8 +42,8 @@ func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (
 	return Result{Accounted: accounted, Heap: grown}, nil
 }
 
-// Live collects, and returns the bytes of the objects that are alive. It collects three times: what
-// has a finalizer goes at the second, and pools let go of theirs.
+// Live runs the garbage collector and returns the bytes of live objects. It collects three times:
+// objects with finalizers, and those that pools release, are freed at the second collection.
 func Live() int64 {
 	var m runtime.MemStats
 	for range 3 {

@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 	if err != nil || r.Accounted < n*size || r.Off() < -1 || r.Off() > 1 {
 		t.Errorf("%+v, %.3f %% off, %v", r, r.Off(), err)
 	}
-	// What size lets go of does not count.
+	// Memory that size releases does not count.
 	r, err = heaptest.Compare(n, build, func(values []*[]byte) (int64, error) {
 		for _, v := range values {
 			*v = make([]byte, size/4)
@@ -66,8 +66,8 @@ type (
 
 func (*disc) area() {}
 
-// TestFiller finds each field set in some of the values, but for what is to be skipped or cannot be
-// set; the same seed gives the same values.
+// TestFiller checks that each field is set in some of the values, except those that are skipped or
+// cannot be set, and that the same seed gives the same values.
 func TestFiller(t *testing.T) {
 	const pkg = "github.com/taredb/tare/sizegen/heaptest_test."
 	fill := func(seed uint64) *all {

@@ -2,7 +2,7 @@ package jsonany
 
 //go:generate go run github.com/taredb/tare/sizegen .
 
-// A Document is what encoding/json decodes into an any.
+// A Document holds a value that encoding/json decoded into an any.
 //
 //sizegen:root
 type Document struct{ Value any }

@@ -1,7 +1,7 @@
 package promql
 
 import (
-	_ "github.com/grafana/regexp" // by what is generated; go.mod is the same without it
+	_ "github.com/grafana/regexp" // imported by the generated code; so go.mod is the same without that code
 	"github.com/prometheus/prometheus/promql/parser"
 )
 

@@ -141,7 +141,7 @@ func word(r *rand.Rand) string {
 	return string(b)
 }
 
-// round returns the i-th text, over and over, each time in memory of its own.
+// round returns a function that cycles through the texts and returns a new copy at each call.
 func round(all []string) func(i int) string {
 	return func(i int) string { return strings.Clone(all[i%len(all)]) }
 }

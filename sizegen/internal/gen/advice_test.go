@@ -39,7 +39,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceStandard follows the suggestions for types that hold what nobody should weigh.
+// TestAdviceStandard follows the suggestions for types of the standard library that caches should not hold.
 func TestAdviceStandard(t *testing.T) {
 	const files = `package a
 

@@ -33,9 +33,9 @@ type directive struct {
 	pkg    *source
 }
 
-// directives holds what the main module's sources say: by the position of the field or type name
-// that it was said of, as positions survive the instantiation of generic types; and by the name
-// of a field or type, path.Type.Field or path.Type.
+// directives holds the directives of the main module's sources: by the position of the field or
+// type name that they apply to, as positions survive the instantiation of generic types; and by
+// the name of a field or type, path.Type.Field or path.Type.
 type directives struct {
 	at    map[token.Pos][]directive
 	named map[string][]directive
@@ -192,8 +192,8 @@ func fieldPositions(f *ast.Field) []token.Pos {
 	}
 }
 
-// parse reads a directive's text, which is said of name or, if that is empty, of what follows; false
-// means that it was refused.
+// parse parses the text of a directive for the field or type name or, if name is empty, for the
+// declaration at the comment. It returns false if it refused the directive.
 func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	d := directive{kind: kind, pos: c.Pos(), file: r.file, pkg: r.p}

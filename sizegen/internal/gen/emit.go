@@ -24,7 +24,7 @@ type emitter struct {
 	dir    directive    // the //sizegen:types said of the field
 	via    site         // the field of this module that led to another module's type
 	listed bool         // it is one of the types that an interface may hold
-	heap   bool         // what is walked lies on the heap, not in a variable of the function
+	heap   bool         // the walked value lies on the heap, not in a variable of the function
 }
 
 func (e *emitter) printf(format string, args ...any) {
@@ -55,8 +55,8 @@ func (e *emitter) site() site {
 	return site{e.at, e.what}
 }
 
-// refuse reports what cannot be seen, and the directive that answers it: for a field or type of
-// this module one to stand above it, otherwise one that names it.
+// refuse reports why the current field or type cannot be walked, and suggests say, if not empty, as a
+// directive: to be placed above a field or type of this module, otherwise one that names it.
 func (e *emitter) refuse(why, say string) {
 	e.o.g.problems.add(e.problem(why, say))
 	e.say("refused: " + why)

@@ -23,7 +23,7 @@ func (e *emitter) walkFields(x string, u *types.Struct) {
 			e.key = typeKey(owner) + "." + f.Name()
 		case e.own:
 			e.key = ""
-		default: // a field of a struct without a name: what can be named is the field that has it
+		default: // a field of an unnamed struct: directives can name only the field of that struct type
 			e.key = key
 		}
 		e.beginField(f)

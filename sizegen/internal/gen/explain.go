@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An explained type is what its walk does, field by field.
+// An explained type describes the walk of a type, field by field.
 type explained struct {
 	name   string
 	size   int64
@@ -17,7 +17,7 @@ type explained struct {
 // An explainedField is one field, or the value itself of a type that is no struct.
 type explainedField struct {
 	name, typ string
-	how       []string // what is counted, or why not
+	how       []string // how it is counted, or why it is not
 	to        []types.Type
 }
 
@@ -170,7 +170,7 @@ func (x *explainer) plain(t types.Type) []string {
 	return tree.fields[0].how
 }
 
-// node names the tree of a type, or of what a pointer points to.
+// node returns the name of the tree of t or, for a pointer, of its element type.
 func (x *explainer) node(t types.Type) string {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -181,8 +181,8 @@ func (x *explainer) node(t types.Type) string {
 	return nodeOf(t)
 }
 
-// targets prints the types that a field leads to, those without a tree of their own on one line. The
-// field's own type need not be said again.
+// targets prints the types that a field leads to, those without a tree on one line. It does not repeat
+// the name of the field's type.
 func (x *explainer) targets(f *explainedField, depth int) {
 	indent := strings.Repeat("  ", depth)
 	var plain []string

@@ -44,7 +44,7 @@ type generator struct {
 	leads     []lead         // between types
 	rootNodes []string
 	rootTypes []*types.Named
-	dynamic   map[string][]types.Type // per interface or field: what it may hold
+	dynamic   map[string][]types.Type // by interface or field: its dynamic types
 	skipped   map[string]bool         // fields and types that are not looked into
 	fields    map[string]int          // per type: fields with pointers
 	trees     map[string]*explained

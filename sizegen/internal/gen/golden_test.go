@@ -64,7 +64,7 @@ const fence = "----\n----\n"
 
 // A command of a transcript.
 type command struct {
-	prose  string // what is before it, and the command itself
+	prose  string // the input: text before the command, the command, and its files
 	args   []string
 	files  string
 	output string

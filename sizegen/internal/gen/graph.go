@@ -19,7 +19,7 @@ func (g graph) add(from, to string) {
 }
 
 // components numbers the nodes: two have the same number if each leads to the other. A node that
-// leads to itself only, or not at all, has a number of its own.
+// is on no cycle with another node has a unique number.
 func (g graph) components() map[string]int {
 	c := &components{g: g, index: make(map[string]int), low: make(map[string]int), of: make(map[string]int)}
 	for n := range g {
@@ -122,9 +122,9 @@ type lead struct {
 // nodeOf names a type in the graph of walks.
 func nodeOf(t types.Type) string { return types.TypeString(t, nil) }
 
-// merge replaces problems that one field, or one type, leads to by one at that field or type, where
-// they are several and a good part of all fields there: what lies behind it is not meant to be seen
-// as a whole. Those near the roots go first.
+// merge replaces the problems that one field, or one type, leads to by a single problem at that field
+// or type, if they are several and a good part of all fields there: the objects behind it probably
+// belong to another owner. Fields and types near the roots are merged first.
 func (g *generator) merge() {
 	refused := 0
 	for _, p := range g.problems.list {
@@ -209,6 +209,6 @@ func (g *generator) mergeAt(c lead) {
 		p.Try, p.named = namedStatement(c.key, say), true
 	}
 	g.problems.list = append(others, p)
-	// What is behind it no longer counts for the others.
+	// Fields behind it no longer count for other candidates.
 	g.leads = slices.DeleteFunc(g.leads, stated)
 }

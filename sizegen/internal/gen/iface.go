@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// walkEmpty writes a call of the function that walks any interface without methods: it may hold
-// others. Whoever declares such a field in this module knows what it holds; of another module's field
-// it is worth a warning.
+// walkEmpty writes a call of the function that walks any interface without methods; it is a function
+// because the value may hold further such interfaces. The author of such a field in this module knows
+// its dynamic types; a field of another module gets a warning.
 func (e *emitter) walkEmpty(x string, t types.Type) {
 	if !e.own && !e.listed && e.owner == nil && e.key != "" && e.via.what != "" && e.node != nodeOf(emptyInterface) {
 		e.warn("an any of another module: other types than bool, numbers, string, []byte, []string, []any and map[string]any stop the walk",
@@ -84,8 +84,8 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	e.printf("w.Unknown(%q, %s)\n}\n", e.what, v)
 }
 
-// dynamicKey returns the name of the interface t, or of the field of which a directive says what it
-// holds.
+// dynamicKey returns the name of the field if a directive lists its dynamic types, otherwise the name
+// of the interface t, or "" if t has none.
 func (e *emitter) dynamicKey(t types.Type) string {
 	n := named(t)
 	switch {
@@ -191,7 +191,7 @@ func isString(t types.Type) bool {
 	return ok && b.Info()&types.IsString != 0
 }
 
-// openTypes are the dynamic types walked in an empty interface of which nothing is said.
+// openTypes are the dynamic types walked in an empty interface without a directive.
 var openTypes = []types.Type{
 	types.Typ[types.Bool],
 	types.Typ[types.Int], types.Typ[types.Int8], types.Typ[types.Int16], types.Typ[types.Int32], types.Typ[types.Int64],
@@ -209,7 +209,7 @@ var emptyInterface = types.Universe.Lookup("any").Type()
 
 // Words in the list of a types directive.
 const (
-	listBasic = "basic" // what an any may hold of which nothing is said
+	listBasic = "basic" // the types that an any without a directive may hold
 	listAll   = "all"   // all implementations that sizegen finds, unexported ones included
 )
 

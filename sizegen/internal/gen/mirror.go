@@ -163,8 +163,8 @@ func (g *generator) sharedPointee(from *types.Package, t types.Type) (directive,
 	return directive{}, false
 }
 
-// opaqueType returns a type with the memory layout of t and, where t cannot be named, without its
-// meaning: one word, or an array of words, for what has pointers.
+// opaqueType returns t if it can be named, and otherwise a type with its memory layout, in which one
+// word, or an array of words, replaces each type with pointers.
 func (o *output) opaqueType(t types.Type) types.Type {
 	word := types.Typ[types.UnsafePointer]
 	if o.g.nameable(o.pkg, t) {

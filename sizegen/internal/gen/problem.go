@@ -13,18 +13,18 @@ import (
 type Problem struct {
 	Pos     token.Position // where the user can act
 	What    string         // the field or type
-	Why     string         // what cannot be seen or done
-	Try     string         // a directive that answers it, "" when there is none
-	Warning bool           // the files are written
+	Why     string         // why it is refused or warned of
+	Try     string         // a directive that resolves it, "" if there is none
+	Warning bool           // the files are written all the same
 
 	cause string // one problem is reported of each
-	node  string // the walk that came upon it, in the graph of walks
+	node  string // the walk that found it, in the graph of walks
 	key   string // the field or type that a directive would name
-	named bool   // Try names the field or type, and goes anywhere in the package
+	named bool   // Try names the field or type, and may be anywhere in the package
 }
 
-// String writes the problem as compilers do. The directive after "try:" goes on the line above Pos;
-// one that names its field or type, anywhere in that package.
+// String formats the problem as compilers do. The directive after "try:" belongs on the line above
+// Pos; one that names its field or type, anywhere in that package.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Pos.IsValid() {

@@ -45,7 +45,7 @@ func (b *builder) str() string {
 	return string(out)
 }
 
-// when returns a time in a zone of the process or in one of its own, the name of which is never
+// when returns a time in a zone that the process shares or in a new one, whose name is never
 // detached.
 func (b *builder) when() time.Time {
 	t := time.Unix(b.Int64N(1<<32), 0)

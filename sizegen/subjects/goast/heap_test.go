@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/sizegen/heaptest"
 )
 
-// TestWalkAgainstHeap parses files of the standard library, and compares what the walks of their
-// trees say with what the heap grew by.
+// TestWalkAgainstHeap parses files of the standard library, and compares the sizes of their trees by
+// walk with the growth of the heap.
 func TestWalkAgainstHeap(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", "go", "*", "*.go"))
 	if err != nil || len(names) < 100 {
