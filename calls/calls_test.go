@@ -103,7 +103,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestSpansAreReused: calls older than the sample covers are gone, and one that ended long ago is not taken.
+// TestSpansAreReused checks that calls older than the time covered by the sample are evicted, and that a call from before it is ignored.
 func TestSpansAreReused(t *testing.T) {
 	s := newSample(t, 3)
 	of := called(1, noon).Digest

@@ -18,11 +18,11 @@ const (
 )
 
 const (
-	// least is the smallest difference of shares that is reported, and maxDifferences how many are.
+	// least is the smallest difference of shares that is reported, and maxDifferences bounds the number reported.
 	least          = 0.1
 	maxDifferences = 12
 
-	// LeastCalls are the calls that each set must have: of fewer, shares say little.
+	// LeastCalls is the number of calls that each set must have: shares of fewer are not meaningful.
 	LeastCalls = 6
 )
 
@@ -67,14 +67,14 @@ func Compare(before, within []Call) []Difference {
 	slices.SortFunc(all, func(a, b Difference) int {
 		return cmp.Or(
 			cmp.Compare(math.Abs(b.Within-b.Before), math.Abs(a.Within-a.Before)),
-			cmp.Compare(b.Within, a.Within), // what has come before what is gone
+			cmp.Compare(b.Within, a.Within), // of equal differences, new properties before vanished ones
 			cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.Value, b.Value),
 		)
 	})
 	return all[:min(len(all), maxDifferences)]
 }
 
-// properties yields what is compared.
+// properties yields the properties that Compare compares.
 func (c *Call) properties(yield func(dimension, value string)) {
 	yield(DimensionUser, c.User)
 	yield(DimensionClient, c.Client)

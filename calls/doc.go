@@ -1,4 +1,4 @@
-// Package calls keeps a sample of the calls of statements in fixed memory, and finds in what two sets of calls differ.
+// Package calls keeps a sample of the calls of statements in fixed memory, and finds the properties in which two sets of calls differ.
 //
 // # Usage
 //

@@ -1,5 +1,5 @@
-// Package explain asks the server behind a gateway how it executes the statements with most load, and reports when it
-// chooses another plan.
+// Package explain queries the server behind a gateway for the execution plans of the statements with most load, and
+// reports when it chooses another plan.
 //
 // # Usage
 //
@@ -23,7 +23,7 @@
 //
 // # What is sent to the server
 //
-// Only EXPLAIN FORMAT=JSON in a transaction that is rolled back, over a connection of its own: read-only for SELECT, with
+// Only EXPLAIN FORMAT=JSON in a transaction that is rolled back, over a dedicated connection: read-only for SELECT, with
 // a limit on the execution time (max_execution_time, max_statement_time) and on waits for locks, at most one at a time
 // and MaxPerMinute per minute. The statement is never executed, but optimizers evaluate parts of it: MySQL subqueries
 // and MariaDB functions that are constant, and both read rows of tables by a unique key. So statements that lock rows, call functions that
@@ -33,7 +33,7 @@
 // # What it does not do
 //
 // It reads no server but MySQL and MariaDB. An execution is explained in the default sql_mode, utf8mb4 and the
-// account's own optimizer switches: a session that has changed these may get another plan. A plan may depend on the
+// account's optimizer switches: a session that has changed these may get another plan. A plan may depend on the
 // values, so one execution may have another plan than the next one.
 //
 // Formats: "EXPLAIN Output Format" of the MySQL Reference Manual (JSON format version 1), "EXPLAIN FORMAT=JSON" of the

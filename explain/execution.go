@@ -46,12 +46,12 @@ type execution struct {
 	schema string
 	text   []byte // as it was sent; empty: a prepared statement
 	binds  []mysqlwire.BinaryValue
-	data   []byte // what binds point to
+	data   []byte // the bytes of binds
 	why    error  // it cannot be explained
 	isSet  bool
 }
 
-// newCandidate allocates all that Observe needs.
+// newCandidate returns a candidate with all memory that Observe needs.
 func newCandidate(c Candidate, s subject, why error) *candidate {
 	n := &candidate{Candidate: c, subject: s, why: why}
 	if why == nil {
@@ -63,7 +63,7 @@ func newCandidate(c Candidate, s subject, why error) *candidate {
 	return n
 }
 
-// heapBytes is what the candidate is charged in memory, without its plans.
+// heapBytes returns the bytes charged for the candidate, without its plans.
 func (c *candidate) heapBytes() int64 {
 	n := 512 + len(c.Text) + len(c.Schema)
 	if c.why == nil {
@@ -72,8 +72,8 @@ func (c *candidate) heapBytes() int64 {
 	return int64(n)
 }
 
-// Observe implements gateway.Observer: it keeps a slow execution of each candidate. It does not allocate, and waits for
-// nothing: an execution is not kept while another one is.
+// Observe implements gateway.Observer: it keeps a slow execution of each candidate. It does not allocate or block:
+// an execution is dropped while another one is being copied.
 func (p *Prober) Observe(r *querylog.Record) {
 	known := p.candidates.Load()
 	if known == nil {
@@ -113,7 +113,7 @@ func (c *candidate) keepPrepared(r *querylog.Record) {
 	c.mu.Unlock()
 }
 
-// keep copies the execution that a record has.
+// keep copies the execution in a record.
 func (e *execution) keep(r *querylog.Record) {
 	e.isSet, e.why, e.at, e.schema = true, nil, r.Start, r.Schema
 	e.text, e.binds, e.data = e.text[:0], e.binds[:0], e.data[:0]

@@ -226,7 +226,7 @@ func testNothingIsExecuted(t *testing.T, s *testmysql.Server, mode sqldigest.Mod
 			t.Errorf("%s: %+v, want %v", text, got, why)
 		}
 	}
-	// What the checks let through, the transaction and the time limit hold back.
+	// The transaction and the time limit stop statements that pass the checks.
 	for _, text := range []string{
 		"SELECT * FROM orders WHERE id = f()", "SELECT * FROM (SELECT f() AS x FROM orders LIMIT 100) d WHERE x = 1",
 		"SELECT * FROM orders WHERE id = (SELECT SLEEP(9) FROM items WHERE id = 1)", "SELECT * FROM called",

@@ -34,7 +34,7 @@ type Plan struct {
 // A Step is the access to one table.
 type Step struct {
 	Depth  int     `json:"depth"`         // of subqueries and materialized tables
-	How    string  `json:"how,omitempty"` // of what is done with the rows: "sort", "temporary table", "materialized", "subquery", "union"
+	How    string  `json:"how,omitempty"` // the operation on the rows: "sort", "temporary table", "materialized", "subquery", "union"
 	Table  string  `json:"table"`
 	Access string  `json:"access"`        // "ALL", "ref", "range", …
 	Key    string  `json:"key,omitempty"` // the index
@@ -54,7 +54,7 @@ func (s Step) String() string {
 	return line + ", " + strconv.FormatFloat(s.Rows, 'f', -1, 64) + " rows"
 }
 
-// accessText names an access type in words that need no manual.
+// accessText returns an access type in plain words.
 func accessText(access string) string {
 	switch access {
 	case "ALL":
@@ -65,10 +65,10 @@ func accessText(access string) string {
 	return access
 }
 
-// errNoPlan is for statements that the server answers without reading a table with these values.
+// errNoPlan is returned for a statement that reads no table with these values.
 var errNoPlan = errors.New("with these values the server reads no table")
 
-// parsePlan reads the JSON of EXPLAIN.
+// parsePlan parses the JSON of EXPLAIN.
 func parsePlan(text []byte, server sqldigest.ServerKind) (*Plan, error) {
 	var root any
 	if err := json.Unmarshal(text, &root); err != nil {
@@ -168,7 +168,7 @@ func rowsOf(table map[string]any) float64 {
 	return 0
 }
 
-// bytes is what the plan is charged in memory.
+// bytes returns the bytes charged for the plan.
 func (p *Plan) bytes() int64 {
 	n := 128 + len(p.ID)
 	for i := range p.Steps {

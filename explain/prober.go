@@ -60,24 +60,24 @@ type Candidate struct {
 	TextCut bool
 }
 
-// A Change is that the server has chosen another plan for a statement.
+// A Change records that the server chose another plan for a statement.
 type Change struct {
 	At            time.Time
 	Before, After Plan
 }
 
-// A State is what is known of a statement.
+// A State holds the plans of a statement and their changes, or the reason for which it has none.
 type State struct {
-	Plans   []Plan    // that the server was seen to choose, the present one first
-	At      time.Time // of the last EXPLAIN; zero: there was none
-	Why     string    // it cannot be explained; "" if it can
-	Changes []Change  // the latest last
+	Plans   []Plan    // observed choices of the server, the present one first
+	At      time.Time // of the last EXPLAIN; zero: none
+	Why     string    // the reason it cannot be explained; "" if it can
+	Changes []Change  // the oldest first
 }
 
-// state is the State of a candidate and what decides when it is explained.
+// state is the State of a candidate, with the conditions that decide when it is explained.
 type state struct {
 	State
-	dirty         bool // a table of it has changed
+	dirty         bool // one of its tables has changed
 	tried         time.Time
 	mean          time.Duration // at the last EXPLAIN
 	calls0        uint64        // at the start of the window
@@ -362,7 +362,7 @@ func touches(changed, table string) bool {
 	return strings.EqualFold(changed, table)
 }
 
-// State returns what is known of a statement; false when it is no candidate.
+// State returns the State of a statement, and false if it is not a candidate.
 func (p *Prober) State(digest [16]byte) (State, bool) {
 	known := p.candidates.Load()
 	if known == nil || (*known)[digest] == nil {
@@ -376,7 +376,7 @@ func (p *Prober) State(digest [16]byte) (State, bool) {
 	return s, true
 }
 
-// HeapBytes is what candidates and plans are charged in memory.
+// HeapBytes returns the bytes charged for candidates and plans.
 func (p *Prober) HeapBytes() int64 {
 	known := p.candidates.Load()
 	if known == nil {

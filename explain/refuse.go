@@ -25,7 +25,7 @@ var (
 // allowed are the effects that EXPLAIN cannot have.
 const allowed = sqlplan.EffectInsertID | sqlplan.EffectFoundRows
 
-// waiting are the built-in functions that take long by themselves.
+// waiting matches calls of built-in functions that can run long independently of the rows read.
 var waiting = regexp.MustCompile("(?i)\\b(sleep|benchmark|load_file|get_lock|is_free_lock|release_lock|release_all_locks|master_pos_wait|source_pos_wait|" +
 	"master_gtid_wait|wait_for_executed_gtid_set|wait_until_sql_thread_after_gtids|name_const|extractvalue|updatexml)\\b`?\\s*\\(")
 
@@ -36,7 +36,7 @@ type subject struct {
 	writes bool
 }
 
-// subjectOf checks a normalized text, and returns why it is not explained otherwise.
+// subjectOf checks a normalized text. Its error is the reason for which the statement is not explained.
 func subjectOf(planner *sqlplan.Planner, text, schema string) (subject, error) {
 	plan := planner.Plan(sqlplan.Statement{
 		SQL: []byte(text), Complete: true, Text: []byte(text), Digest: sqldigest.OfText([]byte(text)),

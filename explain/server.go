@@ -167,12 +167,12 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 	return plan, nil
 }
 
-// abandon ends a connection that may be busy: a server notices a closed one only when it writes to it.
+// abandon closes a connection that may be busy, and kills it: a server notices a closed connection only when it writes to it.
 func (s *server) abandon(id uint32) {
 	addr := s.addr
 	s.close()
 	if s.kill != nil {
-		_ = s.kill(addr, id) // it has a time limit of its own, and the connection mostly has ended
+		_ = s.kill(addr, id) // kill has a time limit; mostly the connection is closed by now
 	}
 }
 

@@ -267,8 +267,8 @@ func readOnly(t *testing.T, dir string) (restore func()) {
 	}
 }
 
-// TestReadOnly makes the directory read-only while chunks and rollups are to be written: the process goes on,
-// writes nothing in the meantime, and continues once the directory can be written to. The range is marked.
+// TestReadOnly makes the directory read-only before chunks and rollups are written. The process keeps running without
+// writing, and resumes once the directory is writable. The range is recorded as a fault.
 func TestReadOnly(t *testing.T) {
 	if inChild(t) {
 		return

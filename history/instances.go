@@ -90,8 +90,8 @@ func readInstance(dir string, number int) (r instanceRecord, err error) {
 	return r, err
 }
 
-// An Instance is what an Archive has locally of one instance label. There is one more for each time that the clock was set
-// back too far.
+// An Instance is the local data of an Archive under one instance label. A new one starts each time that the clock is set back
+// too far.
 type Instance struct {
 	Labels  map[string]string // of all series
 	Hash    string            // of the labels, as rollup.LabelsHash
@@ -102,7 +102,7 @@ type Instance struct {
 	Rollups *rollup.Store
 }
 
-// Instances returns all of them, the oldest first. The last one is written to.
+// Instances returns all instances, the oldest first. The Archive writes to the last one.
 func (a *Archive) Instances() []Instance {
 	all := a.all()
 	out := make([]Instance, len(all))

@@ -66,13 +66,14 @@ func (s *Store) read() ([]Marker, error) {
 	return parse(text)
 }
 
-// A header is the first line of a file: how many markers follow at least.
+// A header is the first line of a file: the least number of markers that follow.
 type header struct {
 	Version int `json:"version"` // 1
 	Markers int `json:"markers"`
 }
 
-// parse reads the lines of a file. What follows the last line break was being written at a kill.
+// parse parses a file. It ignores bytes after the last line break, which are from a write that a kill interrupted, but fails if
+// the file has fewer markers than its header says.
 func parse(text []byte) ([]Marker, error) {
 	line, text, whole := bytes.Cut(text, []byte("\n"))
 	var h header

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Kind is what sort of thing happened.
+// A Kind is the category of a Marker.
 type Kind string
 
 // The kinds that Tare records itself. Reported events have any other lower-case word.
@@ -28,11 +28,11 @@ const (
 // reserved are the kinds that clients cannot report.
 var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan}
 
-// A Marker is something that happened.
+// A Marker is a recorded event, such as a schema change or a reported deployment.
 type Marker struct {
 	ID    uint64    `json:"id"`   // rises; unique as long as the file is kept
 	Time  time.Time `json:"time"` // the start, in UTC
-	End   time.Time `json:"end"`  // equals Time for what took no time
+	End   time.Time `json:"end"`  // equals Time for an instantaneous event
 	Kind  Kind      `json:"kind"`
 	Title string    `json:"title"` // one line without parts of a statement
 
@@ -44,7 +44,7 @@ type Marker struct {
 	User   string `json:"user,omitempty"`   // MySQL user, or HTTP account that reported it
 	Client string `json:"client,omitempty"` // address of the MySQL client
 	Link   string `json:"link,omitempty"`   // http or https, or a path of the pages
-	Count  int    `json:"count,omitempty"`  // more than 1: so many alike within a minute; Time is the first, End the last
+	Count  int    `json:"count,omitempty"`  // more than 1: like markers merged within a minute; Time is of the first, End of the last
 }
 
 // Statement reports whether Text and Tables are parts of a statement, which not all accounts may see.
@@ -100,7 +100,7 @@ func splitTable(t string) (schema, name string) {
 	return "", t
 }
 
-// bytes is what the marker is charged in memory: its strings, and its fixed part with the slice headers.
+// bytes returns the bytes charged for the marker: its strings, and its fixed part with the slice headers.
 func (m *Marker) bytes() int64 {
 	n := 256 + len(m.Kind) + len(m.Title) + len(m.Text) + len(m.Digest) + len(m.User) + len(m.Client) + len(m.Link)
 	for _, t := range m.Tables {

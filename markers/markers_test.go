@@ -122,7 +122,7 @@ func TestSchemaChangesWithoutTexts(t *testing.T) {
 	}
 }
 
-// TestSlotsAreBounded: what does not fit is counted.
+// TestSlotsAreBounded checks that schema changes for which there is no slot are dropped and counted.
 func TestSlotsAreBounded(t *testing.T) {
 	s := open(t, Options{})
 	for range numSlots + 3 {

@@ -165,14 +165,14 @@ func (s *Store) Between(from, to time.Time, limit int) []Marker {
 	return found[max(len(found)-limit, 0):]
 }
 
-// HeapBytes is what the markers are charged in memory.
+// HeapBytes returns the bytes charged for the markers.
 func (s *Store) HeapBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
 }
 
-// cut shortens a text to at most n bytes, at a character.
+// cut truncates text to at most n bytes, at a rune boundary.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -50,7 +50,7 @@ const (
 
 var operators = [...]string{opEqual: "=", opNotEqual: "!=", opContains: "~", opLacks: "!~", opLess: "<", opMore: ">"}
 
-// The fields with a meaning of their own in a Filter.
+// The fields that a Filter treats specially.
 const (
 	wordField   = "normalized"
 	digestField = "digest"

@@ -34,8 +34,8 @@ func (s source) Derive(_ context.Context, start time.Time, _ int64, _ rollup.Car
 	return s.hours[start], nil
 }
 
-// TestFullDisk derives the hours of 100,000 digests on a disk that has room for half of one: no part of a file takes what is
-// left, nothing is derived of what follows, and once there is room all hours are as they would have been.
+// TestFullDisk derives the hours of 100,000 digests on a disk with space for half of one hour. No partial file uses up the space
+// left, and no later hour is derived. Once there is space, all hours equal those derived without the failure.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small tmpfs requires root")

@@ -129,7 +129,7 @@ func (r *rig) start() {
 	r.end = func() { cancel(); parts.Wait() }
 }
 
-// stop ends the archive in order.
+// stop shuts the archive down cleanly.
 func (r *rig) stop() {
 	r.t.Helper()
 	r.end()
@@ -145,7 +145,7 @@ func (r *rig) restart() {
 	r.start()
 }
 
-// kill continues with what the directory has at this moment.
+// kill simulates a kill: it copies the directory as it is now, and reopens the archive from the copy.
 func (r *rig) kill() {
 	r.t.Helper()
 	dir := filepath.Join(r.t.TempDir(), "killed")

@@ -14,10 +14,10 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Series is what one statement did by point, or all together, of those without an entry too, whatever the filter is. All slices but
-// Times are empty where there are too many samples to say; then a note says so.
+// A Series has one value per point for one statement, or for all statements together: these include statements without an entry,
+// whatever the filter. All slices but Times are empty, with a note, if there are too many samples to read.
 type Series struct {
-	Times []time.Time   // when each point begins, of the rows' points too
+	Times []time.Time   // the start of each point, of the rows' points too
 	Step  time.Duration // to the next one
 	End   time.Time     // of the last point
 
@@ -26,11 +26,11 @@ type Series struct {
 	P50, P99, P999         []float64 // seconds; 0 where there was no call
 }
 
-// maxTotalWalk bounds the samples that are looked at for a TopSeries of many Keys in the first minutes of a process, when there are no sums
-// yet: some 2 seconds' work.
+// maxTotalWalk bounds the samples read for a TopSeries of many Keys in the first minutes of a process, before sums exist: about
+// 2 seconds of work.
 const maxTotalWalk = 1 << 20
 
-// A totalPoint is what all statements did in a point. Calls are shared among points, so that there are parts of them.
+// A totalPoint holds the counts of all statements in a point. A call may be divided among points, so counts are fractional.
 type totalPoint struct {
 	errors  float64
 	nanos   float64
@@ -39,7 +39,7 @@ type totalPoint struct {
 	buckets [stmtstats.NumBuckets]float64
 }
 
-// add adds a part of what was counted.
+// add adds a part of the counts in h.
 func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
 	p.nanos += part * float64(h.Nanos)
 	p.zero += part * float64(h.Zero)
@@ -52,8 +52,8 @@ func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
 	}
 }
 
-// owe has the next point take what is missing: a statement that is back counts from 0 some seconds before Evicted has what it
-// had.
+// owe carries negative counts to the next point: a statement that returns after its eviction counts from 0 some seconds before
+// Evicted includes its earlier counts.
 func (p *totalPoint) owe(next *totalPoint) {
 	carry := func(from, to *float64) {
 		if *from < 0 {
@@ -81,7 +81,7 @@ func (p *totalPoint) calls() float64 {
 	return n
 }
 
-// leastCalls is what is left of a call by rounding.
+// leastCalls is the fraction of a call that rounding may leave.
 const leastCalls = 1e-6
 
 // quantile is as Histogram.Quantile, in seconds.

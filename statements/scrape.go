@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// Bounds of what a scrape of digests answers.
+// The default and the largest number of Keys in a scrape of digests.
 const (
 	DefaultScraped = 1000
 	MaxScraped     = 20_000

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A snapshot is what each Key had counted at one time, as PromQL finds it then.
+// A snapshot holds the counts of each Key at one time, as PromQL evaluates them at that time.
 type snapshot struct {
 	at     int64        // Unix milliseconds
 	newest int64        // of the samples, up to at
@@ -28,7 +28,7 @@ type snapshot struct {
 	scratch stmtstats.Histogram
 }
 
-// row is the one of a Key, which is made when there is none.
+// row returns the row of a Key, and adds it if there is none.
 func (s *snapshot) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 	p := printOfKind(&k, kind)
 	row := s.byPrint[p]
@@ -60,7 +60,7 @@ func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 	return s.spreads[n:len(s.spreads):len(s.spreads)]
 }
 
-// order puts rows in order, and those together that are of one print: names that are not UTF-8 may be the same in series.
+// order sorts the rows and merges those with the same print: names that are not UTF-8 may become equal in series.
 func (s *snapshot) order() error {
 	slices.SortFunc(s.rows, func(a, b rollup.Row) int { return a.Print.Compare(b.Print) })
 	out := s.rows[:0]
@@ -173,7 +173,7 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	return nil
 }
 
-// snapshotNow reads what the table counts, of all or of one digest. First calls of Keys that were counted before the first
+// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were counted before the first
 // samples of an instance are unknown.
 func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
 	s := &snapshot{at: now.UnixMilli()}
@@ -204,8 +204,8 @@ func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest 
 	return s, errors.Join(err, s.order())
 }
 
-// since returns the growth after another snapshot, as an hour's rollup has it, except that all of what a Key has counted that was
-// evicted meanwhile is Evicted's. The rows are in order.
+// since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts up to the eviction of a Key in
+// between belong to Evicted. The rows are sorted.
 func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 	rows := make([]rollup.Row, 0, len(s.rows))
 	var lost rollup.Counts

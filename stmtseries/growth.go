@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Growth sums up by how much a counter grows between the samples of a series after Start. A counter that
-// falls belongs to a Key that was evicted and is back: it counts from 0 again.
+// A Growth sums up the growth of a counter between the samples of a series after Start. A counter that falls
+// belongs to a Key that returned after its eviction: it counts from 0 again.
 type Growth struct {
 	Start int64 // Unix milliseconds
 
@@ -63,7 +63,7 @@ type SpreadGrowth struct {
 	whole, part stmtstats.Histogram  // scratch
 }
 
-// Begin begins with another series.
+// Begin resets g for another series.
 func (g *SpreadGrowth) Begin() {
 	g.now, g.after = nil, false
 	g.base.Reset()
@@ -71,7 +71,7 @@ func (g *SpreadGrowth) Begin() {
 	g.Lost.Reset()
 }
 
-// Add takes a sample. What was counted up to start is no growth.
+// Add adds a sample. Counts up to the time start do not count as growth.
 func (g *SpreadGrowth) Add(s *Samples, start int64) error {
 	if s.T > start {
 		if !g.after && g.now != nil {

@@ -19,13 +19,13 @@ type Admission struct {
 	AllShards bool // the client queries all shards: blocks of other shards are not missing
 }
 
-// A Demand is what a request is expected to hold, by its kind. A request that needs more grows or fails.
+// A Demand is the memory that a request is expected to use, by its kind. A request that needs more grows or fails.
 type Demand uint8
 
 // Demands of requests.
 const (
 	WholeQuery  Demand = iota // all bytes of a query
-	PartQuery                 // references first: a part, from which it grows to what they show that it needs
+	PartQuery                 // references first: a part, from which it grows to the bytes that the references show to be needed
 	StreamQuery               // batches and frames: a part, from which it grows
 	LightQuery                // labels, metadata, expressions without series: the lane of light queries
 )
@@ -36,7 +36,7 @@ func (g *Gateway) Admit(ctx context.Context, a Admission) (*Query, error) {
 	return g.admit(ctx, a, g.ask(a))
 }
 
-// ask returns what a request is to be admitted with.
+// ask returns the bytes and the queue with which a request is admitted.
 func (g *Gateway) ask(a Admission) slab.Ask {
 	ask := slab.Ask{Key: tenantKey + a.Tenant}
 	if a.Tenant == "" && a.Client != "" {
@@ -54,7 +54,7 @@ func (g *Gateway) ask(a Admission) slab.Ask {
 	return ask
 }
 
-// firstBytes is what a query is admitted with at an attempt, as a part of a query's bytes.
+// firstBytes returns the bytes with which a query is admitted at an attempt. They rise with each attempt, up to perQuery.
 func firstBytes(perQuery int64, attempt int) int64 {
 	switch attempt {
 	case 0:
@@ -65,8 +65,8 @@ func firstBytes(perQuery int64, attempt int) int64 {
 	return perQuery
 }
 
-// askAgain returns what a request is to be admitted with after it failed as it could not grow: what it would have
-// held then, and more than before. A light query is first tried with more of its lane, then as others are.
+// askAgain returns the bytes with which a request is admitted again after it failed to grow: at least those that it
+// would have reserved then, and more than before. A light query retries first with more of its lane, then outside it.
 func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
 	s := g.options.Gate.Stats()
 	needed := int64(0)
@@ -82,10 +82,10 @@ func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
 	return a
 }
 
-// lightQueries is how many light queries the bytes of their lane admit at once.
+// lightQueries is the number of light queries that the bytes of their lane admit concurrently.
 const lightQueries = 8
 
-// admit blocks until the gate grants what a query asks for.
+// admit blocks until the gate grants the bytes of ask.
 func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.Ask) (*Query, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
 	defer cancel()
@@ -107,7 +107,7 @@ func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.Ask) (*Query,
 // A QueueError reports that a query was not admitted in time.
 type QueueError struct{ After time.Duration }
 
-// Error says what to do.
+// Error implements error. The text names the flags to raise.
 func (e *QueueError) Error() string {
 	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
 }

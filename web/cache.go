@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// cacheFor is how long an answer serves all who ask the same.
+	// cacheFor is how long a page is reused for equal requests.
 	cacheFor = time.Second
 
-	// cacheEntries and cacheBytes bound what is kept meanwhile.
+	// cacheEntries and cacheBytes bound the cached pages.
 	cacheEntries = 64
 	cacheBytes   = 8 << 20
 )
 
-// A pageCache has a page made once a second, however many look at it. What it keeps goes after that
-// second: nothing is held when nobody looks.
+// A pageCache renders a page at most once per second, however many clients request it. It drops a page after
+// that second, so that an idle server holds none.
 type pageCache struct {
 	mu      sync.Mutex
 	entries map[string]*cached
 	bytes   int
 }
 
-// A cached page is made by who holds its lock.
+// A cached page is rendered under its lock.
 type cached struct {
 	mu   sync.Mutex
-	made time.Time // zero: not yet
+	made time.Time // zero: not rendered yet
 	body []byte
 }
 
-// cacheKey tells apart what is shown to whom.
+// cacheKey returns the cache key of a page, which depends on the role of the account and its access to statement texts.
 func cacheKey(v *view) string {
 	who := v.account.Role.String() + " "
 	if v.texts {
@@ -41,12 +41,12 @@ func cacheKey(v *view) string {
 	return who + v.r.URL.Path + "?" + q.Encode()
 }
 
-// answer is the page under a key, made anew when it is older than a second. An error is nobody
-// else's: whoever waits tries for itself.
+// answer returns the page under a key, and renders it again if it is older than cacheFor. Errors are not
+// shared: each waiting request renders the page itself.
 func (c *pageCache) answer(key string, now func() time.Time, fill func() ([]byte, error)) ([]byte, error) {
 	e := c.entry(key)
 	if e == nil {
-		return fill() // so many different pages at once are not kept
+		return fill() // the cache is full
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *pageCache) answer(key string, now func() time.Time, fill func() ([]byte
 	return body, nil
 }
 
-// entry is the entry of a key, a new one if there is room.
+// entry returns the entry of a key, a new one if there is room, or nil.
 func (c *pageCache) entry(key string) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,12 +77,12 @@ func (c *pageCache) entry(key string) *cached {
 	return e
 }
 
-// keep notes a page until its second is over.
+// keep stores a page until cacheFor has passed.
 func (c *pageCache) keep(key string, e *cached, body []byte, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[key] != e {
-		return // it was dropped by another's error
+		return // the error of another request dropped it
 	}
 	c.bytes += len(body) - len(e.body)
 	e.body, e.made = body, now
@@ -93,7 +93,7 @@ func (c *pageCache) keep(key string, e *cached, body []byte, now time.Time) {
 	time.AfterFunc(cacheFor, func() { c.expire(key, e, now) })
 }
 
-// expire drops a page that was not made anew.
+// expire drops a page unless it was rendered again.
 func (c *pageCache) expire(key string, e *cached, made time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,19 +110,19 @@ func (c *pageCache) drop(key string, e *cached) {
 	}
 }
 
-// forget is called with the lock held. Who waits for the entry still finds its page in it.
+// forget removes an entry; c.mu is held. A request that waits for the entry still finds its page in it.
 func (c *pageCache) forget(key string, e *cached) {
 	c.bytes -= len(e.body)
 	delete(c.entries, key)
 }
 
-// templateBytes is what the templates of all pages take of the heap, from the first page on, as TestTemplateBytes finds it.
+// templateBytes is the heap size of the templates of all pages, from the first page on. TestTemplateBytes measures it.
 const templateBytes = 1356 << 10
 
-// templatesMade says whether they do.
+// templatesMade reports whether the templates were parsed.
 var templatesMade atomic.Bool //nolint:gochecknoglobals // as the templates are
 
-// HeapBytes is what pages hold: their templates from the first look on, and for a second what was shown.
+// HeapBytes returns the bytes charged for pages: the templates, from the first page on, and the cached pages.
 func (s *Server) HeapBytes() int64 {
 	s.cache.mu.Lock()
 	held := int64(s.cache.bytes)

@@ -75,7 +75,7 @@ func (c barChart) HTML() template.HTML {
 	return template.HTML(b.String())
 }
 
-// spark is a line without axes, for a cell of a table. Its title says what it shows.
+// spark draws a line without axes, for a table cell. Its title is the name with the range of the values.
 func spark(name string, values []float64, u unit) template.HTML {
 	low, high := extent(math.Inf(1), math.Inf(-1), values)
 	var b svg

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// An Event is something to look at: it has happened, or it is so now.
+// An Event is an occurrence, or a present condition, that needs attention.
 type Event struct {
 	Time  time.Time // when it happened or began; zero: that is not known, and it lasts
 	Lasts bool      // it is shown whenever it began
@@ -27,10 +27,10 @@ type Event struct {
 }
 
 const (
-	// lookTimeout ends what is asked for events.
+	// lookTimeout bounds a query of an event source.
 	lookTimeout = 2 * time.Second
 
-	// copiesFresh is for how long a look at copies serves the first page: it reads the state tables of
+	// copiesFresh is how long the first page reuses the state of copies: a query reads the state tables of
 	// the target.
 	copiesFresh = 30 * time.Second
 
@@ -72,7 +72,7 @@ func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
 	}
 }
 
-// readyEvents has an event while the server is not ready.
+// readyEvents returns an event while the server is not ready.
 func (s *Server) readyEvents(ctx context.Context) []Event {
 	if err := s.opts.Ready(ctx); err != nil {
 		return []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
@@ -80,7 +80,7 @@ func (s *Server) readyEvents(ctx context.Context) []Event {
 	return nil
 }
 
-// serverEvents are those of the time that is looked at, with links that the account may follow.
+// serverEvents returns the server's events that last or are within the range, with links only if the account may follow them.
 func (s *Server) serverEvents(v *view) []Event {
 	var all []Event
 	for _, e := range s.opts.Events() {
@@ -95,8 +95,8 @@ func (s *Server) serverEvents(v *view) []Event {
 	return all
 }
 
-// inOrder sorts events: grave ones, then those that last, then the past. What lasts is sorted by the load that it has added,
-// after the states of the server, which have none; the rest by time, the latest first.
+// inOrder sorts events: grave ones, then lasting ones, then past ones. Lasting events are sorted by the load that they added,
+// after the states of the server, which added none; the rest by time, the latest first.
 func inOrder(all []Event) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int {
 		return cmp.Or(

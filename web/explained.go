@@ -12,9 +12,9 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// PlanSource is where pages find execution plans. An explain.Prober is one.
+// A PlanSource provides execution plans, as an explain.Prober does.
 type PlanSource interface {
-	// State returns what is known of a statement; false when it is not explained.
+	// State returns the plans of a statement, and false if it is not explained.
 	State(digest [16]byte) (explain.State, bool)
 }
 
@@ -34,16 +34,16 @@ type planStep struct {
 	Changed bool // the other plan has no such step
 }
 
-// An explained is what the page of a statement shows of its plans.
+// An explained holds the plans of a statement for its page.
 type explained struct {
 	Present       *planView // nil: there is none
 	Before, After *planView // of the last change; nil: there was none
 	Changed       time.Time
 	At            time.Time // of the last EXPLAIN
-	Why           string    // there is no plan; a sentence
+	Why           string    // why there is no plan; a sentence
 }
 
-// explainedOf returns what is known of the plans of a statement; nil where none are read, or the account may not see
+// explainedOf returns the plans of a statement. It returns nil if none are read, or if the account may not see statement
 // texts: plans name tables and indexes.
 func (s *Server) explainedOf(v *view, digest [16]byte) *explained {
 	if s.opts.PlanSource == nil || !v.texts {
@@ -74,7 +74,7 @@ func (s *Server) explainedOf(v *view, digest [16]byte) *explained {
 	return e
 }
 
-// planViewOf returns a plan in which the steps that another one has not are marked; nil stands for no other.
+// planViewOf returns a view of p that marks the steps missing in other, which may be nil.
 func planViewOf(p, other *explain.Plan) *planView {
 	view := &planView{ID: p.ID, First: p.First, Last: p.Last, Cut: p.Cut}
 	for _, step := range p.Steps {
@@ -86,7 +86,7 @@ func planViewOf(p, other *explain.Plan) *planView {
 	return view
 }
 
-// CallSource is where pages find sampled calls. A calls.Sample is one.
+// A CallSource provides sampled calls, as a calls.Sample does.
 type CallSource interface {
 	// Of returns the calls of a statement that ended from a time on and before another.
 	Of(digest [16]byte, from, to time.Time) []calls.Call
@@ -97,7 +97,7 @@ type CallSource interface {
 
 var _ CallSource = (*calls.Sample)(nil)
 
-// A differing is what the page of a statement shows of how its calls differ from those before.
+// A differing holds the differences between the calls of a statement and earlier ones, for its page.
 type differing struct {
 	Says string // which calls are compared; a sentence
 	Rows []differenceRow
@@ -110,8 +110,8 @@ type differenceRow struct {
 	More                             bool
 }
 
-// differs compares the calls within a rise with those before it, otherwise the second half of the range with the first. Of
-// what the sample has too few calls, the history's counts by user, schema and backend are compared. It is nil without a
+// differs compares the calls within a rise with those before it; without a rise, the second half of the range with the first.
+// If the sample has too few calls, it compares the history's counts by user, schema and backend. It returns nil without a
 // sample.
 func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *differing {
 	if s.opts.Calls == nil {
@@ -156,7 +156,7 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 	return d
 }
 
-// partsIn are the history's counts of a time as calls, at least calls.LeastCalls if there are as many.
+// partsIn returns the history's counts of a range as calls, at least calls.LeastCalls if there are as many.
 func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement, from, to time.Time) []calls.Call {
 	q := statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: from, To: to}
 	if st.Source == statements.SourceCounters || q.Validate() != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// An incident is a statement that became heavier, or did not, on one page: what happened, since when, who is affected,
-// and what may have caused it.
+// An incident describes on one page whether a statement became heavier: the change, its start, the affected callers and
+// possible causes.
 type incident struct {
 	Digest   string     `json:"digest"`
 	Text     string     `json:"text,omitempty"` // normalized; absent for accounts without statement texts
-	From     time.Time  `json:"from"`           // of the range that was looked at
+	From     time.Time  `json:"from"`           // of the queried range
 	To       time.Time  `json:"to"`
 	Rising   bool       `json:"rising"`          // whether the load rose within the range
 	Lasts    bool       `json:"lasts"`           // whether it is still higher at the end
@@ -44,7 +44,7 @@ type incident struct {
 	all  string // of the statement's page
 }
 
-// An incidentSide is what the statement did outside of its rise, or within: averages per second, and of a call in seconds.
+// An incidentSide holds the averages of a statement outside of its rise, or within it: per second, and in seconds per call.
 type incidentSide struct {
 	Load     float64 `json:"load"`
 	Calls    float64 `json:"calls_per_second"`
@@ -110,7 +110,7 @@ func (s *Server) addIncidents(mux *http.ServeMux) {
 	s.add(mux, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(func(w http.ResponseWriter, i *incident) {
 		w.Header().Set("Content-Type", "image/svg+xml")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write([]byte(visible.Text(i.card()))) // the client went away
+		_, _ = w.Write([]byte(visible.Text(i.card()))) // the client disconnected
 	})))
 }
 
@@ -135,7 +135,7 @@ func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.
 	})
 }
 
-// incident returns a statement as an incident, from what its page has.
+// incident derives an incident from the data of the statement's page.
 func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	answer, err := s.query(ctx, v)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	return i, nil
 }
 
-// sidesOf are the averages outside of a rise and within.
+// sidesOf returns the averages outside of a rise and within it.
 func sidesOf(r *rise, points *statements.Series) (before, within incidentSide) {
 	within.Load, before.Load = r.Inside, r.Outside
 	within.Calls, before.Calls = r.means(points.Calls)
@@ -195,7 +195,7 @@ func sidesOf(r *rise, points *statements.Series) (before, within incidentSide) {
 	return before, within
 }
 
-// lines are the steps of a plan as text.
+// lines returns the steps of a plan as text.
 func (p *planView) lines() []string {
 	var all []string
 	for _, step := range p.Steps {
@@ -209,7 +209,7 @@ const (
 	cardLine              = 110 // characters of a line of text
 )
 
-// card draws the incident for a chat: what happened as text, and the load as a line with the rise shaded. It needs no style sheet.
+// card draws the incident for a chat: a summary as text, and the load as a line with the rise shaded. It requires no style sheet.
 func (i *incident) card() string {
 	var b svg
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 400" width="1000" height="400" font-family="system-ui, sans-serif" role="img"><title>`)

@@ -157,13 +157,13 @@ var reasonTexts = map[string]string{
 	"cleared":    "cache cleared",
 }
 
-// How many plans are shown in detail.
+// The default and the largest number of plans shown in detail.
 const (
 	defaultPlans = 20
 	maxPlans     = 1000
 )
 
-// plansLimit reads how many plans are wanted in detail.
+// plansLimit parses the number of plans to show in detail.
 func plansLimit(text string) (int, error) {
 	if text == "" {
 		return defaultPlans, nil
@@ -175,7 +175,7 @@ func plansLimit(text string) (int, error) {
 	return n, nil
 }
 
-// plans answers /api/v1/plans; ?limit= says how many plans in detail.
+// plans serves /api/v1/plans; ?limit= is the number of plans in detail.
 func (s *Server) plans(w http.ResponseWriter, r *http.Request) {
 	n, err := plansLimit(r.URL.Query().Get("limit"))
 	if err != nil {

@@ -29,14 +29,14 @@ const (
 	graphBytes = 8 << 20
 	graphRows  = 100
 
-	// drawnSeries is how many series have a colour of their own.
+	// drawnSeries is the number of series in the chart, each with a separate colour.
 	drawnSeries = 6
 
 	// tenantHeader names the tenant of a request.
 	tenantHeader = "X-Scope-OrgID"
 )
 
-// promqlPage evaluates PromQL over the time range and says what it read.
+// promqlPage returns the page that evaluates PromQL over the time range, and lists the blocks read.
 func (s *Server) promqlPage() page {
 	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", answer: s.promql}
 }
@@ -51,12 +51,12 @@ func (s *Server) rangeQueries() http.Handler {
 	return nil
 }
 
-// promqlData is what the page shows.
+// promqlData is the data of the page.
 type promqlData struct {
 	Query, Tenant string
 	Tenants       bool // the server may have several
 	Action        string
-	Keep          []pair // what the form keeps
+	Keep          []pair // hidden fields of the form
 	Examples      []promqlExample
 	Step          time.Duration
 	Series        int
@@ -74,7 +74,7 @@ type promqlExample struct{ Name, Link string }
 // A promqlRow is one series of the response.
 type promqlRow struct{ Name, Last, Most string }
 
-// A promqlBlock is what was read of one block.
+// A promqlBlock sums up the reads of one block.
 type promqlBlock struct {
 	ID               string
 	From, To         time.Time
@@ -83,7 +83,7 @@ type promqlBlock struct {
 	Reads            int64
 }
 
-// A promqlResponse is what the page uses of the response of a range query.
+// A promqlResponse is the part of a range query's response that the page uses.
 type promqlResponse struct {
 	Status    string   `json:"status"`
 	Error     string   `json:"error"`
@@ -129,7 +129,7 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-// promqlExamples are queries to begin with.
+// promqlExamples returns queries to start with.
 func (s *Server) promqlExamples() []string {
 	if s.opts.Statements != nil {
 		return []string{
@@ -177,7 +177,7 @@ func (s *Server) rangeQuery(ctx context.Context, v *view, q url.Values, tenant s
 	return &resp, nil
 }
 
-// promqlTries says what to try after an error of Prometheus' API.
+// promqlTries returns suggestions for an error type of Prometheus' API.
 func promqlTries(kind string) []string {
 	switch kind {
 	case "bad_data":
@@ -249,7 +249,7 @@ func (d *promqlData) addSeries(v *view, all model.Matrix) {
 	}
 }
 
-// valuesAt places samples at the steps that they belong to.
+// valuesAt returns the samples at their steps, with NaN at steps without one.
 func valuesAt(samples []model.SamplePair, from time.Time, step time.Duration, n int) []float64 {
 	values := make([]float64, n)
 	for i := range values {

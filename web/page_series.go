@@ -18,12 +18,12 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// seriesPage shows which series are active.
+// seriesPage returns the page that lists the active series.
 func (s *Server) seriesPage() page {
 	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, answer: s.seriesAnswer}
 }
 
-// seriesData is what the page shows.
+// seriesData is the data of the page.
 type seriesData struct {
 	Selector string
 	Series   uint64
@@ -39,14 +39,14 @@ type seriesData struct {
 type labelView struct {
 	Name   string
 	Values uint64
-	Past   bool // there are more values than are told apart
+	Past   bool // there are more values than were counted individually
 	Chart  barChart
 }
 
-// maxSelector is how long a selector may be in bytes.
+// maxSelector bounds the bytes of a selector.
 const maxSelector = 8 << 10
 
-// shownValue is how much of a label's value is shown, in bytes.
+// shownValue bounds the bytes shown of a label's value.
 const shownValue = 120
 
 var errTextSelector = errors.New("selector: the label text has what statements say, which this account does not see")
@@ -129,7 +129,7 @@ func seriesText(ls []labels.Label) string {
 	return b.String()
 }
 
-// cutText is the beginning of a text that is longer than n bytes.
+// cutText truncates text to at most n bytes, at a rune boundary, and marks the omission with an ellipsis.
 func cutText(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -140,22 +140,22 @@ func cutText(text string, n int) string {
 	return text[:n] + "…"
 }
 
-// A SeriesSource knows the series that are active.
+// A SeriesSource provides the active series.
 type SeriesSource interface {
-	// ActiveSeries are those series that keep wants. The labels that keep is given, and those that are
+	// ActiveSeries yields the active series for which keep returns true. Labels, whether passed to keep or
 	// yielded, are valid until the next ones.
 	ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels]
 }
 
 const (
-	// seriesListed is how many series are shown one by one, labelValues how many values of a label.
+	// seriesListed is the number of series listed individually, labelValues the number of values shown per label.
 	seriesListed = 100
 	labelValues  = 12
 
-	// countBytes bounds what counting takes: past it values that are new are counted together.
+	// countBytes bounds the memory of counting: beyond it, new values are counted together.
 	countBytes = 16 << 20
 
-	// valueCost is about what one value costs besides its text: an entry of a map.
+	// valueCost approximates the bytes of one value besides its text: a map entry.
 	valueCost = 64
 )
 
@@ -166,8 +166,8 @@ const textLabel = "text"
 type labelCount struct {
 	Name   string
 	Series int // that have it
-	Values int // that were told apart
-	Other  int // series whose value is past what is told apart
+	Values int // counted individually
+	Other  int // series whose value was not counted individually
 	Top    []valueCount
 }
 
@@ -192,7 +192,7 @@ type seriesTally struct {
 
 type labelTally struct {
 	series, other int
-	values        map[string]*int // behind pointers: assigning to a map keeps the key that was given last, which is not ours
+	values        map[string]*int // behind pointers: assigning to a map keeps the key passed last, which the caller owns
 }
 
 // add counts a label, whose texts are valid during the call.
@@ -233,8 +233,8 @@ func (c *seriesTally) sorted() (all []labelCount) {
 	return all
 }
 
-// countSeries counts the series of a source that all matchers match; without texts a statement's
-// text is left out.
+// countSeries counts the series of a source that all matchers match. Without texts, it leaves out the
+// texts of statements.
 func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) (c seriesCounts) {
 	tally := seriesTally{labels: make(map[string]*labelTally)}
 	for ls := range source.ActiveSeries(func(ls labels.Labels) bool {
@@ -278,7 +278,7 @@ func parseSelector(text string) ([]*labels.Matcher, error) {
 	return v.LabelMatchers, nil
 }
 
-// narrowed is a selector with one matcher more, or with another value for a label it has already.
+// narrowed returns a selector with one more matcher, or with another value for a label that it already has.
 func narrowed(matchers []*labels.Matcher, name, value string) string {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -17,17 +17,17 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// weightPage shows what the process itself costs.
+// weightPage returns the page that shows the resource usage of the process.
 func (s *Server) weightPage() page {
 	return page{path: "/weight", title: "Weight", template: "weight", key: "w", fixed: true, follow: true, answer: s.weight}
 }
 
-// weightData is what the page shows.
+// weightData is the data of the page.
 type weightData struct {
-	Name, Names string // of what is counted: "statement", "statements"; "" when nothing is
+	Name, Names string // of the unit counted: "statement", "statements"; "" if none is
 	Lately      weightDelta
 	Started     weightDelta // since then
-	Compared    bool        // Lately is between two looks; else it is Started
+	Compared    bool        // Lately is between two measurements; else it is Started
 	Up          string
 	Now         weighing
 	Limit       float64 // bytes; 0: none
@@ -73,7 +73,7 @@ func (s *Server) weight(_ context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-// weightCharts draw the looks that are remembered.
+// weightCharts draws the stored measurements.
 func weightCharts(looks []weighing) []template.HTML {
 	n := len(looks) - 1
 	times := make([]time.Time, n)
@@ -100,7 +100,7 @@ func weightCharts(looks []weighing) []template.HTML {
 	}
 }
 
-// offText says how far a sum is from what was measured.
+// offText returns the deviation of a sum from the measurement, as text.
 func offText(off float64) string {
 	switch {
 	case off > 0:
@@ -112,30 +112,30 @@ func offText(off float64) string {
 }
 
 const (
-	// weightSamples is how many looks at the process are remembered: half an hour of somebody who
-	// looks every 5 s. Each is some 150 bytes.
+	// weightSamples is the number of measurements stored: half an hour of a page that is reloaded
+	// every 5 s. Each takes about 150 bytes.
 	weightSamples = 360
 
-	// weightGap is how long after a look the next one counts: what lies between is the same look.
+	// weightGap is the least time between two measurements: requests in between reuse the latest one.
 	weightGap = 900 * time.Millisecond
 
-	// weightAge is how old a remembered look may be.
+	// weightAge is the largest age of a stored measurement.
 	weightAge = 30 * time.Minute
 )
 
-// A WeightSource says what the page of the process' own weight cannot find out by itself.
+// A WeightSource provides the data of the weight page that the page cannot measure.
 type WeightSource struct {
 	Heap func() []memory.Holding // by owner
 
-	// Statements counts what the process works for, and StatementName is one of them, such as
-	// "statement" or "request".
+	// Statements returns the units of work that the process has done, and StatementName is the name of
+	// one, such as "statement" or "request".
 	Statements    func() uint64
 	StatementName string
 
 	Losses func() []localstate.Loss // local state that could not be used; nil: not shown
 }
 
-// A weighing is what the process had cost when somebody looked.
+// A weighing is a measurement of the process: counters since its start, and current sizes.
 type weighing struct {
 	At         time.Time
 	CPU        time.Duration // of all threads
@@ -148,26 +148,26 @@ type weighing struct {
 	Heap       float64 // bytes of objects, garbage included
 	Stacks     float64 // bytes
 	Total      float64 // bytes that the runtime has from the system
-	Goal       float64 // bytes at which the next collection ends
+	Goal       float64 // bytes at which the next collection is to finish
 	Goroutines float64
 	Statements uint64
 }
 
-// A weigher weighs the process when it is looked at, and remembers looks. Nothing runs between them.
+// A weigher measures the process when the page is requested, and stores the measurements. Nothing runs in between.
 type weigher struct {
 	statements func() uint64
 
 	mu    sync.Mutex
 	looks []weighing // oldest first
-	start weighing   // when the weigher was made
+	start weighing   // when the weigher was created
 }
 
 func newWeigher(statements func() uint64, started time.Time) *weigher {
 	return &weigher{statements: statements, start: weighNow(started)}
 }
 
-// look weighs the process, unless it was looked at just now, and returns the looks that are
-// remembered, oldest first.
+// look measures the process, unless the latest measurement is younger than weightGap, and returns the
+// stored measurements, oldest first.
 func (s *weigher) look(now time.Time) []weighing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *weigher) look(now time.Time) []weighing {
 	return slices.Clone(s.looks)
 }
 
-// weighNow weighs the process once.
+// weighNow measures the process once.
 func weighNow(now time.Time) weighing {
 	r := weigh.OwnRuntime()
 	samples := []metrics.Sample{
@@ -207,7 +207,7 @@ func weighNow(now time.Time) weighing {
 		At: now, GCCPU: r.GCCPU, GCCycles: r.GCCycles, Allocs: r.HeapAllocObjects + r.TinyAllocs, AllocBytes: r.HeapAllocBytes,
 		Live: at(0), Heap: r.HeapInUse, Stacks: at(1), Total: at(2) - at(3), Goal: at(4), Goroutines: float64(runtime.NumGoroutine()),
 	}
-	if p, err := weigh.Open(os.Getpid()); err == nil { // where there is no /proc these are unknown
+	if p, err := weigh.Open(os.Getpid()); err == nil { // unknown without /proc
 		if u, err := p.Usage(); err == nil {
 			w.CPU, w.RSS = u.CPU, u.RSS
 		}
@@ -215,7 +215,7 @@ func weighNow(now time.Time) weighing {
 	return w
 }
 
-// A weightDelta is what the process cost between two looks.
+// A weightDelta is the resource usage of the process between two measurements.
 type weightDelta struct {
 	Seconds    float64
 	CPU        float64 // of one CPU
@@ -226,11 +226,11 @@ type weightDelta struct {
 	Statements float64
 	Rate       float64 // statements a second
 
-	// For each statement; all that the process did in the time counts, these pages included.
+	// Per statement; all work of the process in that time counts, these pages included.
 	CPUEach, ObjectsEach, BytesEach float64
 }
 
-// since is what lies between an earlier look and w.
+// since returns the resource usage from an earlier measurement to w.
 func (w *weighing) since(e *weighing) weightDelta {
 	d := weightDelta{Seconds: w.At.Sub(e.At).Seconds()}
 	if d.Seconds <= 0 {
@@ -261,7 +261,7 @@ type ownerRow struct {
 	Share      float64 // of all owners
 }
 
-// ownerRows are the owners, the largest first, and their sum.
+// ownerRows returns the owners, the largest first, and their sum.
 func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
 	for _, h := range held {
 		sum += float64(max(h.Bytes, 0))
@@ -277,7 +277,7 @@ func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
 	return rows, sum
 }
 
-// ownerNames say what the owners of tare_heap_bytes hold.
+// ownerNames describes the owners of tare_heap_bytes.
 var ownerNames = map[string]string{
 	"plan_cache":     "plans of statements, and the cache itself",
 	"query_log":      "ring, buffered lines, lines in flight",
@@ -299,7 +299,7 @@ var ownerNames = map[string]string{
 	memory.BaseOwner: "without an owner, measured at start",
 }
 
-// memoryLimit is the runtime's soft limit, 0 for none.
+// memoryLimit returns the runtime's soft limit, 0 for none.
 func memoryLimit() int64 {
 	if n := debug.SetMemoryLimit(-1); n < 1<<60 {
 		return n

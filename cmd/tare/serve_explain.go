@@ -63,7 +63,7 @@ func (s *service) callSource() web.CallSource {
 	return s.calls
 }
 
-// callBytes is what the sample of calls holds of the heap.
+// callBytes returns the heap bytes charged for the sample of calls.
 func (s *service) callBytes() int64 {
 	if s.calls == nil {
 		return 0
@@ -71,7 +71,7 @@ func (s *service) callBytes() int64 {
 	return s.calls.HeapBytes()
 }
 
-// watchRises looks for statements that became heavier, where a history is kept.
+// watchRises starts the detection of statements that became heavier, if a history is kept.
 func (s *service) watchRises() {
 	if s.cfg.HTTP == "" || s.history == nil || s.history.archive == nil {
 		return
@@ -132,7 +132,7 @@ func (s *service) planSource() web.PlanSource {
 	return s.explain
 }
 
-// explainBytes is what the statements that are explained hold of the heap.
+// explainBytes returns the heap bytes charged for explained statements and their plans.
 func (s *service) explainBytes() int64 {
 	if s.explain == nil {
 		return 0

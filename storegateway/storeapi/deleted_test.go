@@ -24,9 +24,9 @@ type discardLog struct{}
 
 func (discardLog) Log(...any) error { return nil }
 
-// TestDeletedUnderStream has a block deleted without a delay while its series are streamed. A stream whose block was
-// replaced by another has each series once and whole; one whose block is gone for good ends where the block was met.
-// Both have a warning that names the block. Where the bucket cannot be listed, or seems to be empty, it is an error.
+// TestDeletedUnderStream deletes a block without a delay while its series are streamed. A stream whose block was
+// replaced by another returns each series once and whole. Without a replacement, it ends where the deletion was detected.
+// Both streams have a warning that names the block. If the bucket cannot be listed, or appears empty, the stream fails.
 func TestDeletedUnderStream(t *testing.T) {
 	shape := testblock.Shape{Count: 400, Samples: 12 * 120, Interval: 15 * time.Second, Seed: 1}
 	same := shape.Series()

@@ -67,9 +67,8 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	return c.seriesHints(out, hints.GetEnableQueryStats(), &s.sent, s.selected.Sub(began), time.Since(s.selected))
 }
 
-// A seriesResponse is the messages of a response to Series. Series are sent whole and in the order of their labels, so
-// that a response which has met a deleted block is resumed after the last of them, from the blocks that are in the
-// bucket then.
+// A seriesResponse sends the messages of a response to Series. Series are sent whole and in the order of their labels.
+// A response that meets a deleted block therefore resumes after the last series sent, from the blocks then in the bucket.
 type seriesResponse struct {
 	*call
 	stream *guardedStream
@@ -77,11 +76,11 @@ type seriesResponse struct {
 	batch  int
 
 	wanted   storegateway.Request
-	rest     storegateway.Request // of wanted, what has not been sent
+	rest     storegateway.Request // the part of wanted that has not been sent
 	last     lastLabels           // of the series that was sent last
 	sent     sent
 	selected time.Time // when the first series was found
-	broken   error     // that has interrupted the response; nil: none
+	broken   error     // interrupted the response; nil: none
 }
 
 // send sends the rest of the response. It returns errors of the blocks after all series before them have been sent.
