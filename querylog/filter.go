@@ -104,8 +104,12 @@ func (c *condition) negate() error {
 
 func parseWord(s string) (c condition, rest string, err error) {
 	word, rest, err := parseFilterValue(s)
-	if err == nil && word == "" {
+	switch {
+	case err != nil:
+	case word == "":
 		err = errors.New("want a text between the quotes")
+	case s[0] != '"' && strings.ContainsAny(word, "=~<>"):
+		err = fmt.Errorf("%q: want a field's name and an operator, or a text in double quotes", word)
 	}
 	return condition{name: wordField, op: opWord, value: []byte(strings.ToLower(word))}, rest, err
 }

@@ -62,6 +62,8 @@ func TestFilterErrors(t *testing.T) {
 		"-total_ns>10ms": "want no - before a condition with < or >",
 		`""`:             "want a text between the quotes",
 		`-""`:            "want a text between the quotes",
+		"=b":             "want a field's name and an operator, or a text in double quotes",
+		"t.id=5":         "want a field's name and an operator, or a text in double quotes",
 		"total_ns>fast":  `"fast" is neither a number nor a duration`,
 		`user="a`:        "no closing quote",
 		`"a"b`:           "want a space after it",

@@ -21,7 +21,9 @@ import (
 func get(t *testing.T, l *Logger, query string) (status int, body []byte) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/querylog?"+query, nil))
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	l.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/debug/querylog?"+query, nil))
 	return w.Code, w.Body.Bytes()
 }
 
