@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-# Views, pools and sessions are checked harder under the tag invariants.
+# Views, pools and sessions are checked harder under the tag invariants; `make invariants` has the long tests too.
 INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./mysqlwire/... ./mysqlconn/... ./sqldigest/... ./sqlplan/... ./querylog/... ./frontend/... ./gateway/... ./history/... ./rollup/... ./stmtstats/... ./stmtseries/... ./statements/... ./rowstream/... ./binlog/... ./tsblock/... ./slab/... ./storegateway/...
 
 # Where goroutines meet and a run is short; `make race` has all.
@@ -26,7 +26,7 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
+.PHONY: help build run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,11 +46,15 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	go vet ./...
 	go tool sizegen -verify ./...
 	go test ./...
-	go test -tags invariants $(INVARIANTS)
-	go test -race $(RACE)
+	go test -short -tags invariants $(INVARIANTS)
+	go test -short -race $(RACE)
 
 soak: ## make test ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
 	.ci/soak $(ROUNDS)
+
+invariants: ## test with the tag invariants, long tests too
+	.ci/packages mariadbd gcc
+	go test -tags invariants $(INVARIANTS)
 
 race: ## test everything with the race detector
 	.ci/packages mariadbd gcc
