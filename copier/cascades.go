@@ -8,9 +8,10 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Changes by ON DELETE CASCADE and ON DELETE SET NULL are in few servers' logs. Where both tables of a key are followed, the reader
-// of the log derives it from the deletion of the row that they refer to (binlog.Cascaded), and the applier executes it as a
-// statement on the table of the key. doc.go has the reasons why that is exact, and why other actions are refused.
+// Changes by ON DELETE CASCADE and ON DELETE SET NULL are in few servers' logs. Where both tables of a key
+// are followed, the log reader derives them from the deletion of the parent row (binlog.Cascaded), and the
+// applier executes them as a statement on the child table. doc.go explains why that is exact, and why other
+// actions are refused.
 
 // findCascades finds the foreign keys whose changes are derived while following.
 func (r *run) findCascades() error {
@@ -37,7 +38,7 @@ func (r *run) findCascades() error {
 	return nil
 }
 
-// eachCascade calls do for each foreign key whose changes can be derived so far.
+// eachCascade calls do for each foreign key that is not refused so far and whose parent table is copied.
 func (r *run) eachCascade(do func(t, parent *tabledef.Table, c *rowstream.Cascade)) {
 	for _, t := range r.tables {
 		for i := range t.Source.Cascades {
@@ -51,8 +52,8 @@ func (r *run) eachCascade(do func(t, parent *tabledef.Table, c *rowstream.Cascad
 	}
 }
 
-// startCascades refuses to derive changes of a key where the table that it refers to is followed from a later position than its own: the
-// rows that were deleted between them are not read.
+// startCascades refuses to derive changes of a key if its parent table is followed from a later position than
+// the child table: the parent rows deleted between the two positions are not read.
 func (r *run) startCascades() {
 	r.eachCascade(func(t, parent *tabledef.Table, c *rowstream.Cascade) {
 		if before, known := t.Start.Before(parent.Start); !t.Start.IsZero() && (parent.Start.IsZero() || before || !known) {
@@ -61,8 +62,8 @@ func (r *run) startCascades() {
 	})
 }
 
-// sameCascades refuses, once the snapshot is taken, tables whose foreign keys are others than they were when they were described: from
-// the snapshot on, changes of definitions are in the log.
+// sameCascades returns an error for tables whose foreign keys have changed between their description and the
+// snapshot. From the snapshot on, changes of definitions are in the log.
 func (r *run) sameCascades(ctx context.Context) error {
 	if !r.o.Follow {
 		return nil

@@ -11,18 +11,20 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// This is a model of why changes that foreign keys have made, and that are not logged, can be derived from the log while rows are
-// read through views of different points in time: a table of parents, and one of children with a column whose key deletes rows, one whose
-// key sets it to NULL, and one whose values are unique. Played at random:
+// This model shows why unlogged changes by foreign keys can be derived from the log while rows are read
+// through views of different points in time. It has a table of parents, and one of children with three
+// columns: one whose foreign key deletes rows, one whose key sets it to NULL, and one whose values are
+// unique. Random events:
 //
 //   - The source's transactions insert and delete parents, with and without checks of foreign keys, and write and delete children.
 //   - Each row is read through a view of any point in time after the start of its table; the children start at or after the parents.
 //   - Following is killed, and resumes at the recorded position, at or before the last applied transaction.
 //
-// Once all before the last view is applied, and all that was applied before a kill, the target must be the source at that position, and
-// stay so. A row that was written without checks and refers to a parent stops the copy, which loses nothing.
+// Once everything before the last view and everything applied before a kill is applied, the target must equal
+// the source at that position, and stay equal. A row that was written without checks and refers to a parent
+// stops the copy, which loses nothing.
 
-// A cascadeMutant leaves a part of the reasoning out, or derives what is refused.
+// A cascadeMutant omits a part of the reasoning, or derives changes that the copier refuses.
 type cascadeMutant string
 
 const (
@@ -43,14 +45,14 @@ const (
 	cascadeNull     = -1
 )
 
-// A cascadeRow is a child.
+// A cascadeRow is a child row.
 type cascadeRow struct{ deletes, nulls, unique int }
 
-// A cascadeState is the rows of a server.
+// A cascadeState has the rows of a server.
 type cascadeState struct {
 	parents  map[int]bool
 	children map[int]cascadeRow
-	grand    map[int]int // rows that refer to children, by a key that deletes them; of deriveChains alone
+	grand    map[int]int // rows that refer to children, by a key that deletes them; only for deriveChains
 }
 
 func (s cascadeState) clone() cascadeState {
@@ -81,7 +83,7 @@ type cascadeEvent struct {
 	missed    []int // children that deleteParent did not find: they were written without checks after it was executed, and logged before it
 }
 
-// cascade does what keys do because of the deletion of a parent.
+// cascade applies the actions of the keys when a parent is deleted.
 func (s cascadeState) cascade(parent int, missed []int) {
 	for k, row := range s.children {
 		switch {
@@ -95,13 +97,13 @@ func (s cascadeState) cascade(parent int, missed []int) {
 	}
 }
 
-// deleteChild deletes a child, and the rows that refer to it.
+// deleteChild deletes a child and the rows that refer to it.
 func (s cascadeState) deleteChild(k int) {
 	delete(s.children, k)
 	maps.DeleteFunc(s.grand, func(_, child int) bool { return child == k })
 }
 
-// move changes the key of a parent, and with it the children's.
+// move changes the key of a parent and of its children.
 func (s cascadeState) move(from, to int) {
 	for k, row := range s.children {
 		if row.deletes == from {
@@ -111,7 +113,7 @@ func (s cascadeState) move(from, to int) {
 	}
 }
 
-// A cascadeModel is one history.
+// A cascadeModel is one random history.
 type cascadeModel struct {
 	rnd    *rand.Rand
 	mutant cascadeMutant
@@ -119,7 +121,7 @@ type cascadeModel struct {
 	states []cascadeState
 	target cascadeState
 
-	parents, children int // the starts
+	parents, children int // start positions of the tables
 	lastView          int
 	trace             []string
 }
@@ -128,7 +130,7 @@ func (m *cascadeModel) say(format string, a ...any) {
 	m.trace = append(m.trace, fmt.Sprintf(format, a...))
 }
 
-// parent returns a parent that exists, or NULL.
+// parent returns an existing parent, or NULL.
 func (m *cascadeModel) parent(s cascadeState) int {
 	if p := m.rnd.IntN(cascadeParents); s.parents[p] {
 		return p
@@ -136,7 +138,7 @@ func (m *cascadeModel) parent(s cascadeState) int {
 	return cascadeNull
 }
 
-// write is a transaction of the source, by its rules.
+// write returns a random transaction of the source that obeys its constraints.
 func (m *cascadeModel) write(s cascadeState) (txn []cascadeEvent) {
 	for range 1 + m.rnd.IntN(3) {
 		p, k := m.rnd.IntN(cascadeParents), m.rnd.IntN(cascadeChildren)
@@ -181,7 +183,7 @@ func (m *cascadeModel) write(s cascadeState) (txn []cascadeEvent) {
 				e.row.unique = cascadeNull
 			}
 			s.children[k] = e.row
-			if e.unchecked && e.row.deletes >= 0 && m.rnd.IntN(2) == 0 { // while its parent is being deleted, by a transaction that commits next
+			if e.unchecked && e.row.deletes >= 0 && m.rnd.IntN(2) == 0 { // while its parent is being deleted by a transaction that commits next
 				txn = append(txn, e)
 				parent := e.row.deletes
 				e = cascadeEvent{kind: deleteParent, key: parent, missed: []int{k}}
@@ -194,7 +196,7 @@ func (m *cascadeModel) write(s cascadeState) (txn []cascadeEvent) {
 	return txn
 }
 
-// applyDerived does what keys did because of an event.
+// applyDerived applies the actions of the keys that follow from an event.
 func (m *cascadeModel) applyDerived(at int, e cascadeEvent) {
 	switch {
 	case m.mutant == notDerived, m.mutant == lateParents && at < m.parents, at < m.children && m.mutant != deriveEarly:
@@ -206,7 +208,7 @@ func (m *cascadeModel) applyDerived(at int, e cascadeEvent) {
 	}
 }
 
-// applyLogged applies an event to the row it names.
+// applyLogged applies an event to the row that it names.
 func (m *cascadeModel) applyLogged(at int, e cascadeEvent) {
 	s := m.target
 	switch {
@@ -268,7 +270,7 @@ func (m *cascadeModel) copy() {
 	}
 }
 
-// follow applies the log from the first start on, with kills.
+// follow applies the log from the first start position, with kills.
 func (m *cascadeModel) follow() error {
 	at := min(m.parents, m.children)
 	noted, reached := at, m.lastView
@@ -311,7 +313,7 @@ func playCascades(seed uint64, mutant cascadeMutant) (*cascadeModel, error) {
 	return m, m.follow()
 }
 
-// TestCascadeModel plays random histories: each ends with the source's rows.
+// TestCascadeModel checks that random histories end with the source's rows.
 func TestCascadeModel(t *testing.T) {
 	first := testseed.New(t)
 	for i := range 4 * uint64(*modelRounds) {
@@ -321,7 +323,8 @@ func TestCascadeModel(t *testing.T) {
 	}
 }
 
-// TestCascadeModelMutants shows that the model finds a loss wherever the reasoning is changed, and where keys are derived that the copier refuses.
+// TestCascadeModelMutants checks that the model finds a loss wherever the reasoning is changed, and where
+// keys are derived that the copier refuses.
 func TestCascadeModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []cascadeMutant{notDerived, deriveUnchecked, deriveFirst, deriveEarly, lateParents, writeUnchecked, deriveUpdates, deriveChains} {

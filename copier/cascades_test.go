@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// unloggedProducts are servers that do not log what foreign keys do.
+// unloggedProducts are servers that do not log the actions of foreign keys.
 var unloggedProducts = map[string]func(*testing.T) *testmysql.Server{
 	"MariaDB": sharedMariaDB,
 	"MySQL": func(t *testing.T) *testmysql.Server {
@@ -39,7 +39,8 @@ var unloggedProducts = map[string]func(*testing.T) *testmysql.Server{
 	},
 }
 
-// derivedTables have foreign keys whose changes are derived: of several columns, under a collation that ignores case, to the table itself.
+// derivedTables have foreign keys whose changes are derived: with several columns, under a case-insensitive
+// collation, and to the table itself.
 var derivedTables = []string{
 	"CREATE TABLE tree (id INT PRIMARY KEY, up INT, CONSTRAINT tree_up FOREIGN KEY (up) REFERENCES tree (id) ON DELETE SET NULL)",
 	"CREATE TABLE p (a INT, b VARCHAR(20) CHARACTER SET utf8mb4, PRIMARY KEY (a, b))",
@@ -48,7 +49,8 @@ var derivedTables = []string{
 		"CONSTRAINT c_tree FOREIGN KEY (t) REFERENCES tree (id) ON DELETE SET NULL)",
 }
 
-// derivedSQL makes up a transaction whose keys change rows of other tables. Its statements may be refused.
+// derivedSQL returns a random transaction whose foreign keys change rows of other tables. Its statements may
+// fail.
 func derivedSQL(rnd *rand.Rand) []string {
 	id := func() int { return rnd.IntN(30) }
 	in := func() string { return fmt.Sprintf("(%d, %d, %d, %d)", id(), id(), id(), id()) }
@@ -58,29 +60,29 @@ func derivedSQL(rnd *rand.Rand) []string {
 		return []string{fmt.Sprintf("INSERT IGNORE INTO p VALUES (%d, '%s'), (%d, 'p')", id(), p, id())}
 	case 2:
 		return []string{"DELETE FROM p WHERE a IN " + in()}
-	case 3: // rows come back under a parent that comes back
+	case 3: // children and their parent are inserted again
 		a := id()
 		return []string{fmt.Sprintf("REPLACE INTO p VALUES (%d, '%s')", a, p), fmt.Sprintf("INSERT INTO c (id, x, y, n) VALUES (%d, %d, 'p', NULL)", id(), a)}
 	case 4:
 		return []string{fmt.Sprintf("INSERT IGNORE INTO c (id, x, y, t) SELECT %d * 1000 + 30 * p.a + tree.id, p.a, p.b, tree.id FROM p LEFT JOIN tree ON tree.id > %d LIMIT 40", id(), id())}
 	case 5, 6:
 		return []string{fmt.Sprintf("INSERT IGNORE INTO c (id, x, y, t, n) VALUES (%d, %d, '%s', %d, %d), (%d, %d, 'p', %d, NULL)", id()*10+id(), id(), p, id(), id(), id()*10, id(), id())}
-	case 7: // from one parent to another
+	case 7: // children move to another parent
 		return []string{fmt.Sprintf("UPDATE IGNORE c SET x = %d, y = 'p' WHERE id %% 7 = %d", id(), rnd.IntN(7)), fmt.Sprintf("UPDATE IGNORE c SET t = %d WHERE id %% 7 = %d", id(), rnd.IntN(7))}
 	case 8:
 		return []string{fmt.Sprintf("INSERT IGNORE INTO tree VALUES (%d, NULL), (%d, %d)", id(), id(), id())}
 	case 9:
 		return []string{"DELETE FROM tree WHERE id IN " + in()}
-	case 10: // keys do nothing
+	case 10: // keys have no actions
 		a := id()
 		return []string{"SET foreign_key_checks = 0", fmt.Sprintf("REPLACE INTO tree SELECT id, NULL FROM tree WHERE id = %d", a), fmt.Sprintf("REPLACE INTO p SELECT * FROM p WHERE a = %d", a), fmt.Sprintf("DELETE FROM c WHERE x = %d", id()), "SET foreign_key_checks = 1"}
-	default: // deleted and there again, in one transaction
+	default: // deleted and inserted again in one transaction
 		a := id()
 		return []string{fmt.Sprintf("DELETE FROM tree WHERE id = %d", a), fmt.Sprintf("INSERT INTO tree VALUES (%d, NULL)", a), fmt.Sprintf("UPDATE IGNORE c SET t = %d WHERE id %% 5 = %d", a, rnd.IntN(5))}
 	}
 }
 
-// writeDerived executes transactions.
+// writeDerived executes random transactions.
 func writeDerived(ctx context.Context, c *mysqlconn.Client, rnd *rand.Rand, transactions int) error {
 	for range transactions {
 		statements := append([]string{"BEGIN"}, derivedSQL(rnd)...)
@@ -98,7 +100,8 @@ func writeDerived(ctx context.Context, c *mysqlconn.Client, rnd *rand.Rand, tran
 	return nil
 }
 
-// TestDeriveCascades follows tables whose keys change rows, with kills, from servers that do not log that, while clients write.
+// TestDeriveCascades follows tables whose keys change rows while clients write, with kills, on servers that
+// do not log these changes.
 func TestDeriveCascades(t *testing.T) {
 	onServers(t, "fk", unloggedProducts, func(t *testing.T, p *pair) {
 		if logsCascades(t, p.source) {
@@ -132,7 +135,7 @@ func TestDeriveCascades(t *testing.T) {
 			writes := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 			written := make(chan error, 1)
 			go func() { written <- writeDerived(t.Context(), p.source, writes, 80) }()
-			_, _ = Run(ctx, o) // however far it comes
+			_, _ = Run(ctx, o) // it may stop anywhere
 			cancel()
 			if err := testwait.Receive(t, "the clients to have written", written); err != nil {
 				t.Fatal(err)
@@ -166,7 +169,7 @@ func TestDeriveCascades(t *testing.T) {
 	})
 }
 
-// TestUnderivable refuses, or stops at, what foreign keys have done and cannot be derived.
+// TestUnderivable checks that the copy refuses or stops at changes by foreign keys that cannot be derived.
 func TestUnderivable(t *testing.T) {
 	onServers(t, "fk", unloggedProducts, func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE c (id INT PRIMARY KEY, p INT, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE)",
@@ -221,7 +224,7 @@ func TestUnderivable(t *testing.T) {
 				checks = "DO 0"
 			}
 			sqlExec(t, p.source, checks, tt.sql, "SET foreign_key_checks = 1")
-			for range 2 { // it does not pass over that when it is run again
+			for range 2 { // it stops there again in the next run
 				_, err := Run(t.Context(), options("c", "p"))
 				var stop *binlog.StopError
 				if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &stop) || !strings.Contains(err.Error(), tt.want)) {

@@ -14,9 +14,11 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// The checks of a run, which change nothing on either side. Run and Plan share them: what the one refuses, the other does.
+// The checks of a run, which change nothing on either side. Run and Plan share them, so both refuse the same
+// tables.
 
-// check refuses what the state and the rows in the target do not allow. The state's tables may be missing.
+// check returns an error if the state or the rows in the target do not permit the copy. The state's tables
+// may be missing.
 func (r *run) check(ctx context.Context) error {
 	for _, t := range r.tables {
 		if err := r.swapped(ctx, t); err != nil {
@@ -37,7 +39,7 @@ func (r *run) check(ctx context.Context) error {
 	return nil
 }
 
-// truncatable checks the list of tables that may be emptied.
+// truncatable returns an error if Truncate names a table that is not a target, or is set without Restart.
 func (o *Options) truncatable() error {
 	if len(o.Truncate) > 0 && !o.Restart {
 		return errors.New("--truncate requires --restart")
@@ -50,7 +52,8 @@ func (o *Options) truncatable() error {
 	return nil
 }
 
-// mayWriteTo refuses a target table with rows that no copy has recorded, unless --restart may empty it.
+// mayWriteTo returns an error for a target table with rows that no copy has recorded, unless --restart may
+// empty it.
 func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {
 	if t.Create != "" || t.State != nil {
 		return nil
@@ -73,8 +76,8 @@ func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {
 	return err
 }
 
-// swapped refuses to write to a table that the rows of the source's table once came from, by the state in the source,
-// while it has rows.
+// swapped returns an error if the target table has rows and the state in the source says that the source's
+// table was copied from it.
 func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 	source, ok := r.from.(rowstream.Querier)
 	if !ok || t.Create != "" {
@@ -104,11 +107,11 @@ func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 		"If the rows are to go back, delete the row of the table from %s first", t.Spec.Source(), t.Spec.Target(), r.state.Tables(), r.state.Tables())
 }
 
-// checkSource takes the source's snapshot and has the source parse the conditions.
+// checkSource takes the source's snapshot and checks the conditions by having the source parse them.
 func (r *run) checkSource(ctx context.Context) (err error) {
 	workers := r.o.Workers
 	if r.shortViews() {
-		workers = 2 // for its position alone; one would need no lock, without which MySQL does not report it
+		workers = 2 // only its position is used; with one worker MySQL takes no lock and does not report the position
 	}
 	if r.snapshot, err = r.openSnapshot(ctx, workers); err != nil {
 		return err
@@ -133,7 +136,7 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkLocks refuses tables that another copy writes to, as acquireLease does.
+// checkLocks returns an error for tables that another copy writes to, as acquireLease does.
 func (r *run) checkLocks(ctx context.Context) error {
 	for _, t := range r.tables {
 		holder, err := rowstream.QueryValue(ctx, r.to, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(state.LockName(t.Spec))+"), 0)")

@@ -17,12 +17,12 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// ControlDir is the directory for the control sockets of this user's copies: made if it is
-// missing, for this user alone.
+// ControlDir returns the directory for the control sockets of this user's copies. It creates the directory,
+// accessible to this user only, if it is missing.
 func ControlDir() (string, error) {
 	dir := filepath.Join(os.TempDir(), "tare-"+strconv.Itoa(os.Getuid()))
 	runtime := os.Getenv("XDG_RUNTIME_DIR")
-	if info, err := os.Stat(runtime); err == nil && info.IsDir() { // su and sudo name one that is not there
+	if info, err := os.Stat(runtime); err == nil && info.IsDir() { // su and sudo set it to a directory that may not exist
 		dir = filepath.Join(runtime, "tare")
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -38,7 +38,7 @@ func ControlDir() (string, error) {
 	return dir, nil
 }
 
-// ControlName is the name of the socket of a copy to these tables of the server at addr.
+// ControlName returns the name of the socket of a copy to these tables of the server at addr.
 func ControlName(addr string, tables []tabledef.Spec) string {
 	var targets []string
 	for _, t := range tables {
@@ -57,8 +57,8 @@ func ControlName(addr string, tables []tabledef.Spec) string {
 	return fmt.Sprintf("copy-%.*s-%x.sock", longest, name, sum[:4])
 }
 
-// ControlSockets are the paths of the control sockets in a directory, in the order of their
-// names. Copies that were killed leave theirs behind: nobody answers there.
+// ControlSockets returns the paths of the control sockets in a directory, sorted by name. Killed copies leave
+// their sockets behind, to which connections are refused.
 func ControlSockets(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,8 +76,8 @@ func ControlSockets(dir string) ([]string, error) {
 	return sockets, nil
 }
 
-// RunningCopies asks all copies whose sockets are in a directory for their status, by path.
-// Sockets at which nobody answers are left out.
+// RunningCopies returns the status of each running copy with a socket in a directory, by path. Sockets that
+// accept no connection are left out.
 func RunningCopies(ctx context.Context, dir string) (map[string]*telemetry.Status, error) {
 	sockets, err := ControlSockets(dir)
 	if err != nil {

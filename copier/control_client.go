@@ -18,16 +18,16 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// controlTimeout bounds one request to a copy, which answers from memory.
+// controlTimeout bounds one request. A copy responds from memory.
 const controlTimeout = 5 * time.Second
 
-// A Control talks to a copy that runs, over its socket. It is safe for concurrent use.
+// A Control sends requests to a running copy over its socket. It is safe for concurrent use.
 type Control struct {
 	path   string
 	client *http.Client
 }
 
-// NewControl makes a Control for a socket. It connects when it is used.
+// NewControl returns a Control for a socket. It connects on the first request.
 func NewControl(path string) *Control {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -35,30 +35,30 @@ func NewControl(path string) *Control {
 	return &Control{path: path, client: &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: controlTimeout}}
 }
 
-// Close closes the connection.
+// Close closes idle connections.
 func (c *Control) Close() { c.client.CloseIdleConnections() }
 
-// Status asks how far the copy is.
+// Status returns the status of the copy.
 func (c *Control) Status(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodGet, "/v1/status", nil)
 }
 
-// Throttle changes limits.
+// Throttle changes the limits of the copy and returns its status.
 func (c *Control) Throttle(ctx context.Context, change throttle.Change) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/throttle", change)
 }
 
-// Resume takes back what Throttle said of the share.
+// Resume reverts the rate set by Throttle and returns the copy's status.
 func (c *Control) Resume(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/resume", nil)
 }
 
-// Abort ends the copy now. The same command resumes it later.
+// Abort stops the copy immediately. The same command resumes it later.
 func (c *Control) Abort(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/abort", nil)
 }
 
-// Finish ends a copy that follows its source, once the target has what the source has.
+// Finish stops a copy that follows its source as soon as the target has caught up with the source.
 func (c *Control) Finish(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/finish", nil)
 }

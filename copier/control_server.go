@@ -23,36 +23,36 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// ErrAborted ends a copy that was told to stop over its control socket.
+// ErrAborted is the error of a copy that was stopped over its control socket.
 var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command resumes from here")
 
-// Errors of a finish for which there is nothing to finish.
+// Errors of a finish request that cannot be executed.
 var (
 	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
 	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
-// maxSocketPath is the longest path of a unix socket that the kernel takes.
+// maxSocketPath is the longest path of a Unix socket that the kernel accepts.
 const maxSocketPath = 107
 
-// A controlled is what a control socket can be told to change.
+// A controlled has the functions of a copy that a control socket exposes.
 type controlled struct {
 	status func() telemetry.Status
 	change func(throttle.Change) error
 	abort  func()
 	finish func() error
 
-	observe func(telemetry.Event) // of each call that changes something
+	observe func(telemetry.Event) // called for each request that changes the copy
 }
 
-// controlHost is the Host header of clients: requests with another one are refused.
+// controlHost is the Host header of clients. Requests with another one are refused.
 const controlHost = "copy"
 
-// listenControl makes a unix socket that only this user can connect to. One that a killed copy
-// has left at its path is replaced.
+// listenControl creates a Unix socket that only this user can connect to. It replaces a socket that a killed
+// copy has left at the path.
 func listenControl(path string) (net.Listener, error) {
-	hidden := fmt.Sprintf("%s.%d", path, os.Getpid()) // until its mode is set
+	hidden := fmt.Sprintf("%s.%d", path, os.Getpid()) // used until its mode is set
 	if len(hidden) > maxSocketPath {
 		return nil, fmt.Errorf("control socket %s: its path has %d bytes and may have %d: name a shorter one with --control-socket", path, len(path), maxSocketPath-(len(hidden)-len(path)))
 	}
@@ -80,7 +80,7 @@ func listenControl(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w; --control-socket off does without", err)
 	}
-	l.SetUnlinkOnClose(false) // it gets another name
+	l.SetUnlinkOnClose(false) // it is renamed below
 	if err = os.Chmod(hidden, 0o600); err == nil {
 		err = os.Rename(hidden, path)
 	}
@@ -90,7 +90,7 @@ func listenControl(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveControl answers at a path until the returned function is called.
+// serveControl serves requests at a path until end is called.
 func serveControl(path string, c controlled) (end func(), err error) {
 	l, err := listenControl(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func serveControl(path string, c controlled) (end func(), err error) {
 	server := httpserver.New(c.handler(), httpserver.Options{Hosts: []string{controlHost}, Log: slog.Default()})
 	server.ReadTimeout, server.WriteTimeout, server.MaxHeaderBytes = enough, enough, 16<<10
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(l) }) // it ends by Shutdown
+	serving.Go(func() { _ = server.Serve(l) }) // Shutdown stops it
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -115,7 +115,7 @@ func serveControl(path string, c controlled) (end func(), err error) {
 // ControlEndpoints returns the methods and paths of a control socket, sorted.
 func ControlEndpoints() []string { return slices.Sorted(maps.Keys((&controlled{}).endpoints())) }
 
-// handler serves the endpoints. Calls other than GET are recorded.
+// handler serves the endpoints and records requests other than GET.
 func (c *controlled) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range c.endpoints() {
@@ -134,7 +134,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(c.status()) // a disconnected client needs none
+		_ = json.NewEncoder(w).Encode(c.status()) // the client may have disconnected
 	}
 	return map[string]http.HandlerFunc{
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) },
@@ -153,14 +153,14 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			answer(w, c.change(throttle.Change{Share: &all}))
 		},
 		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, nil) // before the end takes the socket away
+			answer(w, nil) // respond before abort closes the socket
 			c.abort()
 		},
 		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) },
 	}
 }
 
-// recorded reports each call to the observer. Only the owner of the socket and root can connect.
+// recorded passes each request to the observer. Only the owner of the socket and root can connect.
 func (c *controlled) recorded(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := &access.StatusWriter{ResponseWriter: w}

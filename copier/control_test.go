@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// fakeControlled notes what it is told.
+// fakeControlled records the commands it receives.
 type fakeControlled struct {
 	told    []string
 	p       *throttle.Pacer
@@ -48,7 +48,7 @@ func TestControl(t *testing.T) {
 			calls = append(calls, e.Text)
 		}
 	}}
-	stale, err := net.Listen("unix", path) // a copy that was killed leaves this behind
+	stale, err := net.Listen("unix", path) // left behind by a killed copy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestControlPaths has paths that cannot be sockets, and names that are.
+// TestControlPaths checks paths that cannot be sockets, and the names of control sockets.
 func TestControlPaths(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -156,7 +156,7 @@ func TestControlPaths(t *testing.T) {
 	}
 }
 
-// awaitEvent waits for an event of a copy that has not ended.
+// awaitEvent waits for an event of a running copy.
 func awaitEvent(t *testing.T, events <-chan telemetry.Event, ended <-chan error, is func(telemetry.Event) bool) telemetry.Event {
 	t.Helper()
 	late := time.After(testwait.Limit)
@@ -174,8 +174,8 @@ func awaitEvent(t *testing.T, events <-chan telemetry.Event, ended <-chan error,
 	}
 }
 
-// TestThrottledCopy stops a copy by its limits, changes them while it stands, aborts it and
-// lets it go on: directly and through a service.
+// TestThrottledCopy stops a copy by its limits, changes them while it is stopped, aborts it and resumes it:
+// directly and through a service.
 func TestThrottledCopy(t *testing.T) {
 	p := newPair(t, "throttled")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(100))",
@@ -243,8 +243,8 @@ func TestThrottledCopy(t *testing.T) {
 	}
 }
 
-// TestSilentSource has a limit whose figure nobody tells: the copy does not begin to write rows,
-// and says why it ends.
+// TestSilentSource sets a limit on a metric that is unavailable: the copy writes no rows, and its error gives
+// the reason.
 func TestSilentSource(t *testing.T) {
 	p := newPair(t, "silent")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
@@ -258,8 +258,8 @@ func TestSilentSource(t *testing.T) {
 	}
 }
 
-// TestControlBetweenRuns: a lost lease ends a run and not the control socket, and a finish that was taken holds for
-// the run that comes next.
+// TestControlBetweenRuns checks that a lost lease stops a run but not the control socket, and that an
+// accepted finish applies to the next run.
 func TestControlBetweenRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
 	aborted := false
@@ -304,13 +304,13 @@ func TestControlBetweenRuns(t *testing.T) {
 	}
 }
 
-// A fakeStream records that it is to finish.
+// A fakeStream records a call of Finish.
 type fakeStream struct{ finish bool }
 
 func (f *fakeStream) Finish()                         { f.finish = true }
 func (f *fakeStream) Status() *telemetry.FollowStatus { return nil }
 
-// sourceAt is a source that has nothing but an address.
+// sourceAt is a source with only an address.
 type sourceAt struct {
 	binlog.Follower
 	addr string

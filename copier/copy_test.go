@@ -46,7 +46,7 @@ func sqlExec(t *testing.T, c *mysqlconn.Client, statements ...string) {
 	}
 }
 
-// read reads all rows of a statement, values quoted.
+// read returns all rows of a statement, with quoted values.
 func read(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	t.Helper()
 	var got []string
@@ -59,7 +59,7 @@ func read(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	return got
 }
 
-// pair is a source and a target server that the test has alone, with a schema of the test's own name.
+// A pair is a source and a target server for exclusive use by one test, with a schema for the test.
 type pair struct {
 	from, to       *testmysql.Server
 	source, target *mysqlconn.Client
@@ -69,7 +69,7 @@ type pair struct {
 	over func(context.Context) (binlog.Follower, error) // how the source is read; nil: directly
 }
 
-// newPair is for a test that may run beside others, and for its subtests.
+// newPair returns a pair for a test that may run in parallel with others, and for its subtests.
 func newPair(t *testing.T, schema string) *pair {
 	t.Helper()
 	testmysql.SkipIfOff(t)
@@ -79,7 +79,7 @@ func newPair(t *testing.T, schema string) *pair {
 	return newPairAlone(t, schema)
 }
 
-// newPairAlone is for a test beside which no other runs.
+// newPairAlone returns a pair for a test that must not run in parallel with others.
 func newPairAlone(t *testing.T, schema string) *pair {
 	t.Helper()
 	testmysql.SkipIfOff(t)
@@ -103,7 +103,7 @@ func (p *pair) options(tables ...string) Options {
 	return o
 }
 
-// overTheWire is From through a wire.Service, which lives as long as the test.
+// overTheWire returns Options.From for reading through a wire.Service, which runs until the test ends.
 func overTheWire(t *testing.T, cfg mysqlconn.Config, c wire.Compression) func(context.Context) (binlog.Follower, error) {
 	t.Helper()
 	direct, err := binlog.OpenDirect(t.Context(), cfg)
@@ -114,7 +114,7 @@ func overTheWire(t *testing.T, cfg mysqlconn.Config, c wire.Compression) func(co
 	return FromRemote(wire.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
 }
 
-// serveRows serves a server's rows as long as the test runs, and returns the address.
+// serveRows serves a server's rows until the test ends, and returns the address.
 func serveRows(t *testing.T, server rowstream.Server) string {
 	t.Helper()
 	service, err := wire.NewService(wire.ServiceOptions{Server: server})
@@ -139,7 +139,7 @@ func serveRows(t *testing.T, server rowstream.Server) string {
 	return l.Addr().String()
 }
 
-// same fails unless a table has the same definition and rows on both sides.
+// same fails the test unless a table has the same definition and rows on both sides.
 func (p *pair) same(t *testing.T, name string) {
 	t.Helper()
 	p.sameAs(t, name, p.schema)
@@ -158,8 +158,8 @@ func (p *pair) sameAs(t *testing.T, name, schema string) {
 	}
 }
 
-// checksum is a statement over all values of a table. (CHECKSUM TABLE of MariaDB 10.11 gives
-// different numbers for the same table when columns are NULL.)
+// checksum returns a statement over all values of a table. (CHECKSUM TABLE of MariaDB 10.11 returns different
+// numbers for the same table when columns are NULL.)
 func (p *pair) checksum(t *testing.T, name string) string {
 	t.Helper()
 	table, err := rowstream.ReadTable(t.Context(), p.source, p.schema, name)
@@ -175,7 +175,7 @@ func (p *pair) checksum(t *testing.T, name string) string {
 	return "SELECT COUNT(*), SUM(CRC32(" + row + ")), BIT_XOR(CRC32(CONCAT(" + row + ", '#'))) FROM " + table.SQLName()
 }
 
-// sortedKeys sorts the lines of a definition, since indexes are built in another order.
+// sortedKeys sorts the lines of a definition, because indexes are built in a different order.
 func sortedKeys(rows []string) []string {
 	var lines []string
 	for _, row := range rows {
@@ -187,7 +187,8 @@ func sortedKeys(rows []string) []string {
 	return lines
 }
 
-// runAfter is Run after a run that was stopped or killed, whose lock the server releases once it has noticed the end of the session.
+// runAfter calls Run after a run that was stopped or killed. It first waits until the server has released
+// that run's lock, which it does when it detects the end of the session.
 func runAfter(t *testing.T, o Options) (report *Report, err error) {
 	t.Helper()
 	testwait.Until(t, "the lock of the run before to be released", func() bool {
@@ -219,7 +220,7 @@ func TestCopy(t *testing.T) {
 				t.Errorf("%+v", report)
 			}
 
-			// Once more: there is nothing left to do.
+			// Run again: there is nothing left to do.
 			again, err := Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// TestCounters copies a table whose highest ids were deleted before the copy, and given out during it. New rows of the
-// target continue after the source's ids; a counter of the target that is higher stays.
+// TestCounters copies a table whose highest ids were deleted before the copy and reused during it. New rows
+// of the target continue after the source's ids; a higher counter of the target is kept.
 func TestCounters(t *testing.T) {
 	for _, how := range []string{"direct", "wire"} {
 		t.Run(how, func(t *testing.T) {

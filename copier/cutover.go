@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// prepareCutover finds out, before anything is written to the target tables, how far an earlier cutover has come. It refuses what
-// would overwrite rows that clients have written.
+// prepareCutover determines the progress of an earlier cutover before anything is written to the target
+// tables. It returns an error if the copy would overwrite rows that clients have written.
 func (r *run) prepareCutover(ctx context.Context) error {
 	if err := r.state.CreateCutover(ctx, r.to); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (r *run) prepareCutover(ctx context.Context) error {
 	return r.cut.Begin(ctx)
 }
 
-// openCutover loads the state of the cutover, and refuses what it does not allow.
+// openCutover loads the state of the cutover and returns an error if that state does not permit the run.
 func (r *run) openCutover(ctx context.Context) error {
 	sources, err := r.sources(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *run) openCutover(ctx context.Context) error {
 	return err
 }
 
-// unequal returns how many rows are known to differ.
+// unequal returns the number of rows known to differ.
 func (r *run) unequal() int {
 	r.mu.Lock()
 	verifying := r.verifying
@@ -46,7 +46,7 @@ func (r *run) unequal() int {
 	return verifying().Mismatches
 }
 
-// checkCutover does what prepareCutover does until it changes anything.
+// checkCutover runs the checks of prepareCutover and changes nothing.
 func (r *run) checkCutover(ctx context.Context) error {
 	if err := r.openCutover(ctx); err != nil || r.cut == nil {
 		return err
@@ -54,7 +54,7 @@ func (r *run) checkCutover(ctx context.Context) error {
 	return r.cut.Check(ctx)
 }
 
-// followAndCut follows the source, and has a gateway's clients switched if the copy is to.
+// followAndCut follows the source, and switches a gateway's clients if the copy has a cutover.
 func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
 	if r.cut == nil {
 		return r.followVerified(ctx, f)

@@ -14,14 +14,14 @@ import (
 
 var delayedRounds = flag.Int("delayed.rounds", 2, "rounds of TestDelayedStatement, each with a seed")
 
-// A delayer is a proxy before the target. It holds back one write of a client, kills the client's run, and
-// delivers the write to the server when release is called: that is what a statement in flight does when its
-// process is killed and the network or the server is slow. The first connection holds the run's named
-// locks and is not delayed: while it lives, no other run starts.
+// A delayer is a proxy in front of the target. It holds one write of a client back, kills the client's run,
+// and delivers the write to the server when release is called. This simulates a statement in flight when its
+// process is killed and the network or the server is slow. The first connection has the run's named locks and
+// is not delayed: while it lives, no other run starts.
 type delayer struct {
 	backend string
-	at      int    // number of the write that is held back, over all connections but the first
-	of      []byte // which writes are counted: those that contain it
+	at      int    // number of the write to hold back, over all connections except the first
+	of      []byte // only writes that contain it are counted
 	kill    func()
 
 	l   net.Listener
@@ -81,7 +81,7 @@ func (d *delayer) serve(client net.Conn) {
 	}
 }
 
-// pump forwards writes as long as pass says so.
+// pump forwards writes while pass returns true.
 func pump(to, from net.Conn, pass func([]byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -100,7 +100,7 @@ func pump(to, from net.Conn, pass func([]byte) bool) {
 	}
 }
 
-// deliver reports whether a write reaches the server now.
+// deliver reports whether a write is forwarded to the server now.
 func (d *delayer) deliver(server net.Conn, b []byte, first bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +126,7 @@ func (d *delayer) deliver(server net.Conn, b []byte, first bool) bool {
 	return false
 }
 
-// release delivers what was held back and waits until the server has responded.
+// release delivers the held write and waits until the server has responded.
 func (d *delayer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +135,7 @@ func (d *delayer) release() {
 	}
 	_ = d.heldOn.SetDeadline(time.Now().Add(time.Second)) // it may wait for a lock
 	if _, err := d.heldOn.Write(d.held); err == nil {
-		_, _ = d.heldOn.Read(make([]byte, 1<<10)) // the response, or the connection's end
+		_, _ = d.heldOn.Read(make([]byte, 1<<10)) // the response, or the end of the connection
 	}
 	_ = d.heldOn.Close()
 	d.heldOn = nil
@@ -151,12 +151,13 @@ func (d *delayer) close() {
 	d.all.Wait()
 }
 
-// TestDelayedStatement kills a copy while a statement of it is on its way, runs it again with other chunks, has
-// the statement reach the server at a random moment of that run, kills that one too, and runs it to its end.
+// TestDelayedStatement kills a copy while one of its statements is in flight and runs it again with other
+// chunks. The statement reaches the server at a random time of that run, which is then killed too; a last run
+// completes the copy.
 func TestDelayedStatement(t *testing.T) {
 	p := newPair(t, "late")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_3000", "ANALYZE TABLE a")
-	const first = uint64(22) // which loses 167 rows where transactions check no epoch
+	const first = uint64(22) // this seed loses 167 rows if transactions do not check the epoch
 	for seed := first; seed < first+uint64(*delayedRounds); seed++ {
 		rnd := newRand(seed)
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS late", "DROP DATABASE IF EXISTS _tare")

@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// Two tables to another server, one of them in part. When it is interrupted, the same call goes
-// on from there.
+// Copies two tables to another server, one of them in part. When the copy is interrupted, the same call
+// resumes it.
 func ExampleRun() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -41,8 +41,8 @@ func ExampleRun() {
 	fmt.Println(report.Mismatches(), "rows differ")
 }
 
-// A table that is being written, copied no faster than the live traffic bears it, and followed until
-// the target has what the source has.
+// Copies a table that clients write to, no faster than their latency permits, and follows it until the target
+// has caught up.
 func ExampleRun_follow() {
 	report, err := copier.Run(context.Background(), copier.Options{
 		From:          copier.FromServer(mysqlconn.Config{Addr: "db1:3306", User: "app", Password: os.Getenv("FROM_PASSWORD")}),

@@ -27,9 +27,8 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// A breaker is a proxy that breaks one connection to a server at the given write of the
-// client, counted over all connections: before the server has received the write, or after it
-// has responded.
+// A breaker is a proxy that breaks one connection to a server at the given write of the client, counted over
+// all connections: before the server has received the write, or after it has responded.
 type breaker struct {
 	backend string
 	at      int64
@@ -122,7 +121,7 @@ func (b *breaker) serve(client net.Conn) {
 		_ = server.Close()
 		return
 	}
-	_ = server.(*net.TCPConn).CloseWrite() // the server executes what it has, responds where there is a response, and closes
+	_ = server.(*net.TCPConn).CloseWrite() // the server executes the statements it has received, responds if it can, and closes
 }
 
 // TestBrokenWrites breaks the connection to the target at each of its writes in turn, in both
@@ -186,7 +185,7 @@ func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atom
 	}
 }
 
-// childEnv makes the test binary copy instead of testing, by a childOptions.
+// childEnv makes the test binary copy instead of running tests; its value is a childOptions.
 const childEnv = "TARE_COPIER_CHILD"
 
 type childOptions struct {
@@ -224,8 +223,8 @@ func child() int {
 	return 0
 }
 
-// TestKilled kills the copier, its connections to the source and to the target at random
-// moments, and runs it again until it is through: the target is exact.
+// TestKilled kills the copier and its connections to the source and the target at random times, and runs it
+// again until it completes: the target is exact.
 func TestKilled(t *testing.T) {
 	p := newPair(t, "killed")
 	sqlExec(t, p.source,

@@ -18,9 +18,9 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// startTables sets where each table's changes begin: after all that is in the target by the
-// state of any copy that has followed it, and after the snapshot that its rows were first read
-// by. A table of which nothing is copied gets none.
+// startTables sets the position from which each table's changes are applied: after everything that the state
+// of any following copy has recorded, and after the snapshot its rows were first read from. A table without
+// copied rows gets none.
 func (r *run) startTables(ctx context.Context) error {
 	sources, err := r.sources(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *run) startTables(ctx context.Context) error {
 	return nil
 }
 
-// oldest is the position from which the log is read: the first of the tables' starts. A table that
-// this run has begun to copy starts at its snapshot.
+// oldest returns the position from which the log is read: the first of the tables' starts. A table that this
+// run has started to copy starts at its snapshot.
 func (r *run) oldest() (oldest binlog.Position, err error) {
 	for _, t := range r.tables {
 		if t.State == nil {
@@ -73,7 +73,7 @@ func (r *run) oldest() (oldest binlog.Position, err error) {
 	return oldest, nil
 }
 
-// prepareFollow refuses, before any row moves, what cannot be followed.
+// prepareFollow returns an error, before any row is copied, if the source cannot be followed.
 func (r *run) prepareFollow(ctx context.Context) (err error) {
 	if err := r.state.CreateFollow(ctx, r.to); err != nil {
 		return err
@@ -97,7 +97,8 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 	return r.prepareHeart(ctx)
 }
 
-// checkFollow sets where following starts, and refuses what cannot be followed from there. It changes nothing.
+// checkFollow sets the position from which changes are followed, and returns an error if that is impossible.
+// It changes nothing.
 func (r *run) checkFollow(ctx context.Context) (err error) {
 	r.follow = r.state.Followed(r.source, r.o.Tables)
 	if _, err = r.follow.Position(ctx, r.to); err != nil { // waits for a transaction that is being committed
@@ -113,7 +114,7 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 	return r.from.CheckFollow(ctx, r.present(), r.goOn)
 }
 
-// newHeart returns the heart of a stream of changes from a server; nil when heartbeats are off.
+// newHeart returns the heart of a stream of changes from a server, or nil if heartbeats are off.
 func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart {
 	if r.o.Heartbeat.Off || len(tables) == 0 {
 		return nil
@@ -124,10 +125,10 @@ func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.T
 	})
 }
 
-// prepareHeart writes the first heartbeat and reads it in the log, unless heartbeats are off.
+// prepareHeart writes the first heartbeat and reads it from the log, unless heartbeats are off.
 func (r *run) prepareHeart(ctx context.Context) (err error) {
 	r.heart = r.newHeart(r.from, r.follow.ID, r.tables)
-	if r.heart == nil || len(r.present()) == 0 { // it stops at the change of their definition
+	if r.heart == nil || len(r.present()) == 0 { // following stops at the change of their definition
 		return nil
 	}
 	if r.mark, err = r.heart.First(ctx, r.present()); err != nil {
@@ -136,7 +137,7 @@ func (r *run) prepareHeart(ctx context.Context) (err error) {
 	return nil
 }
 
-// marked is the text of a position of the snapshot, with the heartbeat before it.
+// marked returns the text of the snapshot's position with the heartbeat before it.
 func (r *run) marked(position string) (string, error) {
 	p, err := binlog.ParsePosition(position)
 	if err != nil || p.IsZero() || r.mark == "" {
@@ -148,7 +149,7 @@ func (r *run) marked(position string) (string, error) {
 
 // followChanges follows the source once all rows are copied.
 func (r *run) followChanges(ctx context.Context) error {
-	_ = r.snapshot.Close() // of one view, whose transactions read only and hold up the source's cleaning
+	_ = r.snapshot.Close() // its transactions are read-only, and delay the purge of the source's undo log
 	var err error
 	if r.goOn, err = r.oldest(); err != nil {
 		return err
@@ -173,13 +174,13 @@ func (r *run) followChanges(ctx context.Context) error {
 		defer steps.Wait()
 		steps.Go(func() { cutover.Steps(ctx, f, r.from.Addr(), r.o.To.Addr, r.o.Observe) })
 	}
-	if slices.ContainsFunc(r.tables, (*tabledef.Table).Past) { // it ends at the change before anything else could be done
+	if slices.ContainsFunc(r.tables, (*tabledef.Table).Past) { // following ends at the change of a definition before anything else can be done
 		return f.Run(ctx)
 	}
 	return r.followWithKeys(ctx, f)
 }
 
-// followVerified follows, and compares meanwhile.
+// followVerified follows the source and compares rows concurrently if the copy verifies.
 func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
 	if !r.o.Verify {
 		return f.Run(ctx)
@@ -207,7 +208,7 @@ func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
 	return err
 }
 
-// verifyOptions say what is compared of the run.
+// verifyOptions returns the options of a verification of the run.
 func (r *run) verifyOptions() verify.Options {
 	return verify.Options{
 		Source: r.from, View: r.snapshot, Tables: r.tables, To: r.to, State: r.state, Writer: r.newWriter,
@@ -221,11 +222,11 @@ func (r *run) verifyOptions() verify.Options {
 	}
 }
 
-// retentionPause is how often it is looked, while rows are copied, whether the source still has
-// the log from where following will begin.
+// retentionPause is the interval of the check, while rows are copied, that the source still has the log from
+// the position where following starts.
 const retentionPause = time.Minute
 
-// copyKept is copy, which fails as soon as what comes after it would not be possible.
+// copyKept copies the rows, and fails as soon as the changes to follow have been purged from the log.
 func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 	if !r.o.Follow {
 		return r.copy(ctx)

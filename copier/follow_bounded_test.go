@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A countedSource is a source that tells how many bytes of changes it has handed out.
+// A countedSource counts the bytes of changes that it has returned.
 type countedSource struct {
 	binlog.Follower
 	handed *atomic.Int64
@@ -38,8 +38,8 @@ func (c countedChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 	return err
 }
 
-// TestFollowBounded has a source write far more than the target takes, whose table somebody has
-// locked: what is under way is bounded by the slots, and the rest waits in the source's log.
+// TestFollowBounded writes far more to the source than the target applies, while the target's table is
+// locked. The changes in memory are bounded, and the rest waits in the source's log.
 func TestFollowBounded(t *testing.T) {
 	p := newPair(t, "bounded")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(1000))", "INSERT INTO a VALUES (0, 'first')")
@@ -47,7 +47,7 @@ func TestFollowBounded(t *testing.T) {
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "c.sock")
 	var handed atomic.Int64
 	from := o.From
-	o.Heartbeat.Off = true // which the counting source does not take
+	o.Heartbeat.Off = true // the counting source does not support heartbeats
 	o.From = func(ctx context.Context) (binlog.Follower, error) {
 		s, err := from(ctx)
 		if err != nil {
@@ -93,7 +93,7 @@ func TestFollowBounded(t *testing.T) {
 		sqlExec(t, p.source, "INSERT INTO a SELECT seq + "+strings.Repeat("10000 + ", i)+"0, REPEAT('x', 1000) FROM seq_1_to_10000")
 	}
 	const written = rows * 1000
-	for { // until nothing moves any more: the lag is told once a second
+	for { // until nothing moves any more: the lag is reported once per second
 		before := handed.Load()
 		for range 2 {
 			select {
@@ -108,7 +108,7 @@ func TestFollowBounded(t *testing.T) {
 			break
 		}
 	}
-	const most = 2 * (binlog.DefaultFollowBytes + 64<<10) // one batch is read while one is applied; it is larger by the rows of an event
+	const most = 2 * (binlog.DefaultFollowBytes + 64<<10) // one batch is read while one is applied; a batch may exceed its limit by the rows of an event
 	if n := handed.Load(); n > most {
 		t.Errorf("%d bytes of changes are under way, of %d that were written; want %d at most", n, written, most)
 	}

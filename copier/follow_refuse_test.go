@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestFollowRefuses has what cannot be followed, said before a row moves.
+// TestFollowRefuses checks that tables which cannot be followed are refused before any row is copied.
 func TestFollowRefuses(t *testing.T) {
 	p := newPair(t, "refused")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT, x INT, y VARCHAR(9) COLLATE utf8mb4_general_ci, PRIMARY KEY (id, x), UNIQUE KEY `odd``key` (y(3), x))")
@@ -65,8 +65,8 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowLater follows a copy that was made without following, by a version that kept no
-// place in the log for that.
+// TestFollowLater follows a copy that was made without following, by a version that recorded no position for
+// it.
 func TestFollowLater(t *testing.T) {
 	p := newPair(t, "later")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, 'old' FROM seq_1_to_50")
@@ -77,7 +77,7 @@ func TestFollowLater(t *testing.T) {
 	sqlExec(t, p.source, "UPDATE a SET c = 'new' WHERE id < 10", "DELETE FROM a WHERE id > 40", "INSERT INTO a VALUES (99, 'more')")
 	o := p.options("a")
 	o.Follow, o.UntilCaughtUp = true, true
-	for _, changes := range []int64{20, 0} { // what is noted is not applied again
+	for _, changes := range []int64{20, 0} { // recorded changes are not applied again
 		report, err := Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -98,8 +98,8 @@ func TestFollowLater(t *testing.T) {
 	p.same(t, "a")
 }
 
-// TestFollowFinish follows until it is told to finish: what was written before that is there,
-// in whole transactions, also one that is larger than a batch.
+// TestFollowFinish follows until finish is requested: everything written before that is in the target, in
+// whole transactions, including one that is larger than a batch.
 func TestFollowFinish(t *testing.T) {
 	p := newPair(t, "finish")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(500))", "INSERT INTO a VALUES (0, 'first')")

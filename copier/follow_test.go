@@ -23,12 +23,13 @@ import (
 
 var followRounds = flag.Int("follow.rounds", 3, "rounds of TestFollow, each with a seed and one of the specs; every third and fourth is over a wire")
 
-// A followTxn is the statements of a transaction. One may fail: a duplicate key is what random
-// transactions meet.
+// A followTxn has the statements of a transaction. A statement may fail: random transactions cause duplicate
+// keys.
 type followTxn []string
 
-// followTables are the tables of the model test: a key that stands for itself, one of several
-// columns, one that others' values push out, one under a collation that takes a for A.
+// followTables are the tables of the model test: with an exact key, with a key of several
+// columns, with unique values that displace other rows, and with a key under a collation that treats a and A
+// as equal.
 var followTables = []string{
 	"CREATE TABLE a (id INT PRIMARY KEY, k INT NOT NULL, c VARCHAR(60), KEY k (k))",
 	"CREATE TABLE u (id INT PRIMARY KEY, u VARCHAR(9) COLLATE utf8mb4_general_ci, n INT, UNIQUE KEY u (u), KEY n (n))",
@@ -36,7 +37,7 @@ var followTables = []string{
 	"CREATE TABLE m (x BIGINT, y VARBINARY(8), v TEXT, e ENUM('x','y','2'), f FLOAT, PRIMARY KEY (x, y))",
 }
 
-// randomTxn makes up a transaction over the tables of followTables.
+// randomTxn returns a random transaction over followTables.
 func randomTxn(rnd *rand.Rand) (all followTxn) {
 	id := func() int { return rnd.IntN(90) }
 	name := func() string {
@@ -68,7 +69,7 @@ func randomTxn(rnd *rand.Rand) (all followTxn) {
 		case 10:
 			all = append(all, fmt.Sprintf("INSERT INTO c VALUES ('%s', %d)", name(), id()))
 		case 11:
-			all = append(all, fmt.Sprintf("UPDATE c SET name = '%s' WHERE name = '%s'", name(), name())) // often the same to the server
+			all = append(all, fmt.Sprintf("UPDATE c SET name = '%s' WHERE name = '%s'", name(), name())) // often equal to the server
 		case 12:
 			all = append(all, fmt.Sprintf("DELETE FROM c WHERE name = '%s'", name()))
 		case 13:
@@ -82,7 +83,7 @@ func randomTxn(rnd *rand.Rand) (all followTxn) {
 	return all
 }
 
-// play plays transactions over a connection of its own. What the server refuses is no error.
+// play executes transactions over a new connection. Statements that the server refuses are ignored.
 func play(ctx context.Context, cfg mysqlconn.Config, schema string, txns []followTxn) error {
 	c, err := rowstream.Connect(ctx, cfg)
 	if err != nil {
@@ -101,7 +102,7 @@ func play(ctx context.Context, cfg mysqlconn.Config, schema string, txns []follo
 	return nil
 }
 
-// A followSpec is what of the tables is copied, and how it is compared.
+// A followSpec specifies which part of the tables is copied and how it is compared.
 type followSpec struct {
 	name    string
 	specs   func(*pair) []tabledef.Spec
@@ -128,9 +129,9 @@ var followSpecs = []followSpec{
 	}},
 }
 
-// TestFollow lets random transactions run while tables are copied in small chunks and followed,
-// stops the copy and breaks its connections at random moments, and runs it again: in the end
-// the target has the source's rows. A failure is tried again with fewer transactions.
+// TestFollow runs random transactions while tables are copied in small chunks and followed. It stops the copy
+// and breaks its connections at random times and runs it again: in the end the target has the source's rows.
+// A failing history is repeated with fewer transactions.
 func TestFollow(t *testing.T) {
 	p := newPair(t, "follow")
 	for round := range uint64(*followRounds) {
@@ -154,7 +155,7 @@ func TestFollow(t *testing.T) {
 		if diff == "" {
 			continue
 		}
-		for n := len(txns) / 2; n > 0; n /= 2 { // fewer, as long as it still fails
+		for n := len(txns) / 2; n > 0; n /= 2 { // bisect while it still fails
 			for from := 0; from+n <= len(txns); {
 				fewer := append(append([]followTxn{}, txns[:from]...), txns[from+n:]...)
 				d, err := p.followOnce(t, spec, fewer, round)
@@ -169,7 +170,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// followOnce copies and follows while the transactions run, and answers how the target differs.
+// followOnce copies and follows while the transactions run, and returns the difference of the target.
 func (p *pair) followOnce(t *testing.T, spec followSpec, txns []followTxn, seed uint64) (diff string, err error) {
 	t.Helper()
 	rnd := newRand(seed + 1000)
@@ -203,9 +204,8 @@ func (p *pair) followOnce(t *testing.T, spec followSpec, txns []followTxn, seed 
 	return diff, nil
 }
 
-// followRun is one run until the target has caught up, in which transactions are played from
-// its snapshot on; it is disturbed after some of its events. Only an undisturbed run's error is
-// one.
+// followRun executes one run until the target has caught up. Transactions are played from its snapshot on,
+// and the run is disturbed after some of its events. It returns only the error of an undisturbed run.
 func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *rand.Rand, disturb bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -252,7 +252,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 		report, err = runAfter(t, o)
 	}
 	mu.Lock()
-	begin() // it may have come to no snapshot
+	begin() // it may have taken no snapshot
 	mu.Unlock()
 	testwait.Group(t, "the writer to finish", &playing)
 	if playErr != nil {
@@ -268,10 +268,11 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 	return err
 }
 
-// shortView is how long views live while pauses interrupts them. A busy machine needs the time to read through one.
+// shortView is the life of a view in tests that interrupt views by pauses. A busy machine needs the time to
+// read through one.
 const shortView = 10 * minViewAge
 
-// pauses returns a MayGoOn that pauses a copy at random, for longer than a shortView lives.
+// pauses returns a MayGoOn that pauses a copy at random, for longer than the life of a shortView.
 func pauses(seed uint64) func() bool {
 	var mu sync.Mutex
 	var until time.Time
@@ -287,7 +288,8 @@ func pauses(seed uint64) func() bool {
 	}
 }
 
-// killCopy kills the connections of copies to a server, which run in no schema, and waits until they have ended.
+// killCopy kills the connections of copies to a server, which have no default schema, and waits until they
+// have ended.
 func killCopy(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	var killed []string

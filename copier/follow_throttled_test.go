@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// TestFollowThrottled stops a copy that has caught up: later changes wait, the status reports
-// why, and they are applied once the copy is resumed.
+// TestFollowThrottled stops a copy that has caught up: later changes wait, the status reports the reason, and
+// they are applied once the copy is resumed.
 func TestFollowThrottled(t *testing.T) {
 	p := newPair(t, "followheld")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ANALYZE TABLE a")
@@ -37,7 +37,7 @@ func TestFollowThrottled(t *testing.T) {
 	if _, err := c.Throttle(t.Context(), throttle.Change{Share: &stop}); err != nil {
 		t.Fatal(err)
 	}
-	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventThrottle }) // within a tick nothing is asked again
+	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventThrottle }) // limits are checked only once per tick
 	before := tick.Process().Now()
 	hold := tick.Process().Hold()
 	defer hold()

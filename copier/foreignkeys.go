@@ -18,17 +18,19 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Foreign keys are created after the rows. Until then the target tables have none: rows come in the order of chunks, not in that
-// of references, and what the source's keys once did to rows is in the rows already.
+// Foreign keys are created after the rows. Until then the target tables have none, because rows arrive in the
+// order of chunks, not in that of references. The effects of the source's keys on rows are part of the rows
+// copied.
 //
 //	record the keys ──> drop them, or create the table without ──> rows ──> indexes ──> ALTER TABLE … ADD, which validates them
 //
-// The state has the keys that are still to be created. A run that follows creates them when the target has caught up for the
-// first time, while no change is applied: the target is then a state of the source between two transactions. From then on
-// changes are still applied with foreign_key_checks = 0, since the source has checked them; the changes that its keys make are in its log, or
-// derived from it (cascades.go).
+// The state has the keys that are still to be created. A run that follows creates them when the target has
+// caught up for the first time, while no change is applied: the target then equals the source between two
+// transactions. From then on changes are still applied with foreign_key_checks = 0: the source has checked
+// them, and the changes that its keys cause are in its log or derived from it (cascades.go).
 
-// findKeys finds the foreign keys of the target tables, and refuses those that could not be created after the rows.
+// findKeys finds the foreign keys of the target tables, and returns an error for keys that could not be
+// created after the rows.
 func (r *run) findKeys(ctx context.Context) error {
 	for _, t := range r.tables {
 		keys, _, err := rowstream.CreateForeignKeys(t.There.Create)
@@ -57,8 +59,8 @@ func (r *run) findKeys(ctx context.Context) error {
 	return tabledef.OnlyAmong(ctx, r.to, r.tables)
 }
 
-// referred returns the table that a key refers to in the target. A copied table is referred to under its name in the target; of
-// the others, those of the table's own schema are in the target schema.
+// referred returns the table in the target that a key refers to. A copied table is referred to under its name
+// in the target. Other tables of the table's schema are expected in the target schema.
 func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name string) {
 	if t.Create == "" { // the key is the target's
 		if k.Schema == "" {
@@ -81,8 +83,8 @@ func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name
 	return schema, k.Table
 }
 
-// copiesTo reports whether the run copies to a table of the target. Names that differ in case alone are one table only where
-// the target does not distinguish them.
+// copiesTo reports whether the run copies to a table of the target. Names that differ only in case are the
+// same table only if the target does not distinguish them.
 func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
 	if slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema && t.Spec.ToName == name }) {
 		return true, nil
@@ -94,7 +96,8 @@ func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
 	return fold != "0", err
 }
 
-// mayReferTo refuses a key of a table that is to be created when the table that it refers to will not exist.
+// mayReferTo returns an error for a key of a table to be created if the table that it refers to will not
+// exist.
 func (r *run) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.ForeignKey, schema, name string) error {
 	if copied, err := r.copiesTo(ctx, schema, name); copied || err != nil {
 		return err
@@ -107,7 +110,8 @@ func (r *run) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.Fo
 	return err
 }
 
-// freeNames refuses keys whose names other keys of their schema have: servers have one of a name per schema.
+// freeNames returns an error for keys whose names are taken by other keys of their schema. Names are unique
+// per schema.
 func (r *run) freeNames(ctx context.Context) error {
 	type place struct{ schema, name string }
 	taken := make(map[place]string)
@@ -142,7 +146,7 @@ func (r *run) freeNames(ctx context.Context) error {
 	return nil
 }
 
-// dropForeignKeys drops the foreign keys of a target table of which nothing is copied. They are recorded.
+// dropForeignKeys drops the recorded foreign keys of a target table without copied rows.
 func dropForeignKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
 	if t.State.Phase != tabledef.Copying || len(t.State.Keys) == 0 || t.Create != "" || slices.ContainsFunc(t.State.Chunks, func(k tabledef.RecordedChunk) bool { return k.Copied }) {
 		return nil
@@ -165,8 +169,8 @@ func dropForeignKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client
 	return nil
 }
 
-// addKeys creates the foreign keys that are still to be created, once all tables have their rows and indexes. Servers
-// validate them then.
+// addKeys creates the remaining foreign keys once all tables have their rows and indexes. Servers validate
+// the rows then.
 func (r *run) addKeys(ctx context.Context) error {
 	for _, t := range r.tables {
 		if t.State == nil || len(t.State.Keys) == 0 {
@@ -191,8 +195,8 @@ func (r *run) addKeys(ctx context.Context) error {
 	return nil
 }
 
-// addMissingKeys adds the keys that the target's table lacks, in one ALTER. foreign_key_checks is on for it: without, rows are
-// not validated.
+// addMissingKeys adds the keys that the target's table lacks, in one ALTER. foreign_key_checks must be on,
+// otherwise the server does not validate the rows.
 func addMissingKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
 	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
@@ -211,7 +215,7 @@ func addMissingKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client)
 	if len(parts) == 0 {
 		return nil
 	}
-	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source has allowed.
+	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source permitted.
 	_, err = c.Exec(ctx, "SET SESSION restrict_fk_on_non_standard_key = OFF")
 	if refused := new(mysqlconn.ServerError); err != nil && !errors.As(err, &refused) {
 		return err
@@ -231,11 +235,11 @@ func addMissingKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client)
 	return err
 }
 
-// errNoReferencedRow is the server's error for rows that refer to no row.
+// errNoReferencedRow is the server's error for rows that refer to a missing row.
 const errNoReferencedRow = 1452
 
-// violation returns the error for a table whose rows violate a key: with the key, the number of such rows, and a statement that lists
-// them.
+// violation returns the error for a table whose rows violate a key. It names the key, the number of such
+// rows, and a statement that lists them.
 func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refused error) error {
 	for _, k := range t.State.Keys {
 		from, err := orphans(&k, t.Spec.TargetSQL())
@@ -255,8 +259,8 @@ func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refu
 	return fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), refused)
 }
 
-// followWithKeys follows, and creates the foreign keys when the target has caught up for the first time. Neither a cutover
-// nor a run that ends when the target has caught up comes before that.
+// followWithKeys follows the source and creates the foreign keys when the target has caught up for the first
+// time. A cutover and the end of following wait for that.
 func (r *run) followWithKeys(ctx context.Context, f *follow.Follower) error {
 	if !slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return len(t.State.Keys) > 0 }) {
 		return r.followAndCut(ctx, f)
@@ -281,8 +285,8 @@ func (r *run) followWithKeys(ctx context.Context, f *follow.Follower) error {
 	return err
 }
 
-// addKeysFollowing creates the foreign keys once the target has caught up, between two transactions of the source, while nothing
-// is applied. When following ends before, they are created afterwards.
+// addKeysFollowing creates the foreign keys once the target has caught up, between two transactions of the
+// source, while no change is applied. If following ends before that, the caller creates them.
 func (r *run) addKeysFollowing(ctx context.Context, f *follow.Follower) error {
 	err := f.WaitCaughtUp(ctx)
 	var failed error
@@ -292,13 +296,14 @@ func (r *run) addKeysFollowing(ctx context.Context, f *follow.Follower) error {
 			return nil
 		})
 	}
-	if errors.Is(err, follow.ErrEnded) || f.Err() != nil { // the error, if any, is that of following
+	if errors.Is(err, follow.ErrEnded) || f.Err() != nil { // following reports the error, if any
 		err = nil
 	}
 	return errors.Join(failed, err)
 }
 
-// orphans returns the FROM and WHERE of a statement over the rows of a table that refer to no row by the key.
+// orphans returns the FROM and WHERE clauses of a statement over the rows of a table whose referenced row is
+// missing.
 func orphans(k *tabledef.ForeignKey, table string) (string, error) {
 	keys, _, err := rowstream.CreateForeignKeys("  " + k.Definition)
 	if err != nil || len(keys) != 1 {

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// onOneServer has a schema copied to another one of the same server, on each product.
+// onOneServer runs a test, on each product, that copies a schema to another one of the same server.
 func onOneServer(t *testing.T, schema string, test func(t *testing.T, p *pair)) {
 	onServers(t, schema, map[string]func(*testing.T) *testmysql.Server{"MariaDB": sharedMariaDB, "MySQL": servers.holdMySQL}, test)
 }
@@ -42,7 +42,7 @@ func onServers(t *testing.T, schema string, products map[string]func(*testing.T)
 	}
 }
 
-// into returns options by which the tables go to another schema.
+// into returns options that copy the tables to another schema.
 func (p *pair) into(schema string, tables ...string) Options {
 	o := p.options(tables...)
 	for i := range o.Tables {
@@ -66,8 +66,9 @@ func keysOf(t *testing.T, c *mysqlconn.Client, schema, name string) []rowstream.
 	return keys
 }
 
-// keyTables have keys of all forms: to another table, to itself, in a cycle, to another schema, of several columns, to a table that is
-// not copied, with odd names: but for a backtick in a constraint, which MariaDB 11.8 does not quote in SHOW CREATE TABLE.
+// keyTables have keys of all forms: to another table, to the table itself, in a cycle, to another schema, of
+// several columns, to a table that is not copied, and with unusual names. No constraint name contains a
+// backtick, which MariaDB 11.8 does not quote in SHOW CREATE TABLE.
 var keyTables = []string{
 	"CREATE TABLE tree (id INT PRIMARY KEY, up INT, CONSTRAINT tree_up FOREIGN KEY (up) REFERENCES tree (id) ON DELETE SET NULL)",
 	"CREATE TABLE p (a INT, b VARCHAR(20) CHARACTER SET utf8mb4, PRIMARY KEY (a, b))",
@@ -80,8 +81,7 @@ var keyTables = []string{
 
 const oddTable = "odd`c, (\""
 
-// TestForeignKeys copies tables with foreign keys: whatever they refer to, in whatever order, they are valid in the target
-// in the end.
+// TestForeignKeys copies tables with foreign keys, in any order: in the end the keys are valid in the target.
 func TestForeignKeys(t *testing.T) {
 	onOneServer(t, "fk", func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE kinds (id INT PRIMARY KEY)", "INSERT INTO kinds VALUES (1)")
@@ -100,7 +100,8 @@ func TestForeignKeys(t *testing.T) {
 		}
 		sqlExec(t, p.target, "DROP TABLE other")
 
-		// A run that is stopped before the keys, one that finds rows without those that they refer to, and one that resumes.
+		// A run that is stopped before the keys are created, one that finds rows whose referenced rows are
+		// missing, and one that resumes.
 		ctx, cancel := context.WithCancel(t.Context())
 		o := p.into("copied", tables...)
 		o.Observe = func(e telemetry.Event) {
@@ -135,7 +136,8 @@ func TestForeignKeys(t *testing.T) {
 			t.Error("the target takes a row that violates a key")
 		}
 
-		// Again, over tables that have keys: they are dropped and created again, also when a run is stopped between.
+		// Again, over tables that have keys: they are dropped and created again, even if a run is stopped in
+		// between.
 		ctx, cancel = context.WithCancel(t.Context())
 		o = p.into("copied", tables...)
 		o.Restart = true
@@ -156,7 +158,7 @@ func TestForeignKeys(t *testing.T) {
 	})
 }
 
-// sameKeys fails unless tables have the same keys, indexes and rows in the schema copied.
+// sameKeys fails the test unless tables have the same keys, indexes and rows in the schema copied.
 func (p *pair) sameKeys(t *testing.T, tables []string) {
 	t.Helper()
 	for _, name := range tables {
@@ -180,7 +182,7 @@ func (p *pair) sameKeys(t *testing.T, tables []string) {
 	}
 }
 
-// cascadeSQL makes up a statement whose keys change rows of other tables. It may be refused.
+// cascadeSQL returns a random statement whose foreign keys change rows of other tables. It may fail.
 func cascadeSQL(rnd *rand.Rand) string {
 	id := func() int { return rnd.IntN(40) }
 	switch rnd.IntN(9) {
@@ -208,8 +210,8 @@ var cascadeTables = []string{
 		"CONSTRAINT c_tree FOREIGN KEY (t) REFERENCES tree (id) ON DELETE SET NULL)",
 }
 
-// TestFollowCascades follows tables whose keys change rows of others, with kills, where the source logs that. A source that does
-// not is refused.
+// TestFollowCascades follows, with kills, tables whose keys change rows of others on a source that logs these
+// changes. A source that does not is refused.
 func TestFollowCascades(t *testing.T) {
 	onOneServer(t, "fk", func(t *testing.T, p *pair) {
 		rnd := testseed.Rand(t)
@@ -239,7 +241,7 @@ func TestFollowCascades(t *testing.T) {
 				}
 			}
 			o.Workers = 1
-			_, _ = Run(ctx, o) // however far it comes
+			_, _ = Run(ctx, o) // it may stop anywhere
 			cancel()
 			for range 150 {
 				_, err := p.source.Exec(t.Context(), cascadeSQL(rnd))
@@ -264,8 +266,8 @@ func logsCascades(t *testing.T, c *mysqlconn.Client) bool {
 	return slices.Equal(read(t, c, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"), []string{`["innodb_native_foreign_keys" "OFF"]`})
 }
 
-// TestFollowKeys follows tables whose keys refuse changes: the keys are there as soon as the target has caught up, and applied
-// changes do not break them.
+// TestFollowKeys follows tables whose keys would reject changes: the keys exist as soon as the target has
+// caught up, and applied changes do not violate them.
 func TestFollowKeys(t *testing.T) {
 	onOneServer(t, "fk", func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE c (id INT PRIMARY KEY, p INT, v INT, KEY c_p (p), CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id))",

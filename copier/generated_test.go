@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// TestGeneratedColumns copies tables with generated columns: values that a session of the source has computed in another way
-// than the target does are found by the copy, and by a verification.
+// TestGeneratedColumns copies tables with generated columns: the copy and a verification detect values that a
+// session of the source computed differently from the target.
 func TestGeneratedColumns(t *testing.T) {
 	onOneServer(t, "gen", func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE plain (id INT PRIMARY KEY, b VARCHAR(20) CHARACTER SET utf8mb4, n INT, "+
@@ -38,7 +38,7 @@ func TestGeneratedColumns(t *testing.T) {
 				t.Errorf("%s: rows were written: %v", how, rows)
 			}
 
-			// Left out by the operator, found by a verification once they are in again.
+			// Excluded by the operator, and detected by a verification once they are included again.
 			o = p.into("copied", "zone")
 			o.Restart = true
 			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "ts", To: "ts"}}
@@ -56,7 +56,7 @@ func TestGeneratedColumns(t *testing.T) {
 	})
 }
 
-// TestGeneratedDefinitions refuses a target whose generated columns are not the source's.
+// TestGeneratedDefinitions checks that a target whose generated columns differ from the source's is refused.
 func TestGeneratedDefinitions(t *testing.T) {
 	onOneServer(t, "gen", func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT, g INT AS (n + id * 2) STORED, v VARCHAR(20) AS (CONCAT(n)) VIRTUAL)")

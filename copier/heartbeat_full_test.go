@@ -13,10 +13,10 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestHeartbeatStall stops the network to one of the servers for a while: the lag becomes unknown, what the copy waits
-// for is in its status, and it goes on afterwards. When the network stays away the copy ends with an error.
+// TestHeartbeatStall interrupts the network to one of the servers for a while: the lag becomes unknown, the
+// status reports the wait, and the copy resumes afterwards. If the network does not return, the copy fails.
 func TestHeartbeatStall(t *testing.T) {
-	const patience = 20 * time.Second // the first stall is over long before, on a busy machine too
+	const patience = 20 * time.Second // the first stall ends long before, even on a busy machine
 	for _, side := range []string{"source", "target"} {
 		t.Run(side, func(t *testing.T) {
 			p := newPair(t, "stall"+side)

@@ -59,7 +59,7 @@ func startFollowing(t *testing.T, o Options) *following {
 	return f
 }
 
-// status waits until the status of the copy is as ok wants it.
+// status waits until ok accepts the status of the copy.
 func (f *following) status(what string, ok func(*telemetry.Status) bool) {
 	f.t.Helper()
 	testwait.UntilState(f.t, what, func() (string, bool) {
@@ -71,7 +71,7 @@ func (f *following) status(what string, ok func(*telemetry.Status) bool) {
 	})
 }
 
-// finish has the copy end, and waits for that.
+// finish finishes the copy and waits for its end.
 func (f *following) finish() {
 	f.t.Helper()
 	if _, err := f.control.Finish(f.t.Context()); err != nil {
@@ -88,8 +88,8 @@ func beats(t *testing.T, p *pair) []string {
 	return read(t, p.source, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '_tare_heartbeat'")
 }
 
-// TestHeartbeatPurged removes the log's file where a run has begun to follow, and has it finish: the lag is still that
-// of the last proof.
+// TestHeartbeatPurged purges the file of the log where a run has started to follow, and finishes the run: the
+// lag is still that of the last proof.
 func TestHeartbeatPurged(t *testing.T) {
 	p := newPair(t, "purged")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
@@ -115,7 +115,7 @@ func TestHeartbeatPurged(t *testing.T) {
 	}
 }
 
-// TestHeartbeatReset starts the source's log again between two runs of a copy, and while one follows: each stops.
+// TestHeartbeatReset resets the source's log between two runs of a copy, and while one follows: both stop.
 func TestHeartbeatReset(t *testing.T) {
 	from := testmysql.Start(t, testmysql.WithBinlog())
 	p := newPair(t, "reset")
@@ -142,8 +142,9 @@ func TestHeartbeatReset(t *testing.T) {
 	t.Logf("the error: %v", f.err)
 }
 
-// TestHeartbeatReplica follows a replica: refused unless heartbeats may go to its primary. They must arrive through
-// replication: while that is stopped there is no proof, and the replica's log has no transaction that began there.
+// TestHeartbeatReplica follows a replica, which is refused unless heartbeats may be written to its primary.
+// They must arrive through replication: while that is stopped the lag is not proven, and the replica's log
+// has no transaction that was started there.
 func TestHeartbeatReplica(t *testing.T) {
 	p := newPair(t, "ofreplica")
 	primary := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--server-id=71"))

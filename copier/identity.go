@@ -8,7 +8,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// intoOne refuses tables whose targets differ in case alone where the target does not: they would become one table.
+// intoOne returns an error for tables whose target names differ only in case if the target does not
+// distinguish case: they would be copied to one table.
 func (r *run) intoOne(ctx context.Context) error {
 	for i := range r.o.Tables {
 		a := &r.o.Tables[i]
@@ -22,7 +23,7 @@ func (r *run) intoOne(ctx context.Context) error {
 				return fmt.Errorf("find out whether the target distinguishes names by case: %w", err)
 			}
 			if fold == "0" {
-				return nil // nor are the others one
+				return nil // the target distinguishes case for the other names too
 			}
 			return fmt.Errorf("copy %s and %s: at %s both would be one table, because names of tables are compared without case there (lower_case_table_names = %s); give one of them another name, as in %s=%s_2",
 				b.Source(), a.Source(), r.o.To.Addr, fold, a.Source(), a.Target())
@@ -31,14 +32,14 @@ func (r *run) intoOne(ctx context.Context) error {
 	return nil
 }
 
-// ontoItself refuses to copy a table onto itself.
+// ontoItself returns an error if a table would be copied to itself.
 func (r *run) ontoItself(ctx context.Context) error {
 	for i := range r.o.Tables {
 		t := &r.o.Tables[i]
 		if !strings.EqualFold(t.Source(), t.Target()) {
 			continue
 		}
-		if t.Source() != t.Target() { // other tables where names have a case
+		if t.Source() != t.Target() { // different tables if names are case-sensitive
 			exact, err := rowstream.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
 			if err != nil || exact == "0" {
 				return err
@@ -54,7 +55,7 @@ func (r *run) ontoItself(ctx context.Context) error {
 		if same {
 			return fmt.Errorf("table %s would be copied onto itself: %s and %s are one server", t.Source(), r.from.Addr(), r.o.To.Addr)
 		}
-		return nil // nor are the others
+		return nil // the servers differ for the other tables too
 	}
 	return nil
 }

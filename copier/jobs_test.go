@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestJobs reads a target's copies as an account that may only read: none, one that is finished, and one
-// of which some chunks are not copied.
+// TestJobs reads a target's copies with a read-only account: no copy, a finished one, and one whose chunks
+// are partly copied.
 func TestJobs(t *testing.T) {
 	p := newPair(t, "shop")
 	reader := root(p.to)

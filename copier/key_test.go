@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestKeys copies and follows tables whose keys have odd names, directions or options, and refuses those with keys
-// that no REPLACE can be used with.
+// TestKeys copies and follows tables whose keys have unusual names, directions or options, and checks that
+// tables with keys unusable for REPLACE are refused.
 func TestKeys(t *testing.T) {
 	p := newPair(t, "oddkeys")
 	sqlExec(t, p.source,

@@ -14,7 +14,7 @@ import (
 
 var errStopHere = errors.New("stopped by the test")
 
-// stopAfter runs a copy by one worker and stops it after so many chunks.
+// stopAfter runs a copy with one worker and stops it after the given number of chunks.
 func stopAfter(t *testing.T, o Options, chunks int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -42,8 +42,8 @@ func equalRows(t *testing.T, p *pair, name string) {
 	}
 }
 
-// TestKeyDirections copies tables whose keys ascend and descend, stops and resumes them, with a key that was altered in between
-// too, follows and verifies them.
+// TestKeyDirections copies, stops, resumes, follows and verifies tables with ascending and descending key
+// columns, also with a key that was altered in between.
 func TestKeyDirections(t *testing.T) {
 	onOneServer(t, "directions", func(t *testing.T, p *pair) {
 		const rows = " SELECT seq %% 7, CONCAT('n', seq %% 53), seq FROM seq"
@@ -100,7 +100,7 @@ func TestKeyDirections(t *testing.T) {
 	})
 }
 
-// TestKeyDirectionsOverTheWire cuts and verifies a table with a mixed key at the other side of a wire.
+// TestKeyDirectionsOverTheWire cuts and verifies a table with a mixed key through a wire.Service.
 func TestKeyDirectionsOverTheWire(t *testing.T) {
 	p := newPair(t, "wiredirections")
 	sqlExec(t, p.source, "CREATE TABLE a (x INT NOT NULL, y INT NOT NULL, PRIMARY KEY (x DESC, y))", "INSERT INTO a SELECT seq % 9, seq FROM seq_1_to_2000")

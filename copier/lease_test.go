@@ -29,7 +29,7 @@ func leaseSpecs(names ...string) (specs []*tabledef.Spec) {
 	return specs
 }
 
-// acquire takes a lease over a connection of its own.
+// acquire acquires a lease over a new connection.
 func (p *pair) acquire(t *testing.T, names ...string) (*state.Lease, *mysqlconn.Client, error) {
 	t.Helper()
 	c := connect(t, root(p.to))
@@ -45,7 +45,8 @@ func awaitStatement(t *testing.T, c *mysqlconn.Client, text string) {
 	})
 }
 
-// TestLease has a second run take over one of a first run's tables, whose holder was killed and whose writers live.
+// TestLease has a second run take over one of the tables of a first run whose lease session was killed and
+// whose writers are alive.
 func TestLease(t *testing.T) {
 	p := newPair(t, "lease")
 	first, holder, err := p.acquire(t, "a", "b")
@@ -78,7 +79,7 @@ func TestLease(t *testing.T) {
 		t.Fatal(failed)
 	}
 
-	// From then on no transaction of the first run commits, be it about a table that the second run has or not.
+	// From then on no transaction of the first run commits, for any of its tables.
 	if err := first.Write(t.Context(), writer, func() error { return nil }); !errors.Is(err, state.ErrLeaseLost) {
 		t.Errorf("a run without its epoch: %v", err)
 	}
@@ -90,7 +91,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseIndexes has the index lock of a dead run keep the next one waiting, and its error name the connection.
+// TestLeaseIndexes checks that the index lock of a dead run delays the next one, whose error names the
+// connection.
 func TestLeaseIndexes(t *testing.T) {
 	p := newPair(t, "lease")
 	altering := connect(t, root(p.to))
@@ -103,7 +105,7 @@ func TestLeaseIndexes(t *testing.T) {
 	}
 }
 
-// TestCutBounds has a chunk recorded twice, with the same bounds and with others.
+// TestCutBounds records a chunk twice, with the same bounds and with others.
 func TestCutBounds(t *testing.T) {
 	p := newPair(t, "lease")
 	l, c, err := p.acquire(t, "a")
@@ -135,7 +137,7 @@ func TestCutBounds(t *testing.T) {
 	}
 }
 
-// TestHolderKilled kills the session that holds the lease, and the connection of a worker: the run takes the lease
+// TestHolderKilled kills the session of the lease, and the connection of a worker: the run acquires the lease
 // again and resumes from the state.
 func TestHolderKilled(t *testing.T) {
 	p := newPair(t, "lease")

@@ -7,41 +7,40 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// The machine decides what is done next. It knows tables, chunks and workers by number,
-// touches no server and no clock, and so can be read and tested as a list of events and
-// answers (testdata/machine).
+// The machine decides the next step of each worker. It identifies tables, chunks and workers by number and
+// uses no server and no clock, so that its tests are lists of events and resulting steps (testdata/machine).
 
-// A step is one piece of work for one worker.
+// A step is one unit of work of a worker.
 type step struct {
 	do    act
 	table int
-	chunk rowstream.Chunk // for copyChunk
+	chunk rowstream.Chunk // of copyChunk
 }
 
-// An act is what a step does.
+// An act is the kind of a step.
 type act uint8
 
 const (
-	wait         act = iota // nothing now: another worker's result will bring more
-	cutChunk                // cut the table's next chunk and note it in the state
-	copyChunk               // copy a chunk and note that in the same transaction
+	wait         act = iota // no work now: the result of another worker will produce some
+	cutChunk                // cut the table's next chunk and record it in the state
+	copyChunk               // copy a chunk and record it in the same transaction
 	buildIndexes            // add the secondary indexes that were left out
-	stop                    // nothing ever: all is done, or an error ended the run
+	stop                    // no more work: the copy is finished, or an error ended the run
 )
 
 var actNames = [...]string{"wait", "cut", "copy", "indexes", "stop"}
 
 func (a act) String() string { return actNames[a] }
 
-// tableProgress is what the machine knows of a table.
+// tableProgress is the machine's state of a table.
 type tableProgress struct {
 	name    string
 	phase   tabledef.Phase
-	cutting bool            // a worker cuts its next chunk
-	cut     bool            // its last chunk is cut
-	next    rowstream.Chunk // the one to be cut: its number and where it begins
+	cutting bool            // a worker is cutting the next chunk
+	cut     bool            // the last chunk is cut
+	next    rowstream.Chunk // the next chunk to cut: its number and start key
 	waiting []rowstream.Chunk
-	running int // chunks that workers copy
+	running int // chunks being copied
 	chunks  int // cut so far
 	done    int // copied so far
 	indexes bool
@@ -49,18 +48,18 @@ type tableProgress struct {
 
 type machine struct {
 	tables []tableProgress
-	ahead  int // chunks that are cut and not yet taken, at most, a table
+	ahead  int // maximum number of chunks per table that are cut and not yet taken
 	failed bool
 }
 
-// newMachine begins where the tables' progress says.
+// newMachine returns a machine that resumes from the tables' progress.
 func newMachine(tables []tableProgress, workers int) *machine {
 	return &machine{tables: tables, ahead: 2 * workers}
 }
 
-// next is what a free worker does now. Tables are taken in their order, so that the first
-// ones are finished early; indexes are built before further rows are copied, since the
-// server does that on its own.
+// next returns the next step of a free worker. Tables are taken in order, so that the first ones finish
+// early. Indexes are built before further rows are copied, since the server builds them without a worker's
+// help.
 func (m *machine) next() step {
 	if m.failed {
 		return step{do: stop}
@@ -92,7 +91,7 @@ func (m *machine) next() step {
 	return step{do: wait}
 }
 
-// wasCut notes that a worker cut a chunk; last says that no more follow.
+// wasCut records that a worker cut a chunk; last reports that it was the table's last one.
 func (m *machine) wasCut(table int, c rowstream.Chunk, last bool) {
 	t := &m.tables[table]
 	if !t.cutting || c.Number != t.chunks {
@@ -104,7 +103,7 @@ func (m *machine) wasCut(table int, c rowstream.Chunk, last bool) {
 	t.waiting = append(t.waiting, c)
 }
 
-// wasCopied notes that a chunk is in the target. After the table's last one its indexes are due.
+// wasCopied records that a chunk is in the target. After the table's last chunk its indexes are due.
 func (m *machine) wasCopied(table int) {
 	t := &m.tables[table]
 	t.running--
@@ -114,8 +113,8 @@ func (m *machine) wasCopied(table int) {
 	}
 }
 
-// wasIndexed notes that a table is finished.
+// wasIndexed records that a table is finished.
 func (m *machine) wasIndexed(table int) { m.tables[table].phase = tabledef.Finished }
 
-// fail ends the run: no worker gets anything more to do.
+// fail ends the run: next returns stop to all workers.
 func (m *machine) fail() { m.failed = true }

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestMachine plays testdata/machine: what workers report, and what they are told to do.
+// TestMachine runs testdata/machine: the results that workers report, and the steps they get.
 func TestMachine(t *testing.T) {
 	var m *machine
 	datadriven.RunTest(t, "testdata/machine", func(t *testing.T, d *datadriven.TestData) string {
@@ -62,8 +62,8 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// TestMachineRandom lets workers finish in any order: each chunk is copied once, indexes
-// come after a table's last chunk, and no worker waits for ever.
+// TestMachineRandom lets workers finish in any order: each chunk is copied once, indexes are built after a
+// table's last chunk, and no worker waits forever.
 func TestMachineRandom(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := newRand(seed)
@@ -92,7 +92,7 @@ func TestMachineRandom(t *testing.T) {
 			case s.do != wait && s.do != stop:
 				running = append(running, s)
 				continue
-			default: // somebody finishes
+			default: // a random step finishes
 				i := rnd.IntN(len(running))
 				done := running[i]
 				running = append(running[:i], running[i+1:]...)

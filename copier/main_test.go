@@ -18,29 +18,29 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
-	// The SQL parser's logger has a goroutine from its package's start on.
+	// The SQL parser's logger starts a goroutine when its package is initialized.
 	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"))
 }
 
-// servers are those of all tests. Starting them takes longer than most tests.
+// servers are shared by all tests, because starting them takes longer than most tests.
 var servers = serverPool{held: make(map[string]*serverPair), mysql: make(chan *testmysql.Server, 1)}
 
-// A serverPool has pairs of servers, each for one test at a time and its subtests: tests change global variables and kill
-// connections. It starts as many as there are tests at once.
+// A serverPool has pairs of servers. A pair is used by one test and its subtests at a time, because tests
+// change global variables and kill connections. The pool starts as many pairs as there are concurrent tests.
 type serverPool struct {
 	mu   sync.Mutex
 	free []*serverPair
 	held map[string]*serverPair // by the name of the test
 	all  []*testmysql.Server
 
-	mysql   chan *testmysql.Server // the one MySQL, while no test has it
-	started bool                   // it was started
+	mysql   chan *testmysql.Server // the MySQL server while no test uses it
+	started bool                   // whether it was started
 }
 
 // A serverPair is a source with a binary log, and a target.
 type serverPair struct{ from, to *testmysql.Server }
 
-// hold returns the pair of the test, which it has until t ends.
+// hold returns the pair of the test, reserved until t ends.
 func (s *serverPool) hold(t *testing.T) *serverPair {
 	t.Helper()
 	test, _, _ := strings.Cut(t.Name(), "/")
@@ -73,7 +73,7 @@ func (s *serverPool) holds(t *testing.T) bool {
 	return isSub || s.held[test] != nil
 }
 
-// holdMySQL returns the MySQL, which the test has until t ends.
+// holdMySQL returns the MySQL server, reserved until t ends.
 func (s *serverPool) holdMySQL(t *testing.T) *testmysql.Server {
 	t.Helper()
 	s.startMySQL(t)
@@ -92,7 +92,7 @@ func (s *serverPool) startMySQL(t *testing.T) {
 	}
 }
 
-// start starts a server that lives as long as the pool. The caller has the lock.
+// start starts a server that runs as long as the pool. The caller has the lock.
 func (s *serverPool) start(t *testing.T, opts ...testmysql.Option) *testmysql.Server {
 	t.Helper()
 	server, err := testmysql.New(opts...)
@@ -113,7 +113,7 @@ func (s *serverPool) close() (err error) {
 	return err
 }
 
-// withServers are the package's tests, after which the servers end.
+// withServers runs the package's tests and then stops the servers.
 type withServers struct{ tests testmysql.Runner }
 
 func (w withServers) Run() int {

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// Metrics are the metrics of one copy: its Options.Metrics. The counters start with the process, the gauges are those of its
-// status. A gauge whose value is unknown is absent, never 0.
+// Metrics are the metrics of a copy, set as Options.Metrics. The counters start at 0 with the process. The
+// gauges are derived from the copy's status; a gauge whose value is unknown is absent, never 0.
 type Metrics struct {
 	rows, bytes, chunks, retries, verified, differing atomic.Int64
 	changes                                           [binlog.Delete + 1]atomic.Int64 // by kind
@@ -27,7 +27,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// from sets the source of the gauges.
+// from sets the function that the gauges are read from.
 func (m *Metrics) from(status func() telemetry.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (o *Options) meter(c *control) {
 	}
 }
 
-// copyDescs are the metrics' names and texts.
+// copyDescs are the descriptors of the metrics.
 type copyDescs struct {
 	phase, rows, estimate, progress, rate, held, waits *prometheus.Desc
 	lag, confirmed, behind, caughtUp, outrun           *prometheus.Desc
@@ -159,7 +159,7 @@ func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *telemetry.Status, no
 		gauge(d.phase, truth(p == s.Phase), string(p))
 	}
 	gauge(d.rate, s.Throttle.Share)
-	held := make(map[string]float64) // one server may be named twice
+	held := make(map[string]float64) // a server may be named twice
 	for _, l := range s.Throttle.Limits {
 		held[l.Name] += l.HeldSeconds
 	}
@@ -171,7 +171,7 @@ func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *telemetry.Status, no
 		gauge(d.estimate, float64(p.RowsEstimate))
 		gauge(d.progress, p.Percent/100)
 	}
-	longest := make(map[string]float64) // several workers may wait for the same
+	longest := make(map[string]float64) // several workers may wait for the same thing
 	for _, w := range s.Waits {
 		longest[w.For] = max(longest[w.For], w.Seconds)
 	}

@@ -19,32 +19,33 @@ import (
 
 var modelRounds = flag.Int("model.rounds", 4000, "histories that TestStateModel plays for the protocol, and at most for each mutant")
 
-// This is a model of what keeps a copy exact through kills: the state in the target, the runs that write it, and a
-// target that executes their statements when it pleases. The decisions are those of the program (machine, progress, contiguous);
-// statements are closures over a store, without row locks: more may happen than in a server. What is played at random:
+// This model shows what keeps a copy exact through kills: the state in the target, the runs that write it,
+// and a target that executes their statements at arbitrary times. The decisions are those of the program
+// (machine, progress, contiguous). Statements are closures over a store without row locks, so more
+// interleavings are possible than in a server. Random events:
 //
-//   - A run is killed at any moment. Each of its sessions may have a statement under way, which executes at any later
-//     moment, or never; a transaction whose COMMIT was not sent is rolled back.
-//   - The holder's named lock is lost while its run and the other sessions of it live, and another run starts.
-//   - The target is restarted at any moment and comes back with a prefix of what it had committed.
+//   - A run is killed at any time. Each of its sessions may have a statement in flight, which executes at
+//     any later time or never. A transaction whose COMMIT was not sent is rolled back.
+//   - The named lock is lost while its run and the run's other sessions live, and another run starts.
+//   - The target is restarted at any time, with a prefix of its commits.
 //   - Each run cuts chunks of another size, as when estimates have changed.
 //
 // The last run is not disturbed. Then every row of the source must be in the target.
 
-// A mutant leaves a part of the protocol out.
+// A mutant omits a part of the protocol.
 type mutant string
 
 const (
 	noMutant mutant = ""
 	noEpoch  mutant = "transactions do not check the epoch"
 	noLease  mutant = "new connections do not check the holder"
-	// What the copier did before it had epochs: everything, and delayed records of chunks alone.
+	// The copier before it had epochs: with all delayed statements, and with delayed records of chunks only.
 	noFence    mutant = "no epoch, no holder, bounds that are recorded already are kept"
 	lateBounds mutant = "no epoch, bounds that are recorded already are kept"
 	lateFollow mutant = "a position is recorded before its changes"
 )
 
-// has reports whether a mutant leaves a part out; noFence stands for the checks of bounds.
+// has reports whether a mutant omits a part; noFence implies the checks of bounds.
 func (m mutant) has(part mutant) bool {
 	switch m {
 	case noFence:
@@ -57,7 +58,7 @@ func (m mutant) has(part mutant) bool {
 
 const modelKeys = 24 // rows of the source, before changes
 
-// A modelStore is the target: rows, and the state. It is a value, so that it can be kept and restored.
+// A modelStore is the target: its rows and the state. It is a value, so that it can be saved and restored.
 type modelStore struct {
 	rows   map[int]int // key to version
 	chunks []tabledef.RecordedChunk
@@ -73,7 +74,8 @@ func (s modelStore) clone() modelStore {
 	return s
 }
 
-// A modelStatement is a transaction whose COMMIT, or a lone statement that, is under way. run is the epoch.
+// A modelStatement is a transaction whose COMMIT is in flight, or a single statement in flight. run has the
+// epoch.
 type modelStatement struct {
 	run  *modelRun
 	what string
@@ -84,9 +86,9 @@ type model struct {
 	rnd     *rand.Rand
 	mutant  mutant
 	changes []int // the source's log: the key that each change gives its next version
-	now     int   // how much of it has happened
+	now     int   // length of the log so far
 	store   modelStore
-	commits []modelStore // since the last restart of the target: what it may come back with
+	commits []modelStore // since the last restart of the target: states that a restart may restore
 	late    []modelStatement
 	holder  *modelRun // of the named lock
 	epochs  int
@@ -127,7 +129,7 @@ func (m *model) execute(s modelStatement) error {
 	return nil
 }
 
-// delay has a statement execute later, or never.
+// delay lets a statement execute later or never.
 func (m *model) delay(s modelStatement) {
 	if m.mutant == lateBounds && !strings.HasPrefix(s.what, "cut") {
 		return
@@ -135,7 +137,7 @@ func (m *model) delay(s modelStatement) {
 	m.late = append(m.late, s)
 }
 
-// disturb is what may happen between any two statements.
+// disturb applies a random event between two statements.
 func (m *model) disturb() {
 	if m.now < len(m.changes) && m.rnd.IntN(2) == 0 {
 		m.now++
@@ -150,7 +152,7 @@ func (m *model) disturb() {
 	}
 }
 
-// restart has the target come back with a prefix of what it had committed. No statement survives that, nor a lock.
+// restart restores a prefix of the target's commits. No statement and no lock survives it.
 func (m *model) restart() {
 	back := min(len(m.commits)-1, m.rnd.IntN(4))
 	m.commits = m.commits[:len(m.commits)-back]
@@ -159,7 +161,7 @@ func (m *model) restart() {
 	m.say("the target is restarted and has lost %d commits", back)
 }
 
-// A modelRun is one run: what it believes, and the writers that it has.
+// A modelRun is one run: its view of the state, and its writers.
 type modelRun struct {
 	m      *model
 	number int
@@ -173,8 +175,8 @@ type modelRun struct {
 	at      int         // its position
 }
 
-// send has the target execute a statement of a writer. The run may be killed with it under way, its connection may be
-// lost, and the target may be restarted.
+// send sends a statement of a writer to the target. The run may be killed with it in flight, its connection
+// may be lost, and the target may be restarted.
 func (r *modelRun) send(what string, do func(*modelStore) error) error {
 	m := r.m
 	s := modelStatement{r, what, do}
@@ -214,7 +216,7 @@ func (r *modelRun) send(what string, do func(*modelStore) error) error {
 	}
 }
 
-// isDone is what a writer asks after a lost connection: whether its chunk is copied.
+// isDone is the query of a writer after a lost connection: whether its chunk is copied.
 func (r *modelRun) isDone(what string) bool {
 	var n int
 	if _, err := fmt.Sscanf(what, "copy %d", &n); err != nil {
@@ -233,7 +235,7 @@ func keyNumber(key mysqlwire.TextRow, none int) (n int) {
 	return n
 }
 
-// play is a run from its start to its end.
+// play executes a run from start to end.
 func (m *model) play(number int, quiet bool) error {
 	r := &modelRun{m: m, number: number, size: 1 + m.rnd.IntN(9), quiet: quiet, left: m.rnd.IntN(30)}
 	m.holder = r
@@ -280,7 +282,7 @@ func (r *modelRun) prepare() error {
 	return nil
 }
 
-// copy does what the machine says, steps of two workers in any order.
+// copy executes the machine's steps, those of two workers in any order.
 func (r *modelRun) copy() error {
 	var running []step
 	for {
@@ -298,7 +300,7 @@ func (r *modelRun) copy() error {
 		s := running[i]
 		running = slices.Delete(running, i, i+1)
 		if err := r.do(s); err != nil {
-			for _, other := range running { // their statements are under way too
+			for _, other := range running { // their statements are in flight too
 				if errors.Is(err, errModelDead) && r.m.rnd.IntN(2) == 0 {
 					r.lateStep(other)
 				}
@@ -314,7 +316,7 @@ func (r *modelRun) lateStep(s step) {
 	}
 }
 
-// statement is what a step sends.
+// statement returns the statement that a step sends.
 func (r *modelRun) statement(s *step) (what string, do func(*modelStore) error) {
 	switch s.do {
 	case cutChunk:
@@ -384,8 +386,8 @@ func (r *modelRun) copied(c rowstream.Chunk) func(*modelStore) error {
 	}
 }
 
-// follow applies the source's changes, by two writers as applyParts does: the first one records the position
-// before the batch.
+// follow applies the source's changes with two writers, as applyParts does: the first one records the
+// position before the batch.
 func (r *modelRun) follow() error {
 	m := r.m
 	from := m.store.upto
@@ -424,7 +426,7 @@ func (r *modelRun) follow() error {
 	}
 }
 
-// history plays runs until one was not disturbed, and reports what is wrong then.
+// history plays runs until one was not disturbed, and returns an error if rows are lost then.
 func (m *model) history(rounds int) error {
 	m.store = modelStore{rows: make(map[int]int), upto: -1}
 	m.commits = []modelStore{m.store.clone()}
@@ -434,7 +436,7 @@ func (m *model) history(rounds int) error {
 		}
 		m.holder = nil
 	}
-	for n := rounds; ; n++ { // run again as an error says: what is late may end a run, and there is only so much of it
+	for n := rounds; ; n++ { // run again as an error advises: delayed statements may end a run, and their number is limited
 		err := m.play(n, true)
 		m.holder = nil
 		if err == nil {
@@ -460,7 +462,7 @@ func playModel(seed uint64, mutant mutant) (*model, error) {
 	return m, m.history(1 + m.rnd.IntN(4))
 }
 
-// mustLose plays histories from a seed on until one ends with the error of a loss.
+// mustLose plays histories from a seed on until one ends with the given loss.
 func mustLose(t *testing.T, first uint64, loss error, play func(seed uint64) (trace []string, err error)) {
 	t.Helper()
 	for i := range 20 * uint64(*modelRounds) {
@@ -473,7 +475,7 @@ func mustLose(t *testing.T, first uint64, loss error, play func(seed uint64) (tr
 	t.Error("no history lost a row")
 }
 
-// TestStateModel plays random histories: none loses a row under the protocol, and each mutant does.
+// TestStateModel checks that random histories lose no row.
 func TestStateModel(t *testing.T) {
 	first := testseed.New(t)
 	for i := range uint64(*modelRounds) {
@@ -483,7 +485,7 @@ func TestStateModel(t *testing.T) {
 	}
 }
 
-// TestStateModelMutants shows that the model finds a loss wherever a part of the protocol is left out.
+// TestStateModelMutants checks that the model finds a loss wherever a part of the protocol is omitted.
 func TestStateModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []mutant{noFence, lateBounds, noEpoch, noLease, lateFollow} {

@@ -10,7 +10,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// notCopiedQueries select kind and name of what a schema has besides tables, as far as the account may see it.
+// notCopiedQueries select the kind and name of the objects of a schema other than tables, as far as the
+// account may see them.
 var notCopiedQueries = []string{
 	"SELECT 'view', TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA = %s ORDER BY 2",
 	"SELECT LOWER(ROUTINE_TYPE), ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = %s ORDER BY 1, 2",
@@ -19,7 +20,8 @@ var notCopiedQueries = []string{
 		" UNION SELECT 'grantee', GRANTEE FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_SCHEMA = %[1]s ORDER BY 2",
 }
 
-// findNotCopied lists what the copy leaves behind. A source that is read through tare rowstream shows triggers only.
+// findNotCopied returns the objects that the copy does not include. A source that is read through tare
+// rowstream exposes only triggers.
 func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err error) {
 	add := func(kind, schema, name string) {
 		i := slices.IndexFunc(all, func(n telemetry.NotCopied) bool { return n.Kind == kind && n.Schema == schema })
@@ -29,7 +31,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 		}
 		all[i].Names = append(all[i].Names, name)
 	}
-	targets := make(map[string]string) // schemas of the source, and where their first table goes
+	targets := make(map[string]string) // schemas of the source, with the target schema of their first table
 	var schemas []string
 	for _, t := range r.tables {
 		for _, name := range t.Source.Triggers {
@@ -64,10 +66,10 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 	return all, nil
 }
 
-// schemaText is a name as a literal that compares to those in information_schema.
+// schemaText returns a name as a literal that can be compared with names in information_schema.
 func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
-// schemaDefault returns how the default collations of two schemas differ, empty if they do not.
+// schemaDefault describes how the default collations of two schemas differ; empty if they do not.
 func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from, to string) (string, error) {
 	const query = "SELECT COALESCE((SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s), @@collation_server)"
 	here := ""
@@ -84,7 +86,7 @@ func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from,
 	return fmt.Sprintf("collation %s, in the target %s", here, there), nil
 }
 
-// listNotCopied reports what the copy leaves behind, before it starts.
+// listNotCopied reports, before the copy starts, the objects that it does not include.
 func (r *run) listNotCopied(ctx context.Context) (err error) {
 	if r.notCopied, err = r.findNotCopied(ctx); err != nil {
 		return err

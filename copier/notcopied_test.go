@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/copier/verify"
 )
 
-// TestNotCopied lists what stays behind, in events and in the report.
+// TestNotCopied checks the objects that are not copied, in events and in the report.
 func TestNotCopied(t *testing.T) {
 	p := newPair(t, "behind")
 	defer sqlExec(t, p.source, "DROP USER IF EXISTS behind_user")
@@ -52,7 +52,7 @@ func TestNotCopied(t *testing.T) {
 	}
 }
 
-// TestUnverified tells verifications that compared every chunk from others.
+// TestUnverified distinguishes verifications that compared every chunk from others.
 func TestUnverified(t *testing.T) {
 	for _, tt := range []struct {
 		v       verify.Report

@@ -10,14 +10,14 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// An oddKey is a table with a key or names that are unusual.
+// An oddKey is a table with an unusual key or name.
 type oddKey struct {
 	name    string
 	create  string // the columns
 	rows    string // VALUES
 	change  string // with %s for the table
 	refused string // part of the reason, if it is refused
-	only    string // the product that has it; empty: both
+	only    string // the product that supports it; empty: both
 }
 
 var oddKeys = []oddKey{
@@ -59,7 +59,8 @@ var oddKeys = []oddKey{
 	{name: "hashonly", create: "(a TEXT NOT NULL, UNIQUE KEY a (a))", rows: "('x')", refused: "no primary key", only: "MariaDB"},
 }
 
-// TestOddKeys copies, follows and verifies tables with unusual keys and names, or refuses them with the true reason.
+// TestOddKeys copies, follows and verifies tables with unusual keys and names, or checks that they are
+// refused for the right reason.
 func TestOddKeys(t *testing.T) {
 	onOneServer(t, "odd", func(t *testing.T, p *pair) {
 		product := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
@@ -104,7 +105,8 @@ func TestOddKeys(t *testing.T) {
 	})
 }
 
-// TestLowerCaseNames follows tables of a source that stores their names in lower case, named in another case.
+// TestLowerCaseNames follows tables of a source that stores their names in lower case, specified in another
+// case.
 func TestLowerCaseNames(t *testing.T) {
 	from := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--lower-case-table-names=1"))
 	p := newPair(t, "lowered")

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// DefaultWorkers is how many chunks are copied at once. A server that inserts is the
-	// limit long before the copier is.
+	// DefaultWorkers is the number of chunks copied concurrently. The inserting server is the bottleneck long
+	// before the copier is.
 	DefaultWorkers = 4
 
-	// DefaultChunkBytes is about how many bytes of rows one transaction writes: enough that
-	// transactions do not show, little enough to be repeated and rolled back quickly.
+	// DefaultChunkBytes is the approximate number of bytes of rows per transaction: large enough that the
+	// cost of transactions is negligible, small enough to be rolled back and repeated quickly.
 	DefaultChunkBytes = 16 << 20
 
-	// DefaultPatience is how long a target that went away is waited for.
+	// DefaultPatience is how long the copy waits for an unreachable target.
 	DefaultPatience = time.Minute
 
-	// DefaultMaxViewAge is how old a view of a source that is followed gets: short for those who wait for its metadata
-	// locks, and long enough that taking views does not show.
+	// DefaultMaxViewAge is the maximum age of a view of a followed source: short for clients that wait for
+	// its metadata locks, and long enough that the cost of taking views is negligible.
 	DefaultMaxViewAge = time.Minute
 
 	minViewAge = 100 * time.Millisecond
 )
 
-// Options say what is copied, from where and how.
+// Options specify a copy.
 type Options struct {
 	// From opens the side that rows are read from; see FromServer and FromRemote.
 	From func(context.Context) (binlog.Follower, error)
@@ -50,58 +50,59 @@ type Options struct {
 	Patience    time.Duration // 0: DefaultPatience
 	StateSchema string        // empty: DefaultStateSchema
 
-	// KeepIndexes leaves secondary indexes in place while rows are copied. Otherwise an
-	// empty target table loses those that are not unique, and gets them back afterwards.
+	// KeepIndexes keeps secondary indexes while rows are copied. Otherwise non-unique ones of an empty target
+	// table are dropped before the rows and created again afterwards.
 	KeepIndexes bool
 
-	// Restart forgets what an earlier run has copied and empties the target tables. One with rows that no copy has
-	// recorded is emptied only if Truncate names it, as schema.table.
+	// Restart discards the progress of earlier runs and empties the target tables. A table with rows that no
+	// copy has recorded is emptied only if Truncate names it, as schema.table.
 	Restart  bool
 	Truncate []string
 
-	// Follow applies the source's changes once the rows are copied, until the copy is told to
-	// finish, or, with UntilCaughtUp, until the target has once had all that the source has.
+	// Follow applies the source's changes once the rows are copied, until the copy is finished over its
+	// control socket or, with UntilCaughtUp, until the target has caught up once.
 	Follow        bool
 	UntilCaughtUp bool
 
-	// MaxViewAge bounds how long a view of the source lives while Follow is set: rows are read through many of them, and
-	// made consistent by the changes that are applied. 0: DefaultMaxViewAge. Without Follow there is one view, of any age.
+	// MaxViewAge bounds how long a view of the source lives if Follow is set: rows are read through many
+	// views, and become consistent by the changes applied. 0: DefaultMaxViewAge. Without Follow there is one
+	// view without a limit.
 	MaxViewAge time.Duration
 
-	// IgnoreStatements has the digests of statements in the source's binary log that change no
-	// copied table: following continues after them.
+	// IgnoreStatements are the digests of statements in the source's binary log that change no copied table.
+	// Following continues after them.
 	IgnoreStatements []sqldigest.Digest
 
-	// Heartbeat is how the lag is proven while changes are followed.
+	// Heartbeat configures the heartbeats by which lag is measured while changes are followed.
 	Heartbeat HeartbeatOptions
 
-	// Cutover switches clients to the target once that has caught up; nil: the copy does not.
+	// Cutover switches clients to the target once it has caught up. nil: they are not switched.
 	Cutover *cutover.Options
 
 	// Verify compares all rows on both sides once they are copied.
 	Verify bool
 
-	// Throttle slows the copy down for the sake of others.
+	// Throttle slows the copy down to protect the servers' other clients.
 	Throttle throttle.Options
 
-	// Control is the path of a unix socket over which the copy can be watched and changed while
-	// it runs; empty: none. See Control, ControlDir and ControlName.
+	// Control is the path of a Unix socket over which the copy can be watched and changed while it runs;
+	// empty: none. See Control, ControlDir and ControlName.
 	Control string
 
-	// MayGoOn is asked before each row whether reading may go on, at most once a tick of the
-	// process' clock; nil: it may.
+	// MayGoOn reports whether reading may continue. It is called before each row, at most once per tick of
+	// the process's clock. nil: always.
 	MayGoOn func() bool
 
-	waits *telemetry.Waits // all that the copy waits for
+	waits *telemetry.Waits // the current waits of the copy
 
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics
 
-	// Observe is told of each event, by several goroutines at once; nil: nobody is.
+	// Observe is called with each event, concurrently by several goroutines. It may be nil.
 	Observe func(telemetry.Event)
 }
 
-// Validate fills in defaults and says what is wrong with o, if anything.
+// Validate sets defaults and returns an error if the options are invalid.
 func (o *Options) Validate() error {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.ChunkBytes = cmp.Or(o.ChunkBytes, DefaultChunkBytes)
@@ -157,28 +158,29 @@ func (o *Options) Validate() error {
 	return o.To.Validate()
 }
 
-// HeartbeatOptions say how a copy that follows proves that the log that it reads is alive.
+// HeartbeatOptions configure the heartbeats by which a copy that follows proves that the log it reads is
+// current.
 type HeartbeatOptions struct {
-	// Off leaves heartbeats out: the lag is then what positions of the log suggest, a log that was started again is
-	// noticed only where it is shorter, and a position of another server may be taken for one of the source.
+	// Off disables heartbeats. Lag is then estimated from positions of the log, a log that was reset is
+	// detected only if it is shorter, and a position of another server may be taken for one of the source.
 	Off bool
 
-	// OnReplica allows a source that is a replica: heartbeats are written to its primary.
+	// OnReplica permits a source that is a replica: heartbeats are written to its primary.
 	OnReplica bool
 }
 
-// FromServer reads over connections to the server itself.
+// FromServer returns a function for Options.From that connects to the server directly.
 func FromServer(cfg mysqlconn.Config) func(context.Context) (binlog.Follower, error) {
 	return func(ctx context.Context) (binlog.Follower, error) {
 		d, err := binlog.OpenDirect(ctx, cfg)
 		if err != nil {
-			return nil, err // a nil *Direct would be a Follower that is not nil
+			return nil, err // a nil *Direct would be a non-nil Follower
 		}
 		return d, nil
 	}
 }
 
-// FromRemote reads what a wire.Service serves.
+// FromRemote returns a function for Options.From that reads from a wire.Service.
 func FromRemote(o wire.RemoteOptions) func(context.Context) (binlog.Follower, error) {
 	return func(ctx context.Context) (binlog.Follower, error) {
 		s, err := wire.OpenRemote(ctx, o)

@@ -7,24 +7,24 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 )
 
-// A PlannedTable is what a copy would do for one table.
+// A PlannedTable describes how Run would copy one table.
 type PlannedTable struct {
 	Source        string   `json:"source"`
 	Target        string   `json:"target"`
-	Spec          string   `json:"spec"`   // which rows and columns
+	Spec          string   `json:"spec"`   // the rows and columns
 	Create        bool     `json:"create"` // the target has no such table yet
-	Key           string   `json:"key"`    // name of the index that chunks are cut along
+	Key           string   `json:"key"`    // name of the index along which chunks are cut
 	RowsEstimate  int64    `json:"rows_estimate"`
 	BytesEstimate int64    `json:"bytes_estimate"` // by the source's statistics, without indexes
-	Chunks        int      `json:"chunks"`         // about how many there will be
-	CopiedBefore  int      `json:"copied_before"`  // chunks that earlier runs have copied
-	Indexes       []string `json:"indexes"`        // that are left out and built after the rows
-	ForeignKeys   []string `json:"foreign_keys"`   // that are created after the rows
-	Phase         string   `json:"phase"`          // "new", or how far an earlier run came
+	Chunks        int      `json:"chunks"`         // estimated number
+	CopiedBefore  int      `json:"copied_before"`  // chunks copied by earlier runs
+	Indexes       []string `json:"indexes"`        // indexes created after the rows
+	ForeignKeys   []string `json:"foreign_keys"`   // foreign keys created after the rows
+	Phase         string   `json:"phase"`          // "new", or the phase reached by an earlier run
 }
 
-// Plan returns what Run would do, or the error by which it would refuse: it runs all checks of Run, the snapshot of the source
-// included, but for the proof that a heartbeat arrives. It changes nothing on either side.
+// Plan returns what Run would do, or the error that Run would return. It runs all checks of Run, including
+// the snapshot of the source, except the proof that a heartbeat arrives. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	return planned, nil
 }
 
-// planFollow does what prepareFollow does, without heartbeats.
+// planFollow does what prepareFollow does, without heartbeats and without changes.
 func (r *run) planFollow(ctx context.Context) error {
 	if !r.o.Follow {
 		return nil

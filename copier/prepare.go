@@ -14,7 +14,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// beginTable creates a table that is new in the target, and records it in the state. The work of an earlier run is resumed.
+// beginTable creates a table that is missing in the target, and records it in the state. A table of an
+// earlier run is resumed.
 func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s state.State, from, position string) error {
 	if t.State == nil {
 		if err := createTarget(t, ctx, c); err != nil {
@@ -31,8 +32,8 @@ func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s s
 	return nil
 }
 
-// stripIndexes drops the secondary indexes that are built after the rows, of a target table of which nothing is
-// copied yet.
+// stripIndexes drops the secondary indexes of a target table without copied rows. They are created again
+// after the rows.
 func stripIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
 	for _, k := range t.State.Chunks {
 		if k.Copied {
@@ -65,7 +66,7 @@ func createTarget(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) e
 	return nil
 }
 
-// mustBeEmpty refuses a target table with rows.
+// mustBeEmpty returns an error for a target table with rows.
 func mustBeEmpty(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
 	found, err := hasRows(t, ctx, c)
 	if err == nil && found {
@@ -85,8 +86,8 @@ func hasRows(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) (found
 	return found, err
 }
 
-// recallTable reads the state of earlier runs, and refuses to resume what differs from this one. With --restart there is
-// nothing to resume.
+// recallTable loads the state of earlier runs, and returns an error if they copied something else than this
+// run. With --restart no state is loaded.
 func recallTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, o *Options, s state.State) (err error) {
 	if o.Restart {
 		return nil
@@ -107,10 +108,11 @@ func recallTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, o 
 	return nil
 }
 
-// restartTable empties the target table. The state records that first: a run that is killed in between leaves a table that
-// only another --restart accepts, where an empty table whose state says that it is copied would be taken for a copy.
+// restartTable empties the target table after recording that in the state. A run that is killed in between
+// leaves a table that only another --restart accepts; otherwise an empty table whose state says that it is
+// copied would be taken for a copy.
 //
-// What an earlier run has left out of the table stays recorded until the table is recorded again.
+// Indexes and keys that an earlier run has left out stay recorded until the table is recorded again.
 func restartTable(t *tabledef.Table, ctx context.Context, r *run) error {
 	if t.Create == "" {
 		if err := recallLeftOut(t, ctx, r); err != nil {
@@ -128,8 +130,8 @@ func restartTable(t *tabledef.Table, ctx context.Context, r *run) error {
 	return nil
 }
 
-// recallLeftOut adds the indexes and keys that an earlier run has dropped, or has not created yet, to those that are built after
-// the rows.
+// recallLeftOut adds the indexes and keys that an earlier run has dropped, or has not created yet, to those
+// that are created after the rows.
 func recallLeftOut(t *tabledef.Table, ctx context.Context, r *run) error {
 	indexes, err := r.state.LeftOut(ctx, r.to, t.Spec)
 	if err != nil {
@@ -152,8 +154,8 @@ func recallLeftOut(t *tabledef.Table, ctx context.Context, r *run) error {
 	return nil
 }
 
-// buildTableIndexes adds the secondary indexes that the table has not got (again), in one ALTER. It does so under the
-// table's index lock, and with the epoch checked after that was taken.
+// buildTableIndexes adds the secondary indexes that the table lacks, in one ALTER. It holds the table's index
+// lock, and checks the epoch after acquiring it.
 func buildTableIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, l *state.Lease, patience time.Duration) error {
 	if len(t.State.Indexes) == 0 {
 		return nil

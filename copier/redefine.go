@@ -14,24 +14,24 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A followed table that is altered on the source ends the run, with all before that place in the
-// target. The same command goes on once both sides agree again. It must know what rows look like
-// in the log between the place where following goes on and its end, of which only the definition
-// at the one (noted in the target) and at the other (the source's present one) can be known:
+// An ALTER of a followed table on the source ends the run, with all changes before that position in the
+// target. The same command resumes once both sides agree again. It must know the form of the rows in the log
+// between the position where following resumes and its end. Only two definitions are known: the one at the
+// first position (recorded in the target) and the one at the end (the source's current one):
 //
-//	goes on from ── rows as noted ── ALTER ── rows as now ── end
+//	resume at ── rows as recorded ── ALTER ── rows as now ── end
 //
-//   - No rows come before the change: the present definition holds for all, and the change is passed over,
-//     provided that the target agrees with it.
-//   - Rows come before it: a run that was killed has left them. They are read by the noted definition, up to
-//     the change, which ends the run in the usual way.
-//   - Rows come between two changes: nobody knows what they look like.
+//   - No rows precede the change: the current definition applies to all rows, and the change is skipped if
+//     the target agrees with it.
+//   - Rows precede it, left by a run that was killed: they are decoded by the recorded definition up to the
+//     change, which ends the run as usual.
+//   - Rows between two changes: their form is unknown, and the table is refused.
 //
-// What takes rows away or exchanges them as a whole is not passed over; but for TRUNCATE, when
-// the target is empty too.
+// Changes that remove or replace a table's rows as a whole are refused, except TRUNCATE if the target is
+// empty too.
 
-// redefine finds out by which definition a table is gone on with. before is the source's position before
-// it was described as now.
+// redefine returns the definition with which a table is resumed. before is a position of the source before it
+// was described as now.
 func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition, before binlog.Position) (*tabledef.Redefinition, error) {
 	var noted *tabledef.Definition
 	var err error
@@ -91,8 +91,8 @@ func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabled
 	return d, nil
 }
 
-// withoutIgnored leaves out changes by statements that the operator vouches for. Rows before such
-// a one are before the next change.
+// withoutIgnored removes changes by statements that the operator has declared harmless. Rows before such a
+// change count as rows before the next one.
 func withoutIgnored(changes []binlog.SchemaChange, ignore []sqldigest.Digest) (kept []binlog.SchemaChange) {
 	rows := false
 	for _, c := range changes {
@@ -106,7 +106,8 @@ func withoutIgnored(changes []binlog.SchemaChange, ignore []sqldigest.Digest) (k
 	return kept
 }
 
-// judge looks at the changes between the place where following goes on and the end of the log.
+// judge decides, from the changes between the position where following resumes and the end of the log,
+// whether and how the table can be resumed.
 func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.SchemaChange, noted *tabledef.Definition, before binlog.Position) error {
 	restart := func(format string, a ...any) error {
 		return fmt.Errorf("table %s cannot be resumed: %s; use --restart", spec.Source(), fmt.Sprintf(format, a...))
@@ -142,8 +143,8 @@ func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.Schem
 	return nil
 }
 
-// firstDefinition is for a table whose definition no run has recorded. Rows that an earlier run
-// has copied without one are as the source describes them now only if nothing has changed since.
+// firstDefinition returns the definition of a table for which no run has recorded one. If an earlier run
+// copied rows, the current definition applies to them only if nothing has changed since.
 func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition) (*tabledef.Redefinition, error) {
 	d := &tabledef.Redefinition{Definition: now, Anew: true}
 	if r.o.Restart {
@@ -170,8 +171,8 @@ func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec 
 	return d, nil
 }
 
-// definedSince refuses a position that is before changes of a definition which the recorded one
-// contains, with rows before them: in which form those are is not recorded.
+// definedSince returns an error if the position is before changes that the recorded definition contains, with
+// rows before those changes: the form of these rows is not recorded.
 func (r *run) definedSince(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, noted *tabledef.Definition, from binlog.Position) error {
 	if from.IsZero() || noted.Upto.IsZero() || from.Reaches(noted.Upto) {
 		return nil
@@ -188,8 +189,8 @@ func (r *run) definedSince(ctx context.Context, source binlog.Follower, spec *ta
 	return nil
 }
 
-// followedFrom is the position before which all changes of a table are in the target: zero when
-// its rows are still to be copied.
+// followedFrom returns the position before which all changes of a table are in the target; zero if rows are
+// still to be copied.
 func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Position, error) {
 	known, copied, err := r.state.PhaseOf(ctx, r.to, spec)
 	if err != nil {
@@ -219,7 +220,7 @@ func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Pos
 	return copied, nil
 }
 
-// describeFollowed describes a table of a copy that follows, by the definition that it is gone on with.
+// describeFollowed describes a table of a copy that follows, with the definition by which it is resumed.
 func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec *tabledef.Spec) (*tabledef.Table, error) {
 	before, err := source.NowPosition(ctx)
 	if err != nil {
@@ -261,8 +262,8 @@ func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec
 	return t, nil
 }
 
-// schemaStopped notes what has ended following, when it was a change of a table's definition, and says how to
-// go on.
+// schemaStopped records the change of a table's definition that ended following, if err is one, and adds to
+// the error how to resume.
 func (r *run) schemaStopped(ctx context.Context, err error) error {
 	var stop *binlog.StopError
 	if !errors.As(err, &stop) || stop.Reason != binlog.StopSchema || stop.SQL == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// goesOn runs a copy until the target has caught up, or says why not.
+// goesOn runs a copy until the target has caught up, or until it fails as expected.
 func goesOn(t *testing.T, o Options, want string) {
 	t.Helper()
 	o.Follow, o.UntilCaughtUp = true, true
@@ -26,8 +26,8 @@ func goesOn(t *testing.T, o Options, want string) {
 	}
 }
 
-// TestAltered has a followed table altered on the source, between changes of its rows. The copy ends
-// at that place, and goes on once the target was altered too, if it needs to be; or it says why it cannot.
+// TestAltered alters a followed table on the source between changes of its rows. The copy ends at that
+// position, and resumes once the target was altered too, if required; otherwise its error gives the reason.
 func TestAltered(t *testing.T) {
 	p := newPair(t, "altered")
 	const (
@@ -37,7 +37,7 @@ func TestAltered(t *testing.T) {
 	remote := overTheWire(t, root(p.from), wire.NoCompression)
 	type step struct {
 		source, target []string
-		want           string // of the run that follows; empty: it catches up
+		want           string // the expected error of the next run; empty: it catches up
 	}
 	for i, tt := range []struct {
 		name    string
@@ -50,7 +50,7 @@ func TestAltered(t *testing.T) {
 			{[]string{"DELETE FROM a WHERE id = 10"}, nil, "such as by ALTER TABLE `altered`.`a` ADD COLUMN `x` varchar(9) DEFAULT 'new'"},
 			{nil, []string{"ALTER TABLE altered.a ADD COLUMN `x` varchar(9) DEFAULT 'new'"}, ""},
 			{[]string{"INSERT INTO a VALUES (12, 'y', 3, 'c')"}, nil, ""},
-			{[]string{"UPDATE a SET n = 4", "ALTER TABLE a DROP COLUMN x", "UPDATE a SET n = 5"}, nil, ended}, // a second time
+			{[]string{"UPDATE a SET n = 4", "ALTER TABLE a DROP COLUMN x", "UPDATE a SET n = 5"}, nil, ended}, // altered a second time
 			{nil, []string{"ALTER TABLE altered.a DROP COLUMN x"}, ""},
 		}},
 		{"a column gets another type", nil, []step{
@@ -59,7 +59,7 @@ func TestAltered(t *testing.T) {
 			{nil, []string{"ALTER TABLE altered.a MODIFY n BIGINT, MODIFY s VARCHAR(90) CHARACTER SET latin1"}, ""},
 		}},
 		{"a column gets another name", nil, []step{
-			{[]string{"ALTER TABLE a CHANGE n m INT"}, nil, "alter the target the same way, and run the same command again"}, // nothing before it
+			{[]string{"ALTER TABLE a CHANGE n m INT"}, nil, "alter the target the same way, and run the same command again"}, // without changes before it
 			{[]string{"UPDATE a SET m = 7"}, []string{"ALTER TABLE altered.a CHANGE n m INT"}, ""},
 		}},
 		{"an index is made", nil, []step{
@@ -130,8 +130,8 @@ func TestAltered(t *testing.T) {
 	}
 }
 
-// TestAlteredKilled has a copy killed around the place where its table was altered: what it left may be
-// a position from before that, with rows of the old form behind it, applied or not.
+// TestAlteredKilled has a copy killed around the position where its table was altered: the recorded position
+// may be before that, with rows of the old form after it, applied or not.
 func TestAlteredKilled(t *testing.T) {
 	p := newPair(t, "alteredkilled")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (1, 1), (2, 2)", "CREATE TABLE b LIKE a")
@@ -149,11 +149,11 @@ func TestAlteredKilled(t *testing.T) {
 	if got := read(t, p.target, "SELECT (SELECT SUM(n) FROM alteredkilled.a), (SELECT COUNT(*) FROM alteredkilled.b)"); got[0] != `["20" "1"]` {
 		t.Errorf("before the change: %s", got)
 	}
-	// Killed before it could note how far it is, and whether it was stopped.
+	// Killed before it could record its progress and the change that stopped it.
 	back()
 	sqlExec(t, p.target, "UPDATE _tare.copy_definition SET stopped = ''")
 	goesOn(t, o, ended)
-	// Killed, and the target altered before its time: it could not be told what the rows are.
+	// Killed, and the target altered too early: the form of the rows cannot be determined.
 	back()
 	sqlExec(t, p.target, "ALTER TABLE alteredkilled.a MODIFY n INT UNSIGNED")
 	goesOn(t, o, "restore the earlier definition")
@@ -162,7 +162,7 @@ func TestAlteredKilled(t *testing.T) {
 	there := position()
 	sqlExec(t, p.target, "ALTER TABLE alteredkilled.a MODIFY n INT UNSIGNED")
 	goesOn(t, o, "")
-	// Killed after it has noted the new definition, and before the position went past the change.
+	// Killed after it has recorded the new definition, and before the position moved past the change.
 	sqlExec(t, p.target, "UPDATE _tare.copy_follow SET position = '"+strings.Trim(there, `["]`)+"'")
 	goesOn(t, o, "")
 	p.same(t, "a")
@@ -227,8 +227,8 @@ func TestAlteredWhileFollowed(t *testing.T) {
 	p.same(t, "a")
 }
 
-// TestAlteredUnrecorded alters a table whose rows were copied without following, so that no definition
-// of then is recorded, in a way that keeps the number and types of its columns.
+// TestAlteredUnrecorded alters a table whose rows were copied without following, so that no earlier
+// definition is recorded, in a way that keeps the number and types of its columns.
 func TestAlteredUnrecorded(t *testing.T) {
 	p := newPair(t, "unrecorded")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, price INT, qty INT)", "INSERT INTO a VALUES (1, 10, 2)", "CREATE TABLE b LIKE a")
@@ -239,7 +239,7 @@ func TestAlteredUnrecorded(t *testing.T) {
 	sqlExec(t, p.source, "UPDATE a SET price = 11", "CREATE INDEX i ON b (qty)", "INSERT INTO b VALUES (1, 2, 3)")
 	goesOn(t, o, "")
 	p.same(t, "a")
-	if got := read(t, p.target, "SELECT * FROM unrecorded.b"); len(got) != 1 { // its index stays behind
+	if got := read(t, p.target, "SELECT * FROM unrecorded.b"); len(got) != 1 { // its index is not dropped
 		t.Errorf("b has %v", got)
 	}
 
@@ -253,7 +253,7 @@ func TestAlteredUnrecorded(t *testing.T) {
 }
 
 // TestTablesAdded adds a table to a copy that follows others, which were altered in between: each table's
-// changes are read from where its own rows stand, by the definition of there.
+// changes are read from its recorded position, by the definition that applied there.
 func TestTablesAdded(t *testing.T) {
 	p := newPair(t, "added")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, price INT, qty INT)", "INSERT INTO a VALUES (1, 10, 2)",
@@ -272,7 +272,7 @@ func TestTablesAdded(t *testing.T) {
 	p.same(t, "a")
 	p.same(t, "b")
 
-	// The smaller set does not go back to where it stood.
+	// The smaller set does not resume from its former position.
 	sqlExec(t, p.source, "UPDATE a SET price = price + 1", "ALTER TABLE a MODIFY price INT AFTER id", "UPDATE b SET x = 7")
 	goesOn(t, p.options("a", "b"), "all before it is in the target")
 	sqlExec(t, p.target, "ALTER TABLE added.a MODIFY price INT AFTER id")

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestRefusals has everything that is said before any row moves, and leaves nothing behind.
+// TestRefusals checks the errors that precede any copied row and leave nothing behind.
 func TestRefusals(t *testing.T) {
 	p := newPair(t, "refused")
 	sqlExec(t, p.source,
@@ -31,9 +31,9 @@ func TestRefusals(t *testing.T) {
 	tests := []struct {
 		name    string
 		o       Options
-		target  string // made there before
+		target  string // created there before
 		want    string
-		changes bool // the state's tables are made before it can tell
+		changes bool // the state's tables are created before the error is detected
 	}{
 		{"no key", p.options("nokey"), "", "table refused.nokey has no primary key", false},
 		{"a key of enum", p.options("enumkey"), "", "ENUM, SET and JSON do not count", false},
@@ -87,8 +87,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGoingOn has what a run says when an earlier one was of something else, and what
-// --restart does about it.
+// TestGoingOn checks the errors of a run whose earlier run copied something else, and the effect of
+// --restart.
 func TestGoingOn(t *testing.T) {
 	p := newPair(t, "again")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, b VARCHAR(10))", "INSERT INTO a SELECT seq, seq FROM seq_1_to_100")
@@ -146,9 +146,9 @@ func TestGoingOn(t *testing.T) {
 		t.Errorf("a restart after one that was killed: %v", err)
 	}
 
-	// Another copier at work keeps this one out.
+	// Another running copier keeps this one out.
 	holder := connect(t, root(p.to))
-	read(t, holder, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1('again.a')), 60)") // the run before lets go as soon as the server notices its end
+	read(t, holder, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1('again.a')), 60)") // the lock of the previous run is released when the server detects the end of its session
 	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
 		t.Errorf("two at once: %v", err)
 	}
@@ -157,7 +157,7 @@ func TestGoingOn(t *testing.T) {
 	}
 }
 
-// TestTruncate has --restart empty a table that no copy has written, since it is named.
+// TestTruncate empties a named table that no copy has written, by --restart.
 func TestTruncate(t *testing.T) {
 	p := newPair(t, "emptied")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
@@ -170,7 +170,7 @@ func TestTruncate(t *testing.T) {
 	p.same(t, "a")
 }
 
-// TestSwapped refuses to copy rows back over those that they were copied from.
+// TestSwapped checks that rows are not copied back over those that they were copied from.
 func TestSwapped(t *testing.T) {
 	p := newPair(t, "swapped")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
@@ -244,7 +244,7 @@ func TestPlanChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, read(t, p.target, "SHOW DATABASES")); diff != "" {
 		t.Error(diff)
 	}
-	planned[0].RowsEstimate, planned[0].BytesEstimate = 0, 0 // the server's guesses
+	planned[0].RowsEstimate, planned[0].BytesEstimate = 0, 0 // the server's estimates
 	want := []PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, ForeignKeys: []string{}, Phase: "new"}}
 	if diff := cmp.Diff(want, planned); diff != "" {
 		t.Error(diff)

@@ -18,7 +18,7 @@ type growing struct {
 	create string
 	insert string // with the number of the row, once
 	more   []string
-	before int // rows that it has when it is copied
+	before int // number of rows when the copy starts
 	next   int
 }
 
@@ -30,8 +30,9 @@ func (g *growing) grow(rows int) (all []string) {
 	return all
 }
 
-// TestGrowing copies tables whose rows are added faster than they are copied, at the end of their keys, and whose other rows are
-// changed meanwhile: the copy of the rows ends, with the rows that were there when it began, and the others come from the log.
+// TestGrowing copies tables whose rows are added at the end of their keys faster than they are copied, and
+// whose other rows change meanwhile. The copy of the rows ends with the rows that existed when it started,
+// and the others come from the log.
 func TestGrowing(t *testing.T) {
 	tables := func() map[string]*growing {
 		return map[string]*growing{

@@ -21,32 +21,32 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// A Report is what a copy has done.
+// A Report is the result of a copy.
 type Report struct {
-	Snapshot string        `json:"snapshot"` // how the source's view was taken
-	Position string        `json:"position"` // of the source's binary log at that view; empty when it tells none
+	Snapshot string        `json:"snapshot"` // how the source's snapshot was taken
+	Position string        `json:"position"` // of the source's binary log at that snapshot; empty if the source reports none
 	Tables   []TableReport `json:"tables"`
 
-	NotCopied []telemetry.NotCopied `json:"not_copied"` // objects of the source's schemas that the copy leaves behind
+	NotCopied []telemetry.NotCopied `json:"not_copied"` // objects of the source's schemas that the copy does not include
 
-	Throttle *throttle.Status `json:"throttle,omitempty"` // when there were limits
-	Follow   *follow.Report   `json:"follow,omitempty"`   // when changes were followed
-	Cutover  *cutover.Report  `json:"cutover,omitempty"`  // when clients were to be switched
+	Throttle *throttle.Status `json:"throttle,omitempty"` // if there were limits
+	Follow   *follow.Report   `json:"follow,omitempty"`   // if changes were followed
+	Cutover  *cutover.Report  `json:"cutover,omitempty"`  // if clients were to be switched
 }
 
-// A TableReport is what was done for one table.
+// A TableReport is the result for one table.
 type TableReport struct {
 	Source  string   `json:"source"`
 	Target  string   `json:"target"`
-	Rows    int64    `json:"rows"`   // in the target by this run and those before it
+	Rows    int64    `json:"rows"`   // in the target, by this run and earlier ones
 	Chunks  int      `json:"chunks"` // likewise
-	Before  int      `json:"before"` // chunks that runs before this one had copied
+	Before  int      `json:"before"` // chunks copied by earlier runs
 	Indexes []string `json:"indexes"`
 
-	Verify *verify.Report `json:"verify,omitempty"` // when rows were compared
+	Verify *verify.Report `json:"verify,omitempty"` // if rows were compared
 }
 
-// Mismatches are how many rows are known to differ, of all tables.
+// Mismatches returns the number of rows of all tables known to differ.
 func (r *Report) Mismatches() (n int64) {
 	for i := range r.Tables {
 		if v := r.Tables[i].Verify; v != nil {
@@ -56,7 +56,7 @@ func (r *Report) Mismatches() (n int64) {
 	return n
 }
 
-// Unverified returns of how many chunks the rows were compared, if not of all.
+// Unverified returns the number of chunks compared and the total, and whether the comparison is incomplete.
 func (r *Report) Unverified() (compared, of int, incomplete bool) {
 	for i := range r.Tables {
 		if v := r.Tables[i].Verify; v != nil {
@@ -67,9 +67,9 @@ func (r *Report) Unverified() (compared, of int, incomplete bool) {
 	return compared, of, incomplete
 }
 
-// Run copies tables. When it fails or is stopped, running it again with the same options goes
-// on from where it was. The rows of one run come from one consistent view of the source; a
-// run that goes on takes a new view for what is left.
+// Run copies tables. If it fails or is stopped, calling it again with the same options resumes the copy.
+// Without Follow, the rows of one run come from one consistent view of the source; a run that resumes takes a
+// new view for the remaining rows.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.meter(control)
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
-	var lost time.Time // when the lease was lost the last time
+	var lost time.Time // time of the last loss of the lease
 	for {
 		report, err := runOnce(ctx, &o, pacer, control)
 		if errors.Is(err, state.ErrLeaseLost) {
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 }
 
-// newPacer returns a pacer of the limits, whose waits and rates are reported.
+// newPacer returns a pacer for the limits that reports its waits and rates.
 func (o *Options) newPacer() *throttle.Pacer {
 	return throttle.NewPacer(throttle.PacerOptions{
 		Limits: o.Throttle, MayGoOn: o.MayGoOn, Wait: o.waits.Begin,
@@ -115,14 +115,15 @@ func (o *Options) newPacer() *throttle.Pacer {
 	})
 }
 
-// mayResume reports whether a run that follows one which has lost its lease may be followed by another. It may not where the source's log
-// cannot be read on, whatever else has failed: the operator is to judge the cause.
+// mayResume reports whether another run may follow one that failed with err after a lost lease. It returns
+// false if the source's log cannot be read further, whatever else failed, because the operator must judge the
+// cause.
 func mayResume(err error) bool {
 	var stop *binlog.StopError
 	return !errors.As(err, &stop) && (errors.Is(err, state.ErrLeaseLost) || errors.Is(err, state.ErrLocked) || state.IsAway(err))
 }
 
-// runOnce is Run as long as the run has its lease. Its knowledge of the target is then that of the state.
+// runOnce runs the copy from the state in the target until it finishes, fails or loses its lease.
 func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
 	r := &run{o: o, state: state.State{Schema: o.StateSchema}, started: time.Now(), phase: telemetry.RunPreparing, pacer: pacer, control: control}
 	defer r.close()
@@ -132,15 +133,15 @@ func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *co
 	control.detach()
 	var told endError
 	if err != nil && errors.As(context.Cause(ctx), &told) {
-		err = told.error // not what it looked like to who was interrupted by it
+		err = told.error // the cause, not the error of the call that it interrupted
 	}
 	return report, err
 }
 
-// An endError is why a run ends itself.
+// An endError is the reason for which a run cancels its context.
 type endError struct{ error }
 
-// run does all of it. end stops whatever is at work.
+// run executes all phases. end cancels the work in progress.
 func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, error) {
 	fail := func(err error) { end(endError{err}) }
 	if err := r.describe(ctx); err != nil {
@@ -154,7 +155,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	r.o.Restart, r.o.Truncate = false, nil // it is done
+	r.o.Restart, r.o.Truncate = false, nil // done: a later attempt must not restart again
 	if r.cut.Past() {
 		if err := r.cut.Finish(ctx); err != nil {
 			return nil, err
@@ -173,7 +174,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.addKeys(ctx); err != nil {
 		return nil, err
 	}
-	if !r.cut.Past() { // a cutover has done it under the pause
+	if !r.cut.Past() { // a cutover has raised them during the pause
 		if err := r.raiseCounters(ctx); err != nil {
 			return nil, err
 		}
@@ -188,15 +189,15 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	return r.report(), nil
 }
 
-// A run is one go at a copy.
+// A run is one attempt at a copy.
 type run struct {
 	o      *Options
 	state  state.State
 	tables []*tabledef.Table
 
 	from     binlog.Follower
-	source   string            // what the state has as the source: its identity
-	to       *mysqlconn.Client // holds the locks on the target tables
+	source   string            // the source's identity, as recorded in the state
+	to       *mysqlconn.Client // its session has the locks on the target tables
 	snapshot rowstream.View
 
 	started time.Time
@@ -208,27 +209,27 @@ type run struct {
 	notCopied []telemetry.NotCopied
 
 	heart *follow.Heart // nil: no heartbeats
-	mark  string        // of the first heartbeat, for the position of the snapshot
+	mark  string        // the first heartbeat, for the position of the snapshot
 
 	follow *state.Following // nil unless changes are followed
-	goOn   binlog.Position  // where that begins; zero before the first snapshot
+	goOn   binlog.Position  // start of following; zero before the first snapshot
 	cut    *cutover.Cutover // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
 	phase   telemetry.RunPhase // under mu
-	changed sync.Cond          // the machine has got an event
+	changed sync.Cond          // signaled on each event of the machine
 	machine *machine
-	err     error // the first
+	err     error // the first error
 	rows    []int64
 	bytes   []int64 // by this run
 	before  []int
 
-	rowsBefore []int64   // under mu: copied by runs before this one
+	rowsBefore []int64   // under mu: copied by earlier runs
 	copying    time.Time // under mu: when copying rows started
 
-	// What comes after the rows hangs in here, under mu; nil: it does not.
+	// The phases after the rows, under mu; nil while they do not run.
 	follower  *follow.Follower
-	finish    func() // ends following once the target has what the source has
+	finish    func() // stops following once the target has caught up
 	following func() *telemetry.FollowStatus
 	verifying func() *telemetry.VerifyStatus
 }
@@ -236,7 +237,7 @@ type run struct {
 func (r *run) close() {
 	r.cut.Close()
 	if r.snapshot != nil {
-		_ = r.snapshot.Close() // its transactions read only
+		_ = r.snapshot.Close() // its transactions are read-only
 	}
 	if r.from != nil {
 		_ = r.from.Close()
@@ -246,7 +247,7 @@ func (r *run) close() {
 	}
 }
 
-// prepare does all that comes before the first row, once both sides are described.
+// prepare does everything that precedes the first row, once both sides are described.
 func (r *run) prepare(ctx context.Context) (err error) {
 	specs := make([]*tabledef.Spec, len(r.tables))
 	for i, t := range r.tables {
@@ -301,7 +302,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
 	switch {
 	case r.shortViews():
-		_ = r.snapshot.Close() // its position is known, and its transactions read only
+		_ = r.snapshot.Close() // its position is known, and its transactions are read-only
 		text += fmt.Sprintf("; rows are read in views of at most %v", r.o.MaxViewAge)
 	case r.o.Follow:
 		text += "; rows are read in one view, because stored generated columns are compared in it"
@@ -315,7 +316,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return r.strip(ctx)
 }
 
-// strip prepares the target tables for rows. Keys are dropped before any index that they need.
+// strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.
 func (r *run) strip(ctx context.Context) error {
 	for _, t := range r.tables {
 		if err := dropForeignKeys(t, ctx, r.to); err != nil {
@@ -330,7 +331,7 @@ func (r *run) strip(ctx context.Context) error {
 	return nil
 }
 
-// openSnapshot takes the source's view.
+// openSnapshot takes the source's snapshot.
 func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
 	defer r.o.waits.Begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
@@ -338,10 +339,10 @@ func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, er
 	return r.from.Snapshot(ctx, workers, r.present())
 }
 
-// snapshotLimit is how long the snapshot may take, with all that it waits for.
+// snapshotLimit bounds the time to take the snapshot, including all waits.
 const snapshotLimit = 5 * time.Minute
 
-// present are the tables that the source describes so now.
+// present returns the tables whose current definition is the one used.
 func (r *run) present() (all []*rowstream.Table) {
 	for _, t := range r.tables {
 		if !t.Past() {
@@ -351,7 +352,7 @@ func (r *run) present() (all []*rowstream.Table) {
 	return all
 }
 
-// describe connects to both sides and reads what they say of the tables.
+// describe connects to both sides and reads the tables' definitions.
 func (r *run) describe(ctx context.Context) (err error) {
 	if r.from, err = r.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
@@ -362,7 +363,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
-	if _, err := r.to.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil { // a table that others refer to can be truncated
+	if _, err := r.to.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil { // allows truncating a table that others refer to
 		return fmt.Errorf("prepare the connection to the target: %w", err)
 	}
 	if err := r.ontoItself(ctx); err != nil {
@@ -384,14 +385,14 @@ func (r *run) describe(ctx context.Context) (err error) {
 	return r.findKeys(ctx)
 }
 
-// raiseCounters carries the AUTO_INCREMENT counters to the target at the end of a copy.
+// raiseCounters copies the AUTO_INCREMENT counters to the target at the end of a copy.
 func (r *run) raiseCounters(ctx context.Context) error {
 	w := r.newWriter()
 	defer w.Close()
 	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
 }
 
-// connectSource connects to the source.
+// connectSource connects to the source within the patience.
 func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
 	defer r.o.waits.Begin("a connection to the source", "", r.o.Patience)()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
@@ -399,7 +400,7 @@ func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
 	return r.o.From(ctx)
 }
 
-// describing returns the uses of the tables.
+// describing returns the options for describing the tables.
 func (o *Options) describing() tabledef.DescribeOptions {
 	return tabledef.DescribeOptions{Follow: o.Follow, Verify: o.Verify, KeepIndexes: o.KeepIndexes}
 }
@@ -411,9 +412,9 @@ func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef
 	return tabledef.Describe(ctx, r.from, r.to, r.o.describing(), spec)
 }
 
-// copy runs the workers until the machine has nothing more for them.
+// copy runs the workers until the machine returns stop.
 func (r *run) copy(ctx context.Context) error {
-	r.mu.Lock() // the status is asked for at any time
+	r.mu.Lock() // status may be requested concurrently
 	r.changed.L = &r.mu
 	progress := make([]tableProgress, len(r.tables))
 	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
@@ -446,11 +447,11 @@ func (r *run) copy(ctx context.Context) error {
 	return r.err
 }
 
-// progressOf returns where the machine resumes the table.
+// progressOf returns the state from which the machine resumes the table.
 func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
 	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
 	for _, k := range t.State.Chunks {
-		p.cut = k.Upto == nil // of the last
+		p.cut = k.Upto == nil // true for the last chunk
 		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
 		if k.Copied {
 			p.done++
@@ -460,19 +461,19 @@ func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
 		}
 	}
 	if p.phase == tabledef.Copying && p.cut && p.done == p.chunks {
-		p.phase = tabledef.Indexing // killed between the last chunk and the note of it
+		p.phase = tabledef.Indexing // killed between the last chunk and the record of it
 	}
 	return p, rows
 }
 
-// nextChunk is the chunk that is cut next: after the last one that was.
+// nextChunk returns the next chunk to cut, after the last one.
 func (r *run) nextChunk(number int) rowstream.Chunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.machine.tables[number].next
 }
 
-// fail keeps the first error and ends the run.
+// fail records the first error and ends the run.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -483,7 +484,7 @@ func (r *run) fail(err error) {
 	r.changed.Broadcast()
 }
 
-// next waits for a worker's next step.
+// next blocks until there is a step for a worker.
 func (r *run) next() step {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -496,14 +497,14 @@ func (r *run) next() step {
 	}
 }
 
-// copied is how many rows of a table are in the target.
+// copied returns the number of rows of a table in the target.
 func (r *run) copied(table int) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.rows[table]
 }
 
-// tell changes the machine by an event.
+// tell applies an event to the machine and wakes all workers.
 func (r *run) tell(event func(*machine)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -519,7 +520,7 @@ func (r *run) report() *Report {
 	if r.cut != nil {
 		report.Cutover = r.cut.Report()
 	}
-	if r.snapshot == nil { // clients had been switched before
+	if r.snapshot == nil { // clients were switched before this run
 		return report
 	}
 	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
@@ -540,7 +541,7 @@ func (r *run) report() *Report {
 		switch {
 		case i < len(r.verified):
 			tr.Verify = r.verified[i]
-		case r.o.Verify: // the copy was finished before it was started
+		case r.o.Verify: // the copy was already finished when this run started
 			tr.Verify = &verify.Report{Of: tr.Chunks, Different: []verify.ChunkMismatch{}}
 		}
 		report.Tables = append(report.Tables, tr)
@@ -548,7 +549,7 @@ func (r *run) report() *Report {
 	return report
 }
 
-// boundRows finds the bounds of the tables that are still to be copied.
+// boundRows finds the last keys of the tables that are still to be copied.
 func (r *run) boundRows(ctx context.Context) error {
 	if !r.shortViews() {
 		return nil

@@ -12,32 +12,35 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// The state records the source by its identity (rowstream.ServerIdentity), so that it is found again under another address, and
-// another server under the same address is noticed; over tare:// too, where the reader reports it. Until form 4 of the state all sources
-// were recorded by address, and later ones over tare:// for a while; such records are converted when their table is resumed.
+// The state records the source by its identity (rowstream.ServerIdentity), so that it is recognized under
+// another address, and another server under the same address is detected; over tare:// the reader reports the
+// identity. Before form 4 of the state all sources were recorded by address, and for a while after that those
+// over tare://. Such records are converted when their table is resumed.
 //
-// An identity proves little: clones and restored data directories share it, a failover changes it. Where changes are followed the
-// log proves more, by its last heartbeat: then another identity is accepted, and following stops unless that heartbeat is
-// in the log.
+// An identity is weak evidence: clones and restored data directories share it, and a failover changes it.
+// While changes are followed, the last heartbeat in the log is stronger evidence. Then another identity is
+// accepted, and following stops unless that heartbeat is in the log.
 
-// findSource finds out what the source is recorded as.
+// findSource sets the name under which the source is recorded.
 func (r *run) findSource(ctx context.Context) (err error) {
 	r.source, err = r.from.Identity(ctx)
 	return err
 }
 
-// isIdentity reports whether a recorded source is an identity.
+// isIdentity reports whether a recorded source is an identity rather than an address.
 func isIdentity(source string) bool {
 	return strings.HasPrefix(source, "mysql ") || strings.HasPrefix(source, "mariadb ")
 }
 
-// sources returns what the source may be recorded as: its identity, its address, and what is recorded.
+// sources returns the names under which the source may be recorded: its identity, its address, and the
+// recorded names.
 func (r *run) sources(ctx context.Context) ([]string, error) {
 	recorded, err := r.state.RecordedSources(ctx, r.to, r.o.Tables)
 	return append([]string{r.source, r.from.Addr()}, recorded...), err
 }
 
-// acceptSource refuses a source that is not the recorded one. With --restart nothing is resumed.
+// acceptSource returns an error if the source is not the recorded one. With --restart nothing is resumed, and
+// any source is accepted.
 func (r *run) acceptSource(ctx context.Context) error {
 	for i := range r.o.Tables {
 		spec := &r.o.Tables[i]
@@ -59,14 +62,14 @@ func (r *run) acceptSource(ctx context.Context) error {
 	return nil
 }
 
-// mayBe refuses a source that is not the one that is recorded for a table.
+// mayBe returns an error if the source is not the one recorded for a table.
 func (r *run) mayBe(spec *tabledef.Spec, recorded, position string) error {
 	if recorded == r.source || !isIdentity(recorded) && recorded == r.from.Addr() {
 		return nil
 	}
 	p, err := binlog.ParsePosition(position)
 	if err == nil && r.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Beat != "" {
-		return nil // the log is to prove that it continues
+		return nil // following checks that the log continues
 	}
 	try := "; repeat its command to resume it, or use --restart"
 	if isIdentity(r.source) {
@@ -76,8 +79,9 @@ func (r *run) mayBe(spec *tabledef.Spec, recorded, position string) error {
 	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, r.source, r.from.Addr(), try)
 }
 
-// adoptSource records the source as it is known now in place of what is recorded of it and was accepted, and the records of following
-// these tables under the name that they have now. With --restart what is recorded may be of another server.
+// adoptSource records the current identity of the source in place of the accepted recorded one, and renames
+// the records of following these tables accordingly. With --restart the recorded source may be another
+// server.
 func (r *run) adoptSource(ctx context.Context) error {
 	sources := []string{r.from.Addr()}
 	if !r.o.Restart {
@@ -123,7 +127,7 @@ func (r *run) adoptSource(ctx context.Context) error {
 	return nil
 }
 
-// swappedFrom reports whether a source that is recorded in the source is the target.
+// swappedFrom reports whether the source recorded in the source is this copy's target.
 func (r *run) swappedFrom(ctx context.Context, recorded string) bool {
 	if isIdentity(recorded) {
 		identity, err := rowstream.ServerIdentity(ctx, r.to)
@@ -133,5 +137,5 @@ func (r *run) swappedFrom(ctx context.Context, recorded string) bool {
 		return true
 	}
 	same, err := rowstream.IsServer(ctx, r.to, r.o.To, recorded)
-	return err == nil && same // a recorded server that is unreachable is not the target
+	return err == nil && same // an unreachable recorded server is not the target
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// TestSourceIdentity resumes copies whose source has another address, whose state has an older form, and whose source is
-// another server by its identity.
+// TestSourceIdentity resumes copies whose source has another address, whose state has an older form, and
+// whose source is another server by its identity.
 func TestSourceIdentity(t *testing.T) {
 	p := newPair(t, "ident")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (1, 1)")
@@ -53,7 +53,7 @@ func TestSourceIdentity(t *testing.T) {
 	sqlExec(t, p.source, "INSERT INTO a VALUES (2, 2)")
 	follow("localhost", 1)
 
-	// As an older version has left it.
+	// As recorded by an older version.
 	o := options("localhost")
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,8 @@ func TestSourceIdentity(t *testing.T) {
 	follow("127.0.0.1", 1)
 	recorded()
 
-	// Over a wire, under two addresses of one reader, whose record has an address as of an earlier version; then without the wire.
+	// Over a wire, under two addresses of one reader, whose record has an address as of an earlier version;
+	// then without the wire.
 	direct, err := binlog.OpenDirect(t.Context(), root(p.from))
 	if err != nil {
 		t.Fatal(err)

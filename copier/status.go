@@ -45,20 +45,20 @@ func (r *run) status() telemetry.Status {
 	return s
 }
 
-// A control is the control socket of a copy. It outlives the runs that a lost lease ends: commands that
-// arrive between two runs are for the next one.
+// A control is the control socket of a copy. It outlives the runs that a lost lease ends: requests that
+// arrive between two runs apply to the next one.
 type control struct {
-	path  string // "": there is none
-	abort func() // ends the copy
+	path  string // empty: none
+	abort func() // stops the copy
 
 	mu        sync.Mutex
 	run       *run               // nil between two runs
-	last      telemetry.Status   // of the run before
-	finishing telemetry.RunPhase // to be ended by finish, in this run or a later one; empty: none
-	end       func()             // of the socket; nil before the first run
+	last      telemetry.Status   // of the previous run
+	finishing telemetry.RunPhase // the phase to finish, in this run or a later one; empty: none
+	end       func()             // closes the socket; nil before the first run
 }
 
-// attach directs commands to a run. The first run opens the socket.
+// attach directs requests to a run. The first call opens the socket.
 func (c *control) attach(r *run) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *control) attach(r *run) error {
 	return err
 }
 
-// detach ends the commands to the run, before it is closed.
+// detach stops directing requests to the run, before it is closed.
 func (c *control) detach() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *control) finishes(phase telemetry.RunPhase) bool {
 	return c.finishing == phase
 }
 
-// requestFinish stops following once the target has everything that the source has. It returns the phase that this finishes.
+// requestFinish stops following once the target has caught up. It returns the phase that this finishes.
 func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	r.mu.Lock()
 	finish, phase := r.finish, r.phase

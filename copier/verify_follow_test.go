@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestVerifyFollowed compares both sides while the source is written to all the time: rows that
-// change under the comparison are no mismatch, and those that differ in the target are found.
+// TestVerifyFollowed compares both sides while the source is written to continuously: rows that change during
+// the comparison are no mismatch, and those that differ in the target are found.
 func TestVerifyFollowed(t *testing.T) {
 	p := newPair(t, "verifyfollowed")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL, c VARCHAR(100))",
@@ -24,7 +24,7 @@ func TestVerifyFollowed(t *testing.T) {
 	var writing sync.WaitGroup
 	defer testwait.Group(t, "the writer to stop", &writing)
 	defer stop()
-	writing.Go(func() { // writes all rows but those whose number is a multiple of ten
+	writing.Go(func() { // writes all rows except those whose number is a multiple of ten
 		c, err := rowstream.Connect(ctx, root(p.from))
 		if err != nil {
 			t.Error(err)
@@ -62,7 +62,7 @@ func TestVerifyFollowed(t *testing.T) {
 		t.Fatalf("while it is written to: %+v", v)
 	}
 
-	// Rows behind the last chunk's start, many more than a chunk has.
+	// Rows after the start of the last chunk, many more than a chunk has.
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, 0, REPEAT('y', 100) FROM seq_3001_to_9000")
 	if _, err = Run(t.Context(), o); err != nil {
 		t.Fatal(err)

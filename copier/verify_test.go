@@ -28,8 +28,8 @@ func found(v *verify.Report) []string {
 	return all
 }
 
-// TestVerifyFinds spoils the target in all ways that a copy could go wrong by: each is found, and
-// narrowed to the keys of the rows. Verifying changes nothing, so it finds the same again.
+// TestVerifyFinds corrupts the target in all ways in which a copy could go wrong: each is found, and narrowed
+// to the keys of the rows. Verifying changes nothing, so a second verification finds the same.
 func TestVerifyFinds(t *testing.T) {
 	p := newPair(t, "verified")
 	sqlExec(t, p.source,
@@ -61,7 +61,7 @@ func TestVerifyFinds(t *testing.T) {
 				"UPDATE a SET t = UPPER(t) WHERE id = 50",
 				"UPDATE a SET u = NULL WHERE id = 60",
 				"UPDATE a SET f = 0.50000006 WHERE id = 70",
-				"UPDATE a SET n = IF(id = 5001, 5002, 5001) WHERE id IN (5001, 5002)", // an exchange, which keeps a CRC's XOR
+				"UPDATE a SET n = IF(id = 5001, 5002, 5001) WHERE id IN (5001, 5002)", // an exchange, under which the XOR of CRCs stays the same
 				"UPDATE a SET u = 'x', t = NULL WHERE id = 80",
 				"UPDATE k SET x = LOWER(x) WHERE v = 100",
 				"UPDATE k SET y = y + 256 WHERE v = 200")
@@ -88,7 +88,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// TestVerifyGoesOn interrupts a verification: the next one goes on with what is left, and the one
+// TestVerifyGoesOn interrupts a verification: the next one resumes with the remaining chunks, and the one
 // after that compares all again.
 func TestVerifyGoesOn(t *testing.T) {
 	p := newPair(t, "goeson")
@@ -100,7 +100,7 @@ func TestVerifyGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := o
 	n := 0
-	events := make(chan struct{}, 1) // a lock
+	events := make(chan struct{}, 1) // used as a lock
 	interrupted.Observe = func(e telemetry.Event) {
 		events <- struct{}{}
 		defer func() { <-events }()

@@ -9,17 +9,17 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// While changes are followed, the snapshot is needed for its position alone: rows are read through views that live for
-// Options.MaxViewAge at most, each of one worker and one table. Nothing is known of a view but that it is later than the
-// snapshot, and nothing else is needed: doc.go has the reasons.
+// While changes are followed, only the position of the snapshot is used. Rows are read through views that
+// live for at most Options.MaxViewAge, each for one worker and one table. A view must be later than the
+// snapshot, and nothing else is required of it; see doc.go.
 
-// shortViews reports whether rows are read through short views: while changes are followed, unless there are stored
-// generated columns, which are compared in the view that their chunk was read from.
+// shortViews reports whether rows are read through short views: while changes are followed, unless a table
+// has stored generated columns, which are compared in the view that their chunk was read from.
 func (r *run) shortViews() bool {
 	return r.o.Follow && !slices.ContainsFunc(r.tables, (*tabledef.Table).StoresGenerated)
 }
 
-// shortReader is the reader of a worker.
+// shortReader returns a reader for one worker.
 func (r *run) shortReader() *rowstream.ShortReader {
 	return rowstream.NewShortReader(rowstream.ShortOptions{
 		Server: r.from, Identity: r.snapshot.Identity(), MaxAge: r.o.MaxViewAge, Patience: r.o.Patience,
@@ -29,7 +29,7 @@ func (r *run) shortReader() *rowstream.ShortReader {
 	})
 }
 
-// readError says what to do about an error of reading a table's rows.
+// readError adds advice to an error of reading a table's rows.
 func readError(t *tabledef.Table, err error) error {
 	if !errors.Is(err, rowstream.ErrAltered) {
 		return err

@@ -12,19 +12,22 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// This is a model of why rows that are read through many short views, each of another moment, come out as the source's once all
-// changes since the first snapshot are applied: two columns, a key and a second one whose values are unique too. What is played at random:
+// This model shows why rows that are read through many short views of different points in time equal the
+// source's once all changes since the first snapshot are applied. A table has two columns, a key and a second
+// one that is also unique. Random events:
 //
-//   - The source's transactions insert, delete and update rows, exchange unique values and change keys, at any moment.
-//   - Chunks are copied in any order, each in pieces that are read through views of any moment after the snapshot. Each run reads
-//     only keys up to the last one of its snapshot, in ascending or descending order.
-//   - The run is killed within a chunk, which is then copied again by the next run, or while following, which then starts at
-//     the recorded position, at or before the last applied transaction.
+//   - The source's transactions insert, delete and update rows, exchange unique values and change keys, at
+//     any time.
+//   - Chunks are copied in any order, each in parts that are read through views of any time after the
+//     snapshot. Each run reads only keys up to the last one of its snapshot, in ascending or descending
+//     order.
+//   - The run is killed within a chunk, which the next run copies again, or while following, which then
+//     resumes at the recorded position, at or before the last applied transaction.
 //
-// Once all before the last view is applied, and all that was applied before a kill, the target must be the source at that
-// position, and stay so.
+// Once everything before the last view and everything applied before a kill is applied, the target must equal
+// the source at that position, and stay equal.
 
-// A viewMutant leaves a part of the reasoning out, or changes it.
+// A viewMutant omits or changes a part of the reasoning.
 type viewMutant string
 
 const (
@@ -36,8 +39,9 @@ const (
 	exactAtOnce  viewMutant = "the target counts as the source before the last view is reached"
 	noteAhead    viewMutant = "a position is recorded that is not applied"
 
-	// The rule of DBLog, which applies changes between chunks. Here they are applied after all chunks: a change of one row
-	// that is applied may push out another, whose later change is skipped since its chunk's view has seen it.
+	// The rule of DBLog, which applies changes between chunks. Here they are applied after all chunks: an
+	// applied change of one row may displace another, whose later change is skipped because its chunk's view
+	// contains it.
 	skipSeen viewMutant = "changes that the view of their row's chunk has seen are skipped"
 
 	earlyBound viewMutant = "the bound of the rows is of a state before the snapshot"
@@ -51,22 +55,22 @@ const (
 	viewValues = 5
 )
 
-// A viewEvent is a change of one row: its key before and after; -1: it was not, or is not there.
+// A viewEvent is a change of one row: its key before and after; -1: no row.
 type viewEvent struct{ before, after, value int }
 
-// A viewModel is one history.
+// A viewModel is one random history.
 type viewModel struct {
 	rnd    *rand.Rand
 	mutant viewMutant
 
 	log    [][]viewEvent // transactions
 	states []map[int]int // the source before each of them, and after the last: key to value
-	now    int           // transactions that have happened
+	now    int           // number of committed transactions
 
 	target   map[int]int
-	seen     [viewKeys]int // position of the view that a key was read in last, by the target's state
+	seen     [viewKeys]int // position of the view through which a key was last read into the target
 	start    int           // position of the snapshot
-	down     bool          // the key descends
+	down     bool          // the key is in descending order
 	bound    int           // of the rows that the run reads, by rank; -1: there were none
 	lastView int
 	trace    []string
@@ -76,7 +80,7 @@ func (m *viewModel) say(format string, a ...any) {
 	m.trace = append(m.trace, fmt.Sprintf(format, a...))
 }
 
-// write is what the source does, by its rules: both columns are unique.
+// write returns a random transaction that obeys the source's constraints: both columns are unique.
 func (m *viewModel) write(rows map[int]int) (txn []viewEvent) {
 	for range 1 + m.rnd.IntN(3) {
 		k, v := m.rnd.IntN(viewKeys), m.rnd.IntN(viewValues)
@@ -89,7 +93,7 @@ func (m *viewModel) write(rows map[int]int) (txn []viewEvent) {
 		case has && n == 0:
 			txn = append(txn, viewEvent{k, -1, 0})
 			delete(rows, k)
-		case has && n == 1: // another key, and another value where that is free
+		case has && n == 1: // another key, and another value if that is free
 			if to := m.rnd.IntN(viewKeys); !hasKey(rows, to) {
 				if taken {
 					v = rows[k]
@@ -108,7 +112,7 @@ func (m *viewModel) write(rows map[int]int) (txn []viewEvent) {
 
 func hasKey(rows map[int]int, k int) bool { _, ok := rows[k]; return ok }
 
-// replace is REPLACE: rows with the key or with the value go.
+// replace executes REPLACE: rows with the same key or value are removed.
 func replace(rows map[int]int, k, v int) {
 	maps.DeleteFunc(rows, func(key, value int) bool { return key == k || value == v })
 	rows[k] = v
@@ -128,7 +132,7 @@ func (m *viewModel) skips(at, key int) bool {
 	return m.mutant == skipSeen && at < m.seen[key] || m.mutant == skipAbove && m.rank(key) > m.bound
 }
 
-// rank is the place of a key in the order of the table.
+// rank returns the position of a key in the order of the table.
 func (m *viewModel) rank(k int) int {
 	if m.down {
 		return viewKeys - 1 - k
@@ -136,7 +140,7 @@ func (m *viewModel) rank(k int) int {
 	return k
 }
 
-// findBound takes the last key of a run's snapshot, which is now.
+// findBound sets the last key of the run's snapshot, which is taken now.
 func (m *viewModel) findBound() {
 	at := m.now
 	if m.mutant == earlyBound {
@@ -158,7 +162,7 @@ func (m *viewModel) bounded(k int) bool {
 	return m.rank(k) < m.bound || m.rank(k) == m.bound && m.mutant != openBound
 }
 
-// copy copies all chunks, by runs that are killed.
+// copy copies all chunks, in runs that are killed.
 func (m *viewModel) copy() {
 	m.findBound()
 	chunks := m.rnd.Perm(viewKeys / 2) // of two keys each
@@ -166,7 +170,7 @@ func (m *viewModel) copy() {
 		before, seen := maps.Clone(m.target), m.seen
 		first := 2 * chunks[0]
 		view := -1
-		for k := first; k < first+2; k++ { // in two pieces, maybe
+		for k := first; k < first+2; k++ { // in one or two parts
 			if view < 0 || m.rnd.IntN(2) == 0 {
 				m.now = min(len(m.log), m.now+m.rnd.IntN(4))
 				view = m.now
@@ -256,7 +260,7 @@ func playViews(seed uint64, mutant viewMutant) (*viewModel, error) {
 	return m, m.follow()
 }
 
-// TestViewModel plays random histories: each ends with the source's rows.
+// TestViewModel checks that random histories end with the source's rows.
 func TestViewModel(t *testing.T) {
 	first := testseed.New(t)
 	for i := range 4 * uint64(*modelRounds) {
@@ -266,7 +270,7 @@ func TestViewModel(t *testing.T) {
 	}
 }
 
-// TestViewModelMutants shows that the model finds a loss wherever the reasoning is changed.
+// TestViewModelMutants checks that the model finds a loss wherever the reasoning is changed.
 func TestViewModelMutants(t *testing.T) {
 	first := testseed.New(t)
 	for _, mutant := range []viewMutant{fromLater, fromLastView, staleView, keyAsOne, exactAtOnce, noteAhead, skipSeen, earlyBound, openBound, skipAbove, wrongSide} {

@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// A heldCopy is a copy that is paused while a table is copied, as a throttle does it for as long as an operator wants.
+// A heldCopy is a copy that is paused while a table is copied, as a throttle pauses it.
 type heldCopy struct {
 	held   atomic.Bool
 	events chan telemetry.Event
@@ -56,7 +56,7 @@ func holdCopy(t *testing.T, o Options, table string) *heldCopy {
 	return h
 }
 
-// resume has the copy go on, and returns its error and the kinds of events that came after it was paused.
+// resume resumes the copy, and returns its error and the kinds of the events since the pause.
 func (h *heldCopy) resume(t *testing.T) (kinds []telemetry.EventKind, err error) {
 	t.Helper()
 	for len(h.events) > 0 {
@@ -70,8 +70,8 @@ func (h *heldCopy) resume(t *testing.T) (kinds []telemetry.EventKind, err error)
 	return kinds, err
 }
 
-// awaitNoView waits until a server has no transaction. It reads its list of them again only when nothing has asked for that
-// for 0.1 s.
+// awaitNoView waits until a server has no transaction. The server refreshes its list of them only if it was
+// not queried for 0.1 s.
 func awaitNoView(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	testwait.Equal(t, "the source to have no transaction", `["0"]`, func() string {
@@ -98,8 +98,8 @@ func (p *pair) sameRows(t *testing.T, names ...string) {
 	}
 }
 
-// TestAlterWhileCopied pauses a copy that follows. Both the table that it reads and the one that it has read can be altered then,
-// although the copy does not move until they are.
+// TestAlterWhileCopied pauses a copy that follows. Both the table being read and the one already read can
+// then be altered, although the copy makes no progress until they are.
 func TestAlterWhileCopied(t *testing.T) {
 	p := newPair(t, "views")
 	for name, over := range map[string]bool{"direct": false, "wire": true} {
@@ -127,7 +127,7 @@ func TestAlterWhileCopied(t *testing.T) {
 				t.Errorf("events after both tables were altered: %s; want chunks, and following", text)
 			}
 			sqlExec(t, p.target, "ALTER TABLE views.a ADD COLUMN w INT DEFAULT 7")
-			for range 2 { // the second change stops it once more
+			for range 2 { // the second change stops it again
 				if _, err = Run(t.Context(), o); !errors.As(err, &stop) {
 					break
 				}
@@ -140,7 +140,8 @@ func TestAlterWhileCopied(t *testing.T) {
 	}
 }
 
-// TestAlterBetweenViews gives a table other columns while it is copied: the copy ends, and says why, as does the next run.
+// TestAlterBetweenViews changes the columns of a table while it is copied: the copy and the next run end with
+// the reason.
 func TestAlterBetweenViews(t *testing.T) {
 	p := newPair(t, "views")
 	p.viewTables(t)

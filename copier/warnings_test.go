@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 )
 
-// TestWarnings copies and follows rows that raise the warnings that pass, and rows that raise one that does not, by LOAD DATA and by
-// INSERT.
+// TestWarnings copies and follows rows that raise allowed warnings, and rows that raise another one, by LOAD
+// DATA and by INSERT.
 func TestWarnings(t *testing.T) {
 	onOneServer(t, "warn", func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "SET sql_mode = ''",
@@ -28,7 +28,7 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("follow after local_infile %s: %+v, %v", how, report, err)
 			}
 
-			// The server cuts digits off.
+			// The server truncates digits.
 			w := &state.Writer{Cfg: root(p.to)}
 			c := connect(t, root(p.to))
 			w.Conn, w.Warnings = c, 64

@@ -2,8 +2,8 @@
 
 package copier
 
-// A thousand rows of a MiB and a million of a hundred bytes.
+// 1,000 rows of 1 MiB and 1,000,000 rows of 100 bytes.
 const wideRows, thinRows = 1000, 1_000_000
 
-// hugeRow is the MiB of the row of TestHugeRow.
+// hugeRow is the size of the row of TestHugeRow in MiB.
 const hugeRow = 128

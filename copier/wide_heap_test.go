@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// heapMost runs do and returns by how many bytes the heap's objects were more than before at the most. The collector runs so
-// often that little garbage is among them.
+// heapMost runs do and returns the maximum growth of the bytes of the heap's objects. The collector runs so
+// often that they include little garbage.
 func heapMost(t *testing.T, do func()) int64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
@@ -44,8 +44,8 @@ func heapMost(t *testing.T, do func()) int64 {
 	return most - before
 }
 
-// TestHugeRow copies, verifies and follows one huge row of bytes that no statement can have as they are: memory is within three
-// times the row, also where an event has two images of it.
+// TestHugeRow copies, verifies and follows one huge row of bytes that must be escaped in statements: memory
+// stays within three times the row, even where an event has two images of it.
 func TestHugeRow(t *testing.T) {
 	p := newPairAlone(t, "huge") // the heap is that of the process
 	for _, c := range []*mysqlconn.Client{p.source, p.target} {

@@ -2,8 +2,8 @@
 
 package copier
 
-// What `make test` has time for; wide_full_test.go has what `make e2e` has.
+// Sizes that `make test` has time for; wide_full_test.go has those of `make e2e`.
 const wideRows, thinRows = 8, 10_000
 
-// hugeRow is the MiB of the row of TestHugeRow.
+// hugeRow is the size of the row of TestHugeRow in MiB.
 const hugeRow = 24

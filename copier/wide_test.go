@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestWideRows writes rows of a MiB and then many of a hundred bytes over one connection, as files
-// and as statements: afterwards the writer keeps no more room than for four batches.
+// TestWideRows writes rows of 1 MiB and then many of 100 bytes over one connection, as files and as
+// statements: afterwards the writer keeps no more memory than for four batches.
 func TestWideRows(t *testing.T) {
 	p := newPair(t, "wide")
 	sqlExec(t, p.source, "CREATE TABLE t (id INT PRIMARY KEY, c LONGTEXT NOT NULL)",

@@ -14,14 +14,13 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// A worker reads chunks over one connection of the snapshot and writes them over one to the
-// target, a batch at a time: read, escape, send. While one worker waits for a server, the
-// others work.
+// A worker reads chunks over one connection of the snapshot and writes them over one connection to the
+// target, batch by batch: read, escape, send. While one worker waits for a server, the others proceed.
 type worker struct {
 	run      *run
 	reader   rowstream.Reader
-	view     rowstream.ViewReader   // the reader, unless it reads through short views
-	short    *rowstream.ShortReader // the reader, when changes are followed; otherwise nil
+	view     rowstream.ViewReader   // the reader, unless short is set
+	short    *rowstream.ShortReader // the reader while changes are followed; otherwise nil
 	writer   *state.Writer
 	throttle *tick.Throttle
 	pace     *throttle.Pace
@@ -51,12 +50,12 @@ func (r *run) newWriter() *state.Writer {
 func (w *worker) close() {
 	w.writer.Close()
 	if w.short != nil {
-		_ = w.short.Close() // its transaction reads only
+		_ = w.short.Close() // its transaction is read-only
 	}
 	w.throttle.Close()
 }
 
-// work does steps until there are none.
+// work executes steps until there are none.
 func (w *worker) work(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
@@ -72,7 +71,7 @@ func (w *worker) work(ctx context.Context) error {
 	}
 }
 
-// do does a step, once the throttle lets it.
+// do executes a step when the throttle permits.
 func (w *worker) do(ctx context.Context, s step) error {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
@@ -84,14 +83,14 @@ func (w *worker) do(ctx context.Context, s step) error {
 	case copyChunk:
 		return w.copy(ctx, s.table, s.chunk)
 	case buildIndexes:
-		w.pace.End() // it cannot be throttled, and no other worker waits for it
+		w.pace.End() // building indexes cannot be throttled, and no other worker waits for it
 		return w.buildIndexes(ctx, s.table)
 	}
 	panic("BUG: a worker is told to " + s.do.String())
 }
 
-// cut cuts a table's next chunk and notes it in the state, where a later run finds it. One
-// worker at a time does so for a table.
+// cut cuts a table's next chunk and records it in the state for later runs. One worker per table does so at a
+// time.
 func (w *worker) cut(ctx context.Context, number int) error {
 	t := w.run.tables[number]
 	c, err := t.Bound.Cut(ctx, w.reader, t, w.run.o.ChunkBytes, w.run.nextChunk(number))
@@ -130,7 +129,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	return nil
 }
 
-// advised adds to an error of a lost source what the operator can do about it.
+// advised adds advice to an error of an unreachable source.
 func (w *worker) advised(err error) error {
 	var fromSource state.SourceError
 	if !errors.As(err, &fromSource) || !state.IsAway(err) {
@@ -140,7 +139,8 @@ func (w *worker) advised(err error) error {
 		"and run the same command again: it resumes after the chunks that are copied", err, w.run.from.Addr())
 }
 
-// tryCopy copies a chunk in one transaction. It returns the rows and bytes with an error, too, which may be that of a COMMIT.
+// tryCopy copies a chunk in one transaction. It returns the rows and bytes even with an error, which may be
+// that of a COMMIT.
 func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chunk) (rows, bytes int64, err error) {
 	chunk, err := w.writer.Begin(ctx, &t.Target)
 	if err != nil {
@@ -162,7 +162,7 @@ func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chu
 	return chunk.Rows, bytes, chunk.Commit(ctx, c)
 }
 
-// fill writes the rows of a chunk: read a batch, write it, pause where the throttle says so.
+// fill writes the rows of a chunk batch by batch, and pauses when the throttle requires it.
 func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef.Table, c rowstream.Chunk) (bytes int64, err error) {
 	moving := func() (moved, end func()) {
 		return w.writer.Waits.BeginMoving("rows of " + t.Spec.Source() + " to be read, or taken by the target")
@@ -170,7 +170,7 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 	moved, end := moving()
 	defer func() { end() }()
 	o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
-	var failed error // of the target: the rest is read and dropped, so that the view is not lost
+	var failed error // error of the target: the remaining rows are read and discarded to keep the view usable
 	for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
 		if err != nil {
 			return 0, state.SourceError{Err: readError(t, err)}
@@ -195,7 +195,7 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 	return bytes, failed
 }
 
-// buildIndexes gives a table its indexes and ends it.
+// buildIndexes creates the indexes of a table and records it as finished.
 func (w *worker) buildIndexes(ctx context.Context, number int) error {
 	t := w.run.tables[number]
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), 0

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// zoo is every type of column with values at the edges of what it holds, as SQL. Each type
-// is a column of its own: NULL, and the values.
+// zoo has every type of column with values at the ends of its range, as SQL. Each type becomes one column:
+// NULL, and the values.
 var zoo = []struct {
 	name, column string
 	values       []string
@@ -90,10 +90,10 @@ func members(n int) string {
 	return strings.Join(names, ",")
 }
 
-// zooColumns is how many types share a table: few tables, since creating them is what takes long.
+// zooColumns is the number of types per table. Few tables are used because creating them is slow.
 const zooColumns = 8
 
-// zooTable fills a table of some types, a column each: NULL, then their values in turn.
+// zooTable creates and fills a table with one column per type: NULL, then the values in turn.
 func zooTable(t *testing.T, c *mysqlconn.Client, name string, from, to int) {
 	t.Helper()
 	var create strings.Builder
@@ -117,8 +117,9 @@ func zooTable(t *testing.T, c *mysqlconn.Client, name string, from, to int) {
 	}
 }
 
-// TestZoo copies each type, by LOAD DATA, by INSERT, through a wire.Service and out of the
-// binary log, directly and through the service, to a server in another time zone: what is stored must be byte for byte the same.
+// TestZoo copies each type by LOAD DATA, by INSERT, through a wire.Service and from the binary log, directly
+// and through the service, to a server in another time zone: the stored values must be identical byte for
+// byte.
 func TestZoo(t *testing.T) {
 	p := newPair(t, "zoo")
 	sqlExec(t, p.source, "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+02:00', character_set_client = utf8mb4")
@@ -130,7 +131,7 @@ func TestZoo(t *testing.T) {
 		zooTable(t, p.source, name, from, min(from+zooColumns, len(zoo)))
 		o.Tables = append(o.Tables, tabledef.Spec{Schema: "zoo", Name: name})
 	}
-	o.Verify = true                         // which must find nothing
+	o.Verify = true                         // it must find no mismatch
 	sqlExec(t, p.source, rowstream.Session) // times are compared in UTC
 	for _, way := range []struct{ how, localInfile string }{{"load", "1"}, {"insert", "0"}, {"wire", "1"}, {"follow", "1"}} {
 		t.Run(way.how, func(t *testing.T) {
@@ -169,8 +170,7 @@ func TestZoo(t *testing.T) {
 	}
 }
 
-// followZoo changes each row that was copied, and follows that: what the target then has came
-// out of the binary log.
+// followZoo changes each copied row and follows the changes: the target's rows then come from the binary log.
 func (p *pair) followZoo(t *testing.T, o Options) {
 	t.Helper()
 	for _, spec := range o.Tables {
@@ -183,11 +183,11 @@ func (p *pair) followZoo(t *testing.T, o Options) {
 	}
 }
 
-// bits is an expression that shows what HEX hides.
+// bits returns an expression for the values that HEX does not show exactly.
 func bits(v, column string) string {
 	switch {
 	case strings.HasPrefix(column, "FLOAT"), strings.HasPrefix(column, "DOUBLE"):
-		return v + " * 1e0" // the shortest text that means these bits, and no others
+		return v + " * 1e0" // the shortest text that denotes exactly these bits
 	case strings.HasPrefix(column, "ENUM"), strings.HasPrefix(column, "SET"):
 		return v + " + 0"
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestCounterBack raises the source's counter at the end of a reverse stream, with an account that may alter the table, and with one
-// that may only write to it: then the statement is printed, for others to execute. An account that may not write is
-// refused before clients are paused.
+// TestCounterBack raises the source's counter at the end of a reverse stream, with an account that may alter
+// the table, and with one that may only write to it: then the statement is printed for the operator. An
+// account that may not write is refused before clients are paused.
 func TestCounterBack(t *testing.T) {
 	testmysql.SkipIfOff(t)
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
@@ -44,7 +44,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }() // its statements are executed
+	defer func() { _ = c.Close() }() // its statements have been executed
 	sqlExec := func(statements ...string) {
 		t.Helper()
 		for _, sql := range statements {
@@ -61,7 +61,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = back.Close() }() // it reads only
+	defer func() { _ = back.Close() }() // it only reads
 	var mu sync.Mutex
 	var told []string
 	raise := func(user string) error {

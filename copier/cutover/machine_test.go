@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestCutMachine plays testdata/cutover: what happens to a cutover, and what it does next.
+// TestCutMachine runs testdata/cutover: the results of steps, and the steps that follow.
 func TestCutMachine(t *testing.T) {
 	var m *machine
 	routes := map[string]route{"source": routeSource, "target": routeTarget, "unknown": routeUnknown}

@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// backSpecs are the tables of the stream from the target back to the source.
+// backSpecs returns the tables of the reverse stream, from the target back to the source.
 func (c *Cutover) backSpecs() []tabledef.Spec {
 	specs := make([]tabledef.Spec, len(c.copy.Specs))
 	for i := range specs {
@@ -26,7 +26,7 @@ func (c *Cutover) backSpecs() []tabledef.Spec {
 	return specs
 }
 
-// observeBack reports an event of that stream.
+// observeBack reports an event of the reverse stream.
 func (c *Cutover) observeBack(e telemetry.Event) {
 	if e.Text != "" {
 		e.Text = "back to the source: " + e.Text
@@ -34,8 +34,8 @@ func (c *Cutover) observeBack(e telemetry.Event) {
 	c.copy.Observe(e)
 }
 
-// describeReversed reads the tables the other way round and refuses, before any client is held, what could
-// not go back.
+// describeReversed describes the tables in reverse direction. It returns an error, before any client is
+// paused, if their changes could not be written back.
 func (c *Cutover) describeReversed(ctx context.Context) error {
 	if c.back == nil || c.reversed != nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *Cutover) describeReversed(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
-	defer func() { _ = to.Close() }() // nothing is under way
+	defer func() { _ = to.Close() }() // it has no open transaction
 	tables, err := c.describeAllBack(ctx, to)
 	if err == nil {
 		err = c.mayKeepState(ctx, to)
@@ -78,8 +78,8 @@ func (c *Cutover) describeAllBack(ctx context.Context, to *mysqlconn.Client) (ta
 	return tables, nil
 }
 
-// mayReplace executes statements that change no row, and are refused where the account may not write to a table as changes are
-// applied.
+// mayReplace executes statements that change no row, and returns an error if the account may not execute the
+// statements by which changes are applied.
 func mayReplace(ctx context.Context, c *mysqlconn.Client, table string, columns []rowstream.Column) error {
 	names := make([]string, len(columns))
 	for i := range columns {
@@ -94,7 +94,8 @@ func mayReplace(ctx context.Context, c *mysqlconn.Client, table string, columns 
 	return nil
 }
 
-// mayKeepState creates the state's tables in the source, and fails where the account may not write to them.
+// mayKeepState creates the state's tables in the source, and returns an error if the account may not write to
+// them.
 func (c *Cutover) mayKeepState(ctx context.Context, to *mysqlconn.Client) error {
 	s := state.State{Schema: c.state.Schema}
 	if err := s.CreateEpochs(ctx, to); err != nil {
@@ -114,7 +115,7 @@ func (c *Cutover) mayKeepState(ctx context.Context, to *mysqlconn.Client) error 
 	return nil
 }
 
-// reverse has the target's changes go back to the source until the window is over.
+// reverse writes the target's changes back to the source until the window is over.
 func (c *Cutover) reverse(ctx context.Context) error {
 	var there *backSide
 	var from binlog.Position
@@ -163,7 +164,8 @@ func (c *Cutover) backWriter(there *backSide) *state.Writer {
 	}
 }
 
-// raiseBack raises the source's counters to those of the target: ids that were given out there are not given out again.
+// raiseBack raises the source's AUTO_INCREMENT counters to those of the target, so that ids generated there
+// are not generated again.
 func (c *Cutover) raiseBack(ctx context.Context, there *backSide) error {
 	w := c.backWriter(there)
 	defer w.Close()
@@ -182,7 +184,8 @@ func (c *Cutover) raiseBack(ctx context.Context, there *backSide) error {
 	return nil
 }
 
-// beginBack connects to the source for writing, and finds out where the reverse stream begins.
+// beginBack connects to the source for writing, and determines the position from which the reverse stream
+// starts.
 func (c *Cutover) beginBack(ctx context.Context) (there *backSide, from binlog.Position, err error) {
 	if err := c.describeReversed(ctx); err != nil {
 		return nil, from, err
@@ -194,14 +197,14 @@ func (c *Cutover) beginBack(ctx context.Context) (there *backSide, from binlog.P
 		err = c.back.CheckFollow(ctx, c.sources(), from)
 	}
 	if err != nil {
-		state.CloseHolder(there.c) // its note may be written again
+		state.CloseHolder(there.c) // its record may be written again
 		return nil, from, err
 	}
 	return there, from, nil
 }
 
-// patiently does what may be done twice, again as long as a server is away, until the patience
-// ends.
+// patiently calls do, which must be idempotent, until it succeeds, a server refuses it, or the servers were
+// unreachable for longer than the patience.
 func (c *Cutover) patiently(ctx context.Context, do func() error) error {
 	return rowstream.Retry(ctx, c.copy.Patience, func() error {
 		err := do()
@@ -215,7 +218,7 @@ func (c *Cutover) patiently(ctx context.Context, do func() error) error {
 	})
 }
 
-// watchBack ends the reverse stream when its window is over, or clients are at the source again.
+// watchBack stops the reverse stream when its window is over or clients are on the source again.
 func (c *Cutover) watchBack(ctx context.Context, f *follow.Follower, left time.Duration, end context.CancelCauseFunc) {
 	over := time.NewTimer(left)
 	defer over.Stop()
@@ -235,9 +238,9 @@ func (c *Cutover) watchBack(ctx context.Context, f *follow.Follower, left time.D
 	}
 }
 
-// reverseFrom is where the reverse stream goes on. The first time, the source may have a note
-// of an older cutover: the one that counts is written over it, before the target notes that the
-// source's is the one to go on from.
+// reverseFrom returns the position from which the reverse stream resumes. At first, the source may have a
+// record of an older cutover: it is overwritten before the phase "reversing" is recorded in the target, from
+// which time on the source's record is used.
 func (c *Cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Position, error) {
 	if c.m.phase == phaseReversing {
 		p, err := there.state.Position(ctx, there.c)
@@ -258,7 +261,7 @@ func (c *Cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 	return c.target, err
 }
 
-// sources are the reversed tables as the target describes them.
+// sources returns the reversed tables as described by the target.
 func (c *Cutover) sources() []*rowstream.Table {
 	all := make([]*rowstream.Table, len(c.reversed))
 	for i, t := range c.reversed {
@@ -267,7 +270,7 @@ func (c *Cutover) sources() []*rowstream.Table {
 	return all
 }
 
-// Steps reports, once the target has caught up, the steps of a switch by hand, for where no gateway could do it.
+// Steps reports, once the target has caught up, the steps of a manual switch without a gateway.
 func Steps(ctx context.Context, f *follow.Follower, from, to string, observe func(telemetry.Event)) {
 	if f.WaitCaughtUp(ctx) != nil {
 		return

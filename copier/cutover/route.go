@@ -9,10 +9,10 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// routeNames are a gateway's names of the two sides of a copy, and of the target.
+// routeNames are the gateway's names for the two sides of a copy.
 type routeNames struct {
 	from, to string // addresses
-	side     string // backend or standby
+	side     string // the gateway's name of the target: backend or standby
 }
 
 // namesOf returns the names of both sides if the gateway has the same addresses for them as the copy.
@@ -49,8 +49,8 @@ func clientsAt(a *gatewayclient.Route, n routeNames) route {
 	return routeUnknown
 }
 
-// findNames finds out what the gateway calls the two sides. When that is not what the copy calls them, its
-// addresses are asked whether they are the same servers.
+// findNames determines the gateway's names for the two sides. If its addresses differ from those of the copy,
+// it checks through the servers at these addresses whether they are the same.
 func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 	from, to := c.copy.Source.Addr(), c.copy.Target.Addr
 	if n, ok := namesOf(a, from, to); ok {
@@ -58,7 +58,7 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 		return nil
 	}
 	if a.Backend == c.asked.Backend && a.Standby == c.asked.Standby && c.names.side != "" {
-		return nil // as before
+		return nil // unchanged
 	}
 	if a.Standby == "" {
 		return otherServers(a, from, to)

@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/gatewayclient"
 )
 
-// TestRoute finds out whether a gateway's servers are a copy's, and which one its clients are on.
+// TestRoute checks whether a gateway's servers are those of a copy, and which side its clients are on.
 func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		a    gatewayclient.Route

@@ -9,70 +9,69 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// The applier turns a batch of changes into statements for one or several writers. It touches
-// no server and no clock, and so can be read and tested as a list of changes and the
-// statements that they become (testdata/apply). Per change it does not allocate once its
-// buffers are warm.
+// The applier turns a batch of changes into statements for one or several writers. It uses no server and no
+// clock, so that its tests are lists of changes and the resulting statements (testdata/apply). It does not
+// allocate per change once its buffers are warm.
 //
-// Why the statements leave the source's rows in the target, whatever was there before:
+// Why the statements yield the source's rows in the target, whatever its rows were before:
 //
-//   - A table's changes are applied from a position at or before that of each of its chunks,
-//     in order. The last one that has a key in one of its images decides what is there of the
-//     key: REPLACE with the after image, or DELETE of the before image's key.
-//   - A REPLACE also removes rows that share a unique value with the new one. No such row is
-//     of the source's present state unless a later change brings it: at the moment of the
-//     change the source held the new row, and so no other with that value.
-//   - A key that no change has is in the target as it was read, and no REPLACE removes it, for
-//     the same reason.
+//   - A table's changes are applied in order, from a position at or before that of each of its chunks. The
+//     last change that has a key in one of its images decides: REPLACE with the after image, or DELETE of the
+//     before image's key.
+//   - A REPLACE also removes rows that share a unique value with the new one. No such row is in the current
+//     state of the source unless a later change adds it: at the time of the change the source had the new
+//     row, and so no other with that value.
+//   - A key without a change is in the target as it was read, and no REPLACE removes it, for the same
+//     reason.
 //
 // So a batch may be applied again, and so may all batches since an older position.
 //
-// An update that leaves the key's bytes alone is a REPLACE; any other is a DELETE of the old
-// key and a REPLACE: the server, not Tare, knows that 'a' and 'A' may be one key.
+// An update that keeps the key's bytes is a REPLACE. Any other update is a DELETE of the old key and a
+// REPLACE, because only the server knows whether 'a' and 'A' are one key.
 //
-// Tables are independent: the target's foreign keys do nothing in the sessions that write, triggers are refused, and the actions
-// of the source's keys come as changes of the table of the key (binlog.Cascaded), which depend on no other table. So the
-// statements of a transaction may be sorted by table. Within a table the order stays, but for
-// a table with no unique key besides its own, with a key whose equality is that of its
-// bytes (RowSQL.ExactKey), and with no foreign key whose changes are derived. There
-// each key is on its own: the last image of a key in a batch stands for all before it, and
-// keys may be spread over writers.
+// Tables are independent: the target's foreign keys have no actions in the sessions that write, triggers are
+// refused, and the actions of the source's keys are changes of the child table (binlog.Cascaded), which
+// depend on no other table. So the statements of a transaction may be sorted by table. Within a table the
+// order is kept, except for loose tables: those with no unique key besides the primary one, with a key whose
+// equality is that of its bytes (RowSQL.ExactKey), and with no foreign key whose changes are derived. There,
+// keys are independent: only the last image of a key in a batch is applied, and keys may be distributed over
+// writers.
 type applier struct {
 	tables  []applyTable
 	writers int
 	scripts []script // of writer w for table t at w*len(tables)+t
 
-	before, after mysqlwire.TextRow // the images of the present change, as views
+	before, after mysqlwire.TextRow // the images of the current change, as views
 	wide          bool              // the after image is too long to share a statement
 
-	// The keys of the present batch's loose tables, as a hash table with open addressing.
+	// The keys of the current batch's loose tables, as a hash table with open addressing.
 	keys  []keyEntry
-	slots []int32 // number of the entry + 1
+	slots []int32 // index of the entry + 1
 	bytes []byte  // of the keys
 	seed  maphash.Seed
 }
 
-// An applyTable is how a table's changes become statements.
+// An applyTable has the statements for a table's changes.
 type applyTable struct {
 	sql      *rowstream.RowSQL
-	loose    bool                // the last image of a key counts, and keys may be spread
-	cascades []*rowstream.RowSQL // actions of its foreign keys, by the number of the Cascade; nil where they are not derived
+	loose    bool                // only the last image of a key is applied, and keys may be distributed
+	cascades []*rowstream.RowSQL // actions of its foreign keys, by the number of the Cascade; nil for keys that are not derived
 }
 
-// A keyEntry is what has become of a key within a batch.
+// A keyEntry is the state of a key within a batch.
 type keyEntry struct {
 	hash     uint64
 	table    int32
 	from, to int32 // its bytes
-	image    int   // offset of the last image, which for a deleted key is the one before
+	image    int   // offset of the last image; for a deleted key, of the image before the deletion
 	deleted  bool
 }
 
-// A script is what one writer does for one table in one batch.
+// A script has the statements of one writer for one table in one batch.
 type script struct {
 	text       []byte
 	statements []statement
-	open       bool // the last statement takes more rows
+	open       bool // the last statement accepts more rows
 }
 
 // A statement is a part of a script's text.
@@ -83,7 +82,7 @@ type statement struct {
 	cascade  uint8 // of cascadeRows: number of the Cascade
 }
 
-// A stmtKind is what a statement does.
+// A stmtKind is the kind of a statement.
 type stmtKind uint8
 
 const (
@@ -93,25 +92,25 @@ const (
 )
 
 const (
-	// applyBytes is about how long a statement gets.
+	// applyBytes is the approximate length of a statement.
 	applyBytes = 512 << 10
 
-	// applyKeys is how many keys a DELETE has at most: servers that are given many more give
-	// up on the index and read the whole table.
+	// applyKeys is the maximum number of keys in a DELETE. Given many more, servers scan the table instead of
+	// using the index.
 	applyKeys = 250
 
-	// scriptKeep is how much room for text is kept from one batch to the next, a script.
+	// scriptKeep is the maximum capacity for text kept per script between batches.
 	scriptKeep = 2 << 20
 )
 
-// newApplier spreads changes over so many writers.
+// newApplier returns an applier that distributes changes over the given number of writers.
 func newApplier(tables []applyTable, writers int) *applier {
 	a := &applier{tables: tables, seed: maphash.MakeSeed()}
 	a.spread(writers)
 	return a
 }
 
-// spread changes the number of writers for the batches to come.
+// spread sets the number of writers for the next batches.
 func (a *applier) spread(writers int) {
 	if writers == a.writers {
 		return
@@ -120,10 +119,10 @@ func (a *applier) spread(writers int) {
 	a.scripts = make([]script, writers*len(a.tables))
 }
 
-// script is what a writer does for a table.
+// script returns the script of a writer for a table.
 func (a *applier) script(writer, table int) *script { return &a.scripts[writer*len(a.tables)+table] }
 
-// empty reports whether a writer has nothing to do.
+// empty reports whether a writer has no statements.
 func (a *applier) empty(writer int) bool {
 	for t := range a.tables {
 		if len(a.script(writer, t).statements) > 0 {
@@ -133,7 +132,7 @@ func (a *applier) empty(writer int) bool {
 	return true
 }
 
-// reset forgets the batch before.
+// reset discards the previous batch.
 func (a *applier) reset() {
 	for i := range a.scripts {
 		s := &a.scripts[i]
@@ -146,7 +145,7 @@ func (a *applier) reset() {
 	clear(a.slots)
 }
 
-// plan writes the statements of a batch.
+// plan builds the statements of a batch.
 func (a *applier) plan(b *binlog.ChangeBatch) error {
 	a.reset()
 	for i := range b.Changes {
@@ -181,14 +180,14 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 	return nil
 }
 
-// readAfter reads an image to be written.
+// readAfter reads the image to be written.
 func (a *applier) readAfter(rows *rowstream.Batch, at int) error {
 	next, err := rows.Row(at, &a.after)
 	a.wide = next-at > applyBytes/4
 	return err
 }
 
-// strict appends a change in its order.
+// strict appends a change in order.
 func (a *applier) strict(c *binlog.Change) {
 	t := int(c.Table)
 	s := a.script(t%a.writers, t)
@@ -201,8 +200,8 @@ func (a *applier) strict(c *binlog.Change) {
 	}
 }
 
-// cascade appends what a foreign key has done to rows of its table, in its order among the changes of that table. It does not depend
-// on rows of the table that the key refers to.
+// cascade appends the action of a foreign key on its table, in order among the changes of that table. It does
+// not depend on rows of the parent table.
 func (a *applier) cascade(c *binlog.Change) {
 	t := int(c.Table)
 	s := a.script(t%a.writers, t)
@@ -222,9 +221,9 @@ func (a *applier) sameKey(sql *rowstream.RowSQL) bool {
 	return same
 }
 
-// note keeps what a change makes of its keys.
+// note records the effect of a change on its keys.
 func (a *applier) note(c *binlog.Change) {
-	if c.Before >= 0 { // an update of the same row finds the same entry again
+	if c.Before >= 0 { // an update of the same row finds this entry again below
 		e := a.entry(c.Table, a.before)
 		e.deleted, e.image = true, c.Before
 	}
@@ -234,7 +233,7 @@ func (a *applier) note(c *binlog.Change) {
 	}
 }
 
-// entry finds a key, or makes it known.
+// entry returns the entry of a key, adding it if it is missing.
 func (a *applier) entry(table int32, row mysqlwire.TextRow) *keyEntry {
 	if 2*len(a.keys) >= len(a.slots) {
 		a.rehash()
@@ -258,7 +257,7 @@ func (a *applier) entry(table int32, row mysqlwire.TextRow) *keyEntry {
 	}
 }
 
-// rehash doubles the room for keys.
+// rehash doubles the capacity for keys.
 func (a *applier) rehash() {
 	a.slots = make([]int32, max(1024, 2*len(a.slots)))
 	mask := uint64(len(a.slots) - 1)
@@ -271,7 +270,7 @@ func (a *applier) rehash() {
 	}
 }
 
-// spell writes what became of the keys: first those that are gone, then those that are there.
+// spell writes the statements for the recorded keys: first the deletions, then the rows.
 func (a *applier) spell(b *binlog.ChangeBatch) error {
 	for _, deleted := range [...]bool{true, false} {
 		for i := range a.keys {
@@ -311,7 +310,7 @@ func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
 	s.grown()
 }
 
-// begin opens a statement unless the open one is of the kind and has room.
+// begin opens a statement, unless the open one is of the kind and has room for another row.
 func (a *applier) begin(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
 	if s.open {
 		last := &s.statements[len(s.statements)-1]
@@ -349,7 +348,7 @@ func (a *applier) end(s *script, t int) {
 	s.open = false
 }
 
-// grown notes that the open statement has a row more.
+// grown counts another row of the open statement.
 func (s *script) grown() {
 	last := &s.statements[len(s.statements)-1]
 	last.rows++

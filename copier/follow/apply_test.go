@@ -15,10 +15,10 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// changeBatch builds batches for tests.
+// A changeBatch builds batches for tests.
 type changeBatch struct{ binlog.ChangeBatch }
 
-// add appends a change; a nil image is none.
+// add appends a change. A nil image means that there is none.
 func (b *changeBatch) add(table int, before, after mysqlwire.TextRow) {
 	c := binlog.Change{Table: int32(table), Before: -1, After: -1, Kind: binlog.Update}
 	rows := &b.Tables[table]
@@ -37,7 +37,7 @@ func (b *changeBatch) add(table int, before, after mysqlwire.TextRow) {
 	b.Changes = append(b.Changes, c)
 }
 
-// image reads "1 two NULL" as a row, "-" as none.
+// image parses "1 two NULL" as a row, and "-" as no row.
 func image(text string) mysqlwire.TextRow {
 	text = strings.TrimSpace(text)
 	if text == "-" {
@@ -54,7 +54,7 @@ func image(text string) mysqlwire.TextRow {
 	return row
 }
 
-// column reads "id int" or "name varchar(10):utf8mb4_general_ci".
+// column parses "id int" or "name varchar(10):utf8mb4_general_ci".
 func column(text string) rowstream.Column {
 	name, full, _ := strings.Cut(text, " ")
 	full, collation, _ := strings.Cut(full, ":")
@@ -64,7 +64,7 @@ func column(text string) rowstream.Column {
 	return c
 }
 
-// TestApply plays testdata/apply: changes, and the statements that each writer is given.
+// TestApply runs testdata/apply: changes, and the resulting statements of each writer.
 func TestApply(t *testing.T) {
 	var a *applier
 	var names []string
@@ -132,7 +132,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// cascadesOf returns what foreign keys do, of a list such as "unique p; cascade p, set null q".
+// cascadesOf parses the actions of foreign keys from a list such as "unique p; cascade p, set null q".
 func cascadesOf(t *testing.T, name string, cols []rowstream.Column, list string) (all []*rowstream.RowSQL) {
 	_, list, _ = strings.Cut(list, "cascades ")
 	table := &rowstream.Table{Schema: "a", Name: name, Columns: cols, Create: "CREATE TABLE x (\n  `at` timestamp ON UPDATE current_timestamp(),\n)"}
@@ -154,7 +154,7 @@ func cascadesOf(t *testing.T, name string, cols []rowstream.Column, list string)
 	return all
 }
 
-// transcript is what each writer does.
+// transcript returns the statements of each writer.
 func (a *applier) transcript() string {
 	var out strings.Builder
 	for w := range a.writers {
@@ -171,7 +171,7 @@ func (a *applier) transcript() string {
 	return out.String()
 }
 
-// applyAllocs are batches that become statements.
+// applyAllocs returns batches that become statements.
 func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 	t.Helper()
 	columns := []rowstream.Column{column("id int"), column("k int"), column("c char(120):utf8mb4_general_ci"), column("e enum('a','b'):utf8mb4_general_ci")}

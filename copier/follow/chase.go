@@ -7,28 +7,28 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// outrunWindow is how long a source must have been faster than the target before it is said
-// that the copy will not catch up. Bursts are shorter.
+// outrunWindow is the period for which a source must have been faster than the target before the follower
+// reports that the copy will not catch up. Bursts are shorter.
 const outrunWindow = 30 * time.Second
 
-// A chase tells from looks at the lag whether the target catches up. It keeps looks for one
-// window; time comes in as a value.
+// A chase estimates from samples of the lag whether the target catches up. It keeps the samples of one
+// window. The time is part of each sample.
 type chase struct {
 	looks []look
-	told  time.Time // when it was last said that the source is faster
+	told  time.Time // time of the last report that the source is faster
 }
 
-// A look is what is known at one moment.
+// A look is a sample of the lag.
 type look struct {
 	at      time.Time
 	behind  int64 // bytes of the log that are not applied
-	applied int64 // bytes of the log that are, in all
-	changes int64 // of rows that are applied, in all
+	applied int64 // bytes of the log that are applied, in total
+	changes int64 // applied changes of rows, in total
 
-	held time.Duration // that changes have waited for the throttle, in all
+	held time.Duration // time that changes have waited for the throttle, in total
 }
 
-// note takes a look.
+// note adds a sample and drops those older than the window.
 func (p *chase) note(l look) {
 	p.looks = append(p.looks, l)
 	drop := 0
@@ -38,7 +38,7 @@ func (p *chase) note(l look) {
 	p.looks = append(p.looks[:0], p.looks[drop:]...)
 }
 
-// perSecond is how many changes were applied a second within the window.
+// perSecond returns the number of changes applied per second within the window.
 func (p *chase) perSecond() float64 {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	if seconds := last.at.Sub(first.at).Seconds(); seconds > 0 {
@@ -47,8 +47,8 @@ func (p *chase) perSecond() float64 {
 	return 0
 }
 
-// outrun tells that the source writes faster than the target takes it, when that was so for a
-// window; otherwise it is nil.
+// outrun returns the rates of a source that wrote faster than the target applied for a whole window;
+// otherwise nil.
 func (p *chase) outrun() *telemetry.Outrun {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	window := last.at.Sub(first.at)
@@ -67,8 +67,8 @@ func (p *chase) outrun() *telemetry.Outrun {
 	return o
 }
 
-// tell is what is to be said of an outrun, and again after ten windows; otherwise it is empty. Where the
-// throttle, for the reason that is given, had changes wait for a good part of the window, it says so.
+// tell returns the text to report for an outrun, at most once per ten windows; otherwise an empty string. If
+// changes waited for the throttle for a large part of the window, the text names reason as the cause.
 func (p *chase) tell(o *telemetry.Outrun, reason string) string {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	if o == nil || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
@@ -82,14 +82,14 @@ func (p *chase) tell(o *telemetry.Outrun, reason string) string {
 	return fmt.Sprintf("it will not catch up: %s; %s", o, advice)
 }
 
-// heldPart is the part of a window, a quarter, for which the throttle must have held changes back
-// to be named as the reason.
+// heldPart: the throttle is named as the cause if changes waited for it for at least 1/heldPart of the
+// window.
 const heldPart = 4
 
-// outrunBytes is a lag that is nothing to speak of: it is there whenever somebody writes.
+// outrunBytes is the lag below which no outrun is reported: it is normal while clients write.
 const outrunBytes = 16 << 20
 
-// eta is how long catching up takes at the present rates; 0 when that cannot be said.
+// eta returns the estimated time to catch up at the current rates; 0: unknown.
 func (p *chase) eta() time.Duration {
 	first, last := p.looks[0], p.looks[len(p.looks)-1]
 	gained := first.behind - last.behind

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestLag plays testdata/lag: looks at a source and its target, and what is said of them.
+// TestLag runs testdata/lag: samples of the lag, and the resulting reports.
 func TestLag(t *testing.T) {
 	var c chase
 	datadriven.RunTest(t, "testdata/lag", func(t *testing.T, d *datadriven.TestData) string {
@@ -17,7 +17,7 @@ func TestLag(t *testing.T) {
 		case "new":
 			c = chase{}
 			return ""
-		case "looks": // those of a throttle have a reason, and changes waited for half of the time
+		case "looks": // a throttle has a reason, and changes waited half of the time
 			var out strings.Builder
 			var reason string
 			var held time.Duration

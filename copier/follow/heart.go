@@ -18,27 +18,28 @@ import (
 )
 
 const (
-	// beatPause is how often a heartbeat is written.
+	// beatPause is the interval between heartbeats.
 	beatPause = time.Second
 
-	// beatFresh is how old a heartbeat may be, when it is applied, for the target to count as caught up.
+	// beatFresh is the maximum age of a heartbeat, when it is applied, for the target to count as caught up.
 	beatFresh = time.Second
 
-	// lagUnknown is after how long without a proof the lag is not known.
+	// lagUnknown is the time without a proof after which the lag is unknown.
 	lagUnknown = 10 * time.Second
 
-	// beatMissing is for how long a heartbeat may be missing in a log that has nothing more to read, before the log
-	// is asked for again.
+	// beatMissing is how long a heartbeat may be missing from a log with nothing more to read before the log
+	// is requested again.
 	beatMissing = 5 * time.Second
 
 	retryPause = 50 * time.Millisecond // after a heartbeat that could not be written
 
-	// sourceQuestion bounds a question to the source while it is followed.
+	// sourceQuestion is the timeout of a query to the source while it is followed.
 	sourceQuestion = 10 * time.Second
 )
 
-// A Heart writes heartbeats to a follower's source and keeps which of them have been applied to the target. All that
-// was committed on the source before an applied heartbeat was written is in the target. It is safe for concurrent use.
+// A Heart writes heartbeats to a follower's source and records which of them have been applied to the target.
+// Everything committed on the source before an applied heartbeat was written is in the target. It is safe for
+// concurrent use.
 type Heart struct {
 	o       HeartOptions
 	run     string
@@ -48,36 +49,36 @@ type Heart struct {
 	mu      sync.Mutex
 	number  uint64
 	sent    []sentBeat // not applied, the oldest first
-	proven  sentBeat   // the last one that is applied; number 0: none
-	at      time.Time  // when that was applied
-	failing time.Time  // since when none could be written; zero: the last one was
-	err     error      // why
-	seen    uint64     // the last one that was read
-	idle    time.Time  // when the source last said that there was nothing more to read
+	proven  sentBeat   // the last applied heartbeat; number 0: none
+	at      time.Time  // when it was applied
+	failing time.Time  // since when heartbeats could not be written; zero: the last one was written
+	err     error      // the error of the last write
+	seen    uint64     // number of the last heartbeat read
+	idle    time.Time  // when the source last reported that there was nothing more to read
 
-	endWait func() // of the wait for a source that takes none; nil: it takes them
+	endWait func() // ends the reported wait for a source that accepts no heartbeats; nil: there is no such wait
 }
 
-// A sentBeat is a heartbeat that is written, or about to be.
+// A sentBeat is a heartbeat that was written, or is about to be.
 type sentBeat struct {
 	number  uint64
 	at      time.Time // before it was written
-	written time.Time // zero: not yet
+	written time.Time // zero: not written yet
 }
 
-// HeartOptions say where heartbeats are written.
+// HeartOptions specify where heartbeats are written.
 type HeartOptions struct {
 	Source    binlog.Follower
-	Copy      string // the id of the copy, whose row it is
+	Copy      string // the id of the copy, which is the key of its row
 	Tables    []*tabledef.Table
 	OnReplica bool // the source may be a replica: heartbeats are written to its primary
 
-	Patience time.Duration // with a source that takes none
+	Patience time.Duration // how long to tolerate a source that accepts no heartbeats
 	Waits    *telemetry.Waits
 	Observe  func(telemetry.Event)
 }
 
-// NewHeart returns a heart that has written nothing.
+// NewHeart returns a heart that has not written any heartbeat.
 func NewHeart(o HeartOptions) *Heart {
 	h := &Heart{o: o, run: strings.ToLower(rand.Text()), now: time.Now}
 	for _, t := range o.Tables {
@@ -126,7 +127,7 @@ func (h *Heart) beat(ctx context.Context) (uint64, error) {
 	return 0, err
 }
 
-// read takes what was read of the log.
+// read records the heartbeats of a batch read from the log.
 func (h *Heart) read(b *binlog.ChangeBatch) {
 	if h == nil {
 		return
@@ -139,7 +140,7 @@ func (h *Heart) read(b *binlog.ChangeBatch) {
 	}
 }
 
-// applied takes the last heartbeat before what is in the target.
+// applied records the last heartbeat before the changes in the target.
 func (h *Heart) applied(number uint64) {
 	if h == nil {
 		return
@@ -152,14 +153,14 @@ func (h *Heart) applied(number uint64) {
 	}
 }
 
-// provenUpto is the number of the last heartbeat that is applied.
+// provenUpto returns the number of the last applied heartbeat.
 func (h *Heart) provenUpto() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number
 }
 
-// due reports whether it is time for another heartbeat: hasty, as soon as the last one is applied.
+// due reports whether another heartbeat is due. With hasty, it is due as soon as the last one is applied.
 func (h *Heart) due(hasty bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,14 +170,14 @@ func (h *Heart) due(hasty bool) bool {
 	return h.now().Sub(h.sent[len(h.sent)-1].at) >= beatPause
 }
 
-// fresh reports whether the target has recently had all that the source had, within a short time.
+// fresh reports whether the target recently had everything that the source had, within a short time.
 func (h *Heart) fresh() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number > 0 && h.at.Sub(h.proven.at) <= beatFresh && h.now().Sub(h.at) <= 2*beatPause
 }
 
-// lag is how far the target is behind, and how long ago that was confirmed; nil: unknown.
+// lag returns the lag of the target in seconds and the age of its last proof; nil: unknown.
 func (h *Heart) lag() (seconds, confirmed *float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,8 +197,8 @@ func (h *Heart) lag() (seconds, confirmed *float64) {
 	return &s, &age
 }
 
-// missing reports how long the oldest heartbeat has been written and is not in the log, though the source says that
-// there is nothing more to read; 0 when that is not so.
+// missing returns how long the oldest heartbeat has been written and missing from the log although the source
+// reports that there is nothing more to read; 0 if none is missing.
 func (h *Heart) missing() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,7 +213,7 @@ func (h *Heart) missing() time.Duration {
 	return 0
 }
 
-// unwritten is why no heartbeat could be written, and for how long; nil when the last one was.
+// unwritten returns why no heartbeat could be written and for how long; nil if the last one was written.
 func (h *Heart) unwritten() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +223,7 @@ func (h *Heart) unwritten() (time.Duration, error) {
 	return h.now().Sub(h.failing), h.err
 }
 
-// End removes the heartbeats from the source. A failure is observed: it is no reason to fail.
+// End deletes the heartbeats from the source. It reports an error only as an event.
 func (h *Heart) End(ctx context.Context) {
 	if h == nil {
 		return
@@ -238,8 +239,8 @@ func (h *Heart) End(ctx context.Context) {
 	}
 }
 
-// First writes the first heartbeat and reads it in the log. It returns the mark of that for positions that come after
-// it, and fails, before any row moves, where heartbeats cannot be written or do not arrive.
+// First writes the first heartbeat and reads it from the log. It returns the heartbeat's mark for later
+// positions. It fails, before any row is copied, if heartbeats cannot be written or do not arrive.
 func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.Patience, fmt.Errorf("it was not there after %v", h.o.Patience))
 	defer cancel()
@@ -263,12 +264,13 @@ func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark stri
 		}
 	}
 	h.mu.Lock()
-	h.sent = nil // it proves nothing of the target
+	h.sent = nil // it does not prove anything about the target
 	h.mu.Unlock()
 	return b.Upto.Beat, nil
 }
 
-// CatchUp waits until the target has all that is committed on the source by now; p is the end of the log after that.
+// CatchUp blocks until the target has everything committed on the source before the call; p is a later end of
+// the log.
 func (f *Follower) CatchUp(ctx context.Context, p binlog.Position) error {
 	defer f.o.Waits.Begin("the target to have all that the source has", "", 0)()
 	if f.o.Heart == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// watch measures the lag again and again, and reports when the target has caught up, when it is outrun, and when
-// nothing is left to wait for.
+// watch periodically measures the lag. It reports when the target has caught up or is outrun, and stops the
+// follower when nothing is left to wait for.
 func (f *Follower) watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookPause)
 	defer ticker.Stop()
@@ -34,42 +34,42 @@ func (f *Follower) watch(ctx context.Context) error {
 	}
 }
 
-// A lagWatch is what is kept from one look at the lag to the next.
+// A lagWatch is the state between two checks of the lag.
 type lagWatch struct {
 	f        *Follower
 	chase    chase
-	told     time.Time // when the lag was reported
+	told     time.Time // when the lag was last reported
 	caughtUp bool
 
-	counted binlog.Position // applied at the look before
-	done    int64           // bytes of the log that this run has applied, as far as that is known
+	counted binlog.Position // applied position at the previous check
+	done    int64           // bytes of the log that this run has applied, as far as known
 
-	finishBeat uint64 // heartbeat that was written after the follower was told to finish; 0: none
+	finishBeat uint64 // the heartbeat written after Finish was called; 0: none
 
 	// Without heartbeats.
-	goal      binlog.Position // the log's end at the look before
-	finish    bool            // it was to finish already then
-	confirmed time.Time       // when the target last had all before the log's end; zero: never
+	goal      binlog.Position // end of the log at the previous check
+	finish    bool            // Finish had been called by then
+	confirmed time.Time       // when the target last had everything before the end of the log; zero: never
 }
 
-// lost reports whether an error of the source may pass: the goroutine that reads the changes
-// knows how long it is patient.
+// lost reports whether an error of the source may be temporary. The goroutine that reads the changes enforces
+// the patience.
 func (f *Follower) lost(err error) bool {
 	var refused *mysqlconn.ServerError
 	return !errors.As(err, &refused) || refused.SafeToRetry() || state.ShuttingDown(refused.Number)
 }
 
-// A reached says what the target has of the source.
+// A reached is the result of a check of the target's progress.
 type reached struct {
-	there    bool // all that the source had a moment ago
-	finished bool // all that it had when the follower was told to finish
+	there    bool // the target has everything that the source had a moment ago
+	finished bool // the target has everything that the source had when Finish was called
 }
 
 // look measures the lag once.
 func (w *lagWatch) look(ctx context.Context) error {
 	f := w.f
 	f.mu.Lock()
-	finish := f.finish // before the log's end: what was written before Finish is before that
+	finish := f.finish // read before the log's end: everything written before Finish is before that end
 	f.mu.Unlock()
 	end, behind, err := w.measure(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *lagWatch) look(ctx context.Context) error {
 	return nil
 }
 
-// measure returns the end of the log, and how many bytes of it are not applied: nil when the source does not say.
+// measure returns the end of the log and the number of its bytes that are not applied, nil if unknown.
 func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *int64, err error) {
 	f := w.f
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceQuestion, fmt.Errorf("no response within %v", sourceQuestion))
@@ -117,7 +117,7 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 	}
 	applied := f.Applied()
 	n, err := f.o.Source.LogBytes(ctx, applied, end)
-	if err != nil { // a file of another server, or one that was removed
+	if err != nil { // a file of another server, or a purged one
 		return end, nil, nil //nolint:nilerr // the number is unknown
 	}
 	if w.counted.IsZero() {
@@ -131,8 +131,8 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 	return end, &n, nil
 }
 
-// prove writes the heartbeats that are due, and reports what those that came back prove. It reports false when the
-// source is read-only: then nothing is written to it, and its position proves as much.
+// prove writes the heartbeats that are due, and returns what the applied ones prove. ok is false if the
+// source is read-only: then nothing is written to it, and its position is an equal proof.
 func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, err error) {
 	f, h := w.f, w.f.o.Heart
 	if needed := finish && w.finishBeat == 0; needed || h.due(!w.caughtUp) {
@@ -159,7 +159,7 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 	return r, true, nil
 }
 
-// compare reports what the target has by positions of the log, which must be those of one server.
+// compare returns the target's progress by positions of the log, which must be those of one server.
 func (w *lagWatch) compare(applied, end binlog.Position, finish bool) (r reached) {
 	if end.IsZero() {
 		return r
@@ -173,7 +173,7 @@ func (w *lagWatch) compare(applied, end binlog.Position, finish bool) (r reached
 	return r
 }
 
-// lag is what is known of it now.
+// lag returns the current lag.
 func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, commit time.Time) telemetry.Lag {
 	f, now := w.f, w.f.now()
 	lag := telemetry.Lag{Bytes: behind, Position: applied.String(), Changes: changes, CaughtUp: w.caughtUp}
@@ -195,7 +195,8 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 	return lag
 }
 
-// prove sets the lag as it is known now: by heartbeats, or else by when the target last had all before the log's end.
+// prove sets the current lag: by heartbeats, or else by the time when the target last had everything before
+// the log's end.
 func (f *Follower) prove(l *telemetry.Lag, reached time.Time) {
 	l.Seconds, l.Confirmed = nil, nil
 	if f.o.Heart != nil {
@@ -211,7 +212,7 @@ func (f *Follower) prove(l *telemetry.Lag, reached time.Time) {
 	}
 }
 
-// report reports the lag, and what has changed.
+// report reports the lag and its changes.
 func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	f, now := w.f, w.f.now()
 	if first {
@@ -233,7 +234,7 @@ func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	}
 }
 
-// Status returns how far it is.
+// Status returns the follower's status.
 func (f *Follower) Status() *telemetry.FollowStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,10 +251,10 @@ func (f *Follower) Status() *telemetry.FollowStatus {
 	return s
 }
 
-// A reconnecter are changes whose connection can be given up.
+// A reconnecter is a reader of changes that can abandon its connection.
 type reconnecter interface{ Reconnect() }
 
-// reconnectMissing has the log asked for again when a heartbeat is missing in it.
+// reconnectMissing requests the log again if a heartbeat is missing from it.
 func (f *Follower) reconnectMissing(changes binlog.Changes) {
 	again, ok := changes.(reconnecter)
 	if f.o.Heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.o.Heart.missing() == 0 {

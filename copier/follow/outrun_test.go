@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// A writingSource is a source whose log grows by 20 MB a second, of the clock that a test sets.
+// A writingSource is a source whose log grows by 20 MB per second of the test's clock.
 type writingSource struct {
 	binlog.Follower
 	now *time.Time

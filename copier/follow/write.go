@@ -9,9 +9,9 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 )
 
-// applyBatch writes one writer's part of a batch in a transaction, with the note of a position
-// unless that is nil. When the connection is lost, or the server gives the transaction up, it
-// is repeated: that may also follow a COMMIT whose answer was lost, and leaves the same rows.
+// applyBatch writes one writer's part of a batch in a transaction, which also records the position *note
+// unless note is nil. If the connection is lost or the server rolls the transaction back, it is repeated.
+// That is correct even after a COMMIT whose response was lost, because the same rows result.
 func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, number int, note *binlog.Position) error {
 	err := w.Connect(ctx)
 	for try := 1; ; try++ {
@@ -28,10 +28,10 @@ func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, n
 		if err = w.Reconnect(ctx); err != nil || note == nil {
 			continue
 		}
-		// Whatever became of the lost transaction, it holds the note's row until it is over.
+		// The lost transaction locks the row of the position until it is over.
 		var there binlog.Position
 		if there, err = f.o.State.Position(ctx, w.Conn); err == nil && there == *note && f.noted != *note {
-			return nil // the answer to COMMIT was lost, its effect was not
+			return nil // only the response to COMMIT was lost
 		}
 	}
 }

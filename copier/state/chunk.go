@@ -8,22 +8,22 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// insertBytes is how large a multi-row INSERT gets, where LOAD DATA LOCAL is not allowed: a
-// quarter of the server's longest packet, at most this.
+// insertBytes is the maximum length of a multi-row INSERT, used where LOAD DATA LOCAL is not allowed. A
+// quarter of the server's max_allowed_packet is a second limit.
 const insertBytes = 1 << 20
 
-// A ChunkWriter is the transaction of one chunk: batches of its rows, then the record that it is copied. Rows are sent as the file of
-// one LOAD DATA statement, or of several where Settle ends one before a pause; as multi-row INSERT statements where the server takes no
-// files of clients.
+// A ChunkWriter is the transaction of one chunk: batches of its rows, then the record that it is copied. Rows
+// are sent as the file of one LOAD DATA statement, or of several if Settle is called before a pause. If the
+// server does not accept client files, they are sent as multi-row INSERT statements.
 type ChunkWriter struct {
-	Rows int64 // written by statements that have ended
+	Rows int64 // written by completed statements
 
 	w       *Writer
 	t       *tabledef.Target
 	head    string // the LOAD DATA statement, or the start of each INSERT
 	wraps   []rowstream.Wrap
-	loading bool  // LOAD DATA is under way
-	sent    int64 // rows of it
+	loading bool  // a LOAD DATA is in progress
+	sent    int64 // rows sent by it
 }
 
 // Begin starts the transaction of a chunk.
@@ -114,7 +114,8 @@ func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
 	return nil
 }
 
-// Settle ends the statement that is under way, so that a pause holds no locks of it. The next batch starts another one.
+// Settle completes the statement in progress, so that its locks are not kept during a pause. The next batch
+// starts another one.
 func (c *ChunkWriter) Settle(ctx context.Context) error {
 	if !c.loading {
 		return nil
@@ -140,7 +141,7 @@ func (c *ChunkWriter) Commit(ctx context.Context, k rowstream.Chunk) error {
 	return err
 }
 
-// Abort gives up a statement that is under way: the server drops it with its connection.
+// Abort abandons a statement in progress by closing its connection.
 func (c *ChunkWriter) Abort() {
 	if c.loading {
 		c.w.Close()

@@ -12,12 +12,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// The counter of a table is the next value of its AUTO_INCREMENT column. Rows that are copied raise the target's, and rows
-// that were deleted in the source before do not: without the source's counter, clients of the target would get the ids
-// of deleted rows again.
+// The counter of a table is the next value of its AUTO_INCREMENT column. Copied rows raise the target's
+// counter, rows that were deleted in the source before do not: without the source's counter, clients of the
+// target would get the ids of deleted rows again.
 
-// RaiseCounters raises the target's counters to those of the source. It never lowers one. An ALTER TABLE waits for others at most
-// for limit.
+// RaiseCounters raises the target's counters to those of the source. It never lowers one. limit is the
+// maximum time an ALTER TABLE waits for locks.
 func RaiseCounters(ctx context.Context, from rowstream.Server, tables []*tabledef.Table, w *Writer, limit time.Duration) error {
 	for _, t := range tables {
 		if _, err := RaiseCounter(ctx, from, t, w, limit); err != nil {
@@ -38,7 +38,7 @@ func RaiseCounter(ctx context.Context, from rowstream.Server, t *tabledef.Table,
 	return counter, err
 }
 
-// raiseCounter raises the target's counter, under the lock for statements that belong to no transaction.
+// raiseCounter raises the target's counter, under the lock for statements outside of transactions.
 func raiseCounter(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, counter uint64, limit time.Duration) error {
 	if now, err := targetCounter(ctx, c, spec); err != nil || now >= counter {
 		return err
@@ -66,7 +66,7 @@ func targetCounter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec
 	return n, err
 }
 
-// sourceCounter asks with one statement where it can, since clients may be paused.
+// sourceCounter reads the counter with a single statement if possible, since clients may be paused.
 func sourceCounter(ctx context.Context, from rowstream.Server, spec *tabledef.Spec) (n uint64, err error) {
 	if s, ok := from.(rowstream.Querier); ok {
 		err := s.Query(ctx, "SHOW CREATE TABLE "+rowstream.Ident(spec.Schema)+"."+rowstream.Ident(spec.Name), counterIn(&n))
@@ -79,7 +79,7 @@ func sourceCounter(ctx context.Context, from rowstream.Server, spec *tabledef.Sp
 	return rowstream.AutoIncrement(source.Create), nil
 }
 
-// counterIn reads the counter out of SHOW CREATE TABLE.
+// counterIn reads the counter from SHOW CREATE TABLE.
 func counterIn(n *uint64) func(mysqlwire.TextRow) error {
 	return func(row mysqlwire.TextRow) error {
 		*n = rowstream.AutoIncrement(string(row[1]))

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// ShuttingDown reports whether an error of a server is one of its end, or of the end of the connection.
+// ShuttingDown reports whether an error of a server means that the server or the connection is shutting down.
 func ShuttingDown(n mysqlwire.Errno) bool {
 	switch n {
 	case mysqlwire.ErrnoServerShutdown, mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoServerLost:
@@ -21,8 +21,7 @@ func ShuttingDown(n mysqlwire.Errno) bool {
 	return false
 }
 
-// IsAway reports whether an error means that a server could not be reached, or that the connection
-// to it was lost.
+// IsAway reports whether an error means that a server is unreachable or that the connection to it was lost.
 func IsAway(err error) bool {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
@@ -32,7 +31,7 @@ func IsAway(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysqlconn.ErrBroken)
 }
 
-// Errors of servers for a statement that an account may not execute in a schema, or on a table.
+// Errors of servers for a statement that the account may not execute in a schema or on a table.
 const (
 	errDatabaseDenied = 1044
 	ErrTableDenied    = 1142
@@ -40,14 +39,14 @@ const (
 
 const errNoSuchTable = 1146
 
-// Errors of servers whose disk, or whose limit of a tablespace or temporary table, leaves no room.
+// Errors of servers whose disk, tablespace or temporary table is full.
 const (
 	errWriteFile  = 3
 	errDiskFull   = 1021
 	errRecordFull = 1114
 )
 
-// Advised adds to an error of the target what the operator can do about it, where that is known.
+// Advised adds advice for the operator to an error of the target, if there is any.
 func Advised(err error) error {
 	const again = "and run the same command again: it resumes from here"
 	var refused *mysqlconn.ServerError
@@ -62,13 +61,13 @@ func Advised(err error) error {
 	return err
 }
 
-// MayPass reports whether an error of the source is one of its being unreachable or busy.
+// MayPass reports whether an error of the source may be temporary: the source is unreachable or busy.
 func MayPass(err error) bool {
 	var refused *mysqlconn.ServerError
 	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || ShuttingDown(refused.Number) || IsLockWait(err))
 }
 
-// IsLockWait reports whether a statement was given up since another session holds a lock.
+// IsLockWait reports whether a statement failed because another session has a lock.
 func IsLockWait(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoLockWaitTimeout

@@ -17,20 +17,20 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Following is the row of copy_follow that says how far a copy has followed its source:
-// all changes before the position are in the target, and, when several writers were at work,
-// some after it. Changes are applied again from there, which leaves the same rows.
+// A Following is the row of copy_follow that has the position up to which a copy has followed its source: all
+// changes before the position are in the target, and, if several writers were active, some after it. Changes
+// are applied again from there, which yields the same rows.
 type Following struct {
 	State
 	ID      string // of the target tables
-	Source  string // identity of the server that is followed
-	Targets string // their names, a line each
+	Source  string // identity of the followed server
+	Targets string // their names, one per line
 }
 
 // Follows returns the name of copy_follow.
 func (s State) Follows() string { return rowstream.Ident(s.Schema) + ".copy_follow" }
 
-// CreateFollow makes the table if it is missing.
+// CreateFollow creates the table if it is missing.
 func (s State) CreateFollow(ctx context.Context, c *mysqlconn.Client) error {
 	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.Follows()+` (
   id       varbinary(64) NOT NULL COMMENT 'of the target tables',
@@ -43,7 +43,7 @@ func (s State) CreateFollow(ctx context.Context, c *mysqlconn.Client) error {
 ) ENGINE=InnoDB COMMENT='how far tare copy --follow has come'`)
 }
 
-// Followed is the state of following these tables together.
+// Followed returns the state of following these tables together.
 func (s State) Followed(source string, tables []tabledef.Spec) *Following {
 	names := make([]string, len(tables))
 	for i := range tables {
@@ -60,13 +60,13 @@ func idOf(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// FormerID is the id of following the tables from a source, as it was until form 4 of the state.
+// FormerID returns the id of following the tables from a source as it was before form 4 of the state.
 func (f *Following) FormerID(source string) string { return idOf(source + "\n" + f.Targets) }
 
 // Where returns the condition for the row.
 func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.ID) }
 
-// Position returns where following resumes: zero when it has not begun. It waits for a
+// Position returns the position from which following resumes; zero if it has not started. It waits for a
 // transaction that is still being committed or rolled back.
 func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog.Position, err error) {
 	version := 0
@@ -79,7 +79,7 @@ func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog
 	if err == nil && version > StateVersion {
 		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)
 	}
-	if Absent(err) { // it has not followed
+	if Absent(err) { // nothing was followed
 		err = nil
 	}
 	if err != nil {
@@ -88,8 +88,8 @@ func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog
 	return p, nil
 }
 
-// FollowedTables are the positions before which all changes of a target table are in it, by the
-// name of the table: of all sets of tables that were followed from the source together, which may be recorded in several ways.
+// FollowedTables returns, by target table, the positions before which all of its changes are in it: one for
+// each set of tables that was followed together from the source, which may be recorded under several names.
 func (s State) FollowedTables(ctx context.Context, c *mysqlconn.Client, sources []string) (map[string][]binlog.Position, error) {
 	all := make(map[string][]binlog.Position)
 	_, err := c.Query(ctx, "SELECT targets, position FROM "+s.Follows()+" WHERE source IN "+among(sources), func(row mysqlwire.TextRow) error {
@@ -102,7 +102,7 @@ func (s State) FollowedTables(ctx context.Context, c *mysqlconn.Client, sources 
 		}
 		return nil
 	})
-	if Absent(err) { // none were
+	if Absent(err) { // nothing was followed
 		err = nil
 	}
 	if err != nil {
@@ -111,8 +111,8 @@ func (s State) FollowedTables(ctx context.Context, c *mysqlconn.Client, sources 
 	return all, nil
 }
 
-// Latest returns the latest of positions, of which any may be zero. It fails where neither of two is before the other: changes
-// would be skipped after either.
+// Latest returns the latest of positions, ignoring those that are zero. It fails if neither of two is before
+// the other: changes would be skipped after either.
 func Latest(all ...binlog.Position) (last binlog.Position, err error) {
 	for _, p := range all {
 		if p.IsZero() {
@@ -133,8 +133,8 @@ func Latest(all ...binlog.Position) (last binlog.Position, err error) {
 	return last, nil
 }
 
-// Note records, within the transaction that wrote the changes, that all before p is in the target. It checks the
-// epoch there.
+// Note records, within the transaction that wrote the changes, that everything before p is in the target. It
+// also checks the epoch.
 func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	err := f.Lease.Check(ctx, c)
 	if err == nil {
@@ -147,12 +147,12 @@ func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Posi
 	return nil
 }
 
-// Record is note in a separate transaction.
+// Record is Note in a separate transaction.
 func (f *Following) Record(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	return transaction(ctx, c, func() error { return f.Note(ctx, c, p) })
 }
 
-// Forget drops what is known.
+// Forget deletes the record.
 func (f *Following) Forget(ctx context.Context, c *mysqlconn.Client) error {
 	if err := f.Lease.Write(ctx, c, func() error { return Change(ctx, c, "DELETE FROM "+f.Follows()+f.Where()) }); err != nil {
 		return fmt.Errorf("forget in schema %s of the target how far the copy had followed: %w", f.Schema, err)
@@ -160,7 +160,7 @@ func (f *Following) Forget(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// RecordedSources returns the sources that the rows of the tables are recorded to come from.
+// RecordedSources returns the recorded sources of the tables' rows.
 func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs []tabledef.Spec) (all []string, err error) {
 	for i := range specs {
 		source, err := rowstream.QueryValue(ctx, c, "SELECT source FROM "+s.Tables()+RowsOf(&specs[i]))
@@ -177,7 +177,7 @@ func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs [
 	return all, nil
 }
 
-// among is an SQL list of texts.
+// among returns an SQL list of strings.
 func among(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, s := range texts {
@@ -189,7 +189,7 @@ func among(texts []string) string {
 // Cutovers returns the name of copy_cutover.
 func (s State) Cutovers() string { return rowstream.Ident(s.Schema) + ".copy_cutover" }
 
-// CreateCutover makes the table if it is missing.
+// CreateCutover creates the table if it is missing.
 func (s State) CreateCutover(ctx context.Context, c *mysqlconn.Client) error {
 	return s.createTables(ctx, c, "CREATE TABLE IF NOT EXISTS "+s.Cutovers()+` (
   id              varbinary(64) NOT NULL COMMENT 'as in copy_follow',

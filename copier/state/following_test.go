@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/binlog"
 )
 
-// TestLatest orders positions by their GTIDs where they have them, and refuses two of which each has transactions that the other
-// lacks.
+// TestLatest orders positions by their GTIDs where they have them, and refuses two positions each of which
+// has transactions that the other lacks.
 func TestLatest(t *testing.T) {
 	p := func(offset uint64, gtid string) binlog.Position {
 		return binlog.Position{File: "log.000001", Offset: offset, GTID: gtid}

@@ -14,30 +14,31 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// maxJobs is how many tables Jobs tells of.
+// maxJobs is the maximum number of tables that Jobs returns.
 const maxJobs = 1000
 
-// A Job is what a target knows of one table that was copied or is being copied to it. Its JSON is stable.
+// A Job is the recorded state of one table that was copied or is being copied to a target. Its JSON is
+// stable.
 type Job struct {
 	Target  string `json:"target"` // schema and table
 	Source  string `json:"source"` // identity of the server that the rows come from; an address in records of earlier versions
-	Spec    string `json:"spec"`   // which rows and columns; may hold values of a condition
+	Spec    string `json:"spec"`   // the rows and columns; may contain values of a condition
 	Phase   string `json:"phase"`  // copying, indexing or finished
 	Version int    `json:"version"`
 
-	Chunks  int64 `json:"chunks"`  // that were cut
-	Copied  int64 `json:"copied"`  // of them
-	Rows    int64 `json:"rows"`    // in chunks that are copied
-	AllCut  bool  `json:"allCut"`  // there will be no more chunks
-	Indexes int   `json:"indexes"` // left out, and built after the rows
+	Chunks  int64 `json:"chunks"`  // cut so far
+	Copied  int64 `json:"copied"`  // copied so far
+	Rows    int64 `json:"rows"`    // in copied chunks
+	AllCut  bool  `json:"allCut"`  // the last chunk is cut
+	Indexes int   `json:"indexes"` // left out, and created after the rows
 
 	Started  time.Time  `json:"started"`
 	Finished *time.Time `json:"finished,omitempty"`
 }
 
-// Jobs reads what a target knows of copies to it, the latest first; schema is where it keeps that, "" for
-// DefaultStateSchema. It writes nothing and waits for no lock, and a target that knows of no copy has
-// none. It reads each row of the chunks' table once: for pages, not for polling.
+// Jobs returns the copies recorded in a target, the latest first. schema is the schema of the records, "" for
+// DefaultStateSchema. It writes nothing and waits for no lock; a target without records has no jobs. It reads
+// each row of the chunks' table once, which suits pages but not polling.
 func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error) {
 	s := State{Schema: cmp.Or(schema, DefaultStateSchema)}
 	if _, err := c.Exec(ctx, "SET SESSION TRANSACTION READ ONLY"); err != nil {
@@ -63,7 +64,7 @@ func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error
 	return jobs, nil
 }
 
-// readJob reads a row of Jobs' statement.
+// readJob parses a row of Jobs' statement.
 func readJob(row mysqlwire.TextRow) (Job, error) {
 	j := Job{
 		Target: string(row[0]) + "." + string(row[1]), Source: string(row[3]), Spec: string(row[4]), Phase: string(row[5]),

@@ -20,17 +20,16 @@ import (
 
 // A Lease is a run's exclusive right to write to its target tables. It consists of
 //
-//   - named locks, one per table, held by one session, the holder: while that session lives in the server, with
-//     whatever statement it executes, no other run starts. Statements that no transaction can hold (CREATE,
-//     TRUNCATE, DROP INDEX) are sent over it alone;
+//   - named locks, one per table, of one session, the holder: while that session exists in the server,
+//     whatever statement it executes, no other run starts. Statements that are not transactional (CREATE,
+//     TRUNCATE, DROP INDEX) are sent only over this session;
 //   - an epoch, a random token in the tables' rows of copy_epoch. Every transaction that changes rows or
-//     state reads it under a shared lock before it commits. A new run replaces it under an exclusive lock, so a
-//     transaction of an older run has either committed before the new run reads the state, or never does.
+//     state reads it under a shared lock before it commits. A new run replaces it under an exclusive lock, so
+//     a transaction of an older run has either committed before the new run reads the state, or never does.
 //
-// What a run knows of the target from memory is true for as long as the holder's session lives: a server that was
-// restarted, or replaced by another, may have lost commits that it had acknowledged. Every new connection
-// therefore checks that the holder still has its locks, and a run that has lost its lease starts from the
-// state again.
+// A run's knowledge of the target in memory is valid only while the holder's session exists: a server that
+// was restarted, or replaced by another, may have lost acknowledged commits. Every new connection therefore
+// checks that the holder still has its locks, and a run that has lost its lease starts again from the state.
 type Lease struct {
 	state   State
 	session string         // connection id of the holder
@@ -38,10 +37,10 @@ type Lease struct {
 	epoch   string
 }
 
-// ErrLeaseLost is the end of a run that may no longer write to the target.
+// ErrLeaseLost is the error of a run that may no longer write to the target.
 var ErrLeaseLost = errors.New("the lease on the target tables is lost: its session was closed, or another run took over")
 
-// ErrState means that the state in the target is not what the run has written: repeating does not help.
+// ErrState means that the state in the target differs from what the run has written. Repeating does not help.
 var ErrState = errors.New("the state in the target is not as it was written")
 
 // ErrLocked means that another run holds a lock.
@@ -62,8 +61,8 @@ func (s State) CreateEpochs(ctx context.Context, c *mysqlconn.Client) error {
 ) ENGINE=InnoDB COMMENT='which run of tare copy may write to a table'`)
 }
 
-// AcquireLease takes the lease on tables; c becomes the holder. It returns once no statement of an
-// earlier run can take effect any more.
+// AcquireLease acquires the lease on tables; c becomes the holder. It returns once no statement of an earlier
+// run can take effect any more.
 func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*tabledef.Spec, patience time.Duration) (*Lease, error) {
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b *tabledef.Spec) int { return strings.Compare(a.Target(), b.Target()) })
 	l := &Lease{state: s, First: specs[0], epoch: newEpoch()}
@@ -76,7 +75,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 			return nil, fmt.Errorf("%w on %s: wait for it, or stop it; a killed one lets go as soon as the server notices", ErrLocked, spec.Target())
 		}
 	}
-	// The holder is idle for as long as the copy takes.
+	// The holder is idle until the copy ends.
 	if _, err := c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil {
 		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
 	}
@@ -101,8 +100,9 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 	return l, nil
 }
 
-// CloseHolder closes the connection that holds a lease. It releases the locks first, which the server does, too, but not before it
-// has noticed that the connection is closed: until then another run waits, and Plan refuses.
+// CloseHolder closes the connection that has a lease. It releases the locks first: the server would do so
+// too, but only when it detects that the connection is closed, and until then another run waits and Plan
+// fails.
 func CloseHolder(c *mysqlconn.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -116,7 +116,7 @@ func newEpoch() string {
 	return hex.EncodeToString(b[:])
 }
 
-// take replaces the epoch of the tables, and revokes that of the runs that had them, for all of their tables.
+// take replaces the epoch of the tables, and revokes that of the earlier runs for all of their tables.
 func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	for _, spec := range specs {
 		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
@@ -133,7 +133,7 @@ func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef
 	}
 }
 
-// replace is take within its transaction.
+// replace is the body of take's transaction.
 func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	var before []string
 	for _, spec := range specs {
@@ -162,8 +162,9 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 	return err
 }
 
-// Check fails unless the run still has its epoch. It is called within a transaction, and keeps other runs from
-// taking the epoch until that is over; transactions of one run do not wait for each other.
+// Check returns ErrLeaseLost unless the run still has its epoch. It must be called within a transaction, and
+// prevents other runs from replacing the epoch until the transaction ends. Transactions of one run do not
+// wait for each other.
 func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
 	epoch, err := rowstream.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
 	if Absent(err) || err == nil && epoch != l.epoch {
@@ -175,7 +176,7 @@ func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// Confirm fails unless the holder's session lives, in the server that c is connected to.
+// Confirm returns an error unless the holder's session exists on the server that c is connected to.
 func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
 	session, err := rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(LockName(l.First))+"), 0)")
 	switch {
@@ -210,8 +211,8 @@ func transaction(ctx context.Context, c *mysqlconn.Client, do func() error) erro
 	return err
 }
 
-// Change executes a statement that must affect one of the numbers of rows and raise no warning: the session's
-// sql_mode is not strict, and a value that does not fit would be cut off.
+// Change executes a statement and returns an error unless it affects one of the given numbers of rows without
+// a warning: the session's sql_mode is not strict, and a value that does not fit would be truncated.
 func Change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...uint64) error {
 	res, err := c.Exec(ctx, sql)
 	switch {
@@ -225,8 +226,8 @@ func Change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...ui
 	return nil
 }
 
-// LockName is the name of the lock that a run holds on a target table. Such names have at most 64 characters
-// in MySQL, which computes no SHA1 since 9.6.
+// LockName returns the name of a run's lock on a target table. Such names have at most 64 characters in
+// MySQL, which computes no SHA1 since 9.6.
 func LockName(spec *tabledef.Spec) string {
 	return fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(spec.Target())))
 }
@@ -240,9 +241,9 @@ func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int)
 	return got == "1", err
 }
 
-// LockIndexes takes the lock under which the indexes of a table are changed, over whatever connection. ALTER
-// TABLE belongs to no transaction. The session that executes it holds this lock, and checks the epoch after it
-// has got it; a new run takes its epoch first and then waits for the lock.
+// LockIndexes acquires the lock under which the indexes of a table are changed. ALTER TABLE is not
+// transactional: the session that executes it has this lock, and checks the epoch after acquiring it; a new
+// run replaces the epoch first and then waits for the lock.
 func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, patience time.Duration) error {
 	got, err := getLock(ctx, c, indexLockName(spec), max(1, int(patience.Seconds())))
 	if err == nil && !got {
@@ -266,7 +267,8 @@ func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec
 	return nil
 }
 
-// UnderIndexLock executes do, which alters a table, under its index lock and with the epoch checked after that was taken.
+// UnderIndexLock calls do, which alters a table, under its index lock, after checking the epoch under the
+// lock.
 func UnderIndexLock(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, patience time.Duration, do func() error) (err error) {
 	if err := LockIndexes(ctx, c, spec, patience); err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// StateVersion is the form of the state's tables. A newer Tare reads older forms: in form 1
-// positions have no GTID, and there is no copy_follow; in form 2 there is no copy_epoch;
-// in form 3 there is no copy_foreign_key, and sources are addresses.
+// StateVersion is the form of the state's tables. Newer versions of Tare read older forms: in form 1
+// positions have no GTID and copy_follow is missing; in form 2 copy_epoch is missing; in form 3
+// copy_foreign_key is missing, and sources are addresses.
 const StateVersion = 4
 
-// DefaultStateSchema is the schema of the state.
+// DefaultStateSchema is the default schema of the state.
 const DefaultStateSchema = "_tare"
 
 // A State is the persistent state of a copy in the target, in the tables of a separate schema:
@@ -119,8 +119,8 @@ func RowsOf(s *tabledef.Spec) string {
 	return " WHERE target_schema = " + rowstream.Quote(s.ToSchema) + " AND target_table = " + rowstream.Quote(s.ToName)
 }
 
-// Load reads what is known of a target table, nil when nothing is. It waits for
-// transactions that are still being committed or rolled back.
+// Load returns the records of a target table, or nil if there are none. It waits for transactions that are
+// still being committed or rolled back.
 func (s State) Load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keyColumns int) (t *tabledef.Recorded, err error) {
 	version := 0
 	_, err = c.Query(ctx, "SELECT version, source, spec, phase, indexes, started, position FROM "+s.Tables()+RowsOf(spec)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
@@ -169,8 +169,8 @@ func (s State) loadChunks(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	return chunks, err
 }
 
-// Contiguous fails unless the chunks follow each other without a gap or an overlap, from the start of the table
-// on; with complete, also unless they reach its end and all are copied.
+// Contiguous returns an error unless the chunks follow each other without a gap or an overlap from the start
+// of the table. With complete, they must also reach its end, and all must be copied.
 func Contiguous(chunks []tabledef.RecordedChunk, complete bool) error {
 	const try = "rows between them may be missing in the target; copy the table again with --restart"
 	for i, k := range chunks {
@@ -190,7 +190,7 @@ func Contiguous(chunks []tabledef.RecordedChunk, complete bool) error {
 	return nil
 }
 
-// EncodeKey is a key tuple as a literal.
+// EncodeKey returns a key tuple as an SQL literal.
 func EncodeKey(key mysqlwire.TextRow) string {
 	if key == nil {
 		return "NULL"
@@ -198,7 +198,7 @@ func EncodeKey(key mysqlwire.TextRow) string {
 	return rowstream.Quote(string(rowstream.EncodeKey(key)))
 }
 
-// Begin records that a table is being copied; text says which rows, in which order.
+// Begin records that a table is being copied. text describes the rows and the order of the chunks.
 func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, text, source, position string, indexes []tabledef.Index, keys []tabledef.ForeignKey) error {
 	var lines strings.Builder
 	for _, x := range indexes {
@@ -218,16 +218,16 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 	})
 }
 
-// Upgrade gives the row of a table that an older form has left the present one, which older programs refuse: they
-// check no epoch.
+// Upgrade updates a table's row of an older form to the current one, which older programs refuse because they
+// do not check epochs.
 func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
 	return s.Write(ctx, c, spec, func() error {
 		return Change(ctx, c, "UPDATE "+s.Tables()+" SET version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
-// Cut records a chunk before anything of it is copied. The bounds are read back: the recorded ones are those that are
-// copied. A repetition finds its own bounds.
+// Cut records a chunk before any of its rows are copied. The bounds are read back, because the recorded ones
+// are those to copy. A repeated call finds its own bounds.
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := Change(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
@@ -248,7 +248,8 @@ func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec
 	})
 }
 
-// PhaseOf is how far a table is, and the position of its first snapshot; empty and zero when nothing is known.
+// PhaseOf returns the phase of a table and the position of its first snapshot; empty and zero if there is no
+// record.
 func (s State) PhaseOf(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (is tabledef.Phase, p binlog.Position, err error) {
 	_, err = c.Query(ctx, "SELECT phase, position FROM "+s.Tables()+RowsOf(spec), func(row mysqlwire.TextRow) (err error) {
 		is = tabledef.Phase(row[0])
@@ -271,8 +272,7 @@ func (s State) copied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	return s.noted(spec, err)
 }
 
-// isCopied reports whether a chunk's transaction was committed. It waits for one that is still
-// at work.
+// isCopied reports whether a chunk's transaction was committed. It waits for a transaction in progress.
 func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) (copied bool, err error) {
 	_, err = c.Query(ctx, "SELECT copied FROM "+s.chunks()+RowsOf(spec)+" AND chunk = "+strconv.Itoa(k.Number)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		copied = string(row[0]) == "1"
@@ -281,8 +281,7 @@ func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 	return copied, s.noted(spec, err)
 }
 
-// Enter records a table's phase. All that come after copying need all of the table to be copied, as
-// is recorded in the target.
+// Enter records a table's phase. All phases after copying require that the whole table is recorded as copied.
 func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, p tabledef.Phase, keyColumns int) error {
 	end := ""
 	if p == tabledef.Finished {
@@ -303,7 +302,7 @@ func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 	})
 }
 
-// MustRead fails unless a statement gives the value.
+// MustRead returns an error unless a query returns the value.
 func MustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error {
 	got, err := rowstream.QueryValue(ctx, c, sql)
 	if err == nil && got != want {
@@ -312,7 +311,7 @@ func MustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error 
 	return err
 }
 
-// Empty records that a table is being emptied, in place of all that is recorded of its rows.
+// Empty records that a table is being emptied, and deletes the records of its rows.
 func (s State) Empty(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
 	return s.Write(ctx, c, spec, func() error {
 		for _, table := range []string{s.verifieds(), s.definitions(), s.chunks()} {
@@ -324,7 +323,7 @@ func (s State) Empty(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 	})
 }
 
-// LeftOut reads the indexes that an earlier run has left out of a table.
+// LeftOut returns the indexes that an earlier run has left out of a table.
 func (s State) LeftOut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (indexes []tabledef.Index, err error) {
 	lines, err := rowstream.QueryValue(ctx, c, "SELECT indexes FROM "+s.Tables()+RowsOf(spec))
 	for line := range strings.Lines(lines) {
@@ -347,7 +346,7 @@ func (s State) noted(spec *tabledef.Spec, err error) error {
 
 func (s State) foreignKeys() string { return rowstream.Ident(s.Schema) + ".copy_foreign_key" }
 
-// RecordKeys records, within a transaction, the keys of a table in place of those that are recorded.
+// RecordKeys replaces, within a transaction, the recorded foreign keys of a table.
 func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keys []tabledef.ForeignKey) error {
 	if err := Change(ctx, c, "DELETE FROM "+s.foreignKeys()+RowsOf(spec)); err != nil {
 		return err
@@ -361,7 +360,7 @@ func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	return nil
 }
 
-// LoadKeys reads the keys of a table that are still to be created.
+// LoadKeys returns the foreign keys of a table that are still to be created.
 func (s State) LoadKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (keys []tabledef.ForeignKey, err error) {
 	_, err = c.Query(ctx, "SELECT name, definition, referred FROM "+s.foreignKeys()+RowsOf(spec)+" ORDER BY name", func(row mysqlwire.TextRow) error {
 		keys = append(keys, tabledef.ForeignKey{Name: string(row[0]), Definition: string(row[1]), Referred: string(row[2])})
@@ -381,7 +380,7 @@ type describedTable struct {
 
 func (s State) definitions() string { return rowstream.Ident(s.Schema) + ".copy_definition" }
 
-// Define notes a table's definition, and that nothing has stopped a run with it.
+// Define records a table's definition, and that no statement has stopped a run with it.
 func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, d tabledef.Definition) error {
 	text, err := json.Marshal(describedTable{d.Table, d.Layout})
 	if err != nil {
@@ -393,7 +392,7 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	})
 }
 
-// StoppedBy records the statement that has ended a run.
+// StoppedBy records the statement that stopped a run.
 func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, sql string) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := Change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+rowstream.Quote(sql)+RowsOf(spec), 1, 0); err != nil {
@@ -403,7 +402,7 @@ func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tablede
 	})
 }
 
-// Definition reads the stored definition, nil when there is none.
+// Definition returns the stored definition, or nil if there is none.
 func (s State) Definition(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (d *tabledef.Definition, err error) {
 	_, err = c.Query(ctx, "SELECT definition, upto, stopped FROM "+s.definitions()+RowsOf(spec), func(row mysqlwire.TextRow) error {
 		var described describedTable
@@ -423,7 +422,7 @@ func (s State) Definition(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	return d, nil
 }
 
-// Absent reports whether an error says that there is no such table or schema.
+// Absent reports whether an error means that a table or schema does not exist.
 func Absent(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && (refused.Number == errNoSuchTable || refused.Number == mysqlwire.ErrnoUnknownDatabase)

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Verified records that a chunk is equal on both sides. It may be called twice.
+// Verified records that a chunk is equal on both sides. It is idempotent.
 func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		return Change(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
@@ -18,7 +18,7 @@ func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 	})
 }
 
-// LoadVerified reads which chunks a verification that did not come to its end has found equal.
+// LoadVerified returns the chunks that an interrupted verification has found equal.
 func (s State) LoadVerified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (map[int]bool, error) {
 	all := make(map[int]bool)
 	_, err := c.Query(ctx, "SELECT chunk FROM "+s.verifieds()+RowsOf(spec), func(row mysqlwire.TextRow) error {
@@ -29,7 +29,7 @@ func (s State) LoadVerified(ctx context.Context, c *mysqlconn.Client, spec *tabl
 	return all, s.noted(spec, err)
 }
 
-// ForgetVerified ends a verification: the next one compares all again.
+// ForgetVerified deletes the records of a verification: the next one compares all chunks again.
 func (s State) ForgetVerified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
 	return s.Write(ctx, c, spec, func() error { return Change(ctx, c, "DELETE FROM "+s.verifieds()+RowsOf(spec)) })
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A warning may mean that a row was changed as it was written. So only known ones pass, by their number and the class of the
-// statement; any other one ends the copy.
+// A warning may mean that a value was changed as it was written. So only known warnings are allowed, by their
+// number and the class of the statement. Any other one ends the copy.
 
-// A statementClass is what a statement that changes a target table does.
+// A statementClass is the class of a statement that changes a target table.
 type statementClass uint8
 
 const (
@@ -20,15 +20,16 @@ const (
 	KeysDeleted                            // DELETE by key
 )
 
-// An allowedWarning is a warning that leaves rows as they were sent.
+// An allowedWarning is a warning that does not affect the values written.
 type allowedWarning struct {
 	number  string
 	classes statementClass
-	of      func(c *rowstream.Column, text string) bool // whether the text is about a column of which the warning is expected
+	of      func(c *rowstream.Column, text string) bool // whether the text is about a column for which the warning is expected
 }
 
 var allowedWarnings = [...]allowedWarning{
-	// WARN_DATA_TRUNCATED: an ENUM got the number 0. The source has it too, where a value that is no member was stored.
+	// WARN_DATA_TRUNCATED: an ENUM got the number 0. The source has it too, in rows where a value that is no
+	// member was stored.
 	{"1265", RowsWritten, func(c *rowstream.Column, text string) bool {
 		return c.Type == "enum" && strings.Contains(text, "column '"+c.Name+"' at row ")
 	}},
@@ -36,13 +37,15 @@ var allowedWarnings = [...]allowedWarning{
 	{"1287", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset != "" && strings.HasPrefix(text, "'"+c.Charset+"' is deprecated")
 	}},
-	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, of a column of the character set that it calls utf8.
+	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, for a column with the character set that it
+	// calls utf8.
 	{"3719", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset == "utf8" && strings.HasPrefix(text, "'utf8' is currently an alias")
 	}},
 }
 
-// harmlessWarning reports whether a row of SHOW WARNINGS is expected of a statement of the class that changes the table.
+// harmlessWarning reports whether a row of SHOW WARNINGS is expected for a statement of the class on the
+// table.
 func harmlessWarning(t *tabledef.Target, class statementClass, row mysqlwire.TextRow) bool {
 	if len(row) != 3 {
 		return false

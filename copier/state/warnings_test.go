@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestAllowedWarnings has warnings that pass, and ones that do not: of other numbers, statements and columns.
+// TestAllowedWarnings checks allowed warnings, and refused ones: other numbers, statements and columns.
 func TestAllowedWarnings(t *testing.T) {
 	tt := &tabledef.Target{Columns: []rowstream.Column{
 		{Name: "id", Type: "int"}, {Name: "e", Type: "enum", Charset: "utf8mb4"}, {Name: "k", Type: "varchar", Charset: "utf8mb3"}, {Name: "v", Type: "varchar", Charset: "utf8"},

@@ -15,30 +15,29 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Writer writes chunks over one connection to the target, each in a transaction with its
-// note in the state. When the connection is lost, or the server asks for the transaction to
-// be repeated, it finds out what was committed and continues there.
+// A Writer writes chunks over one connection to the target, each in a transaction that also records it in the
+// state. If the connection is lost, or the server requests that the transaction is repeated, it determines
+// whether the transaction was committed and continues from there.
 type Writer struct {
 	Cfg      mysqlconn.Config
 	State    State
-	Patience time.Duration    // how long a lost server is waited for
+	Patience time.Duration    // how long to wait for a lost server
 	Waits    *telemetry.Waits // of the run; may be nil
-	Follows  bool             // rows may push out others, since changes that are applied later bring them back
+	Follows  bool             // rows may displace others, which later applied changes restore
 	Observe  func(telemetry.Event)
 
-	Table string // being written, for events: the source's name; empty: changes of all of them
+	Table string // the source table being written, for events; empty: changes of all tables
 	Chunk int    // likewise
 
 	Conn   *mysqlconn.Client // nil until connected
-	insert bool              // INSERT, since the server takes no files of clients
-	Limit  int               // bytes of an INSERT
-	// warnings is how many of a statement's the server keeps.
+	insert bool              // use INSERT, since the server does not accept client files
+	Limit  int               // maximum bytes of an INSERT
+	// Warnings is the maximum number of warnings per statement that the server keeps.
 	Warnings uint32
 	Text     []byte // LOAD DATA or INSERT text of one batch
 }
 
-// A SourceError is an error of the side that rows are read from; repeating on the target
-// does not help.
+// A SourceError is an error of the source side. Repeating on the target does not help.
 type SourceError struct{ Err error }
 
 // Error implements error.
@@ -47,11 +46,11 @@ func (e SourceError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e SourceError) Unwrap() error { return e.Err }
 
-// MaxTries is how often the transaction of a chunk is tried.
+// MaxTries is the maximum number of tries of a chunk's transaction.
 const MaxTries = 10
 
-// Recover prepares another try of a chunk's transaction that has failed, or returns the error that ends the copy. It reports whether
-// the transaction was committed: then the response was lost, and the effect was not.
+// Recover prepares another try of a chunk's transaction that has failed, or returns the error that ends the
+// copy. It reports whether the transaction was committed: then only the response was lost.
 func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Chunk, failed error, try int) (committed bool, err error) {
 	var fromSource SourceError
 	if errors.As(failed, &fromSource) {
@@ -65,11 +64,11 @@ func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Ch
 		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, Advised(err))
 	}
 	committed, err = w.State.isCopied(ctx, w.Conn, t.Spec, k)
-	return committed && err == nil, nil // an error of the new connection is one of the next try
+	return committed && err == nil, nil // the next try returns an error of the new connection
 }
 
-// WorthRepeating reports whether a transaction may succeed when it is repeated: the
-// connection was lost, or the server gave it up for another one's sake.
+// WorthRepeating reports whether a transaction may succeed when it is repeated: the connection was lost, or
+// the server rolled it back in favor of another one.
 func (w *Writer) WorthRepeating(err error) bool {
 	var gone *rowstream.GoneError
 	if errors.As(err, &gone) {
@@ -87,10 +86,10 @@ func (w *Writer) WorthRepeating(err error) bool {
 	return refused.SafeToRetry()
 }
 
-// ErrRows says that what the server counted is not what was sent: repeating does not help.
+// ErrRows means that the server counted a different number of rows than was sent. Repeating does not help.
 var ErrRows = errors.New("the target did not take all rows")
 
-// Retries reports that something is repeated after an error.
+// Retries reports that an operation is repeated after an error.
 func (w *Writer) Retries(err error) {
 	text := err.Error()
 	if w.Table == "" {
@@ -124,8 +123,8 @@ func (w *Writer) Connect(ctx context.Context) error {
 	return nil
 }
 
-// prepare sets what a writer needs and asks for the server's limits. Not all accounts of MySQL may have more
-// warnings kept than there are by default.
+// prepare sets the session variables of a writer and reads the server's limits. Not all accounts of MySQL may
+// raise the number of warnings kept.
 func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 	if err := w.State.Lease.Confirm(ctx, c); err != nil {
 		return err
@@ -147,7 +146,7 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 	return err
 }
 
-// Reconnect opens a new connection, as soon as the server is there again.
+// Reconnect opens a new connection as soon as the server is reachable again.
 func (w *Writer) Reconnect(ctx context.Context) error {
 	defer w.Waits.Begin("the target to be reachable again", "", w.Patience)()
 	w.Close()
@@ -160,8 +159,8 @@ func (w *Writer) Reconnect(ctx context.Context) error {
 	})
 }
 
-// Waiting does something on the target, which may wait for locks, disks or the network there. A target that is silent and
-// not at work on it is given up after the patience: see rowstream.Connect.
+// Waiting calls do, which may wait for locks, disks or the network of the target. A target that does not
+// respond and does not work on the statement is abandoned after the patience: see rowstream.Connect.
 func (w *Writer) Waiting(what string, do func() error) error {
 	defer w.Waits.Begin("the target to execute "+what, "", 0)()
 	return do()
@@ -170,12 +169,12 @@ func (w *Writer) Waiting(what string, do func() error) error {
 // Close closes the connection, if it is open.
 func (w *Writer) Close() {
 	if w.Conn != nil {
-		_ = w.Conn.Close() // an open transaction is rolled back by the server
+		_ = w.Conn.Close() // the server rolls an open transaction back
 		w.Conn = nil
 	}
 }
 
-// Again does something that may be done twice, until it is done for sure.
+// Again calls do, which must be idempotent, until it has certainly been executed.
 func (w *Writer) Again(ctx context.Context, do func() error) error {
 	err := w.Connect(ctx)
 	for try := 1; ; try++ {
@@ -190,10 +189,11 @@ func (w *Writer) Again(ctx context.Context, do func() error) error {
 	}
 }
 
-// wideBatch is how many bytes a batch has at least that is written in pieces: one row out of the connection's buffer.
+// wideBatch is the size in bytes from which a batch is written in parts: one row at a time, from the
+// connection's buffer.
 const wideBatch = 4 << 20
 
-// TextKeep is how much room for text is kept from one batch to the next.
+// TextKeep is the maximum capacity for text kept between batches.
 const TextKeep = 4 * rowstream.DefaultBatchBytes
 
 func (w *Writer) shrink() {
@@ -202,10 +202,10 @@ func (w *Writer) shrink() {
 	}
 }
 
-// mostWarnings is the highest number of warnings that a server can be configured to keep.
+// mostWarnings is the maximum number of warnings that a server can be configured to keep.
 const mostWarnings = 65535
 
-// Expected checks the warnings of a statement. Those that are expected say nothing about rows: see harmlessWarning.
+// Expected returns an error unless all warnings of a statement are expected: see harmlessWarning.
 func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class statementClass, warnings uint32) error {
 	if warnings == 0 {
 		return nil
@@ -230,8 +230,8 @@ func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class stateme
 	return nil
 }
 
-// readCommitted makes transactions lock the rows that they change and no gaps between them,
-// unless the target's own log is one of statements, which then refuses them.
+// readCommitted makes transactions lock the rows that they change but no gaps between them, unless the
+// target's binary log is statement-based: then the server refuses to write at that level.
 func (w *Writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
 	refused := false
 	if _, err := c.Query(ctx, "SELECT @@log_bin, @@binlog_format", func(row mysqlwire.TextRow) error {

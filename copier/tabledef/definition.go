@@ -10,35 +10,35 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Definition is the source's description of a table: the layout of its rows from the position on where
+// A Definition is the source's description of a table: the layout of its rows from the position at which
 // following resumes. It is stored in the target, so that a run detects that the table was altered meanwhile.
 type Definition struct {
 	Table   *rowstream.Table // as it was described
 	Layout  []int            // of its columns
-	Upto    binlog.Position  // changes of the definition before it are contained; zero: none
-	Stopped string           // the statement about the table that has ended a run; empty: none has
+	Upto    binlog.Position  // changes of the definition before it are included; zero: none
+	Stopped string           // the statement on the table that stopped a run; empty: none
 }
 
-// SameShape reports whether rows of both are read alike.
+// SameShape reports whether rows of both definitions are decoded alike.
 func (d *Definition) SameShape(b *Definition) bool {
 	return reflect.DeepEqual(d.Table.Columns, b.Table.Columns) && slices.Equal(d.Layout, b.Layout) && slices.Equal(d.Table.Key, b.Table.Key)
 }
 
-// A Redefinition is how copying continues with a table that may have been altered.
+// A Redefinition is the definition with which copying continues for a table that may have been altered.
 type Redefinition struct {
-	Definition        // the present one, or the noted one
-	Past       bool   // it is the noted one
-	Anew       bool   // it is to be noted
-	Change     string // the statements, for people
-	Empty      bool   // the target must be, since the source was emptied
-	Keys       bool   // its foreign keys are others than the noted ones
+	Definition        // the current one, or the recorded one
+	Past       bool   // it is the recorded one
+	Anew       bool   // it must be recorded
+	Change     string // the statements, for messages
+	Empty      bool   // the target must be empty, since the source was emptied
+	Keys       bool   // its foreign keys differ from the recorded ones
 }
 
-// columnLine is a line of SHOW CREATE TABLE that defines a column.
+// columnLine matches a line of SHOW CREATE TABLE that defines a column.
 var columnLine = regexp.MustCompile("^  (`((?:[^`]|``)+)` .*?),?$")
 
-// Alteration is the statement that gives the target's table the source's columns, as a part of a
-// sentence; empty where it gets others.
+// Alteration returns the statement that gives the target's table the source's columns, as a part of a
+// sentence; empty if the spec selects columns.
 func Alteration(spec *Spec, source, there *rowstream.Table) string {
 	if len(spec.Columns) > 0 {
 		return ""
@@ -69,7 +69,7 @@ func Alteration(spec *Spec, source, there *rowstream.Table) string {
 			parts, dropped = append(parts, "DROP COLUMN "+rowstream.Ident(there.Columns[i].Name)), true
 		}
 	}
-	if len(parts) == 0 || added && dropped { // which may be one column under another name
+	if len(parts) == 0 || added && dropped { // may be one column under another name
 		return ""
 	}
 	return ", such as by ALTER TABLE " + spec.TargetSQL() + " " + strings.Join(parts, ", ")

@@ -11,15 +11,15 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// IsTarget reports whether a table of the target is one of tables, by names without regard to case.
+// IsTarget reports whether a table of the target is one of tables. Names are compared without regard to case.
 func IsTarget(tables []*Table, schema, name string) bool {
 	return slices.ContainsFunc(tables, func(t *Table) bool {
 		return strings.EqualFold(t.Spec.ToSchema, schema) && strings.EqualFold(t.Spec.ToName, name)
 	})
 }
 
-// OnlyAmong refuses target tables that tables outside of the copy refer to: changes are applied with foreign_key_checks = 0, and
-// would leave rows there without those that they refer to.
+// OnlyAmong returns an error for target tables that tables outside of the copy refer to: changes are applied
+// with foreign_key_checks = 0, and could remove rows that those tables refer to.
 func OnlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*Table) error {
 	for _, t := range tables {
 		if _, err := c.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"+
@@ -37,8 +37,8 @@ func OnlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*Table) error 
 	return nil
 }
 
-// Unreversible returns why foreign keys of the source's table do not allow changes to be written back to it, in a session with
-// foreign_key_checks = 0; empty where they do.
+// Unreversible returns why foreign keys of the source's table do not permit changes to be written back to it
+// in a session with foreign_key_checks = 0; empty if they do.
 func (t *Table) Unreversible(tables []*Table) string {
 	keys, _, err := rowstream.CreateForeignKeys(t.Source.Create)
 	if err != nil {

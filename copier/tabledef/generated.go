@@ -8,12 +8,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Generated columns cannot be written: the target computes them again, in sessions of the copier, with its own functions and
-// collations. Their definitions must be the same, but the values of an expression may still depend on sql_mode, the time zone or
-// the server. Those that are stored are therefore compared within the transaction that writes a chunk, with the rows that
-// it was read from; a verification compares all.
+// Generated columns cannot be written: the target computes them in sessions of the copier, with its functions
+// and collations. Their definitions must be equal, but the value of an expression may still depend on
+// sql_mode, the time zone or the server. Stored generated columns are therefore compared within the
+// transaction that writes a chunk, with the rows from which it was read. A verification compares all of them.
 
-// generatedDifferences are differences in the generated columns of two descriptions of a table.
+// generatedDifferences returns the differences in the generated columns of two descriptions of a table.
 func generatedDifferences(here, there string, source, target *rowstream.Table) (all []string) {
 	byName := make(map[string]*rowstream.Column)
 	for i := range target.Generated {
@@ -47,11 +47,11 @@ func generatedDifferences(here, there string, source, target *rowstream.Table) (
 	return all
 }
 
-// introducer is the character set that MySQL writes before a text in an expression.
+// introducer matches the character set that MySQL writes before a string in an expression.
 var introducer = regexp.MustCompile(`(^|[^\w` + "`" + `])_(?:utf8mb[34]|latin1|ascii|binary)(\\?')`)
 
-// plainExpression returns an expression in a form that servers have in common: MySQL adds introducers, backslashes and parentheses.
-// Within a text, backslashes are left out on both sides.
+// plainExpression returns an expression in a form that servers have in common: MySQL adds introducers,
+// backslashes and parentheses. Backslashes within strings are removed on both sides.
 func plainExpression(e string) string {
 	e = strings.ReplaceAll(introducer.ReplaceAllString(e, "$1$2"), `\`, "")
 	for len(e) > 1 && e[0] == '(' && closing(e) == len(e)-1 {
@@ -60,7 +60,7 @@ func plainExpression(e string) string {
 	return e
 }
 
-// closing returns where the parenthesis that e starts with is closed, -1 if it is not.
+// closing returns the index of the parenthesis that closes the one at the start of e, -1 if it is not closed.
 func closing(e string) int {
 	depth, quote := 0, byte(0)
 	for i := range len(e) {

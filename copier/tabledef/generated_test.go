@@ -2,7 +2,7 @@ package tabledef
 
 import "testing"
 
-// TestPlainExpression has expressions as MySQL and MariaDB write them.
+// TestPlainExpression checks expressions as MySQL and MariaDB print them.
 func TestPlainExpression(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// The order of a table's chunks is that of its index when they were first cut: with the direction of each column, where the index
-// has both. It is recorded with the rows that the copy is of, since bounds mean other rows in another order: the index may have
-// been altered before the copy is resumed. Copies without such a record have chunks in ascending order.
+// Chunks are in the order of the table's index when they were first cut, including the direction of each
+// column if the index has both directions. The order is recorded with the specification of the rows, because
+// bounds denote other rows in another order, and the index may have been altered before the copy is resumed.
+// Copies without such a record have chunks in ascending order.
 
 // keyOrderMark separates the recorded rows from the order of their chunks.
 const keyOrderMark = "; chunks by "
 
-// RecordedSpec returns the text that the state stores for the rows that t copies, with the order of their chunks
-// unless every column ascends.
+// RecordedSpec returns the text that the state stores for the rows of t, with the order of their chunks
+// unless every column is ascending.
 func (t *Table) RecordedSpec() string {
 	if !slices.Contains(t.Source.Descending, true) {
 		return t.Spec.Text()
@@ -28,7 +29,7 @@ func (t *Table) RecordedSpec() string {
 	return t.Spec.Text() + keyOrderMark + strings.Join(words, ", ")
 }
 
-// ResumeOrder gives the source the recorded order. It reports false where the record is of other rows.
+// ResumeOrder sets the recorded order on the source. It reports false if the record describes other rows.
 func (t *Table) ResumeOrder() bool {
 	rest, ok := strings.CutPrefix(t.State.Spec, t.Spec.Text())
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Phase is how far a table is. It is kept in the target under these names.
+// A Phase is the progress of a table. It is stored in the target under these names.
 type Phase string
 
 const (
@@ -20,8 +20,8 @@ const (
 type Recorded struct {
 	Source, Spec string
 	Phase        Phase
-	Indexes      []Index      // that were left out
-	Keys         []ForeignKey // that are still to be created
+	Indexes      []Index      // left out, to be created after the rows
+	Keys         []ForeignKey // to be created after the rows
 	Started      string
 	Position     string // of the first run's snapshot
 	Chunks       []RecordedChunk
@@ -34,14 +34,14 @@ type RecordedChunk struct {
 	Rows   int64
 }
 
-// A ForeignKey is a key of a target table that is to be created after the rows.
+// A ForeignKey is a key of a target table to be created after the rows.
 type ForeignKey struct {
 	Name       string
 	Definition string // for ALTER TABLE … ADD
 	Referred   string // the table that it refers to, quoted for SQL
 }
 
-// JoinKeys lists definitions for people.
+// JoinKeys returns a list of the definitions for messages.
 func JoinKeys(keys []ForeignKey) string {
 	parts := make([]string, len(keys))
 	for i, k := range keys {

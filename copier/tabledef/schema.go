@@ -9,13 +9,13 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// differences are what two descriptions of a table do not share and what matters for the
-// rows: each is a sentence for people.
+// differences returns the differences between the descriptions of a table that matter for its rows, one
+// sentence each.
 func differences(source, target *rowstream.Table) []string {
 	return DifferencesBetween("in the source", "in the target", source, target)
 }
 
-// DifferencesBetween are differences of a table here and there.
+// DifferencesBetween is like differences, with the names of the sides.
 func DifferencesBetween(here, there string, source, target *rowstream.Table) []string {
 	var all []string
 	byName := make(map[string]*rowstream.Column)
@@ -58,13 +58,12 @@ func DifferencesBetween(here, there string, source, target *rowstream.Table) []s
 	return all
 }
 
-// sameColumn reports whether a column of the target holds what the source's does.
+// sameColumn reports whether a column of the target stores the same values as the source's.
 func sameColumn(source, target *rowstream.Column) bool {
 	return source.Nullable == target.Nullable && (jsonAsText(source, target) || sameType(source, target) && source.Charset == target.Charset)
 }
 
-// displayWidth is the width for printing that some servers show with integers and others no
-// longer do.
+// displayWidth matches the display width that some servers show for integers and others no longer do.
 var displayWidth = regexp.MustCompile(`^((?:tiny|small|medium|big)?int|year)\(\d+\)`)
 
 func sameType(a, b *rowstream.Column) bool {
@@ -82,9 +81,9 @@ func jsonAsText(source, target *rowstream.Column) bool {
 	return source.Type == "json" && target.Type == "longtext" && target.Charset == "utf8mb4"
 }
 
-// uniqueColumns tells of a column whether it is of a unique key on one of the two sides: which of
-// its values are the same then is a matter of its collation. All other columns' values are only
-// stored, under whatever collation.
+// uniqueColumns returns a function that reports whether a column is part of a unique key on either side: then
+// its collation decides which values are equal. The values of all other columns are only stored, and their
+// collation does not matter.
 func uniqueColumns(tables ...*rowstream.Table) func(column string) bool {
 	var parts []keyPart
 	for _, t := range tables {
@@ -99,7 +98,7 @@ func uniqueColumns(tables ...*rowstream.Table) func(column string) bool {
 	}
 }
 
-// KeyNames lists the columns of the key.
+// KeyNames returns a list of the key's columns.
 func KeyNames(t *rowstream.Table) string {
 	names := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -108,18 +107,17 @@ func KeyNames(t *rowstream.Table) string {
 	return strings.Join(names, ", ")
 }
 
-// An Index is a secondary index that is built after the rows: its line in SHOW CREATE TABLE.
+// An Index is a secondary index that is created after the rows: its line in SHOW CREATE TABLE.
 type Index string
 
 // Name returns the index's name, quoted for SQL.
 func (x Index) Name() string { return secondaryKey.FindStringSubmatch("  " + string(x))[2] }
 
-// secondaryKey is a line of SHOW CREATE TABLE that defines an index which no row needs to be
-// checked against: not the primary key, nor a unique one.
+// secondaryKey matches a line of SHOW CREATE TABLE that defines a non-unique index.
 var secondaryKey = regexp.MustCompile("^  ((?:FULLTEXT |SPATIAL )?KEY (`(?:[^`]|``)+`) .*?),?$")
 
-// SecondaryIndexes reads them out of the text of SHOW CREATE TABLE. An AUTO_INCREMENT column
-// must stay the first of some index: an index that starts with one is not among them.
+// SecondaryIndexes parses the non-unique indexes from SHOW CREATE TABLE. It excludes indexes that start
+// with the AUTO_INCREMENT column, which must remain the first column of some index.
 func SecondaryIndexes(t *rowstream.Table) []Index {
 	auto := ""
 	for i := range t.Columns {
@@ -130,7 +128,7 @@ func SecondaryIndexes(t *rowstream.Table) []Index {
 	var all []Index
 	for _, line := range rowstream.CreateLines(t.Create) {
 		m := secondaryKey.FindStringSubmatch(line)
-		if m == nil || auto != "" && strings.Contains(m[1], auto) || strings.Contains(line, "\n") { // the state has one line for each
+		if m == nil || auto != "" && strings.Contains(m[1], auto) || strings.Contains(line, "\n") { // the state has one line per index
 			continue
 		}
 		all = append(all, Index(m[1]))
@@ -138,7 +136,7 @@ func SecondaryIndexes(t *rowstream.Table) []Index {
 	return all
 }
 
-// JoinIndexes lists index definitions for people.
+// JoinIndexes returns a list of index definitions for messages.
 func JoinIndexes(indexes []Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
@@ -165,18 +163,18 @@ func AddIndexes(table string, indexes []Index) string {
 	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
 }
 
-// createIn is a table's CREATE TABLE statement for another schema or name, on a server of the
+// createIn returns a table's CREATE TABLE statement for another schema or name, on a server of the given
 // version.
 func createIn(create, table, version string) (string, error) {
 	_, rest, ok := strings.Cut(create, " (\n")
 	if !ok || !strings.HasPrefix(create, "CREATE TABLE ") {
 		return "", fmt.Errorf("the server's CREATE TABLE statement is of a form that is not known: %.100q", create)
 	}
-	if strings.Contains(version, "MariaDB") { // which has invisible columns, and skips what MySQL says of its own version
+	if strings.Contains(version, "MariaDB") { // MariaDB has invisible columns, but ignores comments for MySQL's version
 		rest = mysqlInvisible.ReplaceAllString(rest, "${1}INVISIBLE$2")
 	}
 	return "CREATE TABLE " + table + " (\n" + rest, nil
 }
 
-// mysqlInvisible is how MySQL says of a column that it is invisible.
+// mysqlInvisible matches MySQL's notation of an invisible column.
 var mysqlInvisible = regexp.MustCompile("(?m)^(  `.*)/\\*!80023 INVISIBLE \\*/((?: COMMENT '.*')?,?)$")

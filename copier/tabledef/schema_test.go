@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestCreateIn has definitions of MySQL's for MySQL, as they are, and for MariaDB, which reads
-// nothing in a comment that is for MySQL.
+// TestCreateIn checks definitions of MySQL for MySQL, which are unchanged, and for MariaDB, which ignores
+// comments for MySQL.
 func TestCreateIn(t *testing.T) {
 	const create = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `a` int DEFAULT '5' /*!80023 INVISIBLE */ COMMENT 'x',\n" +
 		"  `b` int DEFAULT NULL /*!80023 INVISIBLE */,\n  `c` varchar(9) DEFAULT '/*!80023 INVISIBLE */' COMMENT 'of /*!80023 INVISIBLE */ columns',\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
@@ -27,7 +27,7 @@ func TestCreateIn(t *testing.T) {
 	}
 }
 
-// TestDifferences is what a table in the target may do otherwise, and what not.
+// TestDifferences checks which differences of a target table are permitted.
 func TestDifferences(t *testing.T) {
 	column := func(name, kind, full, charset, collation string) rowstream.Column {
 		return rowstream.Column{Name: name, Type: kind, FullType: full, Charset: charset, Collation: collation}

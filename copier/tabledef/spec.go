@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Spec says which rows and columns of a table go where.
+// A Spec selects rows and columns of a table and names their target.
 type Spec struct {
 	Schema, Name string
 
@@ -17,19 +17,19 @@ type Spec struct {
 	// Where is a condition in the source's SQL; empty: all rows.
 	Where string
 
-	// Shard, unless its Count is 0, keeps one share of the rows by ShardColumn.
+	// Shard selects one share of the rows by ShardColumn, unless its Count is 0.
 	Shard       rowstream.Shard
 	ShardColumn string
 
-	// Columns are the columns that are copied, in any order, under the same or other names;
-	// empty: all, under their names.
+	// Columns are the columns to copy, in any order, under the same or other names; empty: all, under their
+	// names.
 	Columns []ColumnSpec
 }
 
 // A ColumnSpec is a column and its name in the target.
 type ColumnSpec struct{ From, To string }
 
-// Defaults gives a target without names those of the source.
+// Defaults sets missing names of the target to those of the source.
 func (s *Spec) Defaults() {
 	if s.ToSchema == "" {
 		s.ToSchema = s.Schema
@@ -45,13 +45,13 @@ func (s *Spec) Source() string { return s.Schema + "." + s.Name }
 // Target returns the name of the target table for messages.
 func (s *Spec) Target() string { return s.ToSchema + "." + s.ToName }
 
-// TargetSQL is the target's name for statements.
+// TargetSQL returns the target's name, quoted for statements.
 func (s *Spec) TargetSQL() string {
 	return rowstream.Ident(s.ToSchema) + "." + rowstream.Ident(s.ToName)
 }
 
-// Text describes the selection of rows that the target gets. It is stored in the state, so that a run
-// resumes with the same selection only.
+// Text describes the selection of rows and columns. It is stored in the state, so that a run resumes only
+// with the same selection.
 func (s *Spec) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s", s.Source())
@@ -71,8 +71,8 @@ func (s *Spec) Text() string {
 	return b.String()
 }
 
-// plan is the filter and projection for rows of t, nil when they go as they are, and the
-// columns that the target gets, under the source's descriptions and the target's names.
+// plan returns the filter and projection for rows of t, nil if rows are copied unchanged, and the target's
+// columns, with the source's descriptions and the target's names.
 func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, error) {
 	number := func(name string) (int, error) {
 		for i := range t.Columns {
@@ -110,7 +110,7 @@ func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, er
 	return p, columns, nil
 }
 
-// ParseTables reads "db.t1,db.t2=other.t3": tables, and where they go under another name.
+// ParseTables parses "db.t1,db.t2=other.t3": tables, and their targets if they have other names.
 func ParseTables(list string) ([]Spec, error) {
 	var specs []Spec
 	seen := make(map[string]bool)
@@ -135,7 +135,7 @@ func ParseTables(list string) ([]Spec, error) {
 	return specs, nil
 }
 
-// splitClause splits "db.t1: text" and finds the table it is about.
+// splitClause splits "db.t1: text" and returns the spec of the table.
 func splitClause(specs []Spec, clause string) (*Spec, string, error) {
 	table, text, ok := strings.Cut(clause, ":")
 	table, text = strings.TrimSpace(table), strings.TrimSpace(text)
@@ -150,7 +150,7 @@ func splitClause(specs []Spec, clause string) (*Spec, string, error) {
 	return nil, "", fmt.Errorf("%q is about table %s, which is not copied", clause, table)
 }
 
-// AddWhere adds "db.t1: a > 5".
+// AddWhere adds a condition such as "db.t1: a > 5" to the spec of its table.
 func AddWhere(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {
@@ -163,7 +163,7 @@ func AddWhere(specs []Spec, clause string) error {
 	return nil
 }
 
-// AddShard adds "db.t1: id=1/4".
+// AddShard adds a shard such as "db.t1: id=1/4" to the spec of its table.
 func AddShard(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {
@@ -178,7 +178,7 @@ func AddShard(specs []Spec, clause string) error {
 	return err
 }
 
-// AddColumns adds "db.t1: id, name as title".
+// AddColumns adds columns such as "db.t1: id, name as title" to the spec of their table.
 func AddColumns(specs []Spec, clause string) error {
 	s, text, err := splitClause(specs, clause)
 	if err != nil {

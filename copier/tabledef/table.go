@@ -18,18 +18,18 @@ type Table struct {
 	Source *rowstream.Table
 	Plan   *rowstream.Plan
 	Target Target
-	State  *Recorded        // nil when nothing is known yet
-	Create string           // CREATE TABLE for the target; empty when the table is there
-	Later  []Index          // secondary indexes that are built after the rows
-	There  *rowstream.Table // the target's table, or the source's where it is to be created
+	State  *Recorded        // nil if nothing is recorded
+	Create string           // CREATE TABLE for the target; empty if the table exists
+	Later  []Index          // secondary indexes that are created after the rows
+	There  *rowstream.Table // the target's table, or the source's if the target is to be created
 
 	Keys   []ForeignKey // of the target, created after the rows
 	Counts bool         // both sides have the AUTO_INCREMENT column
 
 	Bound RowBound // of the rows that this run copies
 
-	// For following alone.
-	Events *rowstream.Plan // for rows in events, which no SQL can filter
+	// Used only while following.
+	Events *rowstream.Plan // for rows in events, which SQL cannot filter
 	Key    []int           // the source's key, as numbers of the target's columns
 	Unique []uniqueKey     // of the target
 
@@ -37,14 +37,14 @@ type Table struct {
 	Start     binlog.Position // of its changes; zero before its rows are read
 }
 
-// DescribeOptions are the uses of a table, each of which may refuse it.
+// DescribeOptions are the uses of a table, each of which may be refused.
 type DescribeOptions struct {
 	Follow, Verify bool
-	KeepIndexes    bool // secondary indexes stay while rows are copied
+	KeepIndexes    bool // secondary indexes are kept while rows are copied
 }
 
-// Describe reads a table at both sides and refuses what cannot be copied well, before any
-// row moves. It changes nothing.
+// Describe reads a table on both sides. It returns an error if the table cannot be copied exactly. It changes
+// nothing.
 func Describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (*Table, error) {
 	source, err := from.Describe(ctx, spec.Schema, spec.Name)
 	if err != nil {
@@ -53,7 +53,7 @@ func Describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 	return DescribeAs(ctx, source, to, o, spec)
 }
 
-// DescribeAs is describe with the source's description of the table.
+// DescribeAs is Describe with the source's description of the table.
 func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (t *Table, err error) {
 	t = &Table{Spec: spec, Source: source, Target: Target{Spec: spec}}
 	if err := suitable(source); err != nil {
@@ -97,7 +97,7 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	return t, nil
 }
 
-// suitable refuses tables whose rows could not be copied exactly.
+// suitable returns an error for tables whose rows could not be copied exactly.
 func suitable(t *rowstream.Table) error {
 	for _, k := range rowstream.CreateKeys(t.Create) {
 		if k.WithoutOverlaps() {
@@ -115,10 +115,10 @@ func suitable(t *rowstream.Table) error {
 	return nil
 }
 
-// accept checks that a table in the target can take the rows.
+// accept returns an error if a table in the target cannot store the rows.
 func (t *Table) accept(there *rowstream.Table) error {
 	source := *t.Source
-	if len(t.Spec.Columns) > 0 { // compare what is copied
+	if len(t.Spec.Columns) > 0 { // compare only the copied columns
 		source.Columns, source.Key, source.Generated = t.Target.Columns, nil, nil
 		wanted := make(map[string]bool)
 		for i := range source.Columns {
@@ -152,7 +152,7 @@ type DiffersError struct {
 	There *rowstream.Table
 }
 
-// Comparable refuses a table whose ranges of the key cannot be found in the target.
+// Comparable returns an error if ranges of the table's key cannot be selected in the target.
 func (t *Table) Comparable() error {
 	if t.Plan == nil || t.Plan.Output == nil {
 		return nil
@@ -165,7 +165,7 @@ func (t *Table) Comparable() error {
 	return nil
 }
 
-// ColumnNumber returns the number of a column by its name, whatever the case; -1: there is none.
+// ColumnNumber returns the number of a column by its name, without regard to case; -1: there is none.
 func ColumnNumber(t *rowstream.Table, name string) int {
 	for i := range t.Columns {
 		if strings.EqualFold(t.Columns[i].Name, name) {
@@ -198,10 +198,10 @@ func (t *Table) StoresGenerated() bool {
 	return len(t.Spec.Columns) == 0 && slices.ContainsFunc(t.Source.Generated, func(g rowstream.Column) bool { return g.Stored })
 }
 
-// Past reports whether the table is described as it was.
+// Past reports whether the table is described by an earlier definition.
 func (t *Table) Past() bool { return t.Redefined != nil && t.Redefined.Past }
 
-// CopiedAt is the position of the table's first snapshot.
+// CopiedAt returns the position of the table's first snapshot.
 func (t *Table) CopiedAt() (binlog.Position, error) {
 	p, err := binlog.ParsePosition(t.State.Position)
 	if err == nil && p.IsZero() {
@@ -219,8 +219,8 @@ type Target struct {
 	Columns []rowstream.Column
 }
 
-// CascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade; nil when nothing is
-// derived.
+// CascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade;
+// nil for keys that are not derived.
 func (t *Table) CascadeSQL() (all []*rowstream.RowSQL, err error) {
 	for i := range t.Source.Cascades {
 		if c := &t.Source.Cascades[i]; c.Refused != "" || !c.OnDelete() {

@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// followable returns the reason why a table cannot be followed, and makes the plan for its events.
-// there is the target's table.
+// followable returns an error if a table cannot be followed, and sets the plan for its events. there is the
+// target's table.
 func (t *Table) followable(there *rowstream.Table) error {
 	match, err := predicate(t.Source, t.Spec.Where)
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *Table) followable(there *rowstream.Table) error {
 	return t.sameUnique()
 }
 
-// findKey is the source's key as numbers of the target's columns.
+// findKey returns the source's key as numbers of the target's columns.
 func (t *Table) findKey() ([]int, error) {
 	var key []int
 	for _, k := range t.Source.Key {
@@ -54,9 +54,8 @@ func (t *Table) findKey() ([]int, error) {
 	return key, nil
 }
 
-// sameUnique refuses a target whose unique keys are not the source's: one that the source has
-// not would push out rows that belong there, and without the source's key a change would not
-// find its row.
+// sameUnique returns an error for a target whose unique keys differ from the source's: an additional one
+// would displace rows, and without the source's key a change would not find its row.
 func (t *Table) sameUnique() error {
 	rename := make(map[string]string) // the source's names to the target's
 	for i := range t.Source.Columns {
@@ -93,10 +92,10 @@ func (t *Table) sameUnique() error {
 	return nil
 }
 
-// A uniqueKey is the columns of a unique index.
+// A uniqueKey has the columns of a unique index.
 type uniqueKey []keyPart
 
-// A keyPart is a column of an index, or what of it is in there: a prefix, an expression.
+// A keyPart is a column of an index, or the indexed part of it: a prefix or an expression.
 type keyPart struct{ column, rest string }
 
 func (u uniqueKey) String() string {
@@ -111,11 +110,10 @@ func (u uniqueKey) equal(v uniqueKey) bool {
 	return slices.EqualFunc(u, v, func(p, q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
 }
 
-// uniquePart is a column of an index, with the length of a prefix.
+// uniquePart matches a column of an index, with the length of a prefix.
 var uniquePart = regexp.MustCompile("(?s)^`((?:[^`]|``)+)`(\\(\\d+\\))?(?: ASC| DESC)?$")
 
-// uniqueKeys reads the unique indexes, the primary key among them, out of the text of SHOW
-// CREATE TABLE.
+// uniqueKeys parses the unique indexes, including the primary key, from SHOW CREATE TABLE.
 func uniqueKeys(create string) []uniqueKey {
 	var all []uniqueKey
 	for _, k := range rowstream.CreateKeys(create) {
@@ -125,7 +123,7 @@ func uniqueKeys(create string) []uniqueKey {
 		var u uniqueKey
 		for _, part := range k.Parts {
 			p := uniquePart.FindStringSubmatch(part)
-			if p == nil { // an expression: it is the same when its text is
+			if p == nil { // equal expressions have equal texts
 				u = append(u, keyPart{rest: part})
 				continue
 			}

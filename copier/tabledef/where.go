@@ -12,12 +12,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A condition of --where is evaluated by the source when rows are read. Rows in events have no
-// server to ask, so the condition is turned into a rowstream.Predicate that means the same:
-// comparisons of a column with constants, IN, BETWEEN, IS NULL, AND, OR, NOT, where what is
-// equal and what is less is exact in Go too. Anything else is refused before a row moves.
+// The source evaluates a condition of --where when rows are read. Rows in events are not evaluated by a
+// server, so the condition is compiled to an equivalent rowstream.Predicate: comparisons of a column with
+// constants, IN, BETWEEN, IS NULL, AND, OR, NOT, as far as equality and order can be decided exactly in Go.
+// Anything else is refused before any row is copied.
 
-// predicate is the condition over rows of t, nil when there is none.
+// predicate compiles the condition over rows of t; nil if there is none.
 func predicate(t *rowstream.Table, where string) (*rowstream.Predicate, error) {
 	if where == "" {
 		return nil, nil
@@ -40,7 +40,7 @@ func predicate(t *rowstream.Table, where string) (*rowstream.Predicate, error) {
 
 func parseExpr(p *sqlparser.Parser, text string) (e sqlparser.Expr, err error) {
 	defer func() {
-		if v := recover(); v != nil { // the parser's own bug on odd input
+		if v := recover(); v != nil { // a bug of the parser on unusual input
 			err = fmt.Errorf("it cannot be parsed: %v", v)
 		}
 	}()
@@ -53,10 +53,10 @@ func parseExpr(p *sqlparser.Parser, text string) (e sqlparser.Expr, err error) {
 // conditions compiles conditions over the rows of one table.
 type conditions struct{ table *rowstream.Table }
 
-// maxConditionDepth bounds how deep a condition is nested.
+// maxConditionDepth bounds the nesting of a condition.
 const maxConditionDepth = 100
 
-// whatCan is the end of each refusal of a form.
+// whatCan ends each error for an unsupported form.
 const whatCan = "what can: a column compared with constants by =, <>, <, <=, >, >=, <=>, IN, BETWEEN and IS NULL, combined by AND, OR, NOT and parentheses; and --only-shard"
 
 func (c *conditions) compile(e sqlparser.Expr, depth int) (*rowstream.Predicate, error) {
@@ -91,7 +91,7 @@ func (c *conditions) join(op rowstream.Operator, depth int, sides ...sqlparser.E
 		if err != nil {
 			return nil, err
 		}
-		if p.Op == op { // a AND b AND c comes as (a AND b) AND c
+		if p.Op == op { // a AND b AND c is parsed as (a AND b) AND c
 			joined.Args = append(joined.Args, p.Args...)
 		} else {
 			joined.Args = append(joined.Args, *p)
@@ -122,7 +122,7 @@ func (c *conditions) is(e *sqlparser.IsExpr) (*rowstream.Predicate, error) {
 	return p, nil
 }
 
-// operators are comparisons, and what they are with their sides exchanged.
+// operators are comparisons, with their equivalents for exchanged operands.
 var operators = map[sqlparser.ComparisonExprOperator]struct{ op, turned rowstream.Operator }{
 	sqlparser.EqualOp:         {rowstream.Equal, rowstream.Equal},
 	sqlparser.NotEqualOp:      {rowstream.NotEqual, rowstream.NotEqual},
@@ -155,7 +155,7 @@ func (c *conditions) comparison(e *sqlparser.ComparisonExpr) (*rowstream.Predica
 	return c.compare(op.op, e.Left, e.Right)
 }
 
-// constant reports whether an expression is one of the constants that value knows.
+// constant reports whether an expression is a constant that value supports.
 func constant(e sqlparser.Expr) bool {
 	switch e := e.(type) {
 	case *sqlparser.Literal, sqlparser.BoolVal, *sqlparser.NullVal:
@@ -166,8 +166,8 @@ func constant(e sqlparser.Expr) bool {
 	return false
 }
 
-// column is the number of the column that an expression is. binary says that its bytes are
-// meant: BINARY name, or CAST(name AS BINARY).
+// column returns the number of the column that an expression denotes. binary reports that its bytes are
+// compared: BINARY name, or CAST(name AS BINARY).
 func (c *conditions) column(e sqlparser.Expr) (number int, binary bool, err error) {
 	var name *sqlparser.ColName
 	switch e := e.(type) {
@@ -197,7 +197,7 @@ func castColumn(e sqlparser.Expr, t *sqlparser.ConvertType) (*sqlparser.ColName,
 	return name, true
 }
 
-// compare is a comparison of a column with constants.
+// compare compiles a comparison of a column with constants.
 func (c *conditions) compare(op rowstream.Operator, left sqlparser.Expr, values ...sqlparser.Expr) (*rowstream.Predicate, error) {
 	n, binary, err := c.column(left)
 	if err != nil {
@@ -219,16 +219,16 @@ func (c *conditions) compare(op rowstream.Operator, left sqlparser.Expr, values 
 	return p, nil
 }
 
-// A constantKind is which constants a column can be compared with, and how.
+// A constantKind specifies the constants that a column can be compared with, and how they are compared.
 type constantKind struct {
 	how      rowstream.Comparison
 	year     bool
 	time     *temporalForm // nil unless it is a date or time
-	fraction int           // digits of a second's fractions that it has
+	fraction int           // number of fractional digits of a second
 	text     string        // the character set; empty unless it is text
 }
 
-// A temporalForm is how dates or times of a type are written.
+// A temporalForm is the notation of dates or times of a type.
 type temporalForm struct {
 	example string
 	match   *regexp.Regexp
@@ -240,7 +240,7 @@ var temporalForms = [...]*temporalForm{
 	{"'15:04:05'", regexp.MustCompile(`^-?\d\d\d?:\d\d:\d\d(?:\.(\d+))?$`)},
 }
 
-// fractionDigits are those of a type such as "datetime(3)".
+// fractionDigits returns the fractional digits of a type such as "datetime(3)".
 func fractionDigits(fullType string) int {
 	if i := strings.IndexByte(fullType, '('); i >= 0 && i+1 < len(fullType) {
 		return int(fullType[i+1] - '0')
@@ -248,7 +248,7 @@ func fractionDigits(fullType string) int {
 	return 0
 }
 
-// comparesAs says how values of the column compare, or why they do not.
+// comparesAs returns how values of the column are compared, or an error if they cannot be.
 func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k constantKind, err error) {
 	if binary && col.Charset == "" && !strings.Contains(col.Type, "binary") && !strings.Contains(col.Type, "blob") {
 		return k, errors.New("its BINARY cannot be evaluated for a row in the binary log; compare the column itself")
@@ -286,7 +286,7 @@ func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k co
 	return k, nil
 }
 
-// value is a constant in the form of a column's values.
+// value returns a constant in the form of the column's values.
 func (k *constantKind) value(e sqlparser.Expr) ([]byte, error) {
 	if _, ok := e.(*sqlparser.NullVal); ok {
 		return nil, errors.New("compares to nothing; write IS NULL")

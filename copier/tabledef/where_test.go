@@ -11,14 +11,15 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestPredicate asks a server and the predicate for the same conditions over the same rows.
+// TestPredicate compares a server's result with that of the predicate, for the same conditions over the same
+// rows.
 func TestPredicate(t *testing.T) {
 	s := testmysql.Start(t)
 	c, err := rowstream.Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }() // it reads only
+	defer func() { _ = c.Close() }() // it only reads
 	for _, sql := range []string{
 		"CREATE DATABASE cond", "USE cond", `CREATE TABLE t (
   id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(20,3), f FLOAT, g DOUBLE, y YEAR, day DATE, at DATETIME(3), ts TIMESTAMP NULL, tm TIME(1),

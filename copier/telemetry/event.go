@@ -10,27 +10,27 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventSnapshot  EventKind = "snapshot"   // the source's view was taken; Text says how and where
-	EventNotCopied EventKind = "not-copied" // objects of the source that the copy leaves behind: NotCopied; Text lists them
-	EventTable     EventKind = "table"      // a table is begun or resumed: Chunks and Rows were copied before
+	EventSnapshot  EventKind = "snapshot"   // the source's snapshot was taken; Text describes how and at which position
+	EventNotCopied EventKind = "not-copied" // objects of the source that the copy does not include: NotCopied; Text lists them
+	EventTable     EventKind = "table"      // a table is started or resumed: Chunks and Rows were copied before
 	EventChunk     EventKind = "chunk"      // a chunk is in the target: its Rows and Bytes
-	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text says why
-	EventIndexes   EventKind = "indexes"    // the indexes that were left out are being built; Text names them
+	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text has the reason
+	EventIndexes   EventKind = "indexes"    // the indexes that were left out are being created; Text lists them
 	EventDone      EventKind = "done"       // a table is finished
 	EventFollow    EventKind = "follow"     // the source's changes are applied from here on: Text is the position of its log
-	EventLag       EventKind = "lag"        // how far the target is behind: Lag
-	EventCaughtUp  EventKind = "caught-up"  // the target has what the source has; Text says so
-	EventOutrun    EventKind = "outrun"     // the source writes faster than the target takes it; Text says how fast
-	EventThrottle  EventKind = "throttle"   // the copy is slowed down, stopped or let go again, to Share; Text says why
+	EventLag       EventKind = "lag"        // the lag of the target: Lag
+	EventCaughtUp  EventKind = "caught-up"  // the target has caught up with the source, described in Text
+	EventOutrun    EventKind = "outrun"     // the source writes faster than the target applies; Text has the rates
+	EventThrottle  EventKind = "throttle"   // the copy is throttled, stopped or resumed, with the rate Share; Text has the reason
 	EventCutover   EventKind = "cutover"    // a step of a cutover, described in Text
-	EventControl   EventKind = "control"    // a call over the control socket that changes the run; Text says which, by whom and its status
+	EventControl   EventKind = "control"    // a request over the control socket that changes the run; Text describes it, its client and its status
 	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait has the reason
-	EventWaited    EventKind = "waited"     // such a wait is over: Wait says how long it was
+	EventWaited    EventKind = "waited"     // such a wait is over: Wait has its duration
 	EventVerified  EventKind = "verified"   // a chunk is equal on both sides: its Rows
-	EventDiffers   EventKind = "differs"    // a chunk is not; Text says how
+	EventDiffers   EventKind = "differs"    // a chunk differs, described in Text
 )
 
-// An Event is something that people or programs who watch a copy want to know.
+// An Event is an event of a copy, for people or programs that observe it.
 type Event struct {
 	Kind  EventKind `json:"event"`
 	Table string    `json:"table,omitempty"` // in the source
@@ -39,7 +39,7 @@ type Event struct {
 	Bytes int64     `json:"bytes"` // of rows as they are read
 
 	Chunks       int   `json:"chunks,omitempty"`        // with table: copied before
-	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's guess
+	RowsEstimate int64 `json:"rows_estimate,omitempty"` // with table: the server's estimate
 
 	Lag *Lag `json:"lag,omitempty"` // with lag
 
@@ -49,22 +49,22 @@ type Event struct {
 
 	Wait *WaitStatus `json:"wait,omitempty"` // with wait and waited
 
-	Share *float64 `json:"share,omitempty"` // with throttle: of full speed, now
+	Share *float64 `json:"share,omitempty"` // with throttle: the current rate as a fraction of full speed
 
 	Text string `json:"text,omitempty"`
 }
 
-// A NotCopied is a kind of objects of a schema of the source that a copy leaves behind.
+// A NotCopied lists the objects of one kind in a schema of the source that a copy does not include.
 type NotCopied struct {
 	Kind   string   `json:"kind"` // trigger, view, procedure, function, event, grantee, schema default
 	Schema string   `json:"schema"`
 	Names  []string `json:"names"`
 }
 
-// shownNames is how many names a text lists.
+// shownNames is the maximum number of names in a text.
 const shownNames = 20
 
-// String lists the objects, a few of many.
+// String lists the objects, abbreviated if there are many.
 func (n *NotCopied) String() string {
 	names := n.Names
 	more := ""

@@ -4,25 +4,25 @@ import (
 	"fmt"
 )
 
-// A Lag is how far the target is behind the source.
+// A Lag is the delay of the target behind the source.
 type Lag struct {
-	Seconds   *float64 `json:"seconds"`                           // delay of the last heartbeat, or of the oldest one under way; null: unknown
+	Seconds   *float64 `json:"seconds"`                           // delay of the last heartbeat, or of the oldest one in flight; null: unknown
 	Confirmed *float64 `json:"confirmed_seconds_ago"`             // age of the last proof; null: there is none
 	CommitAge *float64 `json:"last_commit_seconds_ago,omitempty"` // of the last applied transaction, by the source's clock
 	Bytes     *int64   `json:"bytes"`                             // of the source's log that are not applied; null: unknown
-	Position  string   `json:"position"`                          // of the source's log: all before it is applied
-	Changes   int64    `json:"changes"`                           // of rows, that this run has applied
+	Position  string   `json:"position"`                          // of the source's log: everything before it is applied
+	Changes   int64    `json:"changes"`                           // changes of rows applied by this run
 	PerSecond float64  `json:"changes_per_second"`
-	CaughtUp  bool     `json:"caught_up"` // once: since then transactions are kept whole
+	CaughtUp  bool     `json:"caught_up"` // the target has caught up once: since then transactions are applied as a whole
 
-	// ETASeconds is how long catching up takes at the present rates; left out when it makes no headway.
+	// ETASeconds is the estimated time to catch up at the current rates; omitted if the lag does not shrink.
 	ETASeconds float64 `json:"eta_seconds,omitempty"`
 
-	// Outrun is there while the source writes faster than the target takes it.
+	// Outrun is set while the source writes faster than the target applies.
 	Outrun *Outrun `json:"outrun,omitempty"`
 }
 
-// Text is the lag with its age, for people.
+// Text returns the lag with its age, for messages.
 func (l *Lag) Text() string {
 	switch {
 	case l.Seconds != nil && l.Confirmed != nil:
@@ -35,17 +35,18 @@ func (l *Lag) Text() string {
 	return "lag unknown"
 }
 
-// An Outrun is a source that writes faster than the target takes it: at these rates it will not catch up.
+// An Outrun describes a source that writes faster than the target applies: at these rates the target will not
+// catch up.
 type Outrun struct {
 	Seconds     float64 `json:"seconds"`                 // period of the rates
-	Source      float64 `json:"source_bytes_per_second"` // of binary log
-	Target      float64 `json:"target_bytes_per_second"` // of it that were applied
+	Source      float64 `json:"source_bytes_per_second"` // of binary log written
+	Target      float64 `json:"target_bytes_per_second"` // of binary log applied
 	TargetRows  float64 `json:"target_changes_per_second"`
-	SourceRows  float64 `json:"source_changes_per_second"` // about: as many bytes each as those that were applied; 0 when none were
+	SourceRows  float64 `json:"source_changes_per_second"` // estimated from the average size of the applied changes; 0 if none were applied
 	LagGrowthBy float64 `json:"lag_bytes_per_second"`
 }
 
-// String is the rates for people.
+// String returns the rates, for messages.
 func (o *Outrun) String() string {
 	rows := ""
 	if o.SourceRows > 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A CopyProgress is the progress of copying rows, of all tables.
+// A CopyProgress is the progress of copying rows, over all tables.
 type CopyProgress struct {
 	Percent        float64 `json:"percent"` // by the server's estimate of rows; 100 when all are copied
 	Rows           int64   `json:"rows"`
@@ -13,11 +13,12 @@ type CopyProgress struct {
 	RowsPerSecond  float64 `json:"rows_per_second"` // average of this run
 	BytesPerSecond float64 `json:"bytes_per_second"`
 
-	// ETASeconds is how long the rest takes at this rate; null: unknown, since none are copied or more than estimated.
+	// ETASeconds is the estimated time for the remaining rows at this rate; null: unknown, because none are
+	// copied or more than estimated.
 	ETASeconds *float64 `json:"eta_seconds"`
 }
 
-// Text is the progress for people.
+// Text returns the progress, for messages.
 func (p *CopyProgress) Text() string {
 	text := fmt.Sprintf("%.1f %%, %d of about %d rows, %.0f rows/s, %.1f MB/s", p.Percent, p.Rows, p.RowsEstimate, p.RowsPerSecond, p.BytesPerSecond/1e6)
 	if p.ETASeconds != nil {
@@ -29,10 +30,10 @@ func (p *CopyProgress) Text() string {
 // A TableCount is the progress of a table in rows.
 type TableCount struct {
 	Rows, Estimate int64
-	Copied         bool // all of them
+	Copied         bool // all rows are copied
 }
 
-// NewCopyProgress computes the progress from the tables' counts, and from the rows and bytes of this run.
+// NewCopyProgress computes the progress from the tables' counts and from the rows and bytes of this run.
 func NewCopyProgress(tables []TableCount, rows, bytes int64, elapsed time.Duration) *CopyProgress {
 	p := &CopyProgress{}
 	var left int64

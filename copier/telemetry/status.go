@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// A Status is the state of a running copy, as its control socket reports it. Fields are
-// added, never renamed; Version grows when that is not enough.
+// A Status is the state of a running copy, as reported by its control socket. Fields are added, but never
+// renamed; an incompatible change increments Version.
 type Status struct {
 	Version  int             `json:"version"` // 1
 	PID      int             `json:"pid"`
@@ -18,57 +18,57 @@ type Status struct {
 	Tables   []TableStatus   `json:"tables"`
 	Progress *CopyProgress   `json:"progress"` // of the rows; null before the first
 	Throttle throttle.Status `json:"throttle"`
-	Waits    []WaitStatus    `json:"waits"`            // the waits under way, the oldest first
-	Follow   *FollowStatus   `json:"follow,omitempty"` // when it follows the source
-	Verify   *VerifyStatus   `json:"verify,omitempty"` // when it verifies
+	Waits    []WaitStatus    `json:"waits"`            // the current waits, the oldest first
+	Follow   *FollowStatus   `json:"follow,omitempty"` // if it follows the source
+	Verify   *VerifyStatus   `json:"verify,omitempty"` // if it verifies
 }
 
-// StatusVersion is the form of Status.
+// StatusVersion is the current Status.Version.
 const StatusVersion = 1
 
 // A RunPhase is the phase of a copy.
 type RunPhase string
 
-// The phases of a run, in their order.
+// The phases of a run, in order.
 const (
 	RunPreparing RunPhase = "preparing"
 	RunCopying   RunPhase = "copying"
 	RunVerifying RunPhase = "verifying"
 	RunFollowing RunPhase = "following"
-	RunReversing RunPhase = "reversing" // clients are at the target: its changes go back
+	RunReversing RunPhase = "reversing" // clients are on the target, whose changes are written back to the source
 )
 
-// A TableStatus is how far a table is.
+// A TableStatus is the progress of a table.
 type TableStatus struct {
 	Source       string `json:"source"`
 	Target       string `json:"target"`
 	Phase        string `json:"phase"` // copying, indexing or finished
-	Rows         int64  `json:"rows"`  // in the target, by this run and those before it
+	Rows         int64  `json:"rows"`  // in the target, by this run and earlier ones
 	RowsEstimate int64  `json:"rows_estimate"`
-	Bytes        int64  `json:"bytes"`         // that this run has copied
+	Bytes        int64  `json:"bytes"`         // copied by this run
 	Chunks       int    `json:"chunks"`        // cut so far
-	ChunksCopied int    `json:"chunks_copied"` // of them
+	ChunksCopied int    `json:"chunks_copied"` // copied so far
 }
 
-// A FollowStatus is how far a copy that follows its source is.
+// A FollowStatus is the progress of a copy that follows its source.
 type FollowStatus struct {
-	Position         string   `json:"position"`                  // of the source's binary log, that the target has reached
-	Lag              string   `json:"lag"`                       // for people
+	Position         string   `json:"position"`                  // of the source's binary log that the target has reached
+	Lag              string   `json:"lag"`                       // for messages
 	LagSeconds       *float64 `json:"lag_seconds"`               // null: unknown
 	ConfirmedSeconds *float64 `json:"lag_confirmed_seconds_ago"` // age of the last proof; null: there is none
 	LagBytes         *int64   `json:"lag_bytes"`                 // null: unknown
 	CaughtUp         bool     `json:"caught_up"`
 
-	Outrun *Outrun `json:"outrun,omitempty"` // while the source writes faster than the target takes it: it will not catch up
+	Outrun *Outrun `json:"outrun,omitempty"` // set while the source writes faster than the target applies
 
 	HeldSeconds float64 `json:"held_seconds"`   // how long changes have waited for the throttle
-	Held        string  `json:"held,omitempty"` // why they are not applied at full speed; empty when they are
+	Held        string  `json:"held,omitempty"` // the reason for throttling; empty at full speed
 }
 
-// A VerifyStatus is how far the verification is.
+// A VerifyStatus is the progress of a verification.
 type VerifyStatus struct {
 	Chunks     int `json:"chunks"`     // to be compared
-	Compared   int `json:"compared"`   // of them
-	Waiting    int `json:"waiting"`    // that differed and are looked at again
-	Mismatches int `json:"mismatches"` // rows that differ for sure
+	Compared   int `json:"compared"`   // compared so far
+	Waiting    int `json:"waiting"`    // chunks that differed and are compared again
+	Mismatches int `json:"mismatches"` // rows that certainly differ
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Waits are all that a copy waits for at present: in the status, and as events when they have lasted for
-// waitReported and when they are over. A nil *Waits keeps nothing.
+// Waits are the current waits of a copy. They are reported in the status, and as events when they have lasted
+// for waitReported and when they end. A nil *Waits records nothing.
 type Waits struct {
 	Observe func(Event)
 
@@ -17,27 +17,27 @@ type Waits struct {
 	open []*openWait // the oldest first
 }
 
-// An openWait is one of them.
+// An openWait is a wait in progress.
 type openWait struct {
 	what   string
 	detail string
 	since  time.Time
-	limit  time.Duration // 0: until something else ends it, which what says
+	limit  time.Duration // 0: unlimited
 
 	timer    *time.Timer
 	reported bool
 	over     bool
 }
 
-// A WaitStatus is something that a copy waits for.
+// A WaitStatus is a wait of a copy.
 type WaitStatus struct {
 	For     string  `json:"for"`
 	Detail  string  `json:"detail,omitempty"` // such as the last error
 	Seconds float64 `json:"seconds"`          // so far
-	Limit   float64 `json:"limit_seconds"`    // after which it is an error, or tried in another way; 0: none of its own
+	Limit   float64 `json:"limit_seconds"`    // after which the wait fails or is retried in another way; 0: no limit
 }
 
-// Text is the wait for people.
+// Text returns the wait, for messages.
 func (w *WaitStatus) Text() string {
 	text := fmt.Sprintf("waits for %s, %.0f s so far", w.For, w.Seconds)
 	if w.Limit > 0 {
@@ -49,10 +49,10 @@ func (w *WaitStatus) Text() string {
 	return text
 }
 
-// waitReported is how long a wait has lasted before it is an event.
+// waitReported is the duration after which a wait is reported as an event.
 const waitReported = 2 * time.Second
 
-// Begin starts a wait that the returned function ends.
+// Begin starts a wait, which the returned function ends.
 func (w *Waits) Begin(what, detail string, limit time.Duration) (end func()) {
 	if w == nil {
 		return func() {}
@@ -61,8 +61,8 @@ func (w *Waits) Begin(what, detail string, limit time.Duration) (end func()) {
 	return func() { w.end(one) }
 }
 
-// BeginMoving starts a wait for something that comes in pieces: moved starts its time again. It is a wait to speak of only where
-// nothing comes.
+// BeginMoving starts a wait for something that arrives in parts: moved restarts its time. The wait is
+// reported only if no part arrives.
 func (w *Waits) BeginMoving(what string) (moved, end func()) {
 	if w == nil {
 		return func() {}, func() {}
@@ -91,7 +91,7 @@ func (w *Waits) moved(one *openWait) {
 	}
 }
 
-// report makes a wait that has lasted an event.
+// report sends the event of a wait that has lasted long enough.
 func (w *Waits) report(one *openWait) {
 	w.mu.Lock()
 	status := one.status()
@@ -115,7 +115,7 @@ func (w *Waits) end(one *openWait) {
 	}
 }
 
-// waited makes the end of a wait that was reported an event.
+// waited sends the event of the end of a reported wait.
 func (w *Waits) waited(status WaitStatus) {
 	w.Observe(Event{Kind: EventWaited, Wait: &status, Text: fmt.Sprintf("waited %.1f s for %s", status.Seconds, status.For)})
 }
@@ -124,7 +124,7 @@ func (one *openWait) status() WaitStatus {
 	return WaitStatus{For: one.what, Detail: one.detail, Seconds: time.Since(one.since).Seconds(), Limit: one.limit.Seconds()}
 }
 
-// Status returns the waits under way, the oldest first.
+// Status returns the current waits, the oldest first.
 func (w *Waits) Status() []WaitStatus {
 	if w == nil {
 		return []WaitStatus{}
@@ -138,7 +138,7 @@ func (w *Waits) Status() []WaitStatus {
 	return all
 }
 
-// Sleep waits, and reports false if the context ends first.
+// Sleep sleeps for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -8,7 +8,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestWaits has a long wait reported when it has lasted and when it is over, and a short one not at all.
+// TestWaits checks that a long wait is reported when it has lasted and when it is over, and that a short one
+// is not.
 func TestWaits(t *testing.T) { synctest.Test(t, testWaits) }
 
 func testWaits(t *testing.T) {
@@ -31,7 +32,8 @@ func testWaits(t *testing.T) {
 	}
 }
 
-// TestWaitsMoving reports a wait whose pieces come no more, and its end with the next piece.
+// TestWaitsMoving checks that a wait is reported when no further parts arrive, and that its end is reported
+// with the next part.
 func TestWaitsMoving(t *testing.T) { synctest.Test(t, testWaitsMoving) }
 
 func testWaitsMoving(t *testing.T) {

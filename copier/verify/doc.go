@@ -1,6 +1,16 @@
-// Package verify compares the rows of a copy on both sides: once, in the view that they were copied from, or again and again while
-// the target follows its source.
+// Package verify compares the rows of a copy on both sides: once, in the view that they were copied from
+// ([Once]), or repeatedly while the target follows its source ([Following]).
 //
-// Servers sum up the rows of a chunk, so that rows do not travel. Where the sums differ, the chunk's rows are summed up one by one, and
-// those that differ are named by their keys.
+// copier.Run uses it when copier.Options.Verify is set, and returns its reports:
+//
+//	for _, t := range report.Tables {
+//		for _, d := range t.Verify.Different {
+//			fmt.Println(t.Target, d.Chunk, d.Rows)
+//		}
+//	}
+//
+// Each server computes a checksum over the rows of a chunk, so that rows are not transferred. Where the
+// checksums differ, the rows of the chunk are compared by a checksum per row, and those that differ are
+// reported by key. Rows are compared in groups of 500, so that memory is bounded. At most 1,000 differing rows per
+// table are named; all are counted.
 package verify

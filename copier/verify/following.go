@@ -14,48 +14,50 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Following compares both sides while the target follows the source, again and again,
-// by one goroutine: part of a chunk after part, each as of a separate view.
+// A Following repeatedly compares both sides while the target follows the source. One goroutine compares part
+// after part of each chunk, each through a separate view.
 //
-// Both sides move while they are looked at. A row is a mismatch when, in three looks one after
-// the other, the source had the same row in its view and the target, read after it had reached that
-// view's position, did not have it. If the row was not written between two looks, the target had all
-// that the source knew of it; if it was, the source's row is another one and the row is not
-// counted. (Only a row that is changed and changed back between all of the looks could deceive.)
+// Both sides change during the comparison. A row is a mismatch if, in three consecutive comparisons, the
+// source had the same row in its view and the target, read after it had reached that view's position, did not
+// have it. If the row was not written between two comparisons, the target had applied all changes of it. If
+// it was, the source's row is a different one, and the row is not counted. (The only undetected case is a row
+// that is changed and changed back between all of the comparisons.)
 type Following struct {
 	verifier
 	f      Follower
 	again  chan struct{} // closed after the first pass
-	passes int           // that are complete
+	passes int           // number of completed passes
 	whole  []*Report
 }
 
-// A Follower keeps the target current meanwhile. Its errors after its end are ErrEnded.
+// A Follower keeps the target current. After it has stopped, its methods return ErrEnded.
 type Follower interface {
-	// WaitCaughtUp waits until the target has caught up for the first time.
+	// WaitCaughtUp blocks until the target has caught up for the first time.
 	WaitCaughtUp(context.Context) error
 
-	// CatchUp waits until the target has all that is committed on the source by now; p is the end of the source's log after that.
+	// CatchUp blocks until the target has everything committed on the source before the call; p is a later
+	// end of the source's log.
 	CatchUp(ctx context.Context, p binlog.Position) error
 }
 
 const (
-	sameLooks = 3  // looks in which a row must differ in the same way
-	mostLooks = 10 // looks at a chunk whose rows are written all the time
+	sameLooks = 3  // comparisons in which a row must differ in the same way
+	mostLooks = 10 // comparisons of a chunk whose rows are written continuously
 
-	// passPause is how long the servers are left alone after a pass, at least; otherwise as
-	// long as the pass took.
+	// passPause is the minimum pause after a pass. A pass that took longer is followed by a pause of the same
+	// length.
 	passPause = time.Minute
 
-	verifyRetry = 2 * time.Second // after an error that may pass
+	verifyRetry = 2 * time.Second // after an error that may be temporary
 )
 
-// NewFollowing returns a verification that has compared nothing.
+// NewFollowing returns a verification that has not compared anything yet.
 func NewFollowing(o Options, f Follower) *Following {
 	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{})}
 }
 
-// Run makes pass after pass, until ctx is done or following has ended. It fails when comparing fails for longer than the patience.
+// Run executes passes until ctx is done or following has ended. It fails if comparisons fail for longer than
+// the patience.
 func (v *Following) Run(ctx context.Context) error {
 	if err := v.f.WaitCaughtUp(ctx); err != nil {
 		return ignoreShutdown(ctx, err)
@@ -80,7 +82,7 @@ func (v *Following) Run(ctx context.Context) error {
 	}
 }
 
-// ignoreShutdown returns err, unless following has ended, and comparing with it.
+// ignoreShutdown returns nil if following, and with it the comparison, has ended; otherwise err.
 func ignoreShutdown(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) {
 		return nil
@@ -130,14 +132,14 @@ func (v *Following) pass(ctx context.Context, w *worker) error {
 	}
 }
 
-// settle looks at the next part of a chunk until it is known to be equal or not.
+// settle compares the next part of a chunk until it is known whether it is equal.
 func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error {
 	c := v.comparisons[k.table]
 	part, last, err := v.part(ctx, w, c, k)
 	if err != nil {
 		return err
 	}
-	var steady []RowMismatch // that have differed in the same way in all of the looks of late
+	var steady []RowMismatch // rows that differed in the same way in all recent comparisons
 	for look, same := 1, 0; ; look++ {
 		l, err := v.look(ctx, w, c, part)
 		if err != nil {
@@ -165,7 +167,7 @@ func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error
 	}
 }
 
-// inBoth are the rows of now that were so before, with the same row in the source.
+// inBoth returns the rows of now that are also in before, with the same row in the source.
 func inBoth(before, now []RowMismatch) []RowMismatch {
 	if len(before) == 0 {
 		return now
@@ -182,14 +184,14 @@ func inBoth(before, now []RowMismatch) []RowMismatch {
 
 func (m *RowMismatch) name() string { return string(m.Kind) + "\x00" + strings.Join(m.Key, "\x00") }
 
-// A comparedChunk is how a chunk compares in one view of the source.
+// A comparedChunk is the result of comparing a chunk in one view of the source.
 type comparedChunk struct {
 	found          *ChunkMismatch
 	counts         Report
 	source, target rowstream.Checksum
 }
 
-// look compares a chunk in a view of the source with the target, once that has reached the view.
+// look compares a chunk in a view of the source with the target, once the target has reached the view.
 func (v *Following) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
@@ -202,9 +204,9 @@ func (v *Following) look(ctx context.Context, w *worker, c *comparison, k rowstr
 	return l, err
 }
 
-// compareIn is look with a view.
+// compareIn is look with a given view.
 func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
-	p, err := v.o.Source.NowPosition(ctx) // all that the view sees is before it
+	p, err := v.o.Source.NowPosition(ctx) // everything visible in the view is before it
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +234,8 @@ func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k r
 	return l, nil
 }
 
-// settled records what is known of a part: rows that differ, and whether others changed in every comparison. With the last
-// part the chunk counts as compared.
+// settled records the result for a part: rows that differ, and whether others changed in every comparison.
+// With the last part the chunk counts as compared.
 func (v *Following) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *Report) {
 	var counts Report
 	for i := range found.Rows {

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// generatedColumns prepares comparing the stored generated columns of the table; nil where there are none, or where only some
-// columns are copied.
+// generatedColumns prepares the comparison of the table's stored generated columns. It returns nil if there
+// are none, or if only some columns are copied.
 func generatedColumns(t *tabledef.Table) *comparison {
 	if len(t.Spec.Columns) > 0 {
 		return nil
@@ -36,7 +36,7 @@ func generatedColumns(t *tabledef.Table) *comparison {
 	return c
 }
 
-// addGenerated adds a generated column to those that are compared, if both sides have it.
+// addGenerated adds a generated column to the comparison if both sides have it.
 func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
 	for i := range target.Generated {
 		if strings.EqualFold(target.Generated[i].Name, source.Generated[number].Name) {
@@ -46,8 +46,8 @@ func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
 	}
 }
 
-// Generated compares the stored generated columns of a chunk, if the table has any, that the target's connection has written in its
-// transaction.
+// Generated compares the stored generated columns of a chunk, if the table has any. The connection to the
+// target must have the transaction that wrote the chunk open.
 func Generated(ctx context.Context, view rowstream.ViewReader, to *mysqlconn.Client, t *tabledef.Table, k rowstream.Chunk) error {
 	c := generatedColumns(t)
 	if c == nil {

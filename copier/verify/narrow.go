@@ -9,12 +9,12 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// narrowRows is the number of the source's rows compared with the target's at once.
+// narrowRows is the number of the source's rows per comparison with the target.
 const narrowRows = 500
 
-// narrow finds the rows of a chunk that differ. The source's rows are read once, in the order of
-// the key; each group of them is compared with the same range of the target. Neither side needs more
-// memory than a group. Keys are compared only by their bytes: the servers know their collations.
+// narrow finds the rows of a chunk that differ. The source's rows are read once, in key order; each group of
+// them is compared with the same range of the target. Only one group is in memory. Keys are compared by their
+// bytes, because only the servers know the collations.
 func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, found *ChunkMismatch, counts *Report) error {
 	n := narrowing{c: c, found: found, counts: counts, group: make(map[string]uint64), rest: k}
 	for row, err := range rowstream.SumRows(ctx, w.view, c.t.Source, k, c.source) {
@@ -43,7 +43,7 @@ type narrowing struct {
 	c      *comparison
 	rest   rowstream.Chunk
 	group  map[string]uint64 // sums of the source's rows by key
-	order  []string          // their keys, as they came
+	order  []string          // their keys, in the order read
 	found  *ChunkMismatch
 	counts *Report
 }
@@ -51,7 +51,7 @@ type narrowing struct {
 // A comparedGroup is the result of comparing a group with the target's rows in its range.
 type comparedGroup struct {
 	seen    map[string]bool // keys of the group that the target has
-	changed map[string]bool // whether the values of such a key differ
+	changed map[string]bool // whether the values of a key in seen differ
 	extra   []RowMismatch
 	extras  int64
 }

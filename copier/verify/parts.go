@@ -9,20 +9,21 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A partedChunk is a chunk of the state while changes are followed. It may have many more rows than when it was copied, above all
-// the last one, which has all rows after the bound of the copy. It is compared in parts of a chunk's size.
+// A partedChunk is a chunk of the state while changes are followed. It may have many more rows than when it
+// was copied, in particular the last one, which has all rows after the bound of the copy. It is compared in
+// parts of a chunk's size.
 type partedChunk struct {
 	verifyChunk
 	rest  rowstream.Chunk   // not compared yet
-	end   mysqlwire.TextRow // of a chunk without an end: the table's last key at the first cut; nil: not read
+	end   mysqlwire.TextRow // of an open-ended chunk: the table's last key at the first cut; nil: not read
 	ended bool              // all parts are compared
 
 	rows               int64
-	differs, undecided bool // in some part
+	differs, undecided bool // in at least one part
 }
 
-// part cuts the next part. A chunk without an end is cut up to the last key that the table had at the first cut: otherwise a
-// table that grows faster than it is compared would have no last part.
+// part cuts the next part. An open-ended chunk is cut up to the last key that the table had at the first cut:
+// otherwise a table that grows faster than it is compared would have no last part.
 func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *partedChunk) (part rowstream.Chunk, last bool, err error) {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
@@ -51,11 +52,11 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 	return part, last, err
 }
 
-// errShortLooks says that a chunk cannot be compared within a view's life.
+// errShortLooks means that a chunk cannot be compared within the life of a view.
 var errShortLooks = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
 
-// inView does something with a view of a table of the source, and again with another one when that has expired. Before that
-// it waits, without a view, until the target has all that the source has.
+// inView calls do with a view of a table of the source, and again with a new view if the view expired. In
+// between it waits, without a view, until the target has caught up with the source.
 func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do func(context.Context, rowstream.View) error) error {
 	for range mostLooks {
 		err := v.tryView(ctx, t, do)
@@ -90,7 +91,7 @@ func (v *Following) tryView(ctx context.Context, t *tabledef.Table, do func(cont
 	return err
 }
 
-// caughtUp waits until the target has all that the source has now.
+// caughtUp blocks until the target has everything that the source has now.
 func (v *Following) caughtUp(ctx context.Context) error {
 	p, err := v.o.Source.NowPosition(ctx)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// maxMismatches is how many rows that differ are named, per table. All are counted.
+// maxMismatches is the maximum number of differing rows named per table. All are counted.
 const maxMismatches = 1000
 
-// Options say what is compared, and over which connections.
+// Options specify the tables to compare and the connections.
 type Options struct {
 	Source binlog.Follower
-	View   rowstream.View // the snapshot of the source that rows were copied from; while following, for its position alone
+	View   rowstream.View // the snapshot from which rows were copied; while following, only its position is used
 	Tables []*tabledef.Table
 
 	To     *mysqlconn.Client // reads the state; unused while following
@@ -35,82 +35,82 @@ type Options struct {
 	Workers    int
 	ChunkBytes int64
 	MaxViewAge time.Duration // of views of the source while following
-	Patience   time.Duration // with a server that is unreachable while following
+	Patience   time.Duration // how long to wait for an unreachable server while following
 
 	Pacer   *throttle.Pacer
 	Observe func(telemetry.Event)
-	Started func(progress func() *telemetry.VerifyStatus) // is called before the first comparison
+	Started func(progress func() *telemetry.VerifyStatus) // called before the first comparison
 }
 
 // A Report is the result of comparing a table's rows on both sides.
 type Report struct {
 	Of       int    `json:"of_chunks"`       // chunks of the table
 	Chunks   int    `json:"chunks"`          // compared by this run
-	Before   int    `json:"verified_before"` // found equal by a run that did not come to its end
-	Rows     int64  `json:"rows"`            // in the source, in the chunks that were compared
+	Before   int    `json:"verified_before"` // found equal by an earlier run that was interrupted
+	Rows     int64  `json:"rows"`            // in the source, in the compared chunks
 	Checksum string `json:"checksum"`        // over these rows, in the source
-	Position string `json:"position"`        // of the source's binary log, as of which they were read
+	Position string `json:"position"`        // of the source's binary log at which they were read
 
-	Passes    int `json:"passes,omitempty"`    // while following: how often all chunks were compared
+	Passes    int `json:"passes,omitempty"`    // while following: number of completed passes
 	Undecided int `json:"undecided,omitempty"` // chunks whose rows changed in every comparison
 
 	Missing   int64           `json:"missing"` // rows that only the source has
 	Extra     int64           `json:"extra"`   // rows that only the target has
-	Changed   int64           `json:"changed"` // rows that both have, with other values
+	Changed   int64           `json:"changed"` // rows of both sides with different values
 	Different []ChunkMismatch `json:"different"`
 	Truncated bool            `json:"truncated"` // more rows differ than Different names
 }
 
-// Mismatches are how many rows differ.
+// Mismatches returns the number of rows that differ.
 func (v *Report) Mismatches() int64 { return v.Missing + v.Extra + v.Changed }
 
-// Compared is how many chunks are known to be equal or not.
+// Compared returns the number of chunks known to be equal or to differ.
 func (v *Report) Compared() int { return v.Chunks + v.Before - v.Undecided }
 
-// Incomplete reports whether chunks were not compared, or could not be.
+// Incomplete reports whether some chunks were not compared, or could not be.
 func (v *Report) Incomplete() bool { return v.Compared() < v.Of }
 
-// A ChunkMismatch is a chunk that is not equal on both sides.
+// A ChunkMismatch is a chunk that differs between the two sides.
 type ChunkMismatch struct {
 	Chunk    int           `json:"chunk"`
-	After    []string      `json:"after"`              // its key range; null: the start
-	Upto     []string      `json:"upto"`               // null: the end
+	After    []string      `json:"after"`              // start of its key range, exclusive; null: the first key
+	Upto     []string      `json:"upto"`               // end of its key range; null: the last key
 	Earlier  bool          `json:"earlier"`            // an earlier run copied it: the source may have changed since
-	Position string        `json:"position,omitempty"` // while following: what the target had reached
+	Position string        `json:"position,omitempty"` // while following: the position that the target had reached
 	Source   SumReport     `json:"source"`
 	Target   SumReport     `json:"target"`
 	Rows     []RowMismatch `json:"rows"`
 }
 
-// A SumReport is a checksum.
+// A SumReport is a checksum and the number of its rows.
 type SumReport struct {
 	Rows     int64  `json:"rows"`
 	Checksum string `json:"checksum"`
 }
 
-// A RowMismatch is a row that differs. Its key is data.
+// A RowMismatch is a row that differs. Its key is data of the table.
 type RowMismatch struct {
-	Key  []string     `json:"key"` // values that are no UTF-8 as 0x…
+	Key  []string     `json:"key"` // values that are not UTF-8 as 0x…
 	Kind MismatchKind `json:"kind"`
 
-	sum uint64 // of the source's row
+	sum uint64 // checksum of the source's row
 }
 
-// A MismatchKind is how a row differs.
+// A MismatchKind is the way in which a row differs.
 type MismatchKind string
 
 // The kinds of mismatches.
 const (
-	RowMissing MismatchKind = "missing" // from the target
-	RowExtra   MismatchKind = "extra"   // in the target
-	RowChanged MismatchKind = "changed" // other values
+	RowMissing MismatchKind = "missing" // missing from the target
+	RowExtra   MismatchKind = "extra"   // only in the target
+	RowChanged MismatchKind = "changed" // different values
 )
 
 func sumReport(c rowstream.Checksum) SumReport { return SumReport{c.Rows, sumText(c.Sum)} }
 
 func sumText(sum uint64) string { return fmt.Sprintf("%016x", sum) }
 
-// keyText is a key for people and JSON.
+// keyText returns a key as text for messages and JSON.
 func keyText(key mysqlwire.TextRow) []string {
 	if key == nil {
 		return nil
@@ -126,8 +126,8 @@ func keyText(key mysqlwire.TextRow) []string {
 	return text
 }
 
-// A comparison is how a table's rows are compared: the same values, in the same order, by the
-// names that each side has for them.
+// A comparison has the columns compared on both sides: the same values in the same order, under the names of
+// each side.
 type comparison struct {
 	t      *tabledef.Table
 	target *rowstream.Table // with the key of the source, under the target's names
@@ -135,7 +135,7 @@ type comparison struct {
 	there  rowstream.SumOptions
 }
 
-// newComparison prepares comparing the table.
+// newComparison prepares the comparison of a table.
 func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, error) {
 	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
 	target := *there
@@ -172,7 +172,7 @@ func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, erro
 		target.Key = append(target.Key, n)
 	}
 	if !own {
-		target.KeyName = "" // the server finds an index for ranges of the source's key, or none
+		target.KeyName = "" // the server may find an index for ranges of the source's key
 	}
 	return c, nil
 }
@@ -187,18 +187,18 @@ type verifier struct {
 	reports []*Report
 	sums    []uint64
 	status  telemetry.VerifyStatus
-	err     error // the first
+	err     error // the first error
 }
 
-// A verifyChunk is a chunk to be compared.
+// A verifyChunk is a chunk to compare.
 type verifyChunk struct {
 	table   int
 	chunk   rowstream.Chunk
 	earlier bool // copied by an earlier run
 }
 
-// Once compares all rows on both sides, the source's in the view that they were copied from. Chunks that an interrupted
-// verification has found equal are not compared again.
+// Once compares all rows on both sides, those of the source in the view that they were copied from. It skips
+// chunks that an interrupted verification has found equal.
 func Once(ctx context.Context, o Options) ([]*Report, error) {
 	v := &verifier{o: o, sums: make([]uint64, len(o.Tables))}
 	for i, t := range o.Tables {
@@ -235,7 +235,7 @@ func Once(ctx context.Context, o Options) ([]*Report, error) {
 	return v.reports, nil
 }
 
-// A worker sums up rows of both sides, at the pace that the throttle allows.
+// A worker computes checksums on both sides, at the pace that the throttle permits.
 type worker struct {
 	view   rowstream.ViewReader
 	writer *state.Writer // to the target
@@ -244,8 +244,8 @@ type worker struct {
 
 func (v *verifier) newWorker() *worker { return &worker{writer: v.o.Writer(), pace: v.o.Pacer.Join()} }
 
-// prepare finds out what of a table is to be compared: in each pass all, otherwise what an
-// interrupted verification has left.
+// prepare queues the chunks of a table to compare: all of them, or without all those that an interrupted
+// verification has not compared.
 func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int, t *tabledef.Table, all bool) error {
 	there, err := rowstream.ReadTable(ctx, to, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
@@ -310,7 +310,7 @@ func (v *verifier) next() (verifyChunk, bool) {
 	return k, true
 }
 
-// work compares chunks until there are none.
+// work compares chunks until the queue is empty.
 func (v *verifier) work(ctx context.Context, w *worker) error {
 	for {
 		k, ok := v.next()
@@ -323,7 +323,7 @@ func (v *verifier) work(ctx context.Context, w *worker) error {
 	}
 }
 
-// compare compares a chunk, once the throttle lets it.
+// compare compares a chunk when the throttle permits.
 func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
@@ -361,7 +361,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 	return nil
 }
 
-// add adds what was compared of a chunk.
+// add adds the result for a chunk.
 func (v *Report) add(found *ChunkMismatch, counts *Report, source, target rowstream.Checksum) {
 	v.Rows += source.Rows
 	v.Missing, v.Extra, v.Changed = v.Missing+counts.Missing, v.Extra+counts.Extra, v.Changed+counts.Changed
@@ -384,7 +384,7 @@ func (v *Report) add(found *ChunkMismatch, counts *Report, source, target rowstr
 	}
 }
 
-// sums sums up a chunk on both sides, at the same time.
+// sums computes the checksums of a chunk on both sides, concurrently.
 func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (source, target rowstream.Checksum, err error) {
 	var sourceErr error
 	var reading sync.WaitGroup
